@@ -1,0 +1,3 @@
+"""Names the plugins, nothing else."""
+
+pytest_plugins = ["fixtures.plugin"]

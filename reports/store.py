@@ -1,0 +1,158 @@
+"""Run files: one session in one environment as JSON lines, each record written when it is made.
+
+``header, (observation | verdict)*, closing``. The closing record says that every planned case was
+observed. A line cut short by a crash is dropped and reported; everything before it counts.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+
+from fixtures.observation import (
+    RECORD_TYPES,
+    SCHEMA,
+    Closing,
+    Header,
+    Observation,
+    Record,
+    Verdict,
+    encode,
+)
+
+
+class RunError(ValueError):
+    """A run file that cannot be used; the text says which, where and what to do."""
+
+
+@dataclass
+class Run:
+    """A stored run.
+
+    Attributes:
+        path: Its file.
+        header: What was asked, of what, where.
+        observations: By case id; the last of each.
+        verdicts: By case id and aspect; the last of each.
+        closing: None if the run is incomplete.
+        truncated: Whether the last line was cut short.
+    """
+
+    path: Path
+    header: Header
+    observations: dict[str, Observation] = field(default_factory=dict)
+    verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
+    closing: Closing | None = None
+    truncated: bool = False
+
+    @property
+    def missing(self) -> list[str]:
+        """Planned cases that were not observed."""
+        return [case for case in self.header.planned if case not in self.observations]
+
+
+def read(path: Path) -> Run:
+    """Read a run file.
+
+    Raises:
+        RunError: It does not exist, is not a run file, or was written by a newer version.
+    """
+    try:
+        lines = path.read_text().split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"cannot read the run file {path}: {error}") from error
+    tail = lines.pop()
+    run: Run | None = None
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = decode(line)
+        except (ValueError, KeyError, msgspec.MsgspecError) as error:
+            raise RunError(f"{path}:{number}: not a record of a run: {error}") from error
+        if isinstance(record, Header):
+            if record.schema > SCHEMA:
+                raise RunError(
+                    f"{path}: written by a newer compilegate (format {record.schema}, "
+                    f"this one reads up to {SCHEMA}): update compilegate"
+                )
+            run = run or Run(path, record)
+        elif run is None:
+            raise RunError(f"{path}:{number}: a run file begins with its header")
+        elif isinstance(record, Observation):
+            run.observations[record.case] = record
+        elif isinstance(record, Verdict):
+            run.verdicts[record.case, record.aspect] = record
+        else:
+            run.closing = record
+    if run is None:
+        raise RunError(f"{path}: holds no header: not a run file, or cut short before its first line")
+    run.truncated = bool(tail)
+    return run
+
+
+def decode(line: str) -> Record:
+    """The record of one line."""
+    content = msgspec.json.decode(line)
+    kind = RECORD_TYPES[content.pop("record")]
+    return msgspec.convert(content, kind, strict=False)
+
+
+def find(name: str, directory: Path) -> Path:
+    """The file of a run given by path or by name.
+
+    Raises:
+        RunError: There is none; the text names the nearest.
+    """
+    given = Path(name)
+    for candidate in (given, directory / name, directory / f"{name}.jsonl"):
+        if candidate.is_file():
+            return candidate
+    known = sorted(path.stem for path in directory.glob("*.jsonl"))
+    nearest = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known) or 'none'}"
+    raise RunError(f"no run {name!r} in {directory}; {hint}")
+
+
+class Writer:
+    """Writes a run file, a record at a time.
+
+    Args:
+        path: The file; it is made with its first record.
+        resumed: The run that it goes on with, whose last line may be cut short.
+    """
+
+    def __init__(self, path: Path, resumed: Run | None = None) -> None:
+        self.path = path
+        self._file: TextIO | None = None
+        #: Why nothing more could be written, once that happened.
+        self.trouble = ""
+        if resumed is not None and resumed.truncated:
+            whole = path.read_text().rpartition("\n")[0]
+            path.write_text(whole + "\n")
+
+    def write(self, record: Record | str) -> None:
+        """Append one record (or its line) and flush it to disk. A full disk is remembered."""
+        if self.trouble:
+            return
+        line = record if isinstance(record, str) else encode(record)
+        try:
+            if self._file is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self.path.open("a")
+            self._file.write(line + "\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            self.trouble = f"{self.path}: {error.strerror}"
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+

@@ -1,0 +1,173 @@
+"""What a person watching sees: a line as each case ends, and the summary."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fixtures.observation import Checked, Environment, Observation, Verdict
+from reports.statistics import paired_speedup
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the session is.
+
+    Attributes:
+        done: Cases that ended.
+        planned: Cases in all.
+        fresh: Cases that were observed just now, not taken from a stored run.
+        elapsed_s: Seconds since the session began.
+    """
+
+    done: int
+    planned: int
+    fresh: int
+    elapsed_s: float
+
+    def __str__(self) -> str:
+        text = f"[{self.done:>{len(str(self.planned))}}/{self.planned}"
+        left = self.planned - self.done
+        if not left or not self.fresh:
+            return f"{text}]"
+        return f"{text}, {duration(self.elapsed_s / self.done * left)} left]"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them: ``40 s``, ``3 min``, ``2 h 5 min``."""
+    if seconds < 99:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def case_line(observation: Observation, letters: str, progress: Progress) -> str:
+    """One case in one line: progress, letters of its tests, id, figures."""
+    figures = "  ".join(_figures(observation))
+    return f"{progress} {letters:<8} {observation.case}  {figures}"
+
+
+def _figures(observation: Observation) -> list[str]:
+    failure = observation.failure
+    if failure is not None:
+        what = observation.status.replace("_", " ")
+        return [f"{what} in stage {failure.stage}: {failure.message}"[:100]]
+    figures = [f"forward {_worst(observation, 'outputs'):.1g}"]
+    if any(call.gradients.errors for call in observation.calls):
+        figures.append(f"gradients {_worst(observation, 'gradients'):.1g}")
+    capture = observation.capture
+    if capture is not None:
+        figures.append(f"breaks {len(capture.breaks)}")
+        figures.append(f"recompiles {sum(bool(c.reason) for c in capture.compilations)}")
+    if observation.compile_time is not None:
+        cache = "cold" if observation.cold else "warm"
+        figures.append(f"compile {observation.compile_time.total_s:.1f} s {cache}")
+    if observation.timing is not None:
+        seen = paired_speedup(observation.timing.eager_ns, observation.timing.compiled_ns)
+        figures.append(f"speedup {seen.value:.2f} [{seen.low:.2f}, {seen.high:.2f}]")
+    if observation.memory is not None and observation.memory.eager_peak_bytes:
+        ratio = observation.memory.compiled_peak_bytes / observation.memory.eager_peak_bytes
+        figures.append(f"memory {ratio:.2f}")
+    return figures
+
+
+def _worst(observation: Observation, group: str) -> float:
+    """Largest root mean square error of a compiled tensor, of those that eager computes well."""
+    checked: list[Checked] = [getattr(call, group) for call in observation.calls]
+    errors = [e for c in checked for e in c.errors if e.scale and e.eager_rms <= 0.1]
+    return max((error.compiled_rms for error in errors), default=0.0)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a session has come to, for its summary.
+
+    Attributes:
+        environment: Where it was observed.
+        planned: Cases in all.
+        observations: By case id.
+        verdicts: By case id.
+        wall_s: Seconds from begin to end, times the number of workers.
+        fresh: Cases that were observed just now.
+    """
+
+    environment: Environment | None
+    planned: int
+    observations: Mapping[str, Observation]
+    verdicts: Mapping[str, Sequence[Verdict]]
+    wall_s: float
+    fresh: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A title and lines under it."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+def summarize(outcome: Outcome) -> Summary:
+    """The end of a session: how many cases are good, what failed, where the time went."""
+    failed = {c for c, some in outcome.verdicts.items() if any(v.outcome == "failed" for v in some)}
+    counts = Counter(v.outcome for some in outcome.verdicts.values() for v in some)
+    notable = [
+        f"{len(failed)} failed" if failed else "none failed",
+        *([f"{counts['inconclusive']} inconclusive verdicts"] if counts["inconclusive"] else []),
+        *([f"{counts['expected_failure']} expected failures"] if counts["expected_failure"] else []),
+    ]
+    missing = outcome.planned - len(outcome.observations)
+    if missing:
+        notable.append(f"{missing} not observed")
+    title = f"compilegate{_where(outcome)}: {outcome.planned} cases, {', '.join(notable)}"
+    return Summary(title, (*_failures(outcome), *_time(outcome)))
+
+
+def _where(outcome: Outcome) -> str:
+    environment = outcome.environment
+    if environment is None:
+        return ""
+    devices = {case_id.split("-")[1] for case_id in outcome.observations}
+    names = [found.name for kind in sorted(devices) if (found := environment.device(kind))]
+    return f": torch {environment.versions.get('torch', '?')} on {' and '.join(names) or 'nothing'}"
+
+
+def _failures(outcome: Outcome) -> list[str]:
+    """What failed, by model and aspect; cases that fail alike share a line."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for case_id, verdicts in outcome.verdicts.items():
+        for verdict in verdicts:
+            if verdict.outcome == "failed":
+                model, _, setting = case_id.partition("-")
+                alike.setdefault((verdict.aspect, model, verdict.summary), []).append(setting)
+    if not alike:
+        return []
+    by_aspect: dict[str, list[tuple[str, str, list[str]]]] = {}
+    for (aspect, model, summary), settings in alike.items():
+        by_aspect.setdefault(aspect, []).append((model, summary, settings))
+    lines = []
+    for aspect, entries in by_aspect.items():
+        lines.append(f"{aspect}:")
+        for model, summary, settings in entries:
+            more = f" and {len(settings) - 1} more" if len(settings) > 1 else ""
+            lines.append(f"  {model}-{settings[0]}{more}: {summary}")
+    return lines
+
+
+def _time(outcome: Outcome) -> list[str]:
+    """The share of time that is neither compiling nor running models."""
+    if not outcome.fresh:
+        return []
+    spent: Counter[str] = Counter()
+    for observation in outcome.observations.values():
+        spent.update(observation.spent_s)
+    useful = spent["compile"] + spent["warm_toolchain"] + spent["run"]
+    rest = {name: s for name, s in spent.items() if name not in ("compile", "warm_toolchain", "run")}
+    start = outcome.wall_s - sum(spent.values())
+    parts = [f"{name.replace('_', ' ')} {s / outcome.wall_s:.0%}" for name, s in rest.items()]
+    share = max(1 - useful / outcome.wall_s, 0.0)
+    return [
+        f"time: {duration(outcome.wall_s)}, of which {share:.0%} is neither compiling nor running "
+        f"models ({', '.join(parts)}, starting and judging {max(start / outcome.wall_s, 0):.0%})"
+    ]

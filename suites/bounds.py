@@ -1,0 +1,176 @@
+"""How far compiled numbers may lie from the fp64 reference.
+
+Eager code is not exact either: its own distance from the reference is the noise that compiled code
+is allowed, times a factor, plus a floor of a few units of the dtype's resolution. Each tensor is
+held on its own scale. A tensor whose eager noise is of the order of its scale can show nothing: it
+is *blind*.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fixtures.observation import CallFacts, Checked, Difference, Observation, TensorError
+
+#: Machine epsilon by dtype.
+EPS = {
+    "float64": 2.0**-52,
+    "float32": 2.0**-23,
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+    "complex64": 2.0**-23,
+    "complex128": 2.0**-52,
+}
+#: Compiled error allowed, as multiples of eager's own and floors in eps.
+RMS_FACTOR, RMS_FLOOR = 3.0, 4.0
+MAX_FACTOR, MAX_FLOOR = 4.0, 32.0
+PROJECTION_FACTOR, PROJECTION_FLOOR = 4.0, 0.5
+#: The largest error of many elements is about this many times their root mean square.
+TAIL = 6.0
+#: A tensor whose eager noise exceeds this share of its scale is blind …
+BLIND = 0.1
+#: … and then only an error this many times eager's is seen.
+BLIND_FACTOR = 100.0
+#: Without a reference, eager takes its place: floors are wider by this.
+WITHOUT_REFERENCE = 64.0
+
+#: How many lines of one kind a message shows.
+SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """What holding tensors to the bounds showed.
+
+    Attributes:
+        complaints: One line for each tensor that is out of bounds or differs exactly.
+        tensors: How many were compared.
+        blind: How many floating tensors could show nothing.
+        floating: How many floating tensors there were.
+        worst: Largest root mean square error of a compiled tensor that is not blind.
+    """
+
+    complaints: tuple[str, ...]
+    tensors: int
+    blind: int
+    floating: int
+    worst: float
+
+
+def examine(observation: Observation, group: str) -> Numerics:
+    """Hold one group of tensors (``outputs``, ``gradients``, ``state``) to the bounds, at all calls."""
+    complaints: list[str] = []
+    tensors = blind = floating = 0
+    worst = 0.0
+    for index, call in enumerate(observation.calls):
+        checked: Checked = getattr(call, group)
+        where = _describe(index, call)
+        complaints += [f"{where}: {_describe_difference(d)}" for d in checked.differences]
+        tensors += checked.tensors
+        floating += len(checked.errors)
+        pooled = _pooled_noise(checked.errors)
+        widening = 1.0 if observation.reference == "float64" else WITHOUT_REFERENCE
+        for error in checked.errors:
+            if is_blind(error):
+                blind += 1
+            else:
+                worst = max(worst, error.compiled_rms)
+            complaint = exceeds(error, pooled, widening)
+            if complaint:
+                complaints.append(f"{where}: {complaint}")
+    return Numerics(tuple(complaints), tensors, blind, floating, worst)
+
+
+def is_blind(error: TensorError) -> bool:
+    """Whether a tensor can show nothing: it is zero, or eager itself is as far off as its scale."""
+    return error.scale == 0.0 or error.eager_rms > BLIND
+
+
+def exceeds(error: TensorError, pooled_noise: float, widening: float = 1.0) -> str:
+    """What is out of bounds, as a sentence; empty if nothing is.
+
+    Args:
+        error: The tensor.
+        pooled_noise: Median noise of its group, so that a small tensor whose own noise happens to
+            be small is not held to luck.
+        widening: Factor on the floors.
+    """
+    eps = EPS.get(error.dtype, EPS["float32"]) * widening
+    if is_blind(error):
+        allowed = BLIND_FACTOR * error.eager_max + MAX_FLOOR * eps
+        if error.compiled_max <= allowed:
+            return ""
+        return _sentence(error, "largest error", error.compiled_max, error.eager_max, allowed)
+    noise = max(error.eager_rms, pooled_noise)
+    checks = (
+        (
+            "root mean square error",
+            error.compiled_rms,
+            error.eager_rms,
+            RMS_FACTOR * noise + RMS_FLOOR * eps,
+        ),
+        (
+            "largest error",
+            error.compiled_max,
+            error.eager_max,
+            MAX_FACTOR * max(error.eager_max, TAIL * noise) + MAX_FLOOR * eps,
+        ),
+        (
+            "scale",
+            abs(error.compiled_projection),
+            abs(error.eager_projection),
+            PROJECTION_FACTOR * abs(error.eager_projection)
+            + TAIL * noise / math.sqrt(error.numel)
+            + PROJECTION_FLOOR * eps,
+        ),
+    )
+    for what, seen, eager, allowed in checks:
+        if seen > allowed:
+            return _sentence(error, what, seen, eager, allowed)
+    return ""
+
+
+def _pooled_noise(errors: Sequence[TensorError]) -> float:
+    seeing = [error.eager_rms for error in errors if not is_blind(error)]
+    return statistics.median(seeing) if seeing else 0.0
+
+
+def _describe(index: int, call: CallFacts) -> str:
+    sizes = ", ".join(f"{name}={size}" for name, size in call.sizes.items())
+    return f"call {index + 1}" + (f" ({sizes})" if sizes else "")
+
+
+def _describe_difference(difference: Difference) -> str:
+    if difference.what == "raises":
+        return f"eager raises {difference.eager}, compiled raises {difference.compiled}"
+    return (
+        f"{difference.where}: {difference.what} differs: "
+        f"eager {difference.eager}, compiled {difference.compiled}"
+    )
+
+
+def _sentence(error: TensorError, what: str, seen: float, eager: float, allowed: float) -> str:
+    if what == "scale":
+        direction = "large" if error.compiled_projection > 0 else "small"
+        text = (
+            f"{error.name} ({error.dtype}): scale is {seen:.2%} too {direction} "
+            f"(eager {eager:.2g}, allowed {allowed:.2g})"
+        )
+    else:
+        text = (
+            f"{error.name} ({error.dtype}): {what} is {seen:.3g} of its scale {error.scale:.3g} "
+            f"(eager {eager:.3g}, allowed {allowed:.3g})"
+        )
+    ours, theirs, truth = error.worst_values
+    at = list(error.worst_index)
+    return f"{text}; worst at {at}: compiled {theirs:.6g}, eager {ours:.6g}, fp64 {truth:.6g}"
+
+
+def shorten(complaints: Sequence[str]) -> tuple[str, ...]:
+    """The first few lines, and how many more there are."""
+    if len(complaints) <= SHOWN:
+        return tuple(complaints)
+    return (*complaints[:SHOWN], f"… and {len(complaints) - SHOWN} more")

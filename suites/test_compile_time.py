@@ -1,0 +1,37 @@
+"""Compiling takes no longer than budgeted. Only cold compiles are judged: caches decide the rest.
+
+https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_profiling_torch_compile.html
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.budgets import Budget
+from fixtures.judging import Finding
+from fixtures.observation import Observation
+
+
+def rule(observation: Observation, budget: Budget) -> Finding:
+    """Cold compile time is within budget."""
+    seen = observation.compile_time
+    assert seen is not None
+    text = (
+        f"{seen.total_s:.1f} s (dynamo {seen.dynamo_s:.1f}, aot {seen.aot_s:.1f}, "
+        f"inductor {seen.inductor_s:.1f}, codegen {seen.codegen_s:.1f})"
+    )
+    if not observation.cold:
+        return Finding("skipped", f"not judged, compiled with a warm cache: {text}")
+    if budget.max_compile_s is None:
+        other = budget.elsewhere.get("max_compile_s")
+        why = f"the threshold is for {other}" if other else "no threshold"
+        return Finding("skipped", f"not judged, {why}: {text}")
+    text += f", at most {budget.max_compile_s:g} s allowed"
+    if seen.total_s <= budget.max_compile_s:
+        return Finding("passed", text)
+    return Finding("failed", text, proposal={"max_compile_s": round(1.5 * seen.total_s, 1)})
+
+
+@pytest.mark.aspect("compile_time", wants=("capture",), cold=True)
+def test_cold_compile_time_is_within_budget(judge):
+    judge(rule)

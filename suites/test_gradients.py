@@ -1,0 +1,35 @@
+"""Compiled gradients are eager's: of every parameter and every floating input.
+
+They are taken from a fixed random cotangent over all outputs, so that none cancels out.
+https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_aot_inductor.html
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.budgets import Budget
+from fixtures.judging import Finding
+from fixtures.observation import Observation
+from suites.bounds import examine, shorten
+
+
+def rule(observation: Observation, budget: Budget) -> Finding:
+    """No gradient may differ beyond eager's own noise."""
+    seen = examine(observation, "gradients")
+    if seen.complaints:
+        return Finding("failed", seen.complaints[0], shorten(seen.complaints))
+    if seen.floating == 0:
+        return Finding("failed", "no gradient arrived anywhere: there is nothing to compare")
+    if seen.blind == seen.floating:
+        return Finding("inconclusive", "blind: gradients are zero, or eager's are mere noise")
+    blind = f", {seen.blind} blind" if seen.blind else ""
+    calls = len(observation.calls)
+    return Finding(
+        "passed", f"{seen.floating} gradients over {calls} calls{blind}, error {seen.worst:.2g}"
+    )
+
+
+@pytest.mark.aspect("gradients", wants=("capture", "vary"), phase="train")
+def test_gradients_match_eager(judge):
+    judge(rule)

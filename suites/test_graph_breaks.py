@@ -1,0 +1,61 @@
+"""The whole model is captured: no graph break that is not budgeted, nothing left to eager.
+
+Breaks are known by reason and place, so that a new one shows even where an old one went.
+https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programming_model.graph_breaks_index.html
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.budgets import AllowedBreak, Budget
+from fixtures.judging import Finding
+from fixtures.observation import GraphBreak, Observation
+from suites.bounds import shorten
+
+
+def is_allowed(found: GraphBreak, allowed: AllowedBreak) -> bool:
+    """Whether a budgeted break is this one: reason contained, place at the end of the file's path."""
+    place = found.place.file if found.place else ""
+    return allowed.reason in found.reason and place.endswith(allowed.place)
+
+
+def describe(found: GraphBreak) -> str:
+    """A break as a line: reason, id, place, owner."""
+    place = f" at {found.place} ({found.place.owner})" if found.place else ""
+    return f"{found.reason}{f' [{found.id}]' if found.id else ''}{place}"
+
+
+def rule(observation: Observation, budget: Budget) -> Finding:
+    """No more distinct breaks than budgeted, each of a known kind at a known place."""
+    capture = observation.capture
+    assert capture is not None
+    unknown = [
+        found
+        for found in capture.breaks
+        if not any(is_allowed(found, allowed) for allowed in budget.graph_breaks)
+    ]
+    known = len(capture.breaks) - len(unknown)
+    if len(unknown) > budget.max_graph_breaks:
+        lines = [describe(found) for found in unknown]
+        count = f"{len(unknown)} graph break{'s' * (len(unknown) != 1)} not budgeted"
+        return Finding("failed", f"{count}: {lines[0]}", shorten(lines), _proposal(unknown))
+    left = [f"{reason} ({n}×)" for reason, n in capture.fallbacks.items()]
+    if left and not capture.breaks:
+        return Finding("failed", f"left to eager: {left[0]}", shorten(left))
+    budgeted = f" ({known} budgeted)" if known else ""
+    return Finding(
+        "passed", f"{capture.graphs} graphs, {len(capture.breaks)} graph breaks{budgeted}"
+    )
+
+
+def _proposal(unknown: list[GraphBreak]) -> dict[str, list[AllowedBreak]]:
+    breaks = {
+        AllowedBreak(found.reason, found.place.file if found.place else "") for found in unknown
+    }
+    return {"graph_breaks": sorted(breaks, key=str)}
+
+
+@pytest.mark.aspect("graph_breaks", wants=("capture",))
+def test_no_unbudgeted_graph_break(judge):
+    judge(rule)

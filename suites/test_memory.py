@@ -1,0 +1,37 @@
+"""Compiled code needs no more memory than budgeted, relative to eager's peak of the same call.
+
+https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.budgets import Budget
+from fixtures.judging import Finding
+from fixtures.observation import Observation
+
+MIB = 2**20
+
+
+def rule(observation: Observation, budget: Budget) -> Finding:
+    """The compiled peak is within its ratio to eager's, give or take the slack."""
+    seen = observation.memory
+    assert seen is not None
+    eager, compiled = seen.eager_peak_bytes, seen.compiled_peak_bytes
+    ratio = compiled / eager if eager else float("inf") if compiled else 1.0
+    text = f"peak {compiled / MIB:.1f} MiB, eager {eager / MIB:.1f} MiB ({ratio:.2f}×)"
+    if budget.max_memory_ratio is None:
+        other = budget.elsewhere.get("max_memory_ratio")
+        why = f"the threshold is for {other}" if other else "no threshold"
+        return Finding("skipped", f"not judged, {why}: {text}")
+    text += f", at most {budget.max_memory_ratio:g}× allowed"
+    if compiled <= budget.max_memory_ratio * eager + budget.memory_slack_bytes:
+        return Finding("passed", text)
+    proposed = round(1.1 * ratio, 2)
+    return Finding("failed", text, proposal={"max_memory_ratio": proposed} if eager else {})
+
+
+@pytest.mark.aspect("memory", wants=("capture", "memory"))
+def test_peak_memory_is_within_budget(judge):
+    judge(rule)

@@ -1,0 +1,76 @@
+"""Code is compiled again only where its dynamic setting says so.
+
+``static`` compiles anew for each new size, ``auto`` once for each dimension that varies, after which
+it is dynamic; ``dynamic`` and ``marked`` never. A recompile limit that is hit always fails: from
+there on Dynamo silently runs eagerly.
+https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programming_model.recompilation.html
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from fixtures.budgets import Budget
+from fixtures.cases import Case
+from fixtures.judging import Finding
+from fixtures.observation import CallFacts, Observation, Place
+from suites.bounds import shorten
+
+
+def allowed_by_setting(dynamic: str, calls: Sequence[CallFacts]) -> int:
+    """How often one code object may be compiled again over these calls.
+
+    What differs in more than a number (structure, dtype, another Python value, an attribute changed
+    in between) rightly compiles anew under every setting.
+    """
+    kinds = len({call.rest for call in calls})
+    if dynamic == "static":
+        return len({(call.rest, tuple(call.numbers.items())) for call in calls}) - 1
+    if dynamic == "dynamic":
+        return kinds - 1
+    names = set.intersection(*(set(call.numbers) for call in calls)) if calls else set()
+    if dynamic == "marked":  # only dimensions can be marked; Python numbers behave as in auto
+        names = {name for name in names if " dim " not in name}
+    columns = {tuple(call.numbers[name] for call in calls) for name in names}
+    return kinds - 1 + sum(len(set(column)) > 1 for column in columns)
+
+
+def rule(observation: Observation, budget: Budget) -> Finding:
+    """No code object is compiled again more often than its setting and budget allow."""
+    capture = observation.capture
+    assert capture is not None
+    if capture.limits:
+        return Finding("failed", f"recompile limit hit: {capture.limits[0]}", capture.limits)
+    compiled = Counter(item.code for item in capture.compilations if item.graph)
+    # Repeated blocks share their code: each is compiled once where Dynamo does not reuse it.
+    most = max((count - 1 for count in compiled.values()), default=0)
+    dynamic = Case.parse(observation.case).dynamic
+    setting = allowed_by_setting(dynamic, observation.calls)
+    allowed = setting + budget.recompiles
+    seen = f"{most} recompilations of one code object, {allowed} allowed for {dynamic!r}"
+    if most <= allowed:
+        return Finding("passed", seen)
+    lines = [
+        line
+        for code, count in compiled.items()
+        if count - 1 > allowed
+        for line in _history(code, observation)
+    ]
+    return Finding("failed", seen, shorten(lines), {"recompiles": most - setting})
+
+
+def _history(code: Place, observation: Observation) -> list[str]:
+    assert observation.capture is not None
+    lines = [f"{code}:"]
+    for item in observation.capture.compilations:
+        if item.code == code and item.reason:
+            lines.append(f"  at call {item.call + 1}: {item.reason}")
+    return lines
+
+
+@pytest.mark.aspect("recompiles", wants=("capture", "vary"))
+def test_recompiles_only_as_its_setting_allows(judge):
+    judge(rule)
