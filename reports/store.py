@@ -89,7 +89,9 @@ def read(path: Path) -> Run:
         else:
             run.closing = record
     if run is None:
-        raise RunError(f"{path}: holds no header: not a run file, or cut short before its first line")
+        raise RunError(
+            f"{path}: holds no header: not a run file, or cut short before its first line"
+        )
     run.truncated = bool(tail)
     return run
 
@@ -154,5 +156,3 @@ class Writer:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-

@@ -115,7 +115,11 @@ def summarize(outcome: Outcome) -> Summary:
     notable = [
         f"{len(failed)} failed" if failed else "none failed",
         *([f"{counts['inconclusive']} inconclusive verdicts"] if counts["inconclusive"] else []),
-        *([f"{counts['expected_failure']} expected failures"] if counts["expected_failure"] else []),
+        *(
+            [f"{counts['expected_failure']} expected failures"]
+            if counts["expected_failure"]
+            else []
+        ),
     ]
     missing = outcome.planned - len(outcome.observations)
     if missing:
@@ -163,7 +167,9 @@ def _time(outcome: Outcome) -> list[str]:
     for observation in outcome.observations.values():
         spent.update(observation.spent_s)
     useful = spent["compile"] + spent["warm_toolchain"] + spent["run"]
-    rest = {name: s for name, s in spent.items() if name not in ("compile", "warm_toolchain", "run")}
+    rest = {
+        name: s for name, s in spent.items() if name not in ("compile", "warm_toolchain", "run")
+    }
     start = outcome.wall_s - sum(spent.values())
     parts = [f"{name.replace('_', ' ')} {s / outcome.wall_s:.0%}" for name, s in rest.items()]
     share = max(1 - useful / outcome.wall_s, 0.0)

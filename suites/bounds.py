@@ -30,6 +30,9 @@ MAX_FACTOR, MAX_FLOOR = 4.0, 32.0
 PROJECTION_FACTOR, PROJECTION_FLOOR = 4.0, 0.5
 #: The largest error of many elements is about this many times their root mean square.
 TAIL = 6.0
+#: Rounding errors of neighbouring operations are correlated: this share of the noise may look like a
+#: wrong scale, however many elements there are.
+CORRELATED = 0.15
 #: A tensor whose eager noise exceeds this share of its scale is blind …
 BLIND = 0.1
 #: … and then only an error this many times eager's is seen.
@@ -61,7 +64,7 @@ class Numerics:
 
 
 def examine(observation: Observation, group: str) -> Numerics:
-    """Hold one group of tensors (``outputs``, ``gradients``, ``state``) to the bounds, at all calls."""
+    """Hold the tensors of a group (``outputs``, ``gradients``, ``state``) to the bounds."""
     complaints: list[str] = []
     tensors = blind = floating = 0
     worst = 0.0
@@ -123,7 +126,7 @@ def exceeds(error: TensorError, pooled_noise: float, widening: float = 1.0) -> s
             abs(error.compiled_projection),
             abs(error.eager_projection),
             PROJECTION_FACTOR * abs(error.eager_projection)
-            + TAIL * noise / math.sqrt(error.numel)
+            + noise * max(TAIL / math.sqrt(error.numel), CORRELATED)
             + PROJECTION_FLOOR * eps,
         ),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from fixtures.budgets import Budget
-from fixtures.judging import Finding
+from fixtures.judging import Finding, Judge
 from fixtures.observation import Observation
 
 
@@ -33,5 +33,5 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 
 
 @pytest.mark.aspect("compile_time", wants=("capture",), cold=True)
-def test_cold_compile_time_is_within_budget(judge):
+def test_cold_compile_time_is_within_budget(judge: Judge) -> None:
     judge(rule)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from fixtures.budgets import Budget
-from fixtures.judging import Finding
+from fixtures.judging import Finding, Judge
 from fixtures.observation import Observation
 from suites.bounds import examine, shorten
 
@@ -31,5 +31,5 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 
 
 @pytest.mark.aspect("gradients", wants=("capture", "vary"), phase="train")
-def test_gradients_match_eager(judge):
+def test_gradients_match_eager(judge: Judge) -> None:
     judge(rule)

@@ -1,8 +1,8 @@
 """Code is compiled again only where its dynamic setting says so.
 
-``static`` compiles anew for each new size, ``auto`` once for each dimension that varies, after which
-it is dynamic; ``dynamic`` and ``marked`` never. A recompile limit that is hit always fails: from
-there on Dynamo silently runs eagerly.
+``static`` compiles anew for each new size, ``auto`` once for each dimension that varies, which is
+dynamic from then on; ``dynamic`` and ``marked`` never. A recompile limit that is hit always fails:
+from there on Dynamo silently runs eagerly.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programming_model.recompilation.html
 """
 
@@ -15,7 +15,7 @@ import pytest
 
 from fixtures.budgets import Budget
 from fixtures.cases import Case
-from fixtures.judging import Finding
+from fixtures.judging import Finding, Judge
 from fixtures.observation import CallFacts, Observation, Place
 from suites.bounds import shorten
 
@@ -72,5 +72,5 @@ def _history(code: Place, observation: Observation) -> list[str]:
 
 
 @pytest.mark.aspect("recompiles", wants=("capture", "vary"))
-def test_recompiles_only_as_its_setting_allows(judge):
+def test_recompiles_only_as_its_setting_allows(judge: Judge) -> None:
     judge(rule)

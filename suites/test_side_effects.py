@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from fixtures.budgets import Budget
-from fixtures.judging import Finding
+from fixtures.judging import Finding, Judge
 from fixtures.observation import Observation
 from suites.bounds import examine, shorten
 
@@ -23,5 +23,5 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 
 
 @pytest.mark.aspect("side_effects", wants=("capture", "vary"))
-def test_state_changes_as_in_eager(judge):
+def test_state_changes_as_in_eager(judge: Judge) -> None:
     judge(rule)

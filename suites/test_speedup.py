@@ -7,17 +7,20 @@ https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_pe
 
 from __future__ import annotations
 
-import statistics
+from typing import Any
 
 import pytest
 
 from fixtures.budgets import Budget
-from fixtures.judging import Finding
+from fixtures.judging import Finding, Judge
 from fixtures.observation import Observation
 from fixtures.replay_clock import ReplayClock
 from reports.statistics import Interval, paired_speedup
 
 CLOCK = ReplayClock()
+#: Where others take more of the processor than this, threads wait for each other, and a slow call
+#: says nothing.
+BUSY = 0.2
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
@@ -32,13 +35,16 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         return Finding("skipped", f"not judged, {why}: {text}")
     text += f", at least {budget.min_speedup:g}× wanted"
     allowed_ns = budget.max_call_overhead_us * 1e3
-    slower_ns = statistics.median(timing.compiled_ns) - statistics.median(timing.eager_ns)
+    # The quickest rounds: what a busy machine adds to the others is not the call's overhead.
+    slower_ns = min(timing.compiled_ns) - min(timing.eager_ns)
     if seen.low >= budget.min_speedup:
         return Finding("passed", text)
     if slower_ns <= allowed_ns and budget.min_speedup <= 1.0:
         return Finding("passed", f"{text}; within {budget.max_call_overhead_us:g} µs of overhead")
     if seen.high >= budget.min_speedup:
         return Finding("inconclusive", f"{text}: the interval straddles it")
+    if timing.busy > BUSY:
+        return Finding("inconclusive", f"{text}: others took {timing.busy:.0%} of the processor")
     return Finding("failed", text, proposal={"min_speedup": _proposed(seen)})
 
 
@@ -49,6 +55,6 @@ def _proposed(seen: Interval) -> float:
 
 @pytest.mark.aspect("speedup", wants=("capture", "time"))
 @pytest.mark.benchmark(timer=CLOCK)
-def test_compiled_is_fast_enough(judge, benchmark, observation):
+def test_compiled_is_fast_enough(judge: Judge, benchmark: Any, observation: Observation) -> None:
     CLOCK.show(benchmark, observation.timing)
     judge(rule)

@@ -1,0 +1,284 @@
+"""Runs the suites as a person does, on models that compile in no time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from fixtures.observation import Closing, Record, Verdict, encode
+from reports import store
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+ZOOS = CHECKOUT / "tests" / "zoos"
+
+#: One healthy case of one tiny model of a user's zoo.
+TINY = ("--zoo", str(ZOOS / "tiny.py"), "--cases", "tiny-cpu-infer-f32-default-static")
+
+#: One healthy case of the shipped zoo: the quickest session that compiles.
+MATVEC = "matvec-cpu-infer-f32-default-static"
+
+#: All suites whose verdict on a tiny model does not depend on how busy the machine is.
+EXACT = tuple(
+    f"suites/test_{aspect}.py"
+    for aspect in ("forward", "gradients", "side_effects", "graph_breaks", "recompiles", "memory")
+)
+FORWARD, BREAKS, SPEEDUP = (
+    f"suites/test_{aspect}.py" for aspect in ("forward", "graph_breaks", "speedup")
+)
+
+#: Variables of the session around this one, or of the machine, that would change what is tested.
+_FOREIGN = re.compile(r"PYTEST_.*|CI|BUILD_NUMBER|(NO|FORCE|PY)_COLORS?|TORCH_COMPILE_DISABLE")
+
+
+@dataclass
+class Session:
+    """A finished session.
+
+    Attributes:
+        status: Its exit status.
+        output: stdout and stderr, as one text without colours.
+        runs: Where its run files are.
+    """
+
+    status: int
+    output: str
+    runs: Path
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The counts of pytest's last line: ``{"passed": 6}``."""
+        lines = [line for line in self.output.splitlines() if re.search(r" in [\d.:]+s", line)]
+        found = re.findall(r"(\d+) ([a-z]+)", lines[-1].partition(" in ")[0]) if lines else []
+        return {outcome: int(count) for count, outcome in found}
+
+    def run(self, name: str | None = None) -> store.Run:
+        """A run file, the only one if no name is given."""
+        (path,) = self.runs.glob(f"{name or '*'}.jsonl")
+        return store.read(path)
+
+    def verdicts(self, case: str) -> dict[str, Verdict]:
+        """The verdicts on a case, or on a model of one case, by aspect."""
+        found = self.run().verdicts
+        return {aspect: v for (of, aspect), v in found.items() if case in (of, of.split("-")[0])}
+
+    def outcomes(self, case: str) -> set[str]:
+        """The outcomes of all its aspects."""
+        return {verdict.outcome for verdict in self.verdicts(case).values()}
+
+    def failed(self, case: str) -> dict[str, str]:
+        """The aspects in which it failed, and what was said of each."""
+        verdicts = self.verdicts(case).items()
+        return {aspect: v.summary for aspect, v in verdicts if v.outcome == "failed"}
+
+    @property
+    def observed(self) -> list[str]:
+        """The cases of the observations in the run file, as often as each was written."""
+        (path,) = self.runs.glob("*.jsonl")
+        lines = path.read_text().splitlines()
+        return [store.decode(line).case for line in lines if '"record":"observation"' in line]
+
+    def message(self, test: str) -> str:
+        """What pytest showed under FAILURES for one test, named as ``test_name[case]``."""
+        failures = re.split(r"^_+ (\S+\[\S+\]) _+$", self.output, flags=re.MULTILINE)
+        shown = dict(zip(failures[1::2], failures[2::2], strict=True))
+        return shown[test].partition("\n====")[0]
+
+
+Compilegate = Callable[..., Session]
+
+
+def command(*arguments: str, runs: Path, backend: str, benchmark: bool = False) -> list[str]:
+    """``pytest suites/`` with arguments."""
+    cached = {"--lf", "--ff", "--sw"} & set(arguments)
+    words = [sys.executable, "-m", "pytest"]
+    words += ["-o", f"cache_dir={runs}.cache"] if cached else ["-p", "no:cacheprovider"]
+    words += [] if any(a.startswith("suites") for a in arguments) else ["suites/"]
+    words += ["-o", f"runs_dir={runs}", "--backend", backend]
+    words += [] if benchmark else ["--benchmark-disable"]
+    return [*words, *arguments]
+
+
+def surroundings(runs: Path, changes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables under which a session runs; one of them tells its processes from others'."""
+    kept = {name: value for name, value in os.environ.items() if not _FOREIGN.fullmatch(name)}
+    return {**kept, "COLUMNS": "200", "COMPILEGATE_TEST": str(runs), **(changes or {})}
+
+
+def run_to_its_end(words: Sequence[str], env: Mapping[str, str] | None, runs: Path) -> Session:
+    """Run a command from the checkout."""
+    done = subprocess.run(
+        words,
+        cwd=CHECKOUT,
+        env=surroundings(runs, env),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    return Session(done.returncode, done.stdout, runs)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """An empty folder of runs."""
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def compilegate(runs: Path) -> Compilegate:
+    """Runs ``pytest suites/`` with arguments, from the checkout, on the quick backend.
+
+    pytest's cache is on where an argument needs it; ``benchmark=True`` leaves pytest-benchmark on.
+    """
+
+    def run(
+        *arguments: str,
+        backend: str = "aot_eager",
+        env: Mapping[str, str] | None = None,
+        benchmark: bool = False,
+    ) -> Session:
+        words = command(*arguments, runs=runs, backend=backend, benchmark=benchmark)
+        return run_to_its_end(words, env, runs)
+
+    return run
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, str], str]:
+    """Writes a file and returns its path, as a user's budgets or zoo."""
+
+    def to(name: str, text: str) -> str:
+        (tmp_path / name).write_text(text)
+        return str(tmp_path / name)
+
+    return to
+
+
+# Long sessions that many tests look at. Each is made once, whichever xdist worker asks first.
+
+#: Phases and dynamic settings in which faults show, where they are not ``infer`` and ``static``.
+_TRAIN = ("gradient_is_doubled", "gradient_is_lost", "statistic_is_lost", "statistic_is_kept")
+_DYNAMIC = ("specializes", "generalizes")
+
+
+def faulty_case(model: str) -> str:
+    """The case in which a model of the faulty zoo shows what it does."""
+    phase = "train" if model in _TRAIN else "infer"
+    dynamic = "dynamic" if model in _DYNAMIC else "static"
+    return f"{model}-cpu-{phase}-f32-default-{dynamic}"
+
+
+@pytest.fixture(scope="session")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """All of the faulty zoo, each model in the case in which it shows its fault."""
+    models = re.findall(r'^@model\("(\w+)"', (ZOOS / "faulty.py").read_text(), re.MULTILINE)
+    cases = [faulty_case(model) for model in models]
+    cases += ["sound-cpu-train-f32-default-static"]
+    cases += [f"generalizes-cpu-infer-f32-default-{dynamic}" for dynamic in ("auto", "marked")]
+    chosen = [word for case in cases for word in ("--cases", case)]
+    return _once(tmp_path_factory, "faulty", *EXACT, "--zoo", str(ZOOS / "faulty.py"), *chosen)
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """All of the hostile zoo, in one setting."""
+    cases = ("--zoo", str(ZOOS / "hostile.py"), "--cases", "*-cpu-infer-f32-default-static")
+    models = re.findall(r'^@model\("(\w+)"', (ZOOS / "hostile.py").read_text(), re.MULTILINE)
+    chosen = [word for model in models for word in ("--models", model)]
+    timeout = ("--case-timeout", "10", "-m", "cpu")
+    return _once(tmp_path_factory, "hostile", *EXACT, *cases, *chosen, *timeout)
+
+
+def _once(factory: pytest.TempPathFactory, name: str, *arguments: str) -> Session:
+    """A session made by the first who asks; the others read what it left."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "status").exists():
+            words = command(*arguments, runs=folder / "runs", backend="aot_eager")
+            session = run_to_its_end(words, None, folder / "runs")
+            (folder / "output").write_text(session.output)
+            (folder / "status").write_text(str(session.status))
+    status, output = (folder / "status").read_text(), (folder / "output").read_text()
+    return Session(int(status), output, folder / "runs")
+
+
+@pytest.fixture
+def stored(faulty: Session, runs: Path) -> Callable[..., Path]:
+    """Writes the run ``stored``: some models of the faulty run, as if they had been all of it."""
+
+    def write(*models: str, changed: Callable[[Record], Record] = lambda record: record) -> Path:
+        run = faulty.run()
+        cases = [faulty_case(model) for model in models]
+        records: list[Record] = [replace(run.header, planned=tuple(cases))]
+        for case in cases:
+            records.append(run.observations[case])
+            records += [v for (of, _), v in run.verdicts.items() if of == case]
+        records.append(Closing(cases=len(cases), wall_s=1.0))
+        runs.mkdir(exist_ok=True)
+        path = runs / "stored.jsonl"
+        path.write_text("".join(encode(changed(record)) + "\n" for record in records))
+        return path
+
+    return write
+
+
+# Processes.
+
+
+def living(runs: Path) -> list[str]:
+    """Command lines of the living processes of the sessions with these runs, whoever adopted them.
+
+    All have inherited the variable that :func:`surroundings` sets.
+    """
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (folder / "environ").read_bytes().split(b"\0")
+            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if f"COMPILEGATE_TEST={runs}".encode() in variables:
+            found.append(words)
+    return found
+
+
+def soon(holds: Callable[[], object], within_s: float = 60.0) -> bool:
+    """Whether something comes to hold in a while; busy machines take theirs."""
+    deadline = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+@contextmanager
+def begun(words: Sequence[str], runs: Path) -> Iterator[subprocess.Popen[str]]:
+    """A session that is still running; it is killed at the end, if it is still there."""
+    process = subprocess.Popen(
+        words,
+        cwd=CHECKOUT,
+        env=surroundings(runs),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,35 @@
+"""A break fails ``graph_breaks``, and nothing else; a model that is all break fails everything."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [("breaks", "torch._dynamo.graph_break()"), ("prints", "builtin operator")],
+)
+def test_a_graph_break_fails_graph_breaks_only(faulty, model, said):
+    failed = faulty.failed(model)
+    assert failed.keys() == {"graph_breaks"}
+    assert "1 graph break not budgeted" in failed["graph_breaks"]
+    assert said in failed["graph_breaks"]
+    assert "at faulty.py:" in failed["graph_breaks"]
+
+
+def test_the_twin_without_a_break_passes_everything(faulty):
+    assert faulty.outcomes("breaks_not") == {"passed"}
+
+
+def test_a_model_that_runs_eagerly_fails_every_aspect(faulty):
+    assert faulty.outcomes("runs_eagerly") == {"failed"}
+    failed = faulty.failed("runs_eagerly")
+    assert set(failed.values()) == {"nothing was compiled: all of it ran eagerly"}
+
+
+def test_a_model_that_does_not_compile_fails_every_aspect_and_shows_its_own_line(faulty):
+    case = "compiles_not-cpu-infer-f32-default-static"
+    assert faulty.outcomes(case) == {"failed"}
+    (summary,) = set(faulty.failed(case).values())
+    assert summary.startswith("raised in stage 'compile': ")
+    assert "tests/zoos/faulty.py" in faulty.message(f"test_outputs_match_eager[{case}]")
+    others = faulty.message(f"test_no_unbudgeted_graph_break[{case}]").strip().splitlines()
+    assert others == [f"{summary} (explained above)"]

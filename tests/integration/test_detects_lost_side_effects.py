@@ -1,0 +1,22 @@
+"""State that only compiled code leaves wrong fails ``side_effects``, and nothing else."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("mutation_is_lost", "input[0] (float32)"),
+        ("statistic_is_lost", "buffer norm.running_mean (float32)"),
+        ("counts_wrongly", "buffer calls: value differs: eager 1 at [], compiled 2 there"),
+    ],
+)
+def test_a_lost_side_effect_fails_side_effects_only(faulty, model, said):
+    failed = faulty.failed(model)
+    assert failed.keys() == {"side_effects"}
+    assert said in failed["side_effects"]
+
+
+@pytest.mark.parametrize("model", ["statistic_is_kept", "counts"])
+def test_the_twin_that_keeps_its_state_passes_everything(faulty, model):
+    assert faulty.outcomes(model) == {"passed"}

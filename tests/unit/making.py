@@ -1,0 +1,152 @@
+"""Records with defaults, so that a test names only what it is about."""
+
+from fixtures.observation import (
+    CallFacts,
+    Capture,
+    Checked,
+    Compilation,
+    CompileTime,
+    Device,
+    Difference,
+    Environment,
+    Failure,
+    GraphBreak,
+    Header,
+    Memory,
+    Observation,
+    Place,
+    TensorError,
+    Timing,
+    Verdict,
+)
+
+
+CASE_ID = "tiny-cpu-train-f32-default-static"
+FLOAT32_NOISE = 1e-7
+
+
+def make_place(line=10, function="forward", file="net.py", owner="model"):
+    return Place(file=file, line=line, function=function, owner=owner)
+
+
+def make_error(name="output", **changed):
+    """A healthy float32 tensor: compiled errs as little as eager does."""
+    fields = {
+        "dtype": "float32",
+        "numel": 1000,
+        "scale": 1.0,
+        "eager_max": 4 * FLOAT32_NOISE,
+        "eager_rms": FLOAT32_NOISE,
+        "eager_projection": 0.0,
+        "compiled_max": 4 * FLOAT32_NOISE,
+        "compiled_rms": FLOAT32_NOISE,
+        "compiled_projection": 0.0,
+        "worst_index": (3, 1),
+        "worst_values": (1.0, 1.5, 1.0),
+    }
+    return TensorError(name=name, **fields | changed)
+
+
+def make_difference(where="output[0]", what="stride", eager="(2, 1)", compiled="(1, 4)"):
+    return Difference(where=where, what=what, eager=eager, compiled=compiled)
+
+
+def make_checked(*errors, tensors=None, differences=()):
+    return Checked(
+        tensors=len(errors) if tensors is None else tensors,
+        errors=errors,
+        differences=tuple(differences),
+    )
+
+
+def make_call(*, sizes=None, numbers=None, rest="same", **groups):
+    """A call whose output, gradient and input are all healthy."""
+    healthy = {
+        "outputs": make_checked(make_error("output")),
+        "gradients": make_checked(make_error("gradient weight")),
+        "state": make_checked(tensors=3),
+    }
+    return CallFacts(sizes=sizes or {}, numbers=numbers or {}, rest=rest, **healthy | groups)
+
+
+def make_break(reason="Call to `print`", gb_id="GB0001", place=None):
+    return GraphBreak(reason=reason, id=gb_id, place=place or make_place())
+
+
+def make_compilation(call=0, reason="", code=None, **changed):
+    fields = {"compile_id": f"0/{call}", "graph": True, "failure": ""}
+    return Compilation(code=code or make_place(), call=call, reason=reason, **fields | changed)
+
+
+def make_capture(**changed):
+    return Capture(**{"graphs": 1, "compilations": (make_compilation(),)} | changed)
+
+
+def make_compile_time(total_s=4.0):
+    return CompileTime(
+        total_s=total_s, dynamo_s=1.0, aot_s=1.0, inductor_s=1.0, codegen_s=1.0, first_call_s=5.0
+    )
+
+
+def make_timing(speedup=2.0, rounds=30, eager_ns=1e6, spread=0.0):
+    """Rounds whose ratio is ``speedup``, up and down by ``spread`` in turn."""
+    compiled = [eager_ns / speedup * (1 + spread * (-1) ** i) for i in range(rounds)]
+    return Timing(eager_ns=(eager_ns,) * rounds, compiled_ns=tuple(compiled), iterations=1)
+
+
+def make_memory(eager=100 * 2**20, compiled=100 * 2**20):
+    return Memory(eager_peak_bytes=eager, compiled_peak_bytes=compiled)
+
+
+def make_failure(stage="compile", kind="TorchRuntimeError", message="it broke", **changed):
+    return Failure(stage=stage, kind=kind, message=message, **changed)
+
+
+def make_observation(**changed):
+    """A completed case with two healthy calls."""
+    fields = {
+        "case": CASE_ID,
+        "status": "completed",
+        "wants": ("capture", "vary"),
+        "reference": "float64",
+        "calls": (make_call(), make_call()),
+        "capture": make_capture(),
+        "compile_time": make_compile_time(),
+    }
+    return Observation(**fields | changed)
+
+
+def make_failed_observation(status, **failure):
+    return make_observation(
+        status=status, failure=make_failure(**failure), calls=(), capture=None, compile_time=None
+    )
+
+
+def make_verdict(outcome="passed", case=CASE_ID, aspect="forward", summary="fine", **changed):
+    return Verdict(case=case, aspect=aspect, outcome=outcome, summary=summary, **changed)
+
+
+def make_environment(**changed):
+    fields = {
+        "python": "3.12.1",
+        "platform": "Linux",
+        "versions": {"torch": "2.15.0+cpu"},
+        "compiler": "g++ 13",
+        "cuda": "",
+        "devices": (Device(kind="cpu", name="AMD EPYC 9655", memory_bytes=2**34, cores=2),),
+    }
+    return Environment(**fields | changed)
+
+
+def make_header(planned=(CASE_ID,), **changed):
+    fields = {
+        "schema": 1,
+        "created": "2026-01-01T00:00:00+00:00",
+        "environment": make_environment(),
+        "arguments": ("suites/",),
+        "revision": "abc",
+        "seed": 0,
+        "tier": {"cpu": "smoke"},
+        "backend": "inductor",
+    }
+    return Header(planned=tuple(planned), **fields | changed)

@@ -1,0 +1,213 @@
+"""Bounds: what eager's noise allows, and what it never does."""
+
+import pytest
+
+from suites.bounds import (
+    BLIND,
+    EPS,
+    SHOWN,
+    WITHOUT_REFERENCE,
+    exceeds,
+    examine,
+    is_blind,
+    shorten,
+)
+from tests.unit.making import (
+    make_call,
+    make_checked,
+    make_difference,
+    make_error,
+    make_observation,
+)
+
+NOISE = 1e-7
+
+
+def observation_of(*errors, **changed):
+    return make_observation(calls=(make_call(outputs=make_checked(*errors)),), **changed)
+
+
+def complaint(**error):
+    return exceeds(make_error(**error), NOISE)
+
+
+def test_compiled_as_good_as_eager_is_within_bounds():
+    assert complaint() == ""
+
+
+def test_compiled_better_than_eager_is_within_bounds():
+    assert complaint(compiled_max=0.0, compiled_rms=0.0) == ""
+
+
+def test_thrice_eagers_noise_is_within_bounds():
+    assert complaint(compiled_rms=3 * NOISE, compiled_max=16 * NOISE) == ""
+
+
+def test_error_of_the_whole_tensor_is_out_of_bounds():
+    text = complaint(compiled_rms=1e-5, compiled_max=1e-4)
+    assert text.startswith("output (float32): root mean square error is 1e-05 of its scale 1 ")
+    assert "(eager 1e-07, allowed" in text
+    assert text.endswith("worst at [3, 1]: compiled 1.5, eager 1, fp64 1")
+
+
+def test_one_wrong_element_among_a_million_is_out_of_bounds():
+    text = complaint(numel=10**6, compiled_rms=5e-6, compiled_max=5e-3)
+    assert "error is" in text
+    # Also where its share in the root mean square drowns.
+    text = complaint(numel=10**9, compiled_rms=2 * NOISE, compiled_max=5e-3)
+    assert "largest error is 0.005 of its scale" in text
+
+
+@pytest.mark.parametrize(
+    ("projection", "direction"), [(0.01, "1.00% too large"), (-0.01, "1.00% too small")]
+)
+def test_a_scale_fault_below_bf16_noise_is_out_of_bounds(projection, direction):
+    noise = 2e-3  # element by element, so 1% of the elements' scale is within its bounds
+    text = complaint(
+        dtype="bfloat16",
+        numel=100_000,
+        eager_rms=noise,
+        eager_max=8 * noise,
+        compiled_rms=2 * noise,
+        compiled_max=10 * noise,
+        compiled_projection=projection,
+    )
+    assert f"scale is {direction}" in text
+
+
+def test_eagers_own_scale_fault_is_allowed_to_compiled():
+    fault = {"eager_projection": 1e-3, "compiled_projection": 2e-3}
+    assert complaint(eager_rms=1e-3, eager_max=2e-3, compiled_rms=2e-3, **fault) == ""
+
+
+def test_the_floor_is_of_the_tensors_own_resolution():
+    near = 3 * EPS["bfloat16"]
+    assert complaint(dtype="bfloat16", eager_rms=0.0, eager_max=0.0, compiled_rms=near) == ""
+    assert complaint(dtype="float32", eager_rms=0.0, eager_max=0.0, compiled_rms=near) != ""
+
+
+def test_a_tensor_that_eager_happens_to_hit_is_held_to_its_groups_noise():
+    lucky = make_error(eager_rms=0.0, eager_max=0.0, compiled_rms=5e-6, compiled_max=1e-5)
+    assert exceeds(lucky, pooled_noise=1e-7) != ""
+    assert exceeds(lucky, pooled_noise=1e-5) == ""
+
+
+def test_without_a_reference_floors_are_wider():
+    error = make_error(
+        eager_rms=0.0, eager_max=0.0, compiled_rms=20 * EPS["float32"], compiled_projection=1e-6
+    )
+    assert exceeds(error, 0.0) != ""
+    assert exceeds(error, 0.0, WITHOUT_REFERENCE) == ""
+    assert examine(observation_of(error), "outputs").complaints
+    assert not examine(
+        observation_of(error, reference="RuntimeError: no double"), "outputs"
+    ).complaints
+
+
+# Blindness.
+
+
+@pytest.mark.parametrize(
+    ("changed", "blind"),
+    [
+        ({}, False),
+        ({"scale": 0.0}, True),
+        ({"eager_rms": BLIND}, False),
+        ({"eager_rms": 1.01 * BLIND}, True),
+        ({"compiled_rms": 1e6}, False),
+    ],
+)
+def test_zeros_and_mere_noise_are_blind(changed, blind):
+    assert is_blind(make_error(**changed)) == blind
+
+
+def test_zeros_stay_zeros():
+    zeros = {"scale": 0.0, "eager_max": 0.0, "eager_rms": 0.0}
+    assert complaint(**zeros, compiled_max=0.0, compiled_rms=0.0) == ""
+    assert complaint(**zeros, compiled_max=1e-5, compiled_rms=1e-5) != ""
+
+
+def test_gross_errors_show_even_where_a_tensor_is_blind():
+    noisy = {"eager_rms": 0.5, "eager_max": 2.0, "compiled_rms": 0.5}
+    assert complaint(**noisy, compiled_max=100.0) == ""
+    assert "largest error is 300" in complaint(**noisy, compiled_max=300.0)
+
+
+def test_a_blind_tensor_does_not_widen_its_neighbours_bounds():
+    blind = [make_error(f"noise{i}", eager_rms=0.5, eager_max=2.0) for i in range(3)]
+    wrong = make_error("wrong", compiled_rms=1e-4, compiled_max=1e-3)
+    seen = examine(observation_of(*blind, wrong), "outputs")
+    assert [c.split(" ")[2] for c in seen.complaints] == ["wrong"]
+    assert (seen.blind, seen.floating) == (3, 4)
+
+
+# The whole of an observation.
+
+
+def test_every_call_is_examined_and_named_with_its_sizes():
+    wrong = make_error(compiled_rms=1e-3, compiled_max=1e-2)
+    calls = (
+        make_call(),
+        make_call(sizes={"batch": 4, "length": 16}, outputs=make_checked(wrong)),
+    )
+    (text,) = examine(make_observation(calls=calls), "outputs").complaints
+    assert text.startswith("call 2 (batch=4, length=16): output (float32): ")
+
+
+def test_differences_are_complaints_and_come_first():
+    checked = make_checked(
+        make_error(compiled_rms=1.0, compiled_max=1.0), differences=[make_difference()]
+    )
+    seen = examine(make_observation(calls=(make_call(gradients=checked),)), "gradients")
+    assert seen.complaints[0] == (
+        "call 1: output[0]: stride differs: eager (2, 1), compiled (1, 4)"
+    )
+    assert len(seen.complaints) == 2
+
+
+def test_raising_differently_reads_like_a_sentence():
+    raised = make_difference("call", "raises", "ValueError: no", "nothing")
+    checked = make_checked(differences=[raised])
+    (text,) = examine(
+        make_observation(calls=(make_call(outputs=checked),)), "outputs"
+    ).complaints
+    assert text == "call 1: eager raises ValueError: no, compiled raises nothing"
+
+
+def test_groups_are_examined_apart():
+    wrong = make_checked(make_error(compiled_rms=1.0, compiled_max=1.0))
+    observation = make_observation(calls=(make_call(gradients=wrong),))
+    assert not examine(observation, "outputs").complaints
+    assert examine(observation, "gradients").complaints
+    assert not examine(observation, "state").complaints
+
+
+def test_the_worst_error_is_that_of_tensors_that_see():
+    seen = examine(
+        observation_of(
+            make_error(compiled_rms=2e-7), make_error(eager_rms=0.5, compiled_rms=0.5)
+        ),
+        "outputs",
+    )
+    assert seen.worst == 2e-7
+
+
+def test_tensors_are_counted_over_all_calls():
+    assert examine(make_observation(), "state").tensors == 6
+
+
+def test_an_observation_without_calls_shows_nothing():
+    seen = examine(make_observation(calls=()), "outputs")
+    assert (seen.complaints, seen.tensors, seen.floating, seen.worst) == ((), 0, 0, 0.0)
+
+
+@pytest.mark.parametrize("count", [0, 1, SHOWN])
+def test_few_lines_are_all_shown(count):
+    lines = [str(i) for i in range(count)]
+    assert shorten(lines) == tuple(lines)
+
+
+def test_many_lines_are_counted():
+    short = shorten([str(i) for i in range(SHOWN + 3)])
+    assert len(short) == SHOWN + 1
+    assert short[-1] == "… and 3 more"

@@ -1,0 +1,63 @@
+"""Cases: ids parse and format both ways, and impossible ones are never made."""
+
+import pytest
+
+from fixtures.cases import Case, UnknownNameError, possible_cases
+
+
+@pytest.mark.parametrize(
+    "case_id",
+    [
+        "resnet50-cuda-infer-bf16-default-static",
+        "vit_b_16-cpu-train-f32-default-auto-regional",
+        "mobilenet.v2_0.5-cuda-train-f16-reduce_overhead-marked",
+    ],
+)
+def test_ids_parse_and_format_both_ways(case_id):
+    assert Case.parse(case_id).id == case_id
+
+
+def test_every_possible_case_round_trips():
+    cases = [
+        case
+        for device in ("cpu", "cuda")
+        for case in possible_cases("m", device, marked=True, regional=True)
+    ]
+    assert len({case.id for case in cases}) == len(cases)
+    assert [Case.parse(case.id) for case in cases] == cases
+
+
+@pytest.mark.parametrize(
+    ("case_id", "message"),
+    [
+        ("resnet18", "malformed case id"),
+        ("resnet18-cpu-infer-f32-default-static-whole", "'whole' is left out"),
+        ("resnet18-cpu-infer-f33-default-static", "did you mean 'f32'"),
+        ("resnet18-cpu-infer-f16-default-static", "no f16 on cpu"),
+        ("resnet18-cpu-infer-f32-reduce_overhead-static", "no reduce_overhead on cpu"),
+        ("resnet18-cpu-infer-f32-default-marked-regional", "marked dimensions do not reach"),
+        ("ResNet-cpu-infer-f32-default-static", "malformed case id"),
+    ],
+)
+def test_wrong_ids_are_refused_with_the_way_out(case_id, message):
+    with pytest.raises(ValueError, match=message):
+        Case.parse(case_id)
+
+
+def test_cpu_has_no_half_precision_and_no_cuda_graphs():
+    cases = list(possible_cases("m", "cpu", marked=True, regional=True))
+    assert {case.precision for case in cases} == {"f32", "bf16"}
+    assert {case.mode for case in cases} == {"default", "max_autotune"}
+
+
+def test_marked_and_regional_only_where_declared():
+    cases = list(possible_cases("m", "cuda", marked=False, regional=False))
+    assert "marked" not in {case.dynamic for case in cases}
+    assert {case.scope for case in cases} == {"whole"}
+
+
+def test_unknown_names_suggest_the_nearest():
+    assert "did you mean 'resnet18'" in str(
+        UnknownNameError("model", "resnet81", ["resnet18", "x"])
+    )
+    assert "known: a, b" in str(UnknownNameError("model", "zzzzz", ["a", "b"]))

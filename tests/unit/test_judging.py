@@ -1,0 +1,206 @@
+"""Judging: what is the same for every aspect, and what an expected failure makes of it."""
+
+import pytest
+
+from fixtures.budgets import Budget, ExpectedFailure
+from fixtures.judging import Finding, judge
+from tests.unit.making import (
+    make_break,
+    make_capture,
+    make_failed_observation,
+    make_observation,
+)
+
+
+def passes(observation, budget):
+    return Finding("passed", "as it should be")
+
+
+def fails(observation, budget):
+    return Finding("failed", "too many", ("one", "two"), {"recompiles": 2})
+
+
+def must_not_be_asked(observation, budget):
+    pytest.fail("a rule saw a case that did not run")
+
+
+def expecting(**known):
+    return Budget(expected_failures=(ExpectedFailure(**{"reason": "known"} | known),))
+
+
+def test_a_rule_s_finding_becomes_the_verdict():
+    judged = judge(make_observation(), Budget(), "recompiles", fails)
+    assert judged.verdict.case == make_observation().case
+    assert judged.verdict.aspect == "recompiles"
+    assert judged.verdict.outcome == "failed"
+    assert judged.verdict.summary == "too many"
+    assert judged.verdict.details == ("one", "two")
+    assert judged.proposal == {"recompiles": 2}
+    assert not judged.of_case
+
+
+@pytest.mark.parametrize("outcome", ["passed", "inconclusive", "skipped"])
+def test_only_failures_propose(outcome):
+    judged = judge(
+        make_observation(), Budget(), "speedup", lambda o, b: Finding(outcome, "", (), {"a": 1})
+    )
+    assert judged.verdict.outcome == outcome
+    assert judged.proposal == {}
+
+
+# Cases that did not run.
+
+
+@pytest.mark.parametrize(
+    ("status", "failure", "summary"),
+    [
+        (
+            "raised",
+            {"stage": "compile", "kind": "TorchRuntimeError", "message": "no kernel"},
+            "raised in stage 'compile': TorchRuntimeError: no kernel",
+        ),
+        (
+            "crashed",
+            {"stage": "call", "kind": "SIGSEGV", "message": "killed by SIGSEGV"},
+            "crashed in stage 'call': killed by SIGSEGV",
+        ),
+        (
+            "timed_out",
+            {"stage": "vary", "kind": "timeout", "message": "after 300 s"},
+            "timed out in stage 'vary': after 300 s",
+        ),
+        (
+            "could_not_start",
+            {"stage": "start", "kind": "OSError", "message": "no torch"},
+            "could not start in stage 'start': no torch",
+        ),
+    ],
+)
+def test_a_case_that_did_not_run_fails_every_aspect_in_one_line(status, failure, summary):
+    observation = make_failed_observation(status, **failure)
+    for aspect in ("forward", "memory"):
+        judged = judge(observation, Budget(), aspect, must_not_be_asked)
+        assert judged.verdict.outcome == "failed"
+        assert judged.verdict.summary == summary
+        assert judged.of_case
+        assert judged.proposal == {}
+
+
+def test_details_are_the_traceback_and_the_last_output():
+    observation = make_failed_observation("raised", traceback="Traceback:\n  x\n", output="a\nb")
+    details = judge(observation, Budget(), "forward", must_not_be_asked).verdict.details
+    assert details == ("Traceback:", "  x", "last output:", "  a", "  b")
+
+
+def test_a_missing_package_skips_with_its_reason():
+    observation = make_failed_observation("unavailable", stage="build", message="no timm")
+    judged = judge(observation, Budget(), "forward", must_not_be_asked)
+    assert (judged.verdict.outcome, judged.verdict.summary) == ("skipped", "no timm")
+
+
+def test_a_missing_package_skips_also_where_a_failure_is_expected():
+    observation = make_failed_observation("unavailable", stage="build", message="no timm")
+    judged = judge(observation, expecting(stage="build"), "forward", must_not_be_asked)
+    assert judged.verdict.outcome == "skipped"
+
+
+# Nothing compiled.
+
+
+@pytest.mark.parametrize("capture", [None, make_capture(graphs=0, compilations=())])
+def test_a_case_that_compiled_nothing_fails(capture):
+    judged = judge(make_observation(capture=capture), Budget(), "forward", must_not_be_asked)
+    assert judged.verdict.outcome == "failed"
+    assert judged.verdict.summary == "nothing was compiled: all of it ran eagerly"
+    assert "is torch.compile disabled?" in judged.verdict.details[0]
+    assert judged.of_case
+
+
+def test_a_case_that_compiled_nothing_says_why_where_dynamo_does():
+    capture = make_capture(
+        graphs=0, limits=("limit 8",), fallbacks={"unsupported LSTM": 3}, breaks=(make_break(),)
+    )
+    details = judge(
+        make_observation(capture=capture), Budget(), "forward", must_not_be_asked
+    ).verdict.details
+    assert details == ("limit 8", "unsupported LSTM", "graph break: Call to `print`")
+
+
+# Expected failures.
+
+
+def test_an_expected_failure_of_the_aspect_that_fails_is_expected():
+    budget = expecting(aspect="recompiles", issue="https://bug/1")
+    judged = judge(make_observation(), budget, "recompiles", fails)
+    assert judged.verdict.outcome == "expected_failure"
+    assert judged.verdict.summary == "known (https://bug/1): too many"
+    assert judged.proposal == {}
+
+
+def test_an_expected_failure_of_another_aspect_changes_nothing():
+    budget = expecting(aspect="forward")
+    assert judge(make_observation(), budget, "recompiles", fails).verdict.outcome == "failed"
+    assert judge(make_observation(), budget, "recompiles", passes).verdict.outcome == "passed"
+
+
+@pytest.mark.parametrize("known", [{"aspect": "forward"}, {"stage": "compile"}, {"stage": "crash"}])
+def test_an_expected_failure_that_passes_fails_and_says_what_to_remove(known):
+    budget = expecting(where="mine.toml:7", issue="https://bug/1", **known)
+    judged = judge(make_observation(), budget, "forward", passes)
+    assert judged.verdict.outcome == "failed"
+    assert "expected to fail, but passed: known (https://bug/1)" in judged.verdict.summary
+    assert "Remove the entry at mine.toml:7" in judged.verdict.summary
+
+
+@pytest.mark.parametrize("outcome", ["inconclusive", "skipped"])
+def test_what_is_neither_passed_nor_failed_says_nothing_of_an_expected_failure(outcome):
+    budget = expecting(aspect="speedup")
+    judged = judge(make_observation(), budget, "speedup", lambda o, b: Finding(outcome, "so"))
+    assert (judged.verdict.outcome, judged.verdict.summary) == (outcome, "so")
+
+
+def test_a_stage_that_is_not_passed_covers_every_aspect():
+    observation = make_failed_observation("raised", stage="compile")
+    for aspect in ("forward", "memory", "compile_time"):
+        judged = judge(observation, expecting(stage="compile"), aspect, must_not_be_asked)
+        assert judged.verdict.outcome == "expected_failure"
+
+
+@pytest.mark.parametrize("status", ["crashed", "timed_out"])
+def test_the_stage_crash_covers_a_process_that_died_wherever_it_was(status):
+    observation = make_failed_observation(status, stage="call", message="killed")
+    judged = judge(observation, expecting(stage="crash"), "forward", must_not_be_asked)
+    assert judged.verdict.outcome == "expected_failure"
+
+
+@pytest.mark.parametrize(
+    ("status", "stage", "known"),
+    [
+        pytest.param("raised", "call", {"stage": "compile"}, id="another stage"),
+        pytest.param("raised", "compile", {"stage": "crash"}, id="raised, not crashed"),
+        pytest.param("raised", "compile", {"aspect": "forward"}, id="did not run to its end"),
+        pytest.param("crashed", "compile", {"aspect": "forward"}, id="crashed"),
+    ],
+)
+def test_another_failure_than_the_expected_fails(status, stage, known):
+    observation = make_failed_observation(status, stage=stage)
+    judged = judge(observation, expecting(**known), "forward", must_not_be_asked)
+    assert judged.verdict.outcome == "failed"
+    assert "known" not in judged.verdict.summary
+
+
+def test_wrong_numbers_are_not_covered_by_an_expected_compile_error():
+    judged = judge(make_observation(), expecting(stage="compile"), "forward", fails)
+    assert judged.verdict.outcome == "failed"
+
+
+def test_one_of_many_expected_failures_is_enough():
+    budget = Budget(
+        expected_failures=(
+            ExpectedFailure(reason="does not compile", stage="compile"),
+            ExpectedFailure(reason="wrong numbers", aspect="forward"),
+        )
+    )
+    judged = judge(make_observation(), budget, "forward", fails)
+    assert judged.verdict.outcome == "expected_failure"
+    assert judged.verdict.summary.startswith("wrong numbers")

@@ -1,0 +1,540 @@
+"""The suites' rules: healthy observations pass, faulty ones fail by name, with the right way out."""
+
+import dataclasses
+
+import pytest
+
+from fixtures.budgets import ASPECTS, AllowedBreak, Budget
+from suites import (
+    test_compile_time,
+    test_forward,
+    test_gradients,
+    test_graph_breaks,
+    test_memory,
+    test_recompiles,
+    test_side_effects,
+    test_speedup,
+)
+from suites.test_recompiles import allowed_by_setting
+from tests.unit.making import (
+    make_break,
+    make_call,
+    make_capture,
+    make_checked,
+    make_compilation,
+    make_compile_time,
+    make_difference,
+    make_error,
+    make_memory,
+    make_observation,
+    make_place,
+    make_timing,
+)
+
+SUITES = {
+    "forward": test_forward,
+    "gradients": test_gradients,
+    "side_effects": test_side_effects,
+    "graph_breaks": test_graph_breaks,
+    "recompiles": test_recompiles,
+    "speedup": test_speedup,
+    "compile_time": test_compile_time,
+    "memory": test_memory,
+}
+STRICT = Budget(min_speedup=1.0, max_compile_s=60.0, max_memory_ratio=1.1)
+HEALTHY = make_observation(cold=True, timing=make_timing(2.0), memory=make_memory())
+WRONG = make_error("output.logits", compiled_rms=1e-3, compiled_max=1e-2)
+BLIND = make_error(eager_rms=0.5, eager_max=2.0, compiled_rms=0.5, compiled_max=2.0)
+
+
+def once(**groups):
+    return make_observation(calls=(make_call(**groups),))
+
+
+def assert_proposal_helps(rule, observation, budget):
+    """What --budgets-update would write makes the same observation pass."""
+    finding = rule(observation, budget)
+    assert finding.outcome == "failed"
+    proposal = dict(finding.proposal)
+    if "graph_breaks" in proposal:
+        added = tuple(AllowedBreak(**table) for table in proposal["graph_breaks"])
+        proposal["graph_breaks"] = (*budget.graph_breaks, *added)
+    assert rule(observation, dataclasses.replace(budget, **proposal)).outcome == "passed"
+
+
+def test_the_rules_here_are_those_of_all_aspects():
+    assert set(SUITES) == set(ASPECTS)
+
+
+@pytest.mark.parametrize("aspect", SUITES)
+def test_a_healthy_observation_passes(aspect):
+    finding = SUITES[aspect].rule(HEALTHY, STRICT)
+    assert finding.outcome == "passed"
+    assert finding.summary
+    assert not finding.proposal
+
+
+# Numbers.
+
+
+def test_forward_names_the_output_and_the_call():
+    finding = test_forward.rule(once(sizes={"batch": 4}, outputs=make_checked(WRONG)), Budget())
+    assert finding.outcome == "failed"
+    assert finding.summary.startswith("call 1 (batch=4): output.logits (float32): ")
+    assert finding.details == (finding.summary,)
+    assert not finding.proposal
+
+
+def test_forward_fails_for_differences():
+    checked = make_checked(make_error(), differences=[make_difference(what="dtype")])
+    finding = test_forward.rule(once(outputs=checked), Budget())
+    assert finding.outcome == "failed"
+    assert "output[0]: dtype differs" in finding.summary
+
+
+def test_forward_fails_where_nothing_was_returned():
+    finding = test_forward.rule(once(outputs=make_checked()), Budget())
+    assert finding.outcome == "failed"
+    assert "returned no tensor" in finding.summary
+
+
+def test_forward_fails_where_nothing_was_called():
+    assert test_forward.rule(make_observation(calls=()), Budget()).outcome == "failed"
+
+
+def test_forward_passes_integers_alone():
+    assert test_forward.rule(once(outputs=make_checked(tensors=2)), Budget()).outcome == "passed"
+
+
+def test_forward_is_inconclusive_where_every_output_is_blind():
+    finding = test_forward.rule(once(outputs=make_checked(BLIND)), Budget())
+    assert finding.outcome == "inconclusive"
+    assert "blind" in finding.summary
+
+
+def test_forward_passes_and_counts_some_blind_outputs():
+    finding = test_forward.rule(once(outputs=make_checked(BLIND, make_error())), Budget())
+    assert finding.outcome == "passed"
+    assert "2 outputs over 1 calls, 1 blind" in finding.summary
+
+
+def test_a_blind_output_does_not_hide_a_difference():
+    checked = make_checked(BLIND, differences=[make_difference()])
+    assert test_forward.rule(once(outputs=checked), Budget()).outcome == "failed"
+
+
+def test_gradients_name_the_parameter():
+    wrong = dataclasses.replace(WRONG, name="gradient fc.weight")
+    finding = test_gradients.rule(once(gradients=make_checked(wrong)), Budget())
+    assert finding.outcome == "failed"
+    assert "gradient fc.weight (float32)" in finding.summary
+
+
+@pytest.mark.parametrize("group", [make_checked(), make_checked(tensors=4)])
+def test_gradients_fail_where_none_arrived(group):
+    finding = test_gradients.rule(once(gradients=group), Budget())
+    assert finding.outcome == "failed"
+    assert "no gradient arrived" in finding.summary
+
+
+def test_gradients_are_inconclusive_where_all_are_blind():
+    zero = make_error(scale=0.0, eager_rms=0.0, eager_max=0.0, compiled_rms=0.0, compiled_max=0.0)
+    finding = test_gradients.rule(once(gradients=make_checked(zero)), Budget())
+    assert finding.outcome == "inconclusive"
+
+
+def test_halved_gradients_fail():
+    halved = make_error("gradient w", compiled_rms=0.5, compiled_max=2.0, compiled_projection=-0.5)
+    assert test_gradients.rule(once(gradients=make_checked(halved)), Budget()).outcome == "failed"
+
+
+def test_side_effects_name_the_input():
+    lost = make_difference("buffer bn.running_mean", "value", "1.0 at [0]", "0.0 there")
+    finding = test_side_effects.rule(
+        once(state=make_checked(tensors=2, differences=[lost])), Budget()
+    )
+    assert finding.outcome == "failed"
+    assert "buffer bn.running_mean: value differs" in finding.summary
+
+
+def test_side_effects_pass_where_there_is_no_state():
+    assert test_side_effects.rule(once(state=make_checked()), Budget()).outcome == "passed"
+
+
+def test_many_complaints_are_shortened():
+    wrong = [dataclasses.replace(WRONG, name=f"output[{i}]") for i in range(20)]
+    finding = test_forward.rule(once(outputs=make_checked(*wrong)), Budget())
+    assert finding.details[-1] == "… and 14 more"
+
+
+@pytest.mark.parametrize("aspect", ["forward", "gradients"])
+def test_a_budgeted_error_ratio_allows_that_much(aspect):
+    """``max_error_ratio``: most error over eager's own."""
+    fifty = make_error(compiled_rms=50e-7, compiled_max=200e-7)
+    observation = once(outputs=make_checked(fifty), gradients=make_checked(fifty))
+    rule = SUITES[aspect].rule
+    assert rule(observation, Budget()).outcome == "failed"
+    assert rule(observation, Budget(max_error_ratio=40)).outcome == "failed"
+    assert rule(observation, Budget(max_error_ratio=100)).outcome == "passed"
+
+
+# Graph breaks.
+
+PRINT = make_break("Call to `print`", "GB0001", make_place(5, file="net.py"))
+ITEM = make_break("Tensor.item()", "GB0002", make_place(9, file="timm/layers/pool.py"))
+
+
+def broken(*breaks, **changed):
+    return make_observation(capture=make_capture(breaks=breaks, **changed))
+
+
+def test_a_break_is_named_by_reason_id_place_and_owner():
+    finding = test_graph_breaks.rule(broken(PRINT), Budget())
+    assert finding.outcome == "failed"
+    assert finding.summary == (
+        "1 graph break not budgeted: Call to `print` [GB0001] at net.py:5 in forward (model)"
+    )
+    assert finding.proposal == {"graph_breaks": [{"reason": PRINT.reason, "place": "net.py"}]}
+
+
+def test_a_break_without_place_or_id_is_named_all_the_same():
+    lost = dataclasses.replace(make_break("why", ""), place=None)
+    finding = test_graph_breaks.rule(broken(lost), Budget())
+    assert finding.summary == "1 graph break not budgeted: why"
+    assert_proposal_helps(test_graph_breaks.rule, broken(lost), Budget())
+
+
+def test_proposed_breaks_pass():
+    again = dataclasses.replace(PRINT, place=make_place(50, file="net.py"))
+    assert_proposal_helps(test_graph_breaks.rule, broken(PRINT, ITEM, again), Budget())
+
+
+def test_only_what_is_unknown_is_proposed():
+    budget = Budget(graph_breaks=(AllowedBreak("print", "net.py"),))
+    finding = test_graph_breaks.rule(broken(PRINT, ITEM), budget)
+    assert finding.summary.startswith("1 graph break not budgeted: Tensor.item()")
+    assert finding.proposal == {
+        "graph_breaks": [{"reason": "Tensor.item()", "place": "timm/layers/pool.py"}]
+    }
+    assert_proposal_helps(test_graph_breaks.rule, broken(PRINT, ITEM), budget)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "passes"),
+    [
+        (AllowedBreak("print", "net.py"), True),
+        (AllowedBreak("print", ""), True),
+        (AllowedBreak("", "net.py"), True),
+        (AllowedBreak("", "pool.py"), False),
+        (AllowedBreak("item", "net.py"), False),
+        (AllowedBreak("print", "pool.py"), False),
+    ],
+)
+def test_a_break_is_known_by_reason_and_place_together(allowed, passes):
+    finding = test_graph_breaks.rule(broken(PRINT), Budget(graph_breaks=(allowed,)))
+    assert (finding.outcome == "passed") == passes
+
+
+def test_a_new_break_shows_even_where_an_old_one_went():
+    """One break as before, but another one: a count would not see it."""
+    budget = Budget(graph_breaks=(AllowedBreak("print", "net.py"),))
+    assert test_graph_breaks.rule(broken(PRINT), budget).outcome == "passed"
+    assert test_graph_breaks.rule(broken(ITEM), budget).outcome == "failed"
+
+
+def test_a_budgeted_break_that_is_gone_is_no_failure():
+    budget = Budget(graph_breaks=(AllowedBreak("print", "net.py"),))
+    assert test_graph_breaks.rule(broken(), budget).outcome == "passed"
+
+
+@pytest.mark.parametrize(("breaks", "outcome"), [((PRINT, ITEM), "passed"), ((), "passed")])
+def test_so_many_breaks_besides_are_allowed(breaks, outcome):
+    assert test_graph_breaks.rule(broken(*breaks), Budget(max_graph_breaks=2)).outcome == outcome
+    more = (*breaks, *(make_break(f"another {i}") for i in range(3)))
+    assert test_graph_breaks.rule(broken(*more), Budget(max_graph_breaks=2)).outcome == "failed"
+
+
+def test_breaks_are_counted_in_the_summary():
+    budget = Budget(graph_breaks=(AllowedBreak("print", ""),))
+    assert test_graph_breaks.rule(broken(PRINT, graphs=2), budget).summary == (
+        "2 graphs, 1 graph breaks (1 budgeted)"
+    )
+
+
+def test_what_is_left_to_eager_fails_by_its_reason():
+    finding = test_graph_breaks.rule(broken(fallbacks={"nn.LSTM is skipped": 2}), Budget())
+    assert finding.outcome == "failed"
+    assert finding.summary == "left to eager: nn.LSTM is skipped (2×)"
+
+
+def test_what_is_left_to_eager_fails_also_beside_a_budgeted_break():
+    budget = Budget(graph_breaks=(AllowedBreak("print", ""),))
+    finding = test_graph_breaks.rule(broken(PRINT, fallbacks={"nn.LSTM is skipped": 2}), budget)
+    assert finding.outcome == "failed"
+    assert "nn.LSTM is skipped" in finding.summary
+
+
+# Recompilations.
+
+
+def batches(*sizes, rest="same"):
+    return [make_call(numbers={"input[0] dim 0": n, "input[0] dim 1": 8}, rest=rest) for n in sizes]
+
+
+def texts(*sizes):
+    """Batch and length, of two inputs that vary together."""
+    return [
+        make_call(
+            numbers={
+                "input.ids dim 0": batch,
+                "input.ids dim 1": length,
+                "input.mask dim 0": batch,
+                "input.mask dim 1": length,
+            }
+        )
+        for batch, length in sizes
+    ]
+
+
+def scalars(*values):
+    return [make_call(numbers={"input[0] dim 0": 4, "input[1]": value}) for value in values]
+
+
+ONE_AFTER_THE_OTHER = [(4, 24), (4, 24), (2, 24), (6, 24), (4, 16), (4, 40)]
+
+
+@pytest.mark.parametrize(
+    ("calls", "static", "auto", "dynamic", "marked"),
+    [
+        pytest.param(batches(4), 0, 0, 0, 0, id="one call"),
+        pytest.param(batches(4, 4, 4), 0, 0, 0, 0, id="always the same"),
+        pytest.param(batches(4, 4, 2), 1, 1, 0, 0, id="a second size"),
+        pytest.param(batches(4, 4, 2, 6, 8), 3, 1, 0, 0, id="four sizes"),
+        pytest.param(batches(4, 2, 4, 2, 4), 1, 1, 0, 0, id="back and forth"),
+        pytest.param(texts(*ONE_AFTER_THE_OTHER), 4, 2, 0, 0, id="two names, one by one"),
+        pytest.param(texts((4, 24), (2, 16), (6, 40)), 2, 2, 0, 0, id="two names at once"),
+        pytest.param(batches(4) + batches(4, rest="other"), 1, 1, 1, 1, id="another kind of call"),
+        pytest.param(
+            batches(4, 2) + batches(4, 2, rest="other"), 3, 2, 1, 1, id="sizes of two kinds"
+        ),
+        pytest.param(
+            batches(4) + batches(4, rest="other") + batches(4), 1, 1, 1, 1, id="there and back"
+        ),
+        pytest.param(scalars(2, 2), 0, 0, 0, 0, id="an equal number"),
+        pytest.param(scalars(2, 3, 5), 2, 1, 0, 1, id="a Python number that varies"),
+    ],
+)
+def test_recompilations_are_allowed_by_setting(calls, static, auto, dynamic, marked):
+    settings = ("static", "auto", "dynamic", "marked")
+    allowed = {setting: allowed_by_setting(setting, calls) for setting in settings}
+    assert allowed == {"static": static, "auto": auto, "dynamic": dynamic, "marked": marked}
+
+
+def test_numbers_that_not_all_calls_have_do_not_vary():
+    """Calls with different arguments are of different kinds already."""
+    calls = [
+        make_call(numbers={"input[0] dim 0": 4}, rest="one"),
+        make_call(numbers={"input[0] dim 0": 4, "input[1] dim 0": 7}, rest="two"),
+    ]
+    assert allowed_by_setting("auto", calls) == 1
+
+
+def recompiled(dynamic, times, calls, **changed):
+    code = make_place(12, "forward", "net.py")
+    compilations = [make_compilation(0, code=code)]
+    compilations += [
+        make_compilation(i + 1, f"tensor 'x' size mismatch {i}", code) for i in range(times)
+    ]
+    return make_observation(
+        case=f"tiny-cpu-infer-f32-default-{dynamic}",
+        calls=tuple(calls),
+        capture=make_capture(compilations=tuple(compilations), **changed),
+    )
+
+
+@pytest.mark.parametrize(("dynamic", "allowed"), [("static", 2), ("auto", 1), ("dynamic", 0)])
+def test_recompiling_once_too_often_fails_and_shows_why(dynamic, allowed):
+    calls = batches(4, 2, 6)
+    assert test_recompiles.rule(recompiled(dynamic, allowed, calls), Budget()).outcome == "passed"
+    observation = recompiled(dynamic, allowed + 1, calls)
+    finding = test_recompiles.rule(observation, Budget())
+    assert finding.outcome == "failed"
+    assert finding.summary == (
+        f"{allowed + 1} recompilations of one code object, {allowed} allowed for {dynamic!r}"
+    )
+    assert finding.details[0] == "net.py:12 in forward:"
+    assert finding.details[1] == "  at call 2: tensor 'x' size mismatch 0"
+    assert finding.proposal == {"recompiles": 1}
+    assert_proposal_helps(test_recompiles.rule, observation, Budget())
+
+
+def test_proposed_recompiles_are_besides_the_settings_own_and_not_added_twice():
+    observation = recompiled("auto", 4, batches(4, 2))
+    assert test_recompiles.rule(observation, Budget(recompiles=1)).proposal == {"recompiles": 3}
+    assert_proposal_helps(test_recompiles.rule, observation, Budget(recompiles=1))
+
+
+def test_recompilations_count_per_code_object():
+    """A graph break compiles two code objects: neither is a recompilation."""
+    compilations = [make_compilation(0, code=make_place(line)) for line in (1, 2, 3)]
+    observation = make_observation(capture=make_capture(compilations=tuple(compilations)))
+    assert test_recompiles.rule(observation, Budget()).outcome == "passed"
+
+
+def test_skipped_frames_are_no_recompilations():
+    compilations = (make_compilation(0), make_compilation(0, graph=False), make_compilation(1, graph=False))
+    observation = make_observation(capture=make_capture(compilations=compilations))
+    assert test_recompiles.rule(observation, Budget()).outcome == "passed"
+
+
+def test_a_recompile_limit_fails_whatever_the_budget():
+    limit = "Dynamo recompile limit exceeded"
+    observation = recompiled("static", 0, batches(4), limits=(limit,))
+    finding = test_recompiles.rule(observation, Budget(recompiles=100))
+    assert finding.outcome == "failed"
+    assert finding.summary == f"recompile limit hit: {limit}"
+    assert not finding.proposal
+
+
+def test_only_the_code_that_recompiled_too_often_is_shown():
+    quiet, loud = make_place(1, "quiet"), make_place(2, "loud")
+    compilations = (
+        make_compilation(0, code=quiet),
+        make_compilation(0, code=loud),
+        make_compilation(1, "because", loud),
+    )
+    observation = make_observation(capture=make_capture(compilations=compilations))
+    details = test_recompiles.rule(observation, Budget()).details
+    assert details == ("net.py:2 in loud:", "  at call 2: because")
+
+
+# Speed.
+
+
+def timed(speedup, **changed):
+    return make_observation(timing=make_timing(speedup, **changed))
+
+
+@pytest.mark.parametrize(
+    ("speedup", "spread", "wanted", "outcome"),
+    [
+        (2.0, 0.0, 1.5, "passed"),
+        (1.5, 0.0, 1.5001, "failed"),
+        (1.0, 0.0, 1.5, "failed"),
+        (1.5, 0.1, 1.5, "inconclusive"),
+        (0.5, 0.1, 0.8, "failed"),
+        (0.9, 0.01, 0.8, "passed"),
+    ],
+)
+def test_speedup_is_judged_by_its_interval(speedup, spread, wanted, outcome):
+    finding = test_speedup.rule(timed(speedup, spread=spread), Budget(min_speedup=wanted))
+    assert finding.outcome == outcome
+    assert f"at least {wanted:g}× wanted" in finding.summary
+
+
+def test_too_slow_says_what_was_seen_and_proposes_less_than_the_interval():
+    finding = test_speedup.rule(timed(1.0), Budget(min_speedup=1.5))
+    assert finding.summary == "1.00× [1.00, 1.00] over 30 rounds, at least 1.5× wanted"
+    assert finding.proposal == {"min_speedup": 0.9}
+    assert_proposal_helps(test_speedup.rule, timed(1.0), Budget(min_speedup=1.5))
+    assert_proposal_helps(test_speedup.rule, timed(0.37, spread=0.2), Budget(min_speedup=1.5))
+
+
+def test_inconclusive_proposes_nothing():
+    finding = test_speedup.rule(timed(1.5, spread=0.1), Budget(min_speedup=1.5))
+    assert "the interval straddles it" in finding.summary
+    assert not finding.proposal
+
+
+def test_a_small_overhead_is_allowed_whatever_the_ratio():
+    slower_by_100_us = timed(0.5, eager_ns=100e3)
+    assert test_speedup.rule(slower_by_100_us, Budget(min_speedup=0.8)).outcome == "failed"
+    allowing = Budget(min_speedup=0.8, max_call_overhead_us=100)
+    finding = test_speedup.rule(slower_by_100_us, allowing)
+    assert finding.outcome == "passed"
+    assert "within 100 µs of overhead" in finding.summary
+    tighter = Budget(min_speedup=0.8, max_call_overhead_us=99)
+    assert test_speedup.rule(slower_by_100_us, tighter).outcome == "failed"
+
+
+def test_overhead_is_no_excuse_where_a_speedup_is_wanted():
+    budget = Budget(min_speedup=1.1, max_call_overhead_us=1000)
+    assert test_speedup.rule(timed(0.9, eager_ns=100e3), budget).outcome == "failed"
+
+
+def test_overhead_is_no_excuse_for_a_slow_model():
+    budget = Budget(min_speedup=0.8, max_call_overhead_us=150)
+    assert test_speedup.rule(timed(0.5, eager_ns=10e6), budget).outcome == "failed"
+
+
+# Compile time and memory.
+
+
+def test_a_warm_compile_time_is_not_judged():
+    observation = make_observation(cold=False, compile_time=make_compile_time(1000.0))
+    finding = test_compile_time.rule(observation, STRICT)
+    assert finding.outcome == "skipped"
+    assert "not judged, compiled with a warm cache: 1000.0 s (dynamo 1.0" in finding.summary
+
+
+def test_a_cold_compile_time_is_held_to_its_budget():
+    observation = make_observation(cold=True, compile_time=make_compile_time(90.0))
+    finding = test_compile_time.rule(observation, STRICT)
+    assert finding.outcome == "failed"
+    assert finding.summary.startswith("90.0 s (dynamo 1.0, aot 1.0, inductor 1.0, codegen 1.0)")
+    assert finding.summary.endswith("at most 60 s allowed")
+    assert finding.proposal == {"max_compile_s": 135.0}
+    assert_proposal_helps(test_compile_time.rule, observation, STRICT)
+
+
+@pytest.mark.parametrize(
+    ("compiled", "slack", "outcome"),
+    [
+        (100, 0, "passed"),
+        (110, 0, "passed"),
+        (111, 0, "failed"),
+        (111, 1, "passed"),
+        (112, 1, "failed"),
+        (10, 0, "passed"),
+    ],
+)
+def test_peak_memory_is_held_to_ratio_and_slack(compiled, slack, outcome):
+    observation = make_observation(memory=make_memory(100, compiled))
+    budget = Budget(max_memory_ratio=1.1, memory_slack_bytes=slack)
+    assert test_memory.rule(observation, budget).outcome == outcome
+
+
+def test_too_much_memory_says_how_much_and_proposes_the_ratio():
+    observation = make_observation(memory=make_memory(100 * 2**20, 200 * 2**20))
+    finding = test_memory.rule(observation, STRICT)
+    assert finding.summary == "peak 200.0 MiB, eager 100.0 MiB (2.00×), at most 1.1× allowed"
+    assert finding.proposal == {"max_memory_ratio": 2.2}
+    assert_proposal_helps(test_memory.rule, observation, STRICT)
+
+
+def test_memory_where_eager_allocates_nothing():
+    nothing = make_observation(memory=make_memory(0, 0))
+    something = make_observation(memory=make_memory(0, 4096))
+    assert test_memory.rule(nothing, STRICT).outcome == "passed"
+    finding = test_memory.rule(something, STRICT)
+    assert finding.outcome == "failed"
+    assert finding.proposal == {}
+    slack = dataclasses.replace(STRICT, memory_slack_bytes=4096)
+    assert test_memory.rule(something, slack).outcome == "passed"
+
+
+@pytest.mark.parametrize(
+    ("aspect", "key"),
+    [
+        ("speedup", "min_speedup"),
+        ("compile_time", "max_compile_s"),
+        ("memory", "max_memory_ratio"),
+    ],
+)
+def test_without_threshold_nothing_is_judged_and_the_reason_said(aspect, key):
+    finding = SUITES[aspect].rule(HEALTHY, Budget())
+    assert finding.outcome == "skipped"
+    assert "not judged, no threshold: " in finding.summary
+    finding = SUITES[aspect].rule(HEALTHY, Budget(elsewhere={key: "NVIDIA H200"}))
+    assert finding.outcome == "skipped"
+    assert "not judged, the threshold is for NVIDIA H200: " in finding.summary

@@ -1,0 +1,122 @@
+"""Tiers: what each promises to cover, held over the whole shipped zoo."""
+
+from itertools import combinations
+
+import pytest
+
+from fixtures import tiers, zoo
+from fixtures.cases import AXES, Case, UnknownNameError
+
+MODELS = list(zoo.load().values())
+SHIPPED = [model.name for model in MODELS]
+
+
+def values(case):
+    return {(axis, getattr(case, axis)) for axis in AXES}
+
+
+@pytest.fixture(scope="module", params=["cpu", "cuda"])
+def standard(request):
+    return request.param, tiers.tier_cases("standard", MODELS, request.param, SHIPPED)
+
+
+def test_standard_shows_each_model_every_value(standard):
+    device, chosen = standard
+    for model in MODELS:
+        possible = [c for c in tiers.cases_of(model, device) if not c.autotunes]
+        seen = {value for case in chosen if case.model == model.name for value in values(case)}
+        assert {value for case in possible for value in values(case)} <= seen, model.name
+
+
+def test_standard_shows_each_family_every_pair(standard):
+    device, chosen = standard
+    for family in {model.family for model in MODELS}:
+        members = {model.name for model in MODELS if model.family == family}
+        possible = [
+            case
+            for model in MODELS
+            if model.name in members
+            for case in tiers.cases_of(model, device)
+            if not case.autotunes
+        ]
+        wanted = {pair for case in possible for pair in combinations(sorted(values(case)), 2)}
+        seen = {
+            pair
+            for case in chosen
+            if case.model in members
+            for pair in combinations(sorted(values(case)), 2)
+        }
+        assert wanted <= seen, family
+
+
+def test_standard_autotunes_one_small_model_a_family_in_both_phases(standard):
+    _, chosen = standard
+    for family in {model.family for model in MODELS}:
+        members = {model.name: model for model in MODELS if model.family == family}
+        tuned = [case for case in chosen if case.model in members and case.autotunes]
+        assert len({case.model for case in tuned}) == 1
+        assert not members[tuned[0].model].slow
+        assert {case.phase for case in tuned} == {"infer", "train"}
+
+
+def test_standard_is_far_smaller_than_full(standard):
+    device, chosen = standard
+    assert 10 * len(chosen) < len(tiers.tier_cases("full", MODELS, device, SHIPPED)) * 3
+
+
+def test_smoke_covers_what_it_promises():
+    chosen = tiers.tier_cases("smoke", MODELS, "cpu", SHIPPED)
+    by_name = {model.name: model for model in MODELS}
+    models = [by_name[name] for name in {case.model for case in chosen}]
+    assert len(chosen) >= 18
+    assert len(models) >= 8
+    for library in ("torchvision", "timm", "transformers"):
+        assert sum(model.requires == library for model in models) >= 2, library
+    assert {case.phase for case in chosen} == {"infer", "train"}
+    assert {case.precision for case in chosen} == {"f32", "bf16"}
+    assert {case.dynamic for case in chosen} == set(AXES["dynamic"])
+    assert sum(tiers.is_cold(case, "smoke") for case in chosen) >= 2
+
+
+def test_smoke_cases_are_possible_and_of_the_zoo():
+    for name in tiers.SMOKE:
+        assert name in SHIPPED
+    for case in tiers.tier_cases("smoke", MODELS, "cpu", SHIPPED):
+        assert case in tiers.cases_of(next(m for m in MODELS if m.name == case.model), "cpu")
+
+
+def test_a_users_model_has_smoke_cases():
+    mine = zoo.Model(name="mine", family="mine")
+    chosen = tiers.tier_cases("smoke", [*MODELS, mine], "cpu", SHIPPED)
+    assert [c.id for c in chosen if c.model == "mine"] == [
+        f"mine-cpu-{setting}" for setting in tiers.SMOKE_DEFAULT
+    ]
+
+
+def test_globs_select_within_the_tier():
+    chosen = tiers.select(MODELS, {"cpu": "full"}, SHIPPED, model_globs=["resnet*"])
+    assert {case.model for case in chosen} == {"resnet18", "resnet50"}
+    chosen = tiers.select(MODELS, {"cpu": "full"}, SHIPPED, case_globs=["resnet18-*-bf16-*"])
+    assert {(case.model, case.precision) for case in chosen} == {("resnet18", "bf16")}
+
+
+def test_a_case_named_in_full_is_selected_whatever_the_tier():
+    name = "resnet50-cpu-train-bf16-max_autotune-dynamic"
+    chosen = tiers.select(MODELS, {"cpu": "smoke"}, SHIPPED, case_globs=[name])
+    assert chosen == [Case.parse(name)]
+
+
+@pytest.mark.parametrize(
+    ("selectors", "message"),
+    [
+        ({"model_globs": ["resnet81"]}, "did you mean 'resnet18'"),
+        ({"case_globs": ["resnet81-cpu-infer-f32-default-static"]}, "did you mean 'resnet18'"),
+        ({"case_globs": ["*-cpu-infer-f64-*"]}, "no case of tier smoke on cpu matches"),
+        ({"model_globs": ["vgg11_bn"]}, "a larger tier may: --tier full"),
+        ({"case_globs": ["gru-cpu-infer-f32-default-static-regional"]}, "no repeated blocks"),
+    ],
+)
+def test_nothing_selected_says_why(selectors, message):
+    with pytest.raises(ValueError, match=message):
+        tiers.select(MODELS, {"cpu": "smoke"}, SHIPPED, **selectors)
+    assert issubclass(UnknownNameError, ValueError)

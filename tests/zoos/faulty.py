@@ -1,0 +1,287 @@
+"""Models that misbehave when they are compiled, each in one way; the twins beside them are sound.
+
+What ``torch.compiler.is_compiling()`` guards is what a wrong kernel would do: eager never sees it.
+"""
+
+import torch
+from torch import nn
+from torch.compiler import is_compiling
+from torch.nn.functional import batch_norm
+
+from fixtures.zoo import Call, Example, model
+
+
+class Spoiled(nn.Module):
+    """A linear layer whose output is another one when it is compiled."""
+
+    def __init__(self, spoil):
+        super().__init__()
+        self.linear = nn.Linear(8, 3)
+        self.spoil = spoil
+
+    def forward(self, x):
+        y = self.linear(x).tanh()
+        return self.spoil(y) if is_compiling() else y
+
+
+def spoiled(spoil, *shape):
+    return Example(Spoiled(spoil), inputs=lambda: (torch.randn(*(shape or (5, 8))),))
+
+
+def called(module):
+    return Example(module, inputs=lambda: (torch.randn(5, 8),))
+
+
+@model("sound")
+def sound():
+    return spoiled(lambda y: y * 1.0)
+
+
+# Wrong outputs.
+
+
+@model("scale_is_off")
+def scale_is_off():
+    return spoiled(lambda y: y * 1.01)
+
+
+@model("element_is_off")
+def element_is_off():
+    return spoiled(lambda y: y + 0.01 * (torch.arange(15).view(5, 3) == 7))
+
+
+@model("nan_appears")
+def nan_appears():
+    return spoiled(lambda y: torch.where(torch.arange(15).view(5, 3) == 7, torch.nan, y))
+
+
+@model("shape_is_off")
+def shape_is_off():
+    return spoiled(lambda y: y.unsqueeze(0), 8)
+
+
+@model("dtype_is_off")
+def dtype_is_off():
+    return spoiled(lambda y: y.double())
+
+
+@model("stride_is_off")
+def stride_is_off():
+    return spoiled(lambda y: y.t().contiguous().t())
+
+
+@model("structure_is_off")
+def structure_is_off():
+    return spoiled(lambda y: (y,))
+
+
+@model("view_is_lost")
+def view_is_lost():
+    class ReturnsAView(nn.Module):
+        def forward(self, x):
+            return x.clone()[:2] if is_compiling() else x[:2]
+
+    return called(ReturnsAView())
+
+
+@model("only_zeros")
+def only_zeros():
+    return called(nn.Threshold(100.0, 0.0))
+
+
+# Wrong gradients, of right outputs.
+
+
+@model("gradient_is_doubled")
+def gradient_is_doubled():
+    return spoiled(lambda y: y * 2 - y.detach())
+
+
+@model("gradient_is_lost")
+def gradient_is_lost():
+    class LosesBias(nn.Linear):
+        def forward(self, x):
+            bias = self.bias.detach() if is_compiling() else self.bias
+            return nn.functional.linear(x, self.weight, bias)
+
+    return called(LosesBias(8, 3))
+
+
+# Wrong side effects, of right outputs.
+
+
+@model("mutation_is_lost")
+def mutation_is_lost():
+    class Doubles(nn.Module):
+        def forward(self, x):
+            return x.mul(2.0) * 3.0 if is_compiling() else x.mul_(2.0) * 3.0
+
+    return called(Doubles())
+
+
+class Normalizes(nn.Module):
+    """A batch norm which, compiled, forgets to update its statistics if it is told to."""
+
+    def __init__(self, forgets):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(8)
+        self.forgets = forgets
+
+    def forward(self, x):
+        if self.forgets and is_compiling():
+            mean, var = self.norm.running_mean.clone(), self.norm.running_var.clone()
+            self.norm.num_batches_tracked.add_(1)
+            return batch_norm(
+                x, mean, var, self.norm.weight, self.norm.bias, self.training, momentum=0.1
+            )
+        return self.norm(x)
+
+
+@model("statistic_is_lost")
+def statistic_is_lost():
+    return called(Normalizes(forgets=True))
+
+
+@model("statistic_is_kept")
+def statistic_is_kept():
+    return called(Normalizes(forgets=False))
+
+
+class Counts(nn.Module):
+    """Counts its calls in a buffer: by two when it is compiled and told to."""
+
+    def __init__(self, wrongly):
+        super().__init__()
+        self.register_buffer("calls", torch.tensor(0))
+        self.wrongly = wrongly
+
+    def forward(self, x):
+        self.calls.add_(2 if self.wrongly and is_compiling() else 1)
+        return x.sin()
+
+
+@model("counts_wrongly")
+def counts_wrongly():
+    return called(Counts(wrongly=True))
+
+
+@model("counts")
+def counts():
+    return called(Counts(wrongly=False))
+
+
+# Breaks and recompilations.
+
+
+class Breaks(nn.Module):
+    """Breaks the graph between two layers, if it is told to."""
+
+    def __init__(self, breaks):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 3)
+        self.breaks = breaks
+
+    def forward(self, x):
+        y = self.first(x).relu()
+        if self.breaks:
+            torch._dynamo.graph_break()
+        return self.second(y)
+
+
+@model("breaks")
+def breaks():
+    return called(Breaks(breaks=True))
+
+
+@model("breaks_not")
+def breaks_not():
+    return called(Breaks(breaks=False))
+
+
+@model("prints")
+def prints():
+    class Prints(nn.Module):
+        def forward(self, x):
+            y = x.sin()
+            print("in forward", type(y).__name__)
+            return y.cos()
+
+    return called(Prints())
+
+
+@model("runs_eagerly")
+def runs_eagerly():
+    class Disabled(nn.Module):
+        @torch.compiler.disable
+        def forward(self, x):
+            return x.sin()
+
+    return called(Disabled())
+
+
+@model("compiles_not")
+def compiles_not():
+    return spoiled(lambda y: y @ torch.ones(7, 7))
+
+
+class Steps(nn.Module):
+    """Reads a Python number that it changes at each call, if it is told to."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.at, self.step = 1, step
+
+    def forward(self, x):
+        self.at += self.step
+        return x * self.at
+
+
+@model("recompiles")
+def recompiles():
+    return called(Steps(step=1))
+
+
+@model("recompiles_not")
+def recompiles_not():
+    return called(Steps(step=0))
+
+
+@model("recompiles_to_the_limit")
+def recompiles_to_the_limit():
+    calls = [Call((torch.randn(5, 8),)) for _ in range(12)]
+    return Example(Steps(step=1), calls=calls)
+
+
+class Loops(nn.Module):
+    """A Python loop over the batch: each size is compiled for itself."""
+
+    def forward(self, x):
+        return torch.stack([row.sin() for row in x.unbind(0)]).sum(0)
+
+
+@model("specializes", vary={"batch": (3, 4, 5)})
+def specializes():
+    return Example(Loops(), inputs=lambda batch: (torch.randn(batch, 8),), dims={0: {0: "batch"}})
+
+
+@model("generalizes", vary={"batch": (3, 4, 5)})
+def generalizes():
+    return Example(
+        nn.Linear(8, 3), inputs=lambda batch: (torch.randn(batch, 8),), dims={0: {0: "batch"}}
+    )
+
+
+# Memory.
+
+
+@model("wastes_memory")
+def wastes_memory():
+    return spoiled(lambda y: y + torch.zeros(4 * 2**20).sum())
+
+
+# Not here.
+
+
+@model("lacks_its_library", requires="no_such_package")
+def lacks_its_library():
+    raise AssertionError("built without its library")

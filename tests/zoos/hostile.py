@@ -1,0 +1,100 @@
+"""Models that do their worst, between healthy neighbours."""
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import torch
+from torch import nn
+
+from fixtures.zoo import Example, model
+
+
+class Acts(nn.Module):
+    """A linear layer that acts when it is called."""
+
+    def __init__(self, action):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.action = action
+
+    def forward(self, x):
+        self.action()
+        return self.linear(x)
+
+
+def acting(action):
+    return Example(Acts(torch.compiler.disable(action)), inputs=lambda: (torch.randn(2, 4),))
+
+
+@model("healthy_first")
+def healthy_first():
+    return Example(nn.Linear(4, 4), inputs=lambda: (torch.randn(2, 4),))
+
+
+@model("segfaults")
+def segfaults():
+    return acting(lambda: ctypes.string_at(0))
+
+
+@model("hangs")
+def hangs():
+    return acting(lambda: time.sleep(3600))
+
+
+@model("exits")
+def exits():
+    return acting(lambda: os._exit(0))
+
+
+@model("raises_in_build")
+def raises_in_build():
+    raise RuntimeError("no such weights")
+
+
+@model("segfaults_in_build")
+def segfaults_in_build():
+    ctypes.string_at(0)
+
+
+@model("wrong_shape")
+def wrong_shape():
+    return Example(nn.Linear(4, 4), inputs=lambda: (torch.randn(2, 5),))
+
+
+@model("not_a_module")
+def not_a_module():
+    return Example("a string", inputs=lambda: (torch.randn(2, 4),))
+
+
+@model("not_an_example")
+def not_an_example():
+    return nn.Linear(4, 4)
+
+
+@model("prints_a_megabyte")
+def prints_a_megabyte():
+    print("x" * 1_000_000)
+    print('{"observation": {}}')
+    sys.stderr.write("y" * 1_000_000)
+    return Example(nn.Linear(4, 4), inputs=lambda: (torch.randn(2, 4),))
+
+
+@model("leaves_a_thread")
+def leaves_a_thread():
+    threading.Thread(target=time.sleep, args=(3600,)).start()
+    return Example(nn.Linear(4, 4), inputs=lambda: (torch.randn(2, 4),))
+
+
+@model("leaves_a_process")
+def leaves_a_process():
+    subprocess.Popen(["sleep", "3600"], start_new_session=True)
+    return Example(nn.Linear(4, 4), inputs=lambda: (torch.randn(2, 4),))
+
+
+@model("healthy_last")
+def healthy_last():
+    return Example(nn.Linear(4, 4), inputs=lambda: (torch.randn(2, 4),))
