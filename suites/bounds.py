@@ -30,8 +30,8 @@ MAX_FACTOR, MAX_FLOOR = 4.0, 32.0
 PROJECTION_FACTOR, PROJECTION_FLOOR = 4.0, 0.5
 #: The largest error of many elements is about this many times their root mean square.
 TAIL = 6.0
-#: Rounding errors of neighbouring operations are correlated: this share of the noise may look like a
-#: wrong scale, however many elements there are.
+#: Rounding errors of neighbouring operations are correlated: this share of the noise may look like
+#: a wrong scale, however many elements there are.
 CORRELATED = 0.15
 #: A tensor whose eager noise exceeds this share of its scale is blind …
 BLIND = 0.1

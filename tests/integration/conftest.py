@@ -97,11 +97,16 @@ class Session:
 Compilegate = Callable[..., Session]
 
 
-def command(*arguments: str, runs: Path, backend: str, benchmark: bool = False) -> list[str]:
+def command(
+    *arguments: str,
+    runs: Path,
+    backend: str = "aot_eager",
+    benchmark: bool = False,
+    cache: bool = False,
+) -> list[str]:
     """``pytest suites/`` with arguments."""
-    cached = {"--lf", "--ff", "--sw"} & set(arguments)
     words = [sys.executable, "-m", "pytest"]
-    words += ["-o", f"cache_dir={runs}.cache"] if cached else ["-p", "no:cacheprovider"]
+    words += ["-o", f"cache_dir={runs}.cache"] if cache else ["-p", "no:cacheprovider"]
     words += [] if any(a.startswith("suites") for a in arguments) else ["suites/"]
     words += ["-o", f"runs_dir={runs}", "--backend", backend]
     words += [] if benchmark else ["--benchmark-disable"]
@@ -139,7 +144,7 @@ def runs(tmp_path: Path) -> Path:
 def compilegate(runs: Path) -> Compilegate:
     """Runs ``pytest suites/`` with arguments, from the checkout, on the quick backend.
 
-    pytest's cache is on where an argument needs it; ``benchmark=True`` leaves pytest-benchmark on.
+    ``cache`` and ``benchmark`` leave pytest's cache and pytest-benchmark on.
     """
 
     def run(
@@ -147,11 +152,55 @@ def compilegate(runs: Path) -> Compilegate:
         backend: str = "aot_eager",
         env: Mapping[str, str] | None = None,
         benchmark: bool = False,
+        cache: bool = False,
     ) -> Session:
-        words = command(*arguments, runs=runs, backend=backend, benchmark=benchmark)
+        words = command(*arguments, runs=runs, backend=backend, benchmark=benchmark, cache=cache)
         return run_to_its_end(words, env, runs)
 
     return run
+
+
+_WITNESS = """
+import os, sys
+
+def see(event, arguments):
+    what = None
+    if event == "import" and arguments[0] == "torch":
+        what = "import torch"
+    elif event == "subprocess.Popen" and "fixtures.observe" in list(arguments[1]):
+        what = "child"
+    if what:
+        with open(os.environ["COMPILEGATE_WITNESS"], "a") as seen:
+            seen.write(what + "\\n")
+
+sys.addaudithook(see)
+"""
+
+
+@dataclass
+class Witness:
+    """Watches a session: who imports torch, and whether a child is started.
+
+    Attributes:
+        env: Variables to run the session with.
+    """
+
+    env: dict[str, str]
+
+    @property
+    def seen(self) -> set[str]:
+        """``import torch`` in the session's own processes, and ``child``."""
+        path = Path(self.env["COMPILEGATE_WITNESS"])
+        return set(path.read_text().splitlines()) if path.exists() else set()
+
+
+@pytest.fixture
+def witness(tmp_path: Path) -> Witness:
+    """A witness of the next session. Children have another ``PYTHONPATH``, so it is not theirs."""
+    folder = tmp_path / "witness"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(_WITNESS)
+    return Witness({"PYTHONPATH": str(folder), "COMPILEGATE_WITNESS": str(folder / "seen")})
 
 
 @pytest.fixture
@@ -208,7 +257,7 @@ def _once(factory: pytest.TempPathFactory, name: str, *arguments: str) -> Sessio
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "status").exists():
-            words = command(*arguments, runs=folder / "runs", backend="aot_eager")
+            words = command(*arguments, runs=folder / "runs")
             session = run_to_its_end(words, None, folder / "runs")
             (folder / "output").write_text(session.output)
             (folder / "status").write_text(str(session.status))
@@ -218,15 +267,19 @@ def _once(factory: pytest.TempPathFactory, name: str, *arguments: str) -> Sessio
 
 @pytest.fixture
 def stored(faulty: Session, runs: Path) -> Callable[..., Path]:
-    """Writes the run ``stored``: some models of the faulty run, as if they had been all of it."""
+    """Writes the run ``stored``: some models of a session, as if they had been all of it."""
 
-    def write(*models: str, changed: Callable[[Record], Record] = lambda record: record) -> Path:
-        run = faulty.run()
+    def write(
+        *models: str,
+        of: Session = faulty,
+        changed: Callable[[Record], Record] = lambda record: record,
+    ) -> Path:
+        run = of.run()
         cases = [faulty_case(model) for model in models]
         records: list[Record] = [replace(run.header, planned=tuple(cases))]
         for case in cases:
             records.append(run.observations[case])
-            records += [v for (of, _), v in run.verdicts.items() if of == case]
+            records += [v for (c, _), v in run.verdicts.items() if c == case]
         records.append(Closing(cases=len(cases), wall_s=1.0))
         runs.mkdir(exist_ok=True)
         path = runs / "stored.jsonl"

@@ -5,9 +5,7 @@ import pytest
 
 def test_a_number_that_changes_at_each_call_fails_recompiles_only(faulty):
     failed = faulty.failed("recompiles")
-    assert failed == {
-        "recompiles": "1 recompilations of one code object, 0 allowed for 'static'"
-    }
+    assert failed == {"recompiles": "1 recompilations of one code object, 0 allowed for 'static'"}
     assert "self.at == 1" in " ".join(faulty.verdicts("recompiles")["recompiles"].details)
 
 
@@ -19,9 +17,7 @@ def test_the_recompile_limit_fails_recompiles_only(faulty):
 
 def test_a_size_that_is_specialized_fails_where_it_is_dynamic(faulty):
     failed = faulty.failed("specializes")
-    assert failed == {
-        "recompiles": "2 recompilations of one code object, 0 allowed for 'dynamic'"
-    }
+    assert failed == {"recompiles": "2 recompilations of one code object, 0 allowed for 'dynamic'"}
     assert "size mismatch" in " ".join(faulty.verdicts("specializes")["recompiles"].details)
 
 

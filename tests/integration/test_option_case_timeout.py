@@ -1,0 +1,24 @@
+"""``--case-timeout SECONDS``: a case that hangs is killed, its neighbours are not."""
+
+import pytest
+
+
+def test_a_hanging_case_times_out_and_its_neighbours_pass(hostile):
+    assert hostile.outcomes("hangs") == {"failed"}
+    (summary,) = set(hostile.failed("hangs").values())
+    assert summary == "timed out in stage 'eager': the process was killed after 10 s"
+    assert hostile.outcomes("segfaults") == {"failed"}
+    assert hostile.outcomes("healthy_last") == {"passed"}
+
+
+def test_the_stack_shows_where_it_hung(hostile):
+    message = hostile.message("test_outputs_match_eager[hangs-cpu-infer-f32-default-static]")
+    assert 'tests/zoos/hostile.py", line' in message
+    assert "in forward" in message
+
+
+@pytest.mark.parametrize("seconds", ["0", "-3"])
+def test_no_time_at_all_is_refused(compilegate, seconds):
+    session = compilegate("-m", "cpu", "--case-timeout", seconds)
+    assert session.status == 4
+    assert f"--case-timeout {seconds}: expected seconds above 0" in session.output

@@ -1,0 +1,81 @@
+"""``--replay RUN``: a stored run is judged again; nothing is compiled, torch is not needed."""
+
+import re
+
+from tests.integration.conftest import EXACT, FORWARD, SPEEDUP
+
+
+def test_the_verdicts_are_the_same_and_nothing_is_started(compilegate, faulty, witness):
+    path = str(faulty.run().path)
+    session = compilegate(*EXACT, "--replay", path, "--save", "again", env=witness.env)
+    assert session.status == faulty.status
+    assert session.counts == faulty.counts
+    again = session.run("again")
+    assert again.verdicts == faulty.run().verdicts
+    assert again.closing is not None
+    assert witness.seen == set()
+
+
+def test_the_stored_run_is_not_touched_and_no_other_is_written(compilegate, stored, runs):
+    before = stored("sound").read_text()
+    assert compilegate(*EXACT, "--replay", "stored").status == 0
+    assert [path.name for path in runs.iterdir()] == ["stored.jsonl"]
+    assert (runs / "stored.jsonl").read_text() == before
+
+
+def test_other_budgets_give_other_verdicts(compilegate, stored, write):
+    stored("recompiles")
+    assert compilegate(*EXACT, "--replay", "stored").counts == {"failed": 1, "passed": 4}
+    mine = write("mine.toml", '[[budget]]\nmodel = "recompiles"\nrecompiles = 1\n')
+    assert compilegate(*EXACT, "--replay", "stored", "--budgets", mine).counts == {"passed": 5}
+
+
+def test_models_and_cases_narrow_a_replay(compilegate, stored):
+    stored("sound", "breaks")
+    for narrow in (("--models", "sound"), ("--cases", "sound-*"), ("-k", "sound")):
+        session = compilegate(*EXACT, "--replay", "stored", *narrow)
+        assert session.counts["passed"] == 5, narrow
+        assert session.counts.keys() <= {"passed", "deselected"}, narrow
+
+
+def test_what_a_run_never_measured_is_skipped_not_an_error(compilegate, stored):
+    stored("sound")
+    session = compilegate(FORWARD, SPEEDUP, "--replay", "stored", "-rs")
+    assert "AssertionError" not in session.output
+    assert session.status == 0, session.output
+    assert session.counts == {"passed": 1, "skipped": 1}
+
+
+def test_a_run_cut_short_is_judged_as_far_as_it_goes_and_says_so(compilegate, stored):
+    path = stored("sound", "breaks_not")
+    text = path.read_text()
+    cut = text.index("breaks_not-cpu", text.index('"record":"observation","case":"breaks_not'))
+    path.write_text(text[: cut + 200])
+    session = compilegate(*EXACT, "--replay", "stored")
+    assert session.status == 0, session.output
+    assert session.counts == {"passed": 5}
+    assert re.search(r"cut short|truncated|incomplete|1 not observed", session.output)
+
+
+def test_a_run_that_is_not_there_suggests_the_nearest(compilegate, stored):
+    stored("sound")
+    session = compilegate("--replay", "stord")
+    assert session.status == 4
+    assert "no run 'stord' in" in session.output
+    assert "did you mean 'stored'?" in session.output
+
+
+def test_a_file_that_is_no_run_is_refused_with_its_line(compilegate, stored):
+    path = stored("sound")
+    path.write_text(path.read_text().replace('"record":"observation"', '"record":"sighting"'))
+    session = compilegate("--replay", "stored")
+    assert session.status == 4
+    assert "stored.jsonl:2: not a record of a run" in session.output
+
+
+def test_a_run_of_a_newer_format_asks_for_a_newer_compilegate(compilegate, stored):
+    path = stored("sound")
+    path.write_text(path.read_text().replace('"schema":1', '"schema":99'))
+    session = compilegate("--replay", "stored")
+    assert session.status == 4
+    assert "update compilegate" in session.output

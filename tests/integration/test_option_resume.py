@@ -1,0 +1,70 @@
+"""``--resume RUN``: what is missing in a run is observed, in the environment that it began in."""
+
+from dataclasses import replace
+
+import pytest
+
+from fixtures.observation import Header
+from tests.integration.conftest import BREAKS, ZOOS, faulty_case
+
+FIRST, SECOND = faulty_case("breaks"), faulty_case("breaks_not")
+
+
+def test_an_interrupted_run_is_completed_and_nothing_is_observed_twice(compilegate, runs):
+    zoo = ("--zoo", str(ZOOS / "faulty.py"))
+    interrupted = compilegate(
+        *(BREAKS, *zoo, "--cases", FIRST, "--cases", SECOND, "-x", "--seed", "3"),
+        *("--save", "half"),
+    )
+    assert interrupted.status == 1
+    assert "1 not observed" in interrupted.output
+    half = interrupted.run()
+    assert half.header.planned == (FIRST, SECOND)
+    assert half.missing == [SECOND]
+    assert half.closing is None
+    with (runs / "half.jsonl").open("a") as file:
+        file.write('{"record":"observation","case":"breaks_n')
+
+    resumed = compilegate(BREAKS, *zoo, "--resume", "half")
+    assert resumed.status == 1  # what was observed before the interruption is still judged
+    assert resumed.counts == {"failed": 1, "passed": 1}
+    assert resumed.observed == [FIRST, SECOND]
+    whole = resumed.run()
+    assert (whole.header, whole.truncated) == (half.header, False)
+    assert {observation.seed for observation in whole.observations.values()} == {3}
+    assert whole.closing is not None
+    assert whole.closing.cases == 2
+    assert resumed.outcomes(FIRST) == {"failed"}
+    assert resumed.outcomes(SECOND) == {"passed"}
+
+
+def test_another_environment_is_refused(compilegate, stored):
+    def of_another_torch(record):
+        if not isinstance(record, Header):
+            return record
+        versions = {**record.environment.versions, "torch": "2.7.1"}
+        return replace(record, environment=replace(record.environment, versions=versions))
+
+    before = stored("sound", changed=of_another_torch).read_text()
+    session = compilegate("--resume", "stored", "--zoo", str(ZOOS / "faulty.py"))
+    assert session.status == 4
+    assert "it was made in another environment" in session.output
+    assert "'torch': '2.7.1'" in session.output
+    assert "start a new run" in session.output
+    assert session.runs.joinpath("stored.jsonl").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--resume", "stred"), "no run 'stred' in"),
+        (("--resume", "stred"), "did you mean 'stored'?"),
+        (("--resume", "stored", "--replay", "stored"), "exclude each other"),
+        (("--resume", "stored", "--save", "mine"), "a resumed run keeps its file"),
+    ],
+)
+def test_what_cannot_be_resumed_is_refused(compilegate, stored, given, said):
+    stored("sound")
+    session = compilegate(*given)
+    assert session.status == 4
+    assert said in session.output

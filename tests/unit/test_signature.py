@@ -1,0 +1,86 @@
+"""Signatures: what a guard may depend on differs, what none does is alike."""
+
+import pytest
+import torch
+
+from fixtures.observe import signature
+from fixtures.zoo import Call
+
+
+def of(*args, before=None, index=0, **kwargs):
+    return signature.of(Call(args, kwargs, before=before), index)
+
+
+def test_numbers_are_sizes_and_python_numbers_by_place():
+    seen = of(torch.zeros(4, 8), 3, mask=torch.zeros(5), scale=0.5)
+    assert sorted(seen.numbers.values()) == [0.5, 3, 4, 5, 8]
+    assert sum(" dim " in name for name in seen.numbers) == 3
+
+
+def test_values_do_not_matter():
+    assert of(torch.zeros(4, 8)) == of(torch.ones(4, 8))
+
+
+def test_sizes_and_numbers_are_not_part_of_the_rest():
+    one, other = of(torch.zeros(4, 8), 3), of(torch.zeros(2, 8), 5)
+    assert one.rest == other.rest
+    assert one.numbers.keys() == other.numbers.keys()
+    assert one.numbers != other.numbers
+
+
+def test_a_scalar_tensor_has_no_numbers():
+    assert of(torch.tensor(3)).numbers == {}
+
+
+X = torch.zeros(2, 3)
+Y = torch.ones(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(of(X), of(X.double()), id="dtype"),
+        pytest.param(of(X), of(X.clone().requires_grad_()), id="requires_grad"),
+        pytest.param(of(X), of(X.to_sparse()), id="layout"),
+        pytest.param(of(X), of(X[0]), id="rank"),
+        pytest.param(of(X), of([X]), id="nesting"),
+        pytest.param(of(X), of(X, Y), id="one more"),
+        pytest.param(of(X, Y), of(X, X), id="the same tensor twice"),
+        pytest.param(of(X, Y), of(X, X[:]), id="a view of another"),
+        pytest.param(of(X, flag=True), of(X, flag=False), id="a boolean"),
+        pytest.param(of(X, "mean"), of(X, "sum"), id="a string"),
+        pytest.param(of(X, None), of(X, 1), id="None or a number"),
+        pytest.param(of(X, 1), of(X, 1.0), id="int or float"),
+        pytest.param(of(X, a=X), of(X, b=X), id="another keyword"),
+        pytest.param(of(X), of(x=X), id="by keyword"),
+        pytest.param(of(X, torch.float32), of(X, torch.float64), id="a dtype"),
+        pytest.param(of(X), of(X, before=list), id="an action before"),
+        pytest.param(of(X, before=list, index=1), of(X, before=list, index=2), id="two actions"),
+        pytest.param(of(torch.zeros(3, 3)), of(torch.zeros(3, 3).t()), id="strides"),
+    ],
+)
+def test_what_may_rightly_compile_anew_differs(one, other):
+    assert one.rest != other.rest
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(of(X), of(Y), id="another tensor"),
+        pytest.param(of(X, Y), of(Y, X), id="swapped"),
+        pytest.param(of(X, X), of(Y, Y), id="shared alike"),
+        pytest.param(of(X, index=0), of(X, index=5), id="another call"),
+    ],
+)
+def test_what_no_guard_sees_is_alike(one, other):
+    assert one == other
+
+
+class Cache:
+    """A Python object without a value of its own to show."""
+
+
+def test_objects_of_one_class_are_alike_wherever_they_live():
+    """Their address is no reason to compile anew."""
+    kept = [Cache(), Cache()]
+    assert of(X, kept[0]).rest == of(X, kept[1]).rest
