@@ -6,11 +6,12 @@ observed. A line cut short by a crash is dropped and reported; everything before
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import msgspec
 
@@ -71,14 +72,14 @@ def read(path: Path) -> Run:
     for number, line in enumerate(lines, start=1):
         try:
             record = decode(line)
-        except (ValueError, KeyError, msgspec.MsgspecError) as error:
+        except _NewerError as error:
+            raise RunError(
+                f"{path}: written by a newer compilegate (format {error}, "
+                f"this one reads up to {SCHEMA}): update compilegate"
+            ) from error
+        except (ValueError, msgspec.MsgspecError) as error:
             raise RunError(f"{path}:{number}: not a record of a run: {error}") from error
         if isinstance(record, Header):
-            if record.schema > SCHEMA:
-                raise RunError(
-                    f"{path}: written by a newer compilegate (format {record.schema}, "
-                    f"this one reads up to {SCHEMA}): update compilegate"
-                )
             run = run or Run(path, record)
         elif run is None:
             raise RunError(f"{path}:{number}: a run file begins with its header")
@@ -96,11 +97,23 @@ def read(path: Path) -> Run:
     return run
 
 
+class _NewerError(Exception):
+    """A header of a format that did not exist yet."""
+
+
 def decode(line: str) -> Record:
-    """The record of one line."""
-    content = msgspec.json.decode(line)
-    kind = RECORD_TYPES[content.pop("record")]
-    return msgspec.convert(content, kind, strict=False)
+    """The record of one line.
+
+    Raises:
+        ValueError: It is none.
+    """
+    content = msgspec.json.decode(line, type=dict[str, Any])
+    name = content.pop("record", None)
+    if name not in RECORD_TYPES:
+        raise ValueError(f"unknown kind of record {name!r}")
+    if content.get("schema", 0) > SCHEMA:
+        raise _NewerError(content["schema"])
+    return msgspec.convert(content, RECORD_TYPES[name], strict=False)
 
 
 def find(name: str, directory: Path) -> Path:
@@ -154,5 +167,6 @@ class Writer:
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):  # a disk that was full still is
+                self._file.close()
             self._file = None

@@ -32,7 +32,7 @@ PROJECTION_FACTOR, PROJECTION_FLOOR = 4.0, 0.5
 TAIL = 6.0
 #: Rounding errors of neighbouring operations are correlated: this share of the noise may look like
 #: a wrong scale, however many elements there are.
-CORRELATED = 0.15
+CORRELATED = 0.5
 #: A tensor whose eager noise exceeds this share of its scale is blind …
 BLIND = 0.1
 #: … and then only an error this many times eager's is seen.

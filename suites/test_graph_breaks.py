@@ -41,7 +41,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         count = f"{len(unknown)} graph break{'s' * (len(unknown) != 1)} not budgeted"
         return Finding("failed", f"{count}: {lines[0]}", shorten(lines), _proposal(unknown))
     left = [f"{reason} ({n}×)" for reason, n in capture.fallbacks.items()]
-    if left and not capture.breaks:
+    if left:
         return Finding("failed", f"left to eager: {left[0]}", shorten(left))
     budgeted = f" ({known} budgeted)" if known else ""
     return Finding(
