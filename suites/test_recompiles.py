@@ -26,16 +26,23 @@ def allowed_by_setting(dynamic: str, calls: Sequence[CallFacts]) -> int:
     What differs in more than a number (structure, dtype, another Python value, an attribute changed
     in between) rightly compiles anew under every setting.
     """
-    kinds = len({call.rest for call in calls})
     if dynamic == "static":
         return len({(call.rest, tuple(call.numbers.items())) for call in calls}) - 1
+    kinds: dict[str, list[dict[str, float]]] = {}
+    for call in calls:
+        kinds.setdefault(call.rest, []).append(call.numbers)
+    again = len(kinds) - 1
     if dynamic == "dynamic":
-        return kinds - 1
-    names = set.intersection(*(set(call.numbers) for call in calls)) if calls else set()
-    if dynamic == "marked":  # only dimensions can be marked; Python numbers behave as in auto
-        names = {name for name in names if " dim " not in name}
-    columns = {tuple(call.numbers[name] for call in calls) for name in names}
-    return kinds - 1 + sum(len(set(column)) > 1 for column in columns)
+        return again
+    varying: set[frozenset[str]] = set()
+    for numbers in kinds.values():
+        columns: dict[tuple[float, ...], set[str]] = {}
+        for name in numbers[0]:
+            if dynamic == "auto" or " dim " not in name:  # marked: Python numbers are as in auto
+                columns.setdefault(tuple(call[name] for call in numbers), set()).add(name)
+        # Dimensions that always change together become dynamic together.
+        varying |= {frozenset(names) for column, names in columns.items() if len(set(column)) > 1}
+    return again + len(varying)
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
