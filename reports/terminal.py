@@ -31,7 +31,7 @@ class Progress:
         left = self.planned - self.done
         if not left or not self.fresh:
             return f"{text}]"
-        return f"{text}, {duration(self.elapsed_s / self.done * left)} left]"
+        return f"{text}, {duration(self.elapsed_s / self.fresh * left)} left]"
 
 
 def duration(seconds: float) -> str:

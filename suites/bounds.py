@@ -131,7 +131,7 @@ def exceeds(error: TensorError, pooled_noise: float, widening: float = 1.0) -> s
         ),
     )
     for what, seen, eager, allowed in checks:
-        if seen > allowed:
+        if not seen <= allowed:  # also where it is NaN
             return _sentence(error, what, seen, eager, allowed)
     return ""
 

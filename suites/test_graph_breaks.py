@@ -16,8 +16,13 @@ from suites.bounds import shorten
 
 def is_allowed(found: GraphBreak, allowed: AllowedBreak) -> bool:
     """Whether a budgeted break is this one: part of its reason, the end of its file's path."""
-    place = found.place.file if found.place else ""
-    return allowed.reason in found.reason and place.endswith(allowed.place)
+    return allowed.reason in found.reason and f"/{_file(found)}".endswith(
+        f"/{allowed.place}" if allowed.place else ""
+    )
+
+
+def _file(found: GraphBreak) -> str:
+    return found.place.file if found.place else ""
 
 
 def describe(found: GraphBreak) -> str:
@@ -31,8 +36,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     capture = observation.capture
     assert capture is not None
     # A frame that is left to eager for the reason of a break is that break met again.
-    reasons = {found.reason for found in capture.breaks}
-    left = [found for found in capture.fallbacks if found.reason not in reasons]
+    met_already = {(found.reason, _file(found)) for found in capture.breaks}
+    left = [f for f in capture.fallbacks if (f.reason, _file(f)) not in met_already]
     met = [*capture.breaks, *left]
     unknown = [
         found
@@ -49,7 +54,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 
 
 def _proposal(unknown: list[GraphBreak]) -> dict[str, list[dict[str, str]]]:
-    places = {(found.reason, found.place.file if found.place else "") for found in unknown}
+    places = {(found.reason, _file(found)) for found in unknown}
     return {
         "graph_breaks": [{"reason": reason, "place": place} for reason, place in sorted(places)]
     }

@@ -20,7 +20,6 @@ from fixtures.observation import (
     Verdict,
 )
 
-
 CASE_ID = "tiny-cpu-train-f32-default-static"
 FLOAT32_NOISE = 1e-7
 

@@ -7,8 +7,8 @@ from suites.bounds import (
     EPS,
     SHOWN,
     WITHOUT_REFERENCE,
-    exceeds,
     examine,
+    exceeds,
     is_blind,
     shorten,
 )
@@ -168,9 +168,7 @@ def test_differences_are_complaints_and_come_first():
 def test_raising_differently_reads_like_a_sentence():
     raised = make_difference("call", "raises", "ValueError: no", "nothing")
     checked = make_checked(differences=[raised])
-    (text,) = examine(
-        make_observation(calls=(make_call(outputs=checked),)), "outputs"
-    ).complaints
+    (text,) = examine(make_observation(calls=(make_call(outputs=checked),)), "outputs").complaints
     assert text == "call 1: eager raises ValueError: no, compiled raises nothing"
 
 
@@ -184,9 +182,7 @@ def test_groups_are_examined_apart():
 
 def test_the_worst_error_is_that_of_tensors_that_see():
     seen = examine(
-        observation_of(
-            make_error(compiled_rms=2e-7), make_error(eager_rms=0.5, compiled_rms=0.5)
-        ),
+        observation_of(make_error(compiled_rms=2e-7), make_error(eager_rms=0.5, compiled_rms=0.5)),
         "outputs",
     )
     assert seen.worst == 2e-7

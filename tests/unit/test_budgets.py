@@ -117,7 +117,7 @@ def test_two_entries_of_one_file_that_tie_are_refused(load):
         '[[budget]]\nphase = "infer"\nrecompiles = 2\n'
     )
     with pytest.raises(BudgetError) as raised:
-        budgets.check_ties([RESNET], "")
+        budget_of(budgets, RESNET)
     text = str(raised.value)
     assert "layer0.toml:5: recompiles ties with" in text
     assert "layer0.toml:1 for resnet18-cpu-infer-f32-default-static" in text
@@ -126,7 +126,8 @@ def test_two_entries_of_one_file_that_tie_are_refused(load):
 
 def test_entries_tie_only_for_cases_that_both_match(load):
     budgets = load(
-        '[[budget]]\nmodel = "resnet18"\nrecompiles = 1\n[[budget]]\nphase = "infer"\nrecompiles = 2'
+        '[[budget]]\nmodel = "resnet18"\nrecompiles = 1\n'
+        '[[budget]]\nphase = "infer"\nrecompiles = 2'
     )
     assert budget_of(budgets, TRAINED).recompiles == 1
     assert budget_of(budgets, VIT).recompiles == 2
@@ -289,10 +290,6 @@ WRONG = {
     "a boolean for a number": (
         "[[budget]]\nmin_speedup = true\n",
         "layer0.toml:2: min_speedup = True: expected a number",
-    ),
-    "a number for a boolean": (
-        "[[budget]]\ncudagraph_skips = 1\n",
-        "layer0.toml:2: cudagraph_skips = 1: expected true or false",
     ),
     "not a number": (
         "[[budget]]\nmin_speedup = nan\n",
@@ -462,5 +459,4 @@ def test_updates_of_many_cases_are_read_back_without_ties(tmp_path):
     cases = {case: {"recompiles": i} for i, case in enumerate((RESNET, TRAINED, VIT), start=1)}
     add_exact_entries(file, cases, "")
     budgets = Budgets([file])
-    budgets.check_ties(cases, "")
     assert [budget_of(budgets, case).recompiles for case in cases] == [1, 2, 3]

@@ -246,7 +246,9 @@ def test_a_resumed_run_keeps_its_seed_backend_and_plan(options):
 
 def test_a_run_of_another_environment_is_not_resumed(options):
     write_run(options.runs / "there.jsonl", make_header(planned=(CPU.id,)))
-    with pytest.raises(pytest.UsageError, match=r"made in another environment .*'3.12.1' → '3.13.0'"):
+    with pytest.raises(
+        pytest.UsageError, match=r"made in another environment .*'3.12.1' → '3.13.0'"
+    ):
         open_gate(
             dataclasses.replace(options, resume="there"),
             needs_environment=False,

@@ -48,7 +48,7 @@ RECORDS = {
             breaks=(make_break(), make_break(gb_id="", reason="another")),
             compilations=(make_compilation(1, "a guard failed"),),
             limits=("limit",),
-            fallbacks={"why": 2},
+            fallbacks=(make_break("why", ""),),
             caches={"fxgraph_cache_hit": 1},
             cudagraph_skips=("cpu",),
         ),

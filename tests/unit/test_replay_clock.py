@@ -75,8 +75,11 @@ def test_a_case_that_was_not_timed_leaves_the_fixture_alone():
     assert benchmark.rounds_s == []
 
 
-@pytest.mark.parametrize("options", [(), ("--benchmark-cprofile=cumtime",)], ids=["bare", "cprofile"])
-def test_pytest_benchmark_records_the_measured_rounds(pytester, options):
+@pytest.mark.parametrize(
+    "options", [(), ("--benchmark-cprofile=cumtime",)], ids=["bare", "cprofile"]
+)
+def test_pytest_benchmark_records_the_measured_rounds(pytester, monkeypatch, options):
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # it turns benchmarks off
     pytester.makepyfile(SHOWN)
     done = pytester.runpytest_inprocess(
         "-p", "no:cacheprovider", "--benchmark-json=seen.json", "--benchmark-save-data", *options

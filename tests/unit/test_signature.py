@@ -5,6 +5,8 @@ import torch
 
 from fixtures.observe import signature
 from fixtures.zoo import Call
+from suites.test_recompiles import allowed_by_setting
+from tests.unit.making import make_call
 
 
 def of(*args, before=None, index=0, **kwargs):
@@ -34,6 +36,7 @@ def test_a_scalar_tensor_has_no_numbers():
 
 X = torch.zeros(2, 3)
 Y = torch.ones(2, 3)
+SQUARE = torch.zeros(3, 3)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +45,6 @@ Y = torch.ones(2, 3)
         pytest.param(of(X), of(X.double()), id="dtype"),
         pytest.param(of(X), of(X.clone().requires_grad_()), id="requires_grad"),
         pytest.param(of(X), of(X.to_sparse()), id="layout"),
-        pytest.param(of(X), of(X[0]), id="rank"),
         pytest.param(of(X), of([X]), id="nesting"),
         pytest.param(of(X), of(X, Y), id="one more"),
         pytest.param(of(X, Y), of(X, X), id="the same tensor twice"),
@@ -56,11 +58,17 @@ Y = torch.ones(2, 3)
         pytest.param(of(X, torch.float32), of(X, torch.float64), id="a dtype"),
         pytest.param(of(X), of(X, before=list), id="an action before"),
         pytest.param(of(X, before=list, index=1), of(X, before=list, index=2), id="two actions"),
-        pytest.param(of(torch.zeros(3, 3)), of(torch.zeros(3, 3).t()), id="strides"),
+        pytest.param(of(SQUARE), of(SQUARE.t()), id="strides"),
     ],
 )
 def test_what_may_rightly_compile_anew_differs(one, other):
     assert one.rest != other.rest
+
+
+@pytest.mark.parametrize("dynamic", ["static", "auto", "dynamic", "marked"])
+def test_another_rank_may_rightly_compile_anew_under_every_setting(dynamic):
+    calls = [make_call(numbers=s.numbers, rest=s.rest) for s in (of(SQUARE), of(SQUARE[0]))]
+    assert allowed_by_setting(dynamic, calls) == 1
 
 
 @pytest.mark.parametrize(

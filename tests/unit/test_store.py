@@ -76,6 +76,13 @@ def test_the_last_record_of_a_case_counts(path):
     assert run.verdicts[CASE_ID, "forward"].outcome == "passed"
 
 
+def test_a_second_header_takes_nothing_away(path):
+    write(path, make_header(), make_observation(), make_header(seed=5))
+    run = read(path)
+    assert run.header == make_header()
+    assert list(run.observations) == [CASE_ID]
+
+
 def test_a_line_cut_short_is_dropped_and_reported(path):
     write(path, make_header(), make_observation(), make_verdict())
     path.write_text(path.read_text()[:-20])
@@ -240,7 +247,7 @@ def test_an_unknown_run_names_the_nearest(path):
 
 def test_an_unknown_run_lists_what_there_is(path):
     write(path, make_header())
-    with pytest.raises(RunError, match="no run 'zzz' in .*; known: nightly"):
+    with pytest.raises(RunError, match=r"no run 'zzz' in .*; known: nightly"):
         find("zzz", path.parent)
 
 

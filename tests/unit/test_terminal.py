@@ -65,7 +65,11 @@ def test_a_case_is_one_line():
         memory=make_memory(100, 125),
         capture=make_capture(
             breaks=(make_break(),),
-            compilations=(make_compilation(), make_compilation(1, "size"), make_compilation(2, "x")),
+            compilations=(
+                make_compilation(),
+                make_compilation(1, "size"),
+                make_compilation(2, "x"),
+            ),
         ),
     )
     assert case_line(observation, "..F.", PROGRESS) == (
@@ -117,7 +121,9 @@ def test_memory_of_a_case_that_allocates_nothing_is_left_out():
 
 def test_numbers_that_are_none_are_shown_as_they_are():
     wrong = make_checked(make_error(compiled_rms=float("nan")))
-    assert "forward nan" in case_line(make_observation(calls=(make_call(outputs=wrong),)), ".", PROGRESS)
+    assert "forward nan" in case_line(
+        make_observation(calls=(make_call(outputs=wrong),)), ".", PROGRESS
+    )
 
 
 # The summary.
@@ -197,7 +203,12 @@ def test_failures_stand_under_their_aspect():
 
 
 def test_cases_of_a_model_that_fail_alike_share_a_line():
-    cases = [CASE_ID, INFER_ID, "tiny-cpu-infer-bf16-default-auto", "other-cpu-infer-f32-default-auto"]
+    cases = [
+        CASE_ID,
+        INFER_ID,
+        "tiny-cpu-infer-bf16-default-auto",
+        "other-cpu-infer-f32-default-auto",
+    ]
     verdicts = {c: [make_verdict("failed", case=c, summary="crashed")] for c in cases}
     assert summarize(session(verdicts=verdicts, fresh=0)).lines == (
         "forward:",

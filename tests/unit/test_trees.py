@@ -48,21 +48,27 @@ X, Y = torch.zeros(2), torch.ones(3)
         ([X, (Y,)], {"output[0]": X, "output[1][0]": Y}),
         ({"a": X, "b": {"c": Y}}, {"output.a": X, "output.b.c": Y}),
         (Pair(X, [Y]), {"output[0]": X, "output[1][0]": Y}),
+        (Record(X), {"output.logits": X, "output.hidden": None}),
         (Record(X, {"a": (Y,)}), {"output.logits": X, "output.hidden.a[0]": Y}),
         (ClassifierOutput(logits=X), {"output.logits": X}),
         (MappingProxyType({"a": X}), {"output.a": X}),
-        ((Record(Record(X)),), {"output[0].logits.logits": X, "output[0].logits.hidden": None}),
-        ((1, None, "a", 2.5), {"output[0]": 1, "output[1]": None, "output[2]": "a", "output[3]": 2.5}),
+        (
+            [Record(Record(X), Y)],
+            {
+                "output[0].logits.logits": X,
+                "output[0].logits.hidden": None,
+                "output[0].hidden": Y,
+            },
+        ),
+        (
+            (1, None, "a", 2.5),
+            {"output[0]": 1, "output[1]": None, "output[2]": "a", "output[3]": 2.5},
+        ),
         ((), {}),
     ],
 )
 def test_leaves_are_named_by_their_path(value, expected):
     seen = dict(leaves(value, "output"))
-    expected = {
-        path: leaf for path, leaf in expected.items()
-    }
-    if isinstance(value, Record):
-        expected.setdefault("output.hidden", None) if value.hidden is None else None
     assert seen.keys() == expected.keys()
     assert all(seen[path] is leaf for path, leaf in expected.items())
 
@@ -137,9 +143,7 @@ def test_where_there_is_no_memory_nothing_is_shared(tensor):
 
 DEVICES = [
     "cpu",
-    pytest.param(
-        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-    ),
+    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")),
 ]
 targets = pytest.mark.parametrize("device", DEVICES)
 

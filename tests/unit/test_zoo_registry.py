@@ -82,7 +82,9 @@ def test_a_name_that_is_taken_is_refused_with_both_places():
 @pytest.mark.parametrize("device", ["vary", "vary_cuda"])
 def test_sizes_that_would_specialise_are_refused(sizes, device):
     given = {"vary": {"batch": (8, 4)}} | {device: {"batch": sizes}}
-    with pytest.raises(ValueError, match=r"py:\d+: sizes of 'batch' must be distinct and at least 2"):
+    with pytest.raises(
+        ValueError, match=r"py:\d+: sizes of 'batch' must be distinct and at least 2"
+    ):
         model("my_net", **given)(build)
 
 
@@ -101,9 +103,7 @@ def test_a_refused_recipe_is_not_entered(registry):
 
 
 def test_a_gpu_has_its_own_sizes_where_they_are_given():
-    entry = Model(
-        "m", "f", vary={"batch": (4, 2), "length": (8, 6)}, vary_cuda={"batch": (32, 16)}
-    )
+    entry = Model("m", "f", vary={"batch": (4, 2), "length": (8, 6)}, vary_cuda={"batch": (32, 16)})
     assert entry.sizes("cpu") == {"batch": (4, 2), "length": (8, 6)}
     assert entry.sizes("cuda") == {"batch": (32, 16), "length": (8, 6)}
 
@@ -236,9 +236,21 @@ def test_an_error_of_the_file_is_its_own_and_the_path_is_restored(write):
     assert sys.path == before
 
 
-def test_listing_the_shipped_zoo_imports_no_torch():
-    text = "import sys; from fixtures import zoo; assert zoo.load(); assert 'torch' not in sys.modules"
-    done = subprocess.run(
+def in_a_fresh_process(text):
+    return subprocess.run(
         [sys.executable, "-c", text], cwd=CHECKOUT, capture_output=True, text=True, check=False
     )
+
+
+def test_a_name_of_the_shipped_zoo_is_refused_also_where_that_was_not_loaded(write):
+    path = write('@model("resnet18")\ndef f(): ...\n')
+    done = in_a_fresh_process(f"from fixtures.zoo import load_file; load_file({str(path)!r})")
+    assert "model 'resnet18' is already defined in" in done.stderr
+
+
+def test_listing_the_shipped_zoo_imports_no_torch():
+    text = (
+        "import sys; from fixtures import zoo; assert zoo.load(); assert 'torch' not in sys.modules"
+    )
+    done = in_a_fresh_process(text)
     assert done.returncode == 0, done.stderr

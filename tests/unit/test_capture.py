@@ -1,0 +1,379 @@
+"""What torch.compile did is read rightly, on functions so small that compiling costs nothing."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+import torch
+import torch._dynamo
+from torch import nn
+
+from fixtures.budgets import AllowedBreak, Budget
+from fixtures.observe import capture
+from fixtures.observe.capture import Recorder, compile_time, place
+from suites import test_graph_breaks
+from tests.unit.making import make_observation
+
+#: The file of the functions below, as a place names it.
+HERE = Path(__file__).name
+
+
+@pytest.fixture(autouse=True)
+def clean():
+    """Nothing compiled or counted before, nothing left behind."""
+    capture.reset()
+    yield
+    capture.reset()
+
+
+def run(function, *calls, backend="eager", **options):
+    """Call a compiled function for each tuple of arguments; what was captured."""
+    compiled = torch.compile(function, backend=backend, **options)
+    recorder = Recorder()
+    for index, arguments in enumerate(calls):
+        compiled(*arguments)
+        recorder.after_call(index)
+    return recorder.capture()
+
+
+def line_of(function, text):
+    lines, first = inspect.getsourcelines(function)
+    return first + next(i for i, line in enumerate(lines) if text in line)
+
+
+X = torch.ones(3, 4)
+
+
+def whole(x):
+    return x.sin() + 1
+
+
+def broken(x):
+    y = x.sin()
+    torch._dynamo.graph_break()
+    return y.cos()
+
+
+def branching(x):
+    if x.sum() > 0:
+        return x.sin()
+    return x.cos()
+
+
+def prints(x):
+    for _ in range(3):
+        print("here", end="")
+        x = x + 1
+    return x
+
+
+def inner(x):
+    torch._dynamo.graph_break()
+    return x + 1
+
+
+def thrice(x):
+    x = inner(x)
+    x = inner(x)
+    return inner(x)
+
+
+def takes_text(x, text):
+    return x + len(text)
+
+
+# Graphs and breaks.
+
+
+def test_a_whole_function_is_one_graph_without_breaks():
+    seen = run(whole, (X,), (X,))
+    assert (seen.graphs, seen.breaks, seen.limits, seen.fallbacks) == (1, (), (), ())
+    (compilation,) = seen.compilations
+    assert compilation.code.function == "whole"
+    assert compilation.code.file == HERE
+    assert compilation.code.line == line_of(whole, "def whole")
+    assert compilation.code.owner == "model"
+    assert (compilation.call, compilation.graph) == (0, True)
+    assert (compilation.reason, compilation.failure) == ("", "")
+    assert compilation.compile_id == "0/0"
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_graph_break_has_its_reason_place_owner_and_id(backend):
+    seen = run(broken, (X,), backend=backend)
+    assert seen.graphs == 2
+    (found,) = seen.breaks
+    assert "torch._dynamo.graph_break()" in found.reason
+    assert found.id.startswith("GB")
+    assert found.id[2:].isdigit()
+    assert found.place.file == HERE
+    assert found.place.line == line_of(broken, "graph_break()")
+    assert (found.place.function, found.place.owner) == ("broken", "model")
+    assert str(found.place) == f"{HERE}:{found.place.line} in broken"
+
+
+def test_a_reason_is_one_line():
+    (found,) = run(broken, (X,)).breaks
+    assert "\n" not in found.reason
+    assert found.reason == found.reason.strip()
+
+
+def test_a_break_is_no_fallback_besides():
+    for function in (broken, branching, thrice):
+        capture.reset()
+        seen = run(function, (X,))
+        assert seen.breaks
+        assert seen.fallbacks == (), function.__name__
+
+
+def test_a_data_dependent_branch_is_a_break():
+    seen = run(branching, (X,))
+    (found,) = seen.breaks
+    assert found.reason
+    assert found.place.line == line_of(branching, "if x.sum()")
+
+
+def test_a_break_is_one_however_often_it_is_met():
+    (found,) = run(thrice, (X,), (X,)).breaks
+    assert (found.place.function, found.place.line) == ("inner", line_of(inner, "graph_break()"))
+
+
+def test_a_frame_that_is_left_to_eager_altogether_says_why():
+    """Dynamo does not break inside of a loop: it gives the frame up."""
+    seen = run(prints, (X,))
+    assert seen.graphs == 0
+    (left,) = seen.fallbacks
+    assert "builtin" in left.reason
+    assert (left.place.function, left.place.line) == ("prints", line_of(prints, "def prints"))
+    (compilation,) = seen.compilations
+    assert (compilation.code.function, compilation.graph) == ("prints", False)
+    assert compilation.failure
+
+
+def test_a_frame_left_to_eager_shows_beside_a_break():
+    def both(x):
+        return prints(broken(x))
+
+    seen = run(both, (X,))
+    assert any(b.place.function == "broken" for b in seen.breaks)
+    assert any("builtin" in b.reason for b in (*seen.breaks, *seen.fallbacks))
+
+
+@pytest.mark.parametrize("function", [broken, branching, thrice, prints], ids=lambda f: f.__name__)
+def test_a_real_break_passes_once_it_is_budgeted(function):
+    observation = make_observation(capture=run(function, (X,)))
+    finding = test_graph_breaks.rule(observation, Budget())
+    assert finding.outcome == "failed"
+    known = tuple(AllowedBreak(**table) for table in finding.proposal["graph_breaks"])
+    assert test_graph_breaks.rule(observation, Budget(graph_breaks=known)).outcome == "passed"
+
+
+def test_breaks_at_two_places_are_two():
+    def twice(x):
+        x = x + 1
+        torch._dynamo.graph_break()
+        x = x + 2
+        torch._dynamo.graph_break()
+        return x + 3
+
+    seen = run(twice, (X,))
+    assert len(seen.breaks) == 2
+    assert len({b.place.line for b in seen.breaks}) == 2
+
+
+def test_a_break_inside_a_module_is_placed_there():
+    class Inner(nn.Module):
+        def forward(self, x):
+            torch._dynamo.graph_break()
+            return x + 1
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x):
+            return self.inner(x * 2) * 3
+
+    seen = run(Outer(), (X,))
+    assert {b.place.function for b in seen.breaks} == {"forward"}
+    assert line_of(Inner, "graph_break()") in {b.place.line for b in seen.breaks}
+
+
+def test_what_ran_eagerly_altogether_has_no_graph():
+    seen = run(whole, (X,), disable=True)
+    assert seen.graphs == 0
+    assert [c for c in seen.compilations if c.graph] == []
+
+
+def test_a_function_without_tensors_has_no_graph():
+    assert run(lambda n: n + 1, (1,)).graphs == 0
+
+
+def test_an_lstm_that_is_left_to_eager_shows():
+    """nn.LSTM "agrees" with zero graphs unless something says so."""
+    seen = run(nn.LSTM(4, 4), (torch.ones(2, 3, 4),))
+    assert seen.graphs > 0 or seen.fallbacks or seen.breaks or seen.limits
+
+
+# Recompilations.
+
+
+def test_a_recompilation_is_known_by_its_call_and_reason():
+    seen = run(whole, (X,), (X,), (torch.ones(5, 4),), (X,), dynamic=False)
+    first, second = seen.compilations
+    assert (first.call, first.reason) == (0, "")
+    assert second.call == 2
+    assert "size" in second.reason
+    assert first.code == second.code
+    assert second.compile_id == "0/1"
+    assert seen.graphs == 2
+
+
+def test_dynamic_sizes_are_no_recompilation():
+    assert len(run(whole, (X,), (torch.ones(5, 4),), dynamic=True).compilations) == 1
+
+
+def test_automatic_dynamic_recompiles_once():
+    calls = [(torch.ones(n, 7),) for n in (3, 3, 5, 6, 9)]
+    seen = run(whole, *calls)
+    assert [c.call for c in seen.compilations] == [0, 2]
+
+
+def test_a_changed_attribute_is_a_reason():
+    class Scaled(nn.Module):
+        factor = 2
+
+        def forward(self, x):
+            return x * self.factor
+
+    module = Scaled()
+    compiled = torch.compile(module, backend="eager", dynamic=False)
+    recorder = Recorder()
+    for index in range(3):
+        module.factor = 2 + index // 2
+        compiled(X)
+        recorder.after_call(index)
+    first, second = recorder.capture().compilations
+    assert (first.call, second.call) == (0, 2)
+    assert "factor" in second.reason
+
+
+def test_a_backward_is_no_compilation_of_its_own():
+    x = torch.ones(3, requires_grad=True)
+    compiled = torch.compile(whole, backend="aot_eager")
+    recorder = Recorder()
+    for index in range(2):
+        compiled(x).sum().backward()
+        recorder.after_call(index)
+    seen = recorder.capture()
+    assert [c.code.function for c in seen.compilations] == ["whole"]
+
+
+def test_a_recompile_limit_that_is_hit_is_reported():
+    texts = ["x" * n for n in range(12)]
+    seen = run(takes_text, *((X, text) for text in texts))
+    limit = torch._dynamo.config.recompile_limit
+    assert sum(c.graph for c in seen.compilations) == limit
+    assert len(seen.limits) >= 1
+    assert all("limit" in text.lower() for text in seen.limits)
+
+
+def test_no_limit_is_reported_just_below_it():
+    limit = torch._dynamo.config.recompile_limit
+    seen = run(takes_text, *((X, "x" * n) for n in range(limit)))
+    assert sum(c.graph for c in seen.compilations) == limit
+    assert seen.limits == ()
+
+
+def test_all_compilations_are_kept_not_the_last_64():
+    recorder = Recorder()
+    for _ in range(70):
+        torch.compile(eval("lambda x: x + 1"), backend="eager")(X)
+    recorder.after_call(0)
+    assert len(recorder.capture().compilations) == 70
+
+
+def test_two_recorders_do_not_share():
+    run(whole, (X,))
+    recorder = Recorder()
+    assert recorder.capture().compilations == ()
+
+
+# Forgetting.
+
+
+def test_reset_forgets_everything():
+    run(broken, (X,), (torch.ones(5, 4),), backend="aot_eager", dynamic=False)
+    run(takes_text, *((X, "x" * n) for n in range(12)))
+    capture.reset()
+    recorder = Recorder()
+    recorder.after_call(0)
+    seen = recorder.capture()
+    assert seen.graphs == 0
+    assert seen.breaks == ()
+    assert seen.compilations == ()
+    assert seen.limits == ()
+    assert seen.fallbacks == ()
+    assert seen.caches == {}
+    assert seen.cudagraph_skips == ()
+    assert compile_time(0.0).total_s == 0.0
+
+
+def test_after_reset_the_same_function_compiles_anew_and_alike():
+    before = run(broken, (X,))
+    capture.reset()
+    assert run(broken, (X,)) == before
+
+
+def test_automatic_dynamic_is_forgotten_too():
+    run(whole, (torch.ones(3, 7),), (torch.ones(5, 7),))
+    capture.reset()
+    seen = run(whole, (torch.ones(3, 7),), (torch.ones(5, 7),))
+    assert [c.call for c in seen.compilations] == [0, 1]
+
+
+# Compile time.
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_phases_do_not_overlap_and_add_up(backend):
+    x = torch.ones(3, requires_grad=True)
+    torch.compile(whole, backend=backend)(x).sum().backward()
+    seen = compile_time(12.5)
+    phases = (seen.dynamo_s, seen.aot_s, seen.inductor_s, seen.codegen_s)
+    assert min(phases) >= 0
+    assert seen.total_s > 0
+    assert sum(phases) == pytest.approx(seen.total_s, rel=0.01)
+    assert seen.first_call_s == 12.5
+
+
+def test_where_nothing_compiled_no_time_was_spent():
+    seen = compile_time(0.1)
+    assert (seen.total_s, seen.dynamo_s, seen.aot_s, seen.inductor_s, seen.codegen_s) == (0,) * 5
+
+
+# Places.
+
+
+@pytest.mark.parametrize(
+    ("filename", "file", "owner"),
+    [
+        (torch.__file__, "torch/__init__.py", "torch"),
+        (nn.functional.__file__, "torch/nn/functional.py", "torch"),
+        (pytest.__file__, "pytest/__init__.py", "pytest"),
+        (__file__, HERE, "model"),
+        ("/somewhere/else/net.py", "net.py", "model"),
+        ("<string>", "<string>", "model"),
+    ],
+)
+def test_places_read_the_same_on_every_machine(filename, file, owner):
+    seen = place(filename, 3, "f")
+    assert (seen.file, seen.line, seen.function, seen.owner) == (file, 3, "f", owner)
+
+
+def test_the_standard_library_is_pythons():
+    seen = place(inspect.__file__, 3, "f")
+    assert seen.owner == "python"
+    assert seen.file.endswith("inspect.py")
+    assert not seen.file.startswith("/")

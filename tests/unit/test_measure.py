@@ -1,0 +1,226 @@
+"""Measuring: rounds come in pairs within their limits, and memory is counted to the byte."""
+
+import os
+import time
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from fixtures.observation import Request
+from fixtures.observe import measure
+from fixtures.observe.measure import paired_rounds, peak_memory
+from fixtures.observe.session import Session
+from fixtures.zoo import Example, Model
+from reports.statistics import FEWEST_ROUNDS
+
+MIB = 2**20
+MOST_ROUNDS = 120
+
+
+def sleeps(seconds):
+    return lambda: time.sleep(seconds)
+
+
+def rounds(eager, compiled, *, threshold=1.0, budget_s=5.0, seed=0):
+    return paired_rounds(
+        eager, compiled, device="cpu", seed=seed, threshold=threshold, budget_s=budget_s
+    )
+
+
+class Clock:
+    """A clock that only steps move, so that rounds are exact and take no time."""
+
+    def __init__(self, monkeypatch):
+        self.now_ns = 0
+        ours = SimpleNamespace(
+            perf_counter_ns=lambda: self.now_ns,
+            monotonic=lambda: self.now_ns / 1e9,
+            process_time=time.process_time,
+        )
+        monkeypatch.setattr(measure, "time", ours)
+
+    def step(self, *cycle_ns, log=None):
+        calls = 0
+
+        def step():
+            nonlocal calls
+            self.now_ns += cycle_ns[calls % len(cycle_ns)]
+            calls += 1
+            if log is not None:
+                log.append(step)
+
+        return step
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+def test_sides_are_equally_long_within_the_limits():
+    timing = rounds(sleeps(0.0021), sleeps(0.0021), budget_s=1.0)
+    assert len(timing.eager_ns) == len(timing.compiled_ns)
+    assert FEWEST_ROUNDS <= len(timing.eager_ns) <= MOST_ROUNDS
+    assert timing.iterations >= 1
+    assert min(*timing.eager_ns, *timing.compiled_ns) >= 2e6
+
+
+def test_a_much_slower_side_is_seen_to_be():
+    timing = rounds(sleeps(0.02), sleeps(0.001), threshold=2.0)
+    assert min(timing.eager_ns) > sorted(timing.compiled_ns)[len(timing.compiled_ns) // 2]
+
+
+def test_times_are_those_of_one_call(clock):
+    timing = rounds(clock.step(3_000_000), clock.step(1_500_000))
+    assert timing.iterations == 1
+    assert set(timing.eager_ns) == {3_000_000}
+    assert set(timing.compiled_ns) == {1_500_000}
+
+
+def test_quick_calls_are_timed_many_at_once(clock):
+    timing = rounds(clock.step(100_000), clock.step(50_000))
+    assert timing.iterations == 20
+    assert set(timing.eager_ns) == {100_000}
+    assert set(timing.compiled_ns) == {50_000}
+
+
+def test_there_is_a_limit_to_calls_a_round(clock):
+    assert rounds(clock.step(10), clock.step(10)).iterations == 200
+
+
+def test_a_clear_speedup_needs_few_rounds(clock):
+    assert len(rounds(clock.step(4_000_000), clock.step(2_000_000)).eager_ns) == 30
+
+
+def test_a_clear_slowdown_needs_few_rounds(clock):
+    assert len(rounds(clock.step(2_000_000), clock.step(4_000_000)).eager_ns) == 30
+
+
+def test_an_unclear_one_ends_after_the_most_rounds(clock):
+    timing = rounds(clock.step(2_000_000, 4_000_000), clock.step(3_000_000), budget_s=1e9)
+    assert len(timing.eager_ns) == len(timing.compiled_ns) == MOST_ROUNDS
+
+
+def test_when_time_is_up_there_are_still_enough_rounds(clock):
+    timing = rounds(clock.step(4_000_000_000), clock.step(2_000_000_000), budget_s=1.0)
+    assert len(timing.eager_ns) == len(timing.compiled_ns) == FEWEST_ROUNDS
+
+
+def test_the_same_step_on_both_sides_is_measured_as_two(clock):
+    """Eager against itself shows the noise of a machine."""
+    step = clock.step(2_000_000)
+    timing = rounds(step, step)
+    assert len(timing.eager_ns) == len(timing.compiled_ns) <= MOST_ROUNDS
+
+
+def test_each_round_times_both_sides_in_random_order(clock):
+    log = []
+    eager, compiled = clock.step(4_000_000, log=log), clock.step(2_000_000, log=log)
+    timing = rounds(eager, compiled)
+    timed = log[-2 * len(timing.eager_ns) :]
+    pairs = [tuple(timed[i : i + 2]) for i in range(0, len(timed), 2)]
+    assert {frozenset(pair) for pair in pairs} == {frozenset((eager, compiled))}
+    assert set(pairs) == {(eager, compiled), (compiled, eager)}
+
+
+def test_the_order_is_that_of_the_seed(clock):
+    def order(seed):
+        log = []
+        rounds(eager := clock.step(4_000_000, log=log), clock.step(2_000_000, log=log), seed=seed)
+        return [step is eager for step in log]
+
+    assert order(0) == order(0)
+    assert order(0) != order(1)
+
+
+# Other load.
+
+CORES = len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize(
+    ("busy_s", "own_s", "share"),
+    [
+        pytest.param(0.0, 0.0, 0.0, id="idle"),
+        pytest.param(4.0, 4.0, 0.0, id="all of it ours"),
+        pytest.param(10.0 * CORES, 0.0, 1.0, id="none of it ours"),
+        pytest.param(10.0 * CORES, 5.0 * CORES, 0.5, id="half of it ours"),
+        pytest.param(3.99, 4.0, 0.0, id="the kernel counts in ticks"),
+        pytest.param(11.0 * CORES, 0.0, 1.0, id="never more than all"),
+    ],
+)
+def test_the_share_of_others_is_what_is_busy_and_not_ours(monkeypatch, busy_s, own_s, share):
+    readings = iter([(100.0, 50.0, 7.0), (110.0, 50.0 + busy_s, 7.0 + own_s)])
+    monkeypatch.setattr(measure._OtherLoad, "_now", staticmethod(lambda: next(readings)))
+    assert measure._OtherLoad().share() == pytest.approx(share)
+
+
+def test_the_share_of_others_is_read_from_this_machine():
+    load = measure._OtherLoad()
+    time.sleep(0.05)
+    assert 0.0 <= load.share() <= 1.0
+
+
+# Memory.
+
+
+def allocates(*sizes):
+    """Allocate blocks one after the other, all alive until the end."""
+
+    def step():
+        return [torch.empty(size, dtype=torch.uint8) for size in sizes]
+
+    return step
+
+
+def peaks(eager, compiled):
+    seen = peak_memory(eager, compiled, device="cpu")
+    return seen.eager_peak_bytes, seen.compiled_peak_bytes
+
+
+def test_a_doubled_allocation_is_seen_exactly():
+    assert peaks(allocates(MIB), allocates(2 * MIB)) == (MIB, 2 * MIB)
+
+
+def test_what_is_alive_at_once_adds_up():
+    assert peaks(allocates(MIB), allocates(MIB, 2 * MIB)) == (MIB, 3 * MIB)
+
+
+def test_what_is_freed_before_does_not_add_up():
+    def one_after_the_other():
+        for _ in range(5):
+            torch.empty(MIB, dtype=torch.uint8)
+
+    assert peaks(one_after_the_other, allocates(5 * MIB)) == (MIB, 5 * MIB)
+
+
+def test_the_peak_counts_not_the_end():
+    def freed():
+        torch.empty(3 * MIB, dtype=torch.uint8)
+
+    assert peaks(freed, freed) == (3 * MIB, 3 * MIB)
+
+
+def test_what_was_there_before_does_not_count():
+    kept = torch.empty(8 * MIB, dtype=torch.uint8)
+    assert peaks(allocates(MIB), kept.zero_) == (MIB, 0)
+
+
+def test_a_call_that_allocates_nothing_peaks_at_nothing():
+    assert peaks(lambda: None, lambda: None) == (0, 0)
+
+
+def test_the_peak_of_a_training_step_holds_its_gradients():
+    """Those of the step before are dropped first: that must not hide the new ones."""
+    linear = Model(
+        "m", "m", build=lambda: Example(nn.Linear(1024, 256), lambda: (torch.ones(2, 1024),))
+    )
+    request = Request(
+        case="m-cpu-train-f32-default-static", wants=("capture", "memory"), backend="eager"
+    )
+    seen = Session({"m": linear}, lambda stage: None).observe(request)
+    assert seen.status == "completed", seen.failure
+    assert seen.memory.eager_peak_bytes >= MIB
+    assert seen.memory.compiled_peak_bytes >= MIB

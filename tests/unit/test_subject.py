@@ -1,0 +1,472 @@
+"""A subject: built alike each time, called alike each time, and everything it did written down."""
+
+import pytest
+import torch
+from torch import nn
+
+from fixtures.cases import Case
+from fixtures.observe.subject import (
+    PlannedCall,
+    Subject,
+    input_tensors,
+    planned_calls,
+    varied_calls,
+)
+from fixtures.zoo import Call, Example, Model
+
+INFER = Case.parse("m-cpu-infer-f32-default-static")
+TRAIN = Case.parse("m-cpu-train-f32-default-static")
+TRAIN_BF16 = Case.parse("m-cpu-train-bf16-default-static")
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 16)
+        self.norm = nn.BatchNorm1d(16)
+        self.second = nn.Linear(16, 4)
+
+    def forward(self, x):
+        return self.second(self.norm(self.first(x)).tanh())
+
+
+def net():
+    return Example(Net(), inputs=lambda batch: (torch.randn(batch, 8),))
+
+
+def subject(build=net, case=TRAIN, seed=0, **how):
+    return Subject(Model("m", "m", build=build), case, seed, **how)
+
+
+def plan(index=0, batch=6):
+    return PlannedCall(index, {"batch": batch})
+
+
+def call(made, planned=None):
+    planned = planned or plan()
+    result = made.call(made.prepare(planned), planned.index)
+    assert result.error is None, result.error
+    return result
+
+
+def example_of(function, *args, **kwargs):
+    """A recipe of a function with fixed inputs, made anew by each builder."""
+
+    def build():
+        return Example(function, inputs=tuple(a() for a in args), kwargs=kwargs)
+
+    return build
+
+
+def rows(n=4, width=3):
+    return lambda: torch.arange(n * width, dtype=torch.float32).reshape(n, width)
+
+
+# Built alike.
+
+
+def test_the_same_weights_and_inputs_twice():
+    one, other = subject(), subject()
+    torch.rand(100)  # whatever happens in between
+    for mine, theirs in zip(one.parameters().values(), other.parameters().values(), strict=True):
+        assert torch.equal(mine, theirs)
+        assert mine is not theirs
+    for index in (0, 1, 2):
+        assert torch.equal(one.prepare(plan(index)).args[0], other.prepare(plan(index)).args[0])
+
+
+def test_inputs_do_not_depend_on_the_order_of_calls():
+    made = subject()
+    third, first = made.prepare(plan(2)), made.prepare(plan(0))
+    assert torch.equal(first.args[0], subject().prepare(plan(0)).args[0])
+    assert torch.equal(third.args[0], subject().prepare(plan(2)).args[0])
+
+
+def test_inputs_of_two_calls_differ_in_value():
+    made = subject()
+    assert not torch.equal(made.prepare(plan(0)).args[0], made.prepare(plan(1)).args[0])
+
+
+def test_another_seed_gives_other_weights_inputs_and_cotangents():
+    one, other = subject(seed=0), subject(seed=1)
+    assert not torch.equal(one.module.first.weight, other.module.first.weight)
+    assert not torch.equal(one.prepare(plan()).args[0], other.prepare(plan()).args[0])
+    output = torch.zeros(5)
+    assert not torch.equal(
+        one._cotangent("output", output, 1.0), other._cotangent("output", output, 1.0)
+    )
+
+
+def test_the_reference_has_the_same_weights_and_inputs_in_float64():
+    eager, reference = subject(), subject(reference=True)
+    for name, weight in reference.parameters().items():
+        assert weight.dtype == torch.float64
+        assert torch.equal(weight, eager.parameters()[name].double())
+    assert torch.equal(reference.prepare(plan()).args[0], eager.prepare(plan()).args[0].double())
+
+
+def test_the_same_random_numbers_are_drawn_in_the_same_call():
+    def noisy(x):
+        return x + torch.rand(3)
+
+    made = [subject(example_of(noisy, rows()), INFER) for _ in range(2)]
+    first = [call(side, plan(0)).output["output"] for side in made]
+    torch.rand(100)
+    second = [call(side, plan(1)).output["output"] for side in made]
+    assert torch.equal(*first)
+    assert torch.equal(*second)
+
+
+def test_the_phase_decides_on_training_and_gradients():
+    assert subject(case=TRAIN).module.training
+    assert not subject(case=INFER).module.training
+    result = call(subject(case=INFER))
+    assert result.gradients == {}
+    assert result.layout["output"]["requires_grad"] == "False"
+    assert call(subject(case=TRAIN)).layout["output"]["requires_grad"] == "True"
+
+
+def test_fingerprints_tell_other_shapes_and_names_not_other_values():
+    def wider():
+        return Example(nn.Linear(8, 5))
+
+    def named():
+        return Example(nn.Sequential(nn.Linear(8, 4)))
+
+    def linear():
+        return Example(nn.Linear(8, 4))
+
+    prints = {subject(build).fingerprint() for build in (linear, wider, named)}
+    assert len(prints) == 3
+    assert subject(linear, seed=0).fingerprint() == subject(linear, seed=5).fingerprint()
+
+
+def test_a_function_has_no_state():
+    made = subject(example_of(torch.sin, rows()))
+    assert (made.parameters(), made.buffers()) == ({}, {})
+    assert made.fingerprint()
+
+
+# Precision.
+
+
+def test_autocast_is_on_in_forward_only():
+    seen = []
+
+    class Watched(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            seen.append(("forward", torch.is_autocast_enabled("cpu")))
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            seen.append(("backward", torch.is_autocast_enabled("cpu")))
+            return gradient
+
+    def build():
+        return Example(lambda x: Watched.apply(x) @ x.t(), inputs=(torch.randn(3, 3),))
+
+    assert call(subject(build, TRAIN_BF16)).layout["output"]["dtype"] == "bfloat16"
+    assert seen == [("forward", True), ("backward", False)]
+
+
+def test_the_reference_of_a_bf16_case_knows_no_autocast():
+    result = call(subject(case=TRAIN_BF16, reference=True))
+    assert result.layout["output"]["dtype"] == "float64"
+    assert {g.dtype for g in result.gradients.values()} == {torch.float64}
+
+
+# Gradients.
+
+
+def test_gradients_come_from_cotangents_that_do_not_depend_on_the_dtype():
+    eager, reference = call(subject()), call(subject(reference=True))
+    assert eager.gradients.keys() == reference.gradients.keys()
+    for name, gradient in eager.gradients.items():
+        if name == "first.bias":  # BatchNorm takes it out again: it is zero
+            continue
+        truth = reference.gradients[name]
+        assert float((gradient.double() - truth).norm() / truth.norm()) < 1e-4, name
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.complex64])
+def test_cotangents_have_unit_norm(dtype):
+    cotangent = subject()._cotangent("output", torch.zeros(30, 7, dtype=dtype), 1.0)
+    assert cotangent.dtype == dtype
+    assert float(cotangent.abs().double().square().sum().sqrt()) == pytest.approx(1.0, rel=1e-2)
+
+
+def test_cotangents_of_two_outputs_differ():
+    made, output = subject(), torch.zeros(5)
+    one, other = (made._cotangent(path, output, 1.0) for path in ("output[0]", "output[1]"))
+    assert not torch.equal(one, other)
+
+
+def test_every_output_that_can_be_differentiated_takes_part():
+    def both(x, y):
+        return {"a": x * 2, "n": x.argmax(), "b": [y * 3]}
+
+    result = call(subject(example_of(both, rows(), rows())))
+    assert {name: bool(g.abs().sum() > 0) for name, g in result.gradients.items()} == {
+        "input[0]": True,
+        "input[1]": True,
+    }
+
+
+def test_gradients_start_from_nothing_in_each_call():
+    made = subject()
+    arguments = made.prepare(plan())
+    first = made.call(arguments, 0)
+    again = made.call(arguments, 0)
+    assert torch.equal(first.gradients["second.weight"], again.gradients["second.weight"])
+    assert torch.equal(first.gradients["input[0]"], again.gradients["input[0]"])
+
+
+def test_a_parameter_without_gradient_is_none():
+    class Idle(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.idle = nn.Linear(3, 3), nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.used(x)
+
+    result = call(subject(lambda: Example(Idle(), inputs=(torch.randn(4, 3),))))
+    assert result.gradients["idle.weight"] is None
+    assert result.gradients["used.weight"] is not None
+
+
+def test_only_floating_inputs_are_differentiated():
+    build = example_of(lambda x, index, mask: x[index] * mask, rows(), lambda: torch.arange(3),
+                       lambda: torch.ones(3, 1, dtype=torch.bool))  # fmt: skip
+    assert set(call(subject(build)).gradients) == {"input[0]"}
+
+
+def test_inputs_are_left_out_where_they_cannot_be_differentiated():
+    build = example_of(lambda x: x * 2, rows())
+    assert call(subject(build, input_gradients=False)).gradients == {}
+    (x,) = subject(build, INFER).prepare(plan()).args
+    assert not x.requires_grad
+
+
+def test_an_output_that_cannot_be_differentiated_is_no_error():
+    result = call(subject(example_of(lambda n: n + 1, lambda: torch.arange(3))))
+    assert result.gradients == {}
+
+
+def test_f16_gradients_are_reported_unscaled():
+    half = Case("m", "cpu", "train", "f16", "default", "static")
+    scaled, plain = call(subject(case=half)), call(subject(reference=True))
+    for name in ("second.weight", "input[0]"):
+        ours, truth = scaled.gradients[name].double(), plain.gradients[name]
+        assert float((ours - truth).norm() / truth.norm()) < 0.05, name
+
+
+# Inputs.
+
+
+def test_fixed_inputs_are_reversed_in_the_second_call():
+    made = subject(example_of(lambda x, scale: x * scale, rows(), lambda: 2), INFER)
+    first = made.prepare(plan(0)).args[0].clone()
+    second = made.prepare(plan(1)).args[0]
+    assert torch.equal(second, first.flip(0))
+
+
+@pytest.mark.parametrize("setting", [INFER, TRAIN], ids=["infer", "train"])
+def test_the_reference_is_given_the_same_fixed_inputs_in_every_call(setting):
+    build = example_of(lambda x: x * 2, rows())
+    eager, reference = subject(build, setting), subject(build, setting, reference=True)
+    for index in (0, 1):
+        ours, truth = (side.prepare(plan(index)).args[0].detach() for side in (eager, reference))
+        assert torch.equal(ours.double(), truth), f"call {index + 1}"
+
+
+def test_fixed_inputs_that_share_memory_stay_as_they_are():
+    def build():
+        base = torch.arange(12.0).reshape(4, 3)
+        return Example(lambda x, view, y: x, inputs=(base, base[1:], torch.arange(3.0)))
+
+    made = subject(build, INFER)
+    first = [t.clone() for t in made.prepare(plan(0)).args]
+    x, view, y = made.prepare(plan(1)).args
+    assert torch.equal(x, first[0])
+    assert torch.equal(view, first[1])
+    assert x.data_ptr() + 3 * x.element_size() == view.data_ptr()
+    assert torch.equal(y, first[2].flip(0))
+
+
+def test_fixed_inputs_that_overlap_themselves_stay_as_they_are():
+    def build():
+        return Example(lambda x: x, inputs=(torch.arange(3.0)[:, None].expand(3, 2),))
+
+    made = subject(build, INFER)
+    first = made.prepare(plan(0)).args[0].clone()
+    assert torch.equal(made.prepare(plan(1)).args[0], first)
+
+
+def test_made_inputs_are_given_the_sizes_that_they_ask_for():
+    def build():
+        return Example(
+            lambda x, mask: x,
+            inputs=lambda batch, length: (torch.zeros(batch, length),),
+            kwargs=lambda length: {"mask": torch.ones(length)},
+        )
+
+    arguments = subject(build, INFER).prepare(PlannedCall(0, {"batch": 3, "length": 5}))
+    assert {name: tuple(t.shape) for name, t in input_tensors(arguments).items()} == {
+        "input[0]": (3, 5),
+        "input.mask": (5,),
+    }
+
+
+def test_planned_are_two_calls_at_the_first_sizes_then_every_other_size():
+    vary = {"batch": (4, 2, 6), "length": (24, 16)}
+    example = Example(abs)
+    first = {"batch": 4, "length": 24}
+    assert planned_calls(example, vary) == [PlannedCall(0, first), PlannedCall(1, first)]
+    assert varied_calls(example, vary) == [
+        PlannedCall(2, {"batch": 2, "length": 24}),
+        PlannedCall(3, {"batch": 6, "length": 24}),
+        PlannedCall(4, {"batch": 4, "length": 16}),
+    ]
+
+
+def test_given_calls_are_made_as_they_are_and_vary_nothing():
+    example = Example(abs, calls=[Call((1,)), Call((2,)), Call((3,))])
+    assert [planned.index for planned in planned_calls(example, {"batch": (4, 2)})] == [0, 1, 2]
+    assert varied_calls(example, {"batch": (4, 2)}) == []
+
+
+# What a call did.
+
+
+def test_actions_are_taken_around_their_call():
+    log = []
+
+    class Scaled(nn.Module):
+        factor = 1.0
+
+        def forward(self, x):
+            log.append("call")
+            return x * self.factor
+
+    def build():
+        x = torch.ones(2)
+        return Example(
+            Scaled(),
+            calls=[
+                Call((x,), before=lambda: log.append("before"), after=lambda: log.append("after")),
+                Call((x,), before=lambda module: setattr(module, "factor", 3.0)),
+                Call((x,), after=lambda output: output.zero_()),
+            ],
+        )
+
+    made = subject(build, INFER)
+    results = [call(made, plan(index)).output["output"].tolist() for index in range(3)]
+    assert results == [[1, 1], [3, 3], [3, 3]]
+    assert log == ["before", "call", "after", "call", "call"]
+
+
+def test_an_output_that_the_caller_changes_shows_in_the_input_that_it_is():
+    def build():
+        x = torch.ones(2)
+        return Example(
+            lambda x: x.view(2), calls=[Call((x,), after=lambda y: y.zero_()), Call((x,))]
+        )
+
+    made = subject(build, INFER)
+    assert [call(made, plan(index)).output["output"].tolist() for index in (0, 1)] == [
+        [1, 1],
+        [0, 0],
+    ]
+
+
+def test_results_are_copies_that_later_calls_do_not_change():
+    def bump(x):
+        return x.add_(1)
+
+    made = subject(example_of(bump, lambda: torch.zeros(1)), INFER)
+    first = call(made, plan(0))
+    second = call(made, plan(1))
+    assert (first.output["output"].item(), first.inputs["input[0]"].item()) == (1, 1)
+    assert (second.output["output"].item(), second.inputs["input[0]"].item()) == (2, 2)
+
+
+def test_buffers_are_written_down_after_the_call():
+    made = subject()
+    before = made.buffers()["norm.running_mean"].clone()
+    result = call(made)
+    assert result.buffers["norm.num_batches_tracked"] == 1
+    assert not torch.equal(result.buffers["norm.running_mean"], before)
+
+
+def test_what_is_raised_is_written_down():
+    result = subject(example_of(lambda x: x @ x, rows(4, 3))).call(
+        (made := subject(example_of(lambda x: x @ x, rows(4, 3)))).prepare(plan()), 0
+    )
+    assert isinstance(result.error, RuntimeError)
+    assert made.module is not None
+
+
+def test_what_backward_raises_is_written_down():
+    def overwrites(x):
+        y = x.exp()
+        z = y.sum()
+        y.zero_()
+        return z
+
+    made = subject(example_of(overwrites, rows()))
+    assert "modified by an inplace operation" in str(made.call(made.prepare(plan()), 0).error)
+
+
+def test_only_what_is_picked_of_the_output_is_judged():
+    def build():
+        return Example(
+            lambda x: {"logits": x * 2, "cache": object()},
+            inputs=(torch.ones(2),),
+            output=lambda out: out["logits"],
+        )
+
+    assert list(call(subject(build)).output) == ["output"]
+
+
+@pytest.mark.parametrize(
+    ("function", "groups"),
+    [
+        (lambda x, y: x * 1, set()),
+        (lambda x, y: x, {("input[0]", "output")}),
+        (lambda x, y: x.view(-1), {("input[0]", "output")}),
+        (lambda x, y: (y, x[1:]), {("input[0]", "output[1]"), ("input[1]", "output[0]")}),
+        (lambda x, y: (z := x * 2, z[0]), {("output[0]", "output[1]")}),
+        (lambda x, y: [x, x], {("input[0]", "output[0]", "output[1]")}),
+    ],
+)
+def test_outputs_that_share_memory_are_grouped(function, groups):
+    result = call(subject(example_of(function, rows(), rows()), INFER))
+    assert {tuple(sorted(group)) for group in result.aliases} == groups
+
+
+def test_an_output_that_is_a_parameter_or_buffer_is_grouped_with_it():
+    class Weights(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(2))
+            self.register_buffer("table", torch.ones(3))
+
+        def forward(self):
+            return self.weight, self.table[1:]
+
+    result = call(subject(lambda: Example(Weights()), INFER))
+    assert {tuple(sorted(group)) for group in result.aliases} == {
+        ("output[0]", "weight"),
+        ("output[1]", "table"),
+    }
+
+
+def test_inputs_that_share_memory_among_themselves_are_no_group():
+    def build():
+        x = torch.ones(2)
+        return Example(lambda x, y: x * 1, inputs=(x, x))
+
+    assert call(subject(build, INFER)).aliases == frozenset()
