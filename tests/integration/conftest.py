@@ -7,9 +7,7 @@ import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,9 +18,6 @@ from reports import store
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 ZOOS = CHECKOUT / "tests" / "zoos"
-
-#: One healthy case of one tiny model of a user's zoo.
-TINY = ("--zoo", str(ZOOS / "tiny.py"), "--cases", "tiny-cpu-infer-f32-default-static")
 
 #: One healthy case of the shipped zoo: the quickest session that compiles.
 MATVEC = "matvec-cpu-infer-f32-default-static"
@@ -287,51 +282,3 @@ def stored(faulty: Session, runs: Path) -> Callable[..., Path]:
         return path
 
     return write
-
-
-# Processes.
-
-
-def living(runs: Path) -> list[str]:
-    """Command lines of the living processes of the sessions with these runs, whoever adopted them.
-
-    All have inherited the variable that :func:`surroundings` sets.
-    """
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            variables = (folder / "environ").read_bytes().split(b"\0")
-            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        if f"COMPILEGATE_TEST={runs}".encode() in variables:
-            found.append(words)
-    return found
-
-
-def soon(holds: Callable[[], object], within_s: float = 60.0) -> bool:
-    """Whether something comes to hold in a while; busy machines take theirs."""
-    deadline = time.monotonic() + within_s
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
-
-
-@contextmanager
-def begun(words: Sequence[str], runs: Path) -> Iterator[subprocess.Popen[str]]:
-    """A session that is still running; it is killed at the end, if it is still there."""
-    process = subprocess.Popen(
-        words,
-        cwd=CHECKOUT,
-        env=surroundings(runs),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()

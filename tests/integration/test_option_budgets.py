@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.conftest import BREAKS, FORWARD
+from tests.integration.conftest import BREAKS, FORWARD, MATVEC
 
 ALLOWS = '[[budget]]\nmodel = "breaks"\nmax_graph_breaks = 1\n'
 FORBIDS = ALLOWS.replace("1", "0")
@@ -73,9 +73,16 @@ def test_a_tie_names_both_lines_and_the_way_out(compilegate, write):
 
 
 def test_a_missing_file_is_refused(compilegate, tmp_path):
-    session = compilegate("-m", "cpu", "--budgets", str(tmp_path / "missing.toml"))
+    session = compilegate("--cases", MATVEC, "--budgets", str(tmp_path / "missing.toml"))
     assert session.status == 4
     assert "missing.toml: No such file or directory" in session.output
+
+
+def test_a_file_that_is_no_text_is_refused_by_name(compilegate, tmp_path):
+    (tmp_path / "mine.toml").write_bytes(b"\xff\xfe[[budget]]")
+    session = compilegate("--cases", MATVEC, "--budgets", str(tmp_path / "mine.toml"))
+    assert session.status == 4
+    assert "mine.toml" in session.output
 
 
 def test_an_entry_that_matches_no_case_is_reported(compilegate, write):

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.integration.conftest import MATVEC
+
 
 def test_a_hanging_case_times_out_and_its_neighbours_pass(hostile):
     assert hostile.outcomes("hangs") == {"failed"}
@@ -17,8 +19,8 @@ def test_the_stack_shows_where_it_hung(hostile):
     assert "in forward" in message
 
 
-@pytest.mark.parametrize("seconds", ["0", "-3"])
+@pytest.mark.parametrize("seconds", ["0", "-3", "nan"])
 def test_no_time_at_all_is_refused(compilegate, seconds):
-    session = compilegate("-m", "cpu", "--case-timeout", seconds)
+    session = compilegate("--cases", MATVEC, "--case-timeout", seconds)
     assert session.status == 4
     assert f"--case-timeout {seconds}: expected seconds above 0" in session.output

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fixtures.observation import Header
-from tests.integration.conftest import BREAKS, ZOOS, faulty_case
+from tests.integration.conftest import BREAKS, MATVEC, ZOOS, faulty_case
 
 FIRST, SECOND = faulty_case("breaks"), faulty_case("breaks_not")
 
@@ -43,15 +43,27 @@ def test_another_environment_is_refused(compilegate, stored):
         if not isinstance(record, Header):
             return record
         versions = {**record.environment.versions, "torch": "2.7.1"}
-        return replace(record, environment=replace(record.environment, versions=versions))
+        environment = replace(record.environment, versions=versions)
+        return replace(record, environment=environment, planned=(MATVEC,))
 
     before = stored("sound", changed=of_another_torch).read_text()
-    session = compilegate("--resume", "stored", "--zoo", str(ZOOS / "faulty.py"))
+    session = compilegate("--resume", "stored")
     assert session.status == 4
     assert "it was made in another environment" in session.output
     assert "'torch': '2.7.1'" in session.output
     assert "start a new run" in session.output
     assert session.runs.joinpath("stored.jsonl").read_text() == before
+
+
+def test_a_users_model_without_its_zoo_is_refused_and_the_run_unharmed(compilegate, stored):
+    path = stored("breaks")
+    path.write_text(path.read_text().partition("\n")[0] + "\n")  # the header only
+    before = path.read_text()
+    session = compilegate(BREAKS, "--resume", "stored")
+    assert path.read_text() == before
+    assert session.status == 4
+    assert "'breaks'" in session.output
+    assert "--zoo" in session.output
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
 """``--save NAME``: the run under a name, never over another."""
 
-from tests.integration.conftest import TINY
+from tests.integration.conftest import EXACT, MATVEC
 
 
 def test_the_run_is_kept_under_its_name(compilegate):
-    session = compilegate(*TINY, "--save", "mine")
+    session = compilegate(*EXACT, "--cases", MATVEC, "--save", "mine")
     assert session.status == 0, session.output
     run = session.run("mine")
-    assert run.header.planned == ("tiny-cpu-infer-f32-default-static",)
+    assert run.header.planned == (MATVEC,)
     assert run.header.environment.versions["torch"]
     assert set(run.observations) == set(run.header.planned)
     assert {verdict.outcome for verdict in run.verdicts.values()} == {"passed"}
@@ -17,7 +17,7 @@ def test_the_run_is_kept_under_its_name(compilegate):
 def test_a_run_is_never_overwritten(compilegate, runs):
     runs.mkdir()
     (runs / "mine.jsonl").write_text("precious\n")
-    session = compilegate(*TINY, "--save", "mine")
+    session = compilegate(*EXACT, "--cases", MATVEC, "--save", "mine")
     assert session.status == 4
     assert "--resume mine" in session.output
     assert (runs / "mine.jsonl").read_text() == "precious\n"

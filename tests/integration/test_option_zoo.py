@@ -9,7 +9,7 @@ from fixtures.zoo import Example, model
 MINE = f"""{HEAD}
 @model("mine", family="tiny", vary={{"batch": (3, 2)}})
 def mine():
-    return Example(torch.sin, inputs=lambda batch: (torch.randn(batch),), dims={{0: {{0: "batch"}}}})
+    return Example(torch.sin, inputs=lambda batch: (torch.randn(batch),))
 """
 
 
@@ -45,9 +45,8 @@ def test_a_file_that_ends_the_process_is_refused(compilegate, write):
 def test_a_name_that_the_shipped_zoo_has_is_refused(compilegate, write):
     session = compilegate("--zoo", write("taken.py", MINE.replace("mine", "matvec")))
     assert session.status == 4
-    assert "taken.py:4: model name 'matvec'" in session.output or (
-        "taken.py" in session.output and "model 'matvec' is already defined in" in session.output
-    )
+    assert "taken.py:" in session.output
+    assert "model 'matvec' is already defined in" in session.output
 
 
 def test_a_missing_file_is_refused(compilegate, tmp_path):

@@ -1,0 +1,57 @@
+"""The processes of a session: which are alive, and a session that is still running."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.integration.conftest import CHECKOUT, surroundings
+
+
+def living(runs: Path) -> list[str]:
+    """Command lines of the living processes of the sessions with these runs, whoever adopted them.
+
+    All have inherited the variable that :func:`surroundings` sets.
+    """
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (folder / "environ").read_bytes().split(b"\0")
+            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if f"COMPILEGATE_TEST={runs}".encode() in variables:
+            found.append(words)
+    return found
+
+
+def soon(holds: Callable[[], object], within_s: float = 60.0) -> bool:
+    """Whether something comes to hold in a while; busy machines take theirs."""
+    deadline = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+@contextmanager
+def begun(words: Sequence[str], runs: Path) -> Iterator[subprocess.Popen[str]]:
+    """A session that is still running; it is killed at the end, if it is still there."""
+    process = subprocess.Popen(
+        words,
+        cwd=CHECKOUT,
+        env=surroundings(runs),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,  # a group of its own, as a shell makes for Ctrl-C
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,75 @@
+"""Models that do their worst get a verdict on every aspect, and their neighbours are judged."""
+
+import pytest
+
+from tests.integration.processes import living, soon
+
+CASE = "{}-cpu-infer-f32-default-static"
+ASPECTS = {"forward", "side_effects", "graph_breaks", "recompiles", "memory"}
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("segfaults", "crashed in stage 'eager': the process died of SIGSEGV"),
+        ("hangs", "timed out in stage 'eager': the process was killed after 10 s"),
+        ("exits", "crashed in stage 'eager': the process exited with status 0 without an answer"),
+        ("raises_in_build", "raised in stage 'build': RuntimeError: no such weights"),
+        ("segfaults_in_build", "crashed in stage 'build': the process died of SIGSEGV"),
+        ("wrong_shape", "raised in stage 'eager': RuntimeError: "),
+        ("not_a_module", "holds str, which is neither a module nor a function"),
+        ("not_an_example", "returned Linear, not an Example"),
+    ],
+)
+def test_every_aspect_of_a_hostile_model_fails_and_is_explained_once(hostile, model, said):
+    failed = hostile.failed(model)
+    assert failed.keys() == ASPECTS
+    (summary,) = set(failed.values())
+    assert said in summary
+    shown = hostile.message(f"test_outputs_match_eager[{CASE.format(model)}]")
+    assert f"see it again: python -m fixtures.observe {CASE.format(model)} --zoo" in shown
+    brief = hostile.message(f"test_state_changes_as_in_eager[{CASE.format(model)}]")
+    assert brief.strip() == f"{summary} (explained above)"
+
+
+@pytest.mark.parametrize(
+    ("model", "frame"),
+    [
+        ("segfaults", "in <lambda>"),
+        ("raises_in_build", "in raises_in_build"),
+        ("segfaults_in_build", "in segfaults_in_build"),
+    ],
+)
+def test_the_traceback_is_of_the_users_file_and_nothing_of_ours(hostile, model, frame):
+    shown = hostile.message(f"test_outputs_match_eager[{CASE.format(model)}]")
+    lines = [line for line in shown.splitlines() if line.strip().startswith("File ")]
+    assert any('tests/zoos/hostile.py", line' in line and frame in line for line in lines)
+    assert not any("/fixtures/" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "healthy_first",
+        "prints_a_megabyte",
+        "leaves_a_thread",
+        "leaves_a_process",
+        "healthy_last",
+    ],
+)
+def test_the_neighbours_pass_every_aspect(hostile, model):
+    assert hostile.verdicts(model).keys() == ASPECTS
+    assert hostile.outcomes(model) == {"passed"}
+
+
+def test_what_models_print_is_not_shown_and_the_run_is_complete(hostile):
+    assert hostile.status == 1
+    assert "x" * 200 not in hostile.output
+    assert "y" * 200 not in hostile.output
+    run = hostile.run()
+    assert run.missing == []
+    assert run.closing is not None
+
+
+def test_no_process_survives(hostile):
+    assert soon(lambda: not living(hostile.runs), within_s=10), living(hostile.runs)
