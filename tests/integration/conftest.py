@@ -168,7 +168,8 @@ def see(event, arguments):
         with open(os.environ["COMPILEGATE_WITNESS"], "a") as seen:
             seen.write(what + "\\n")
 
-sys.addaudithook(see)
+if "fixtures.observe" not in sys.orig_argv:  # children may import what they like
+    sys.addaudithook(see)
 """
 
 
@@ -191,7 +192,7 @@ class Witness:
 
 @pytest.fixture
 def witness(tmp_path: Path) -> Witness:
-    """A witness of the next session. Children have another ``PYTHONPATH``, so it is not theirs."""
+    """A witness of the next session."""
     folder = tmp_path / "witness"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(_WITNESS)

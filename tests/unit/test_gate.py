@@ -236,6 +236,7 @@ def test_a_resumed_run_keeps_its_seed_backend_and_plan(options):
     gate = open_gate(
         dataclasses.replace(options, resume="there"),
         needs_environment=False,
+        known_models=[{"name": "tiny", "family": "tiny"}],
         known_environment=make_environment(),
     )
     assert gate.cases == [CPU, GPU]
@@ -252,6 +253,7 @@ def test_a_run_of_another_environment_is_not_resumed(options):
         open_gate(
             dataclasses.replace(options, resume="there"),
             needs_environment=False,
+            known_models=[{"name": "tiny", "family": "tiny"}],
             known_environment=make_environment(python="3.13.0"),
         )
 
