@@ -27,4 +27,4 @@ def test_a_case_that_did_not_run_has_no_benchmark_and_no_warning(compilegate, st
     )
     assert session.status == 1
     assert session.counts == {"failed": 1}
-    assert "PytestBenchmarkWarning" not in session.output
+    assert "Benchmark fixture was not used" not in session.output
