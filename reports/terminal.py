@@ -33,6 +33,12 @@ class Progress:
             return f"{text}]"
         return f"{text}, {duration(self.elapsed_s / self.fresh * left)} left]"
 
+    @property
+    def width(self) -> int:
+        """Characters that it takes, so that lines align."""
+        longest = f"[{self.planned}/{self.planned}, 99 min left]"
+        return len(longest) if self.fresh else 0
+
 
 def duration(seconds: float) -> str:
     """Seconds as a person says them: ``40 s``, ``3 min``, ``2 h 5 min``."""
@@ -42,10 +48,12 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def case_line(observation: Observation, letters: str, progress: Progress) -> str:
+def case_line(observation: Observation, letters: str, progress: Progress, id_width: int = 0) -> str:
     """One case in one line: progress, letters of its tests, id, figures."""
     figures = "  ".join(_figures(observation))
-    return f"{progress} {letters:<8} {observation.case}  {figures}"
+    return (
+        f"{str(progress):<{progress.width}} {letters:<8} {observation.case:<{id_width}}  {figures}"
+    )
 
 
 def _figures(observation: Observation) -> list[str]:

@@ -73,7 +73,7 @@ def test_a_case_is_one_line():
         ),
     )
     assert case_line(observation, "..F.", PROGRESS) == (
-        f"[ 3/12, 90 s left] ..F.     {CASE_ID}  forward 1e-07  gradients 1e-07  breaks 1  "
+        f"[ 3/12, 90 s left]   ..F.     {CASE_ID}  forward 1e-07  gradients 1e-07  breaks 1  "
         "recompiles 2  compile 4.0 s cold  speedup 2.00 [2.00, 2.00]  memory 1.25"
     )
 
