@@ -51,9 +51,7 @@ def duration(seconds: float) -> str:
 def case_line(observation: Observation, letters: str, progress: Progress, id_width: int = 0) -> str:
     """One case in one line: progress, letters of its tests, id, figures."""
     figures = "  ".join(_figures(observation))
-    return (
-        f"{str(progress):<{progress.width}} {letters:<8} {observation.case:<{id_width}}  {figures}"
-    )
+    return f"{progress!s:<{progress.width}} {letters:<8} {observation.case:<{id_width}}  {figures}"
 
 
 def _figures(observation: Observation) -> list[str]:
