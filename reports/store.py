@@ -146,8 +146,7 @@ class Writer:
         #: Why nothing more could be written, once that happened.
         self.trouble = ""
         if resumed is not None and resumed.truncated:
-            whole = path.read_text().rpartition("\n")[0]
-            path.write_text(whole + "\n")
+            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
     def write(self, record: Record | str) -> None:
         """Append one record (or its line) and flush it to disk. A full disk is remembered."""
