@@ -40,6 +40,11 @@ class Progress:
         return len(longest) if self.fresh else 0
 
 
+def count(number: int, what: str) -> str:
+    """A number of things: ``1 case``, ``2 cases``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def duration(seconds: float) -> str:
     """Seconds as a person says them: ``40 s``, ``3 min``, ``2 h 5 min``."""
     if seconds < 99:
@@ -118,19 +123,15 @@ def summarize(outcome: Outcome) -> Summary:
     """The end of a session: how many cases are good, what failed, where the time went."""
     failed = {c for c, some in outcome.verdicts.items() if any(v.outcome == "failed" for v in some)}
     counts = Counter(v.outcome for some in outcome.verdicts.values() for v in some)
-    notable = [
-        f"{len(failed)} failed" if failed else "none failed",
-        *([f"{counts['inconclusive']} inconclusive verdicts"] if counts["inconclusive"] else []),
-        *(
-            [f"{counts['expected_failure']} expected failures"]
-            if counts["expected_failure"]
-            else []
-        ),
-    ]
+    notable = [f"{len(failed)} failed" if failed else "none failed"]
+    if inconclusive := counts["inconclusive"]:
+        notable.append(count(inconclusive, "inconclusive verdict"))
+    if expected := counts["expected_failure"]:
+        notable.append(count(expected, "expected failure"))
     missing = outcome.planned - len(outcome.observations)
     if missing:
         notable.append(f"{missing} not observed")
-    title = f"compilegate{_where(outcome)}: {outcome.planned} cases, {', '.join(notable)}"
+    title = f"compilegate{_where(outcome)}: {count(outcome.planned, 'case')}, {', '.join(notable)}"
     return Summary(title, (*_failures(outcome), *_time(outcome)))
 
 
@@ -166,20 +167,23 @@ def _failures(outcome: Outcome) -> list[str]:
 
 
 def _time(outcome: Outcome) -> list[str]:
-    """The share of time that is neither compiling nor running models."""
-    if not outcome.fresh:
+    """The share of time that is neither compiling nor running models, if all was made just now."""
+    if not outcome.fresh or outcome.fresh < len(outcome.observations):
         return []
-    spent: Counter[str] = Counter()
+    rest: dict[str, float] = {}
+    useful = other = 0.0
     for observation in outcome.observations.values():
-        spent.update(observation.spent_s)
-    useful = spent["compile"] + spent["warm_toolchain"] + spent["run"]
-    rest = {
-        name: s for name, s in spent.items() if name not in ("compile", "warm_toolchain", "run")
-    }
-    start = outcome.wall_s - sum(spent.values())
-    parts = [f"{name.replace('_', ' ')} {s / outcome.wall_s:.0%}" for name, s in rest.items()]
+        for name, seconds in observation.spent_s.items():
+            if name in ("compile", "warm_toolchain", "run"):
+                useful += seconds
+            else:
+                other += seconds
+                rest[name] = rest.get(name, 0.0) + seconds
+    rest["starting and judging"] = max(outcome.wall_s - useful - other, 0.0)
+    shares = {name: seconds / outcome.wall_s for name, seconds in rest.items()}
+    parts = [f"{name} {share:.0%}" for name, share in shares.items() if share >= 0.005]
     share = max(1 - useful / outcome.wall_s, 0.0)
     return [
         f"time: {duration(outcome.wall_s)}, of which {share:.0%} is neither compiling nor running "
-        f"models ({', '.join(parts)}, starting and judging {max(start / outcome.wall_s, 0):.0%})"
+        f"models ({', '.join(parts)})"
     ]

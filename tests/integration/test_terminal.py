@@ -37,7 +37,7 @@ def test_the_summary_says_where_how_many_and_where_to_look(faulty):
     versions = faulty.run().header.environment.versions
     assert title.startswith(f"torch {versions['torch']} on ")
     assert f"{len(faulty.run().header.planned)} cases" in title
-    assert "1 inconclusive verdicts" in title
+    assert "1 inconclusive verdict" in title
     assert f"run file: {faulty.run().path}" in faulty.output
 
 

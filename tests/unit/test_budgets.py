@@ -98,12 +98,15 @@ def test_the_more_specific_entry_wins_wherever_it_stands(load, weaker, stronger,
     assert budget_of(load("\n".join(entries[::-1] if swapped else entries))).recompiles == 2
 
 
-def test_specificity_beats_the_layer(load):
-    budgets = load(
-        '[[budget]]\nmodel = "resnet18"\nrecompiles = 1',
-        "[[budget]]\nrecompiles = 2",
-    )
-    assert budget_of(budgets).recompiles == 1
+def test_the_later_file_beats_specificity_and_all_beat_the_shipped(load, tmp_path):
+    exact = '[[budget]]\nmodel = "resnet18"\nphase = "infer"\nrecompiles = 1\n'
+    general = "[[budget]]\nrecompiles = 2\n"
+    assert budget_of(load(exact, general)).recompiles == 2
+    assert budget_of(load(general, exact)).recompiles == 1
+    shipped, mine = tmp_path / "shipped.toml", tmp_path / "mine.toml"
+    shipped.write_text(exact)
+    mine.write_text(general)
+    assert budget_of(Budgets([mine], shipped=[shipped])).recompiles == 2
 
 
 def test_the_later_file_wins_between_equals(load):
