@@ -182,7 +182,7 @@ def test_everything_notable_is_counted():
     }
     title = summarize(session(verdicts=verdicts, planned=5)).title
     assert title.endswith(
-        ": 5 cases, 1 failed, 2 inconclusive verdicts, 1 expected failures, 3 not observed"
+        ": 5 cases, 1 failed, 2 inconclusive verdicts, 1 expected failure, 3 not observed"
     )
 
 
