@@ -23,7 +23,7 @@ def test_a_case_is_one_line_with_progress_letters_and_figures(faulty):
     lines = re.findall(r"^\[ *\d+/\d+.*$", faulty.output, re.MULTILINE)
     planned = faulty.run().header.planned
     assert len(lines) == len(planned)
-    assert re.match(rf"\[ 1/{len(planned)}, \d+ \w+ left\] \.\.\.\.\. +sound-cpu-infer-", lines[0])
+    assert re.match(rf"\[ 1/{len(planned)}, \d+ \w+ left\] +\.\.\.\.\. +sound-cpu-infer-", lines[0])
     assert lines[-1].startswith(f"[{len(planned)}/{len(planned)}] ")
     (breaks,) = [line for line in lines if faulty_case("breaks") in line]
     assert " ..F.. " in breaks
