@@ -75,13 +75,12 @@ def examine(observation: Observation, group: str) -> Numerics:
         tensors += checked.tensors
         floating += len(checked.errors)
         pooled = _pooled_noise(checked.errors)
-        widening = 1.0 if observation.reference == "float64" else WITHOUT_REFERENCE
         for error in checked.errors:
             if is_blind(error):
                 blind += 1
             else:
                 worst = max(worst, error.compiled_rms)
-            complaint = exceeds(error, pooled, widening)
+            complaint = exceeds(error, pooled, 1.0 if error.has_reference else WITHOUT_REFERENCE)
             if complaint:
                 complaints.append(f"{where}: {complaint}")
     return Numerics(tuple(complaints), tensors, blind, floating, worst)

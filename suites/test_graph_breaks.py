@@ -6,6 +6,8 @@ https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programmi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from fixtures.budgets import AllowedBreak, Budget
@@ -48,13 +50,15 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     if len(unknown) > budget.max_graph_breaks:
         lines = [describe(found) for found in unknown]
         count = f"{len(unknown)} graph break{'s' * (len(unknown) != 1)} not budgeted"
-        return Finding("failed", f"{count}: {lines[0]}", shorten(lines), _proposal(unknown))
+        return Finding("failed", f"{count}: {lines[0]}", shorten(lines), _proposal(budget, unknown))
     budgeted = f" ({known} budgeted)" if known else ""
     return Finding("passed", f"{capture.graphs} graphs, {len(met)} graph breaks{budgeted}")
 
 
-def _proposal(unknown: list[GraphBreak]) -> dict[str, list[dict[str, str]]]:
-    places = {(found.reason, _file(found)) for found in unknown}
+def _proposal(budget: Budget, unknown: Sequence[GraphBreak]) -> dict[str, list[dict[str, str]]]:
+    """The budgeted breaks and the unknown ones: an exact entry replaces what it inherits."""
+    places = {(allowed.reason, allowed.place) for allowed in budget.graph_breaks}
+    places |= {(found.reason, _file(found)) for found in unknown}
     return {
         "graph_breaks": [{"reason": reason, "place": place} for reason, place in sorted(places)]
     }

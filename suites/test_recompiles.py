@@ -52,10 +52,15 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     if capture.limits:
         return Finding("failed", f"recompile limit hit: {capture.limits[0]}", capture.limits)
     compiled = Counter(item.code for item in capture.compilations if item.graph)
-    # Repeated blocks share their code: each is compiled once where Dynamo does not reuse it.
     most = max((count - 1 for count in compiled.values()), default=0)
-    dynamic = Case.parse(observation.case).dynamic
+    case = Case.parse(observation.case)
+    dynamic = case.dynamic
     setting = allowed_by_setting(dynamic, observation.calls)
+    if case.scope == "regional":
+        # Blocks share their code; those of another kind (a shifted window, say) need their own.
+        first = Counter(c.code for c in capture.compilations if c.graph and c.call == 0)
+        kinds = max(first.values(), default=1)
+        setting = (setting + 1) * kinds - 1
     allowed = setting + budget.recompiles
     seen = f"{most} recompilations of one code object, {allowed} allowed for {dynamic!r}"
     if most <= allowed:
