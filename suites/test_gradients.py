@@ -1,7 +1,7 @@
 """Compiled gradients are eager's: of every parameter and every floating input.
 
 They are taken from a fixed random cotangent over all outputs, so that none cancels out.
-https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_aot_inductor.html
+https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_faq.html
 """
 
 from __future__ import annotations
