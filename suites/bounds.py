@@ -38,8 +38,10 @@ QUANTILE = 2.6
 CORRELATED = 0.5
 #: A tensor whose eager noise exceeds this share of its scale is blind …
 BLIND = 0.1
-#: … and then only an error this many times eager's is seen.
+#: … and where it is zero, or mere noise, only an error this many times eager's is seen. Up to there
+#: it is still held to its noise, if that was sampled.
 BLIND_FACTOR = 100.0
+MERE_NOISE = 0.5
 #: More blind tensors than this share, and a verdict on gradients is inconclusive.
 BLIND_SHARE = 0.5
 #: Without a reference in float64 and without samples of eager's noise, floors are wider by this.
@@ -133,7 +135,7 @@ def exceeds(error: TensorError, pooled_noise: float, widening: float = 1.0) -> s
         widening: Factor on the floors.
     """
     eps = EPS.get(error.dtype, EPS["float32"]) * widening
-    if is_blind(error):
+    if error.scale == 0.0 or error.eager_rms > (MERE_NOISE if error.samples else BLIND):
         allowed = BLIND_FACTOR * error.eager_max + MAX_FLOOR * eps
         if error.compiled_max <= allowed:
             return ""
