@@ -112,6 +112,22 @@ def examine(observation: Observation, group: str) -> Numerics:
     return Numerics(tuple(complaints), tensors, floating, blind, blind_times, worst, ties)
 
 
+def untreated(observation: Observation, group: str) -> str:
+    """Where the signal treatment was turned off: what can be seen of the first call's tensors."""
+    if observation.signal != "off" or not observation.calls:
+        return ""
+    scales = [
+        e.scale for e in getattr(observation.calls[0], group).errors if e.name[:6] != "update"
+    ]
+    if not scales:
+        return ""
+    zero = sum(scale == 0.0 for scale in scales)
+    return (
+        f"; signal off: {len(scales)} {group} of scale {min(scales):.2g} to {max(scales):.2g}"
+        f", {zero} zero"
+    )
+
+
 def widening(error: TensorError, observation: Observation) -> float:
     """The factor on the floors of a tensor: 1 where eager's noise is known."""
     is_exact = observation.reference.partition(";")[0] == "float64" and error.has_reference
