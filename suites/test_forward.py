@@ -30,10 +30,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         name, why = next(iter(seen.blind.items()))
         return Finding("inconclusive", f"blind: {name} {why}{figures}", seen.blind_lines)
     also = f", {len(raised)} of which raise as eager does" if raised else ""
-    return Finding(
-        "passed",
-        f"{seen.tensors} outputs over {calls} calls{also}{seen.notes}, error {seen.worst:.2g}{figures}",
-    )
+    summary = f"{seen.tensors} outputs over {calls} calls{also}{seen.notes}"
+    return Finding("passed", f"{summary}, error {seen.worst:.2g}{figures}")
 
 
 @pytest.mark.aspect("forward", wants=("capture", "vary"))
