@@ -1,4 +1,4 @@
-"""The family ``regressions`` on the installed torch: what is known to be wrong, and nothing else."""
+"""The family ``regressions`` on the installed torch: what is known to be wrong, nothing else."""
 
 import subprocess
 from importlib.metadata import version
