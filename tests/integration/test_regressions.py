@@ -1,0 +1,83 @@
+"""The family ``regressions`` on the installed torch: what is known to be wrong, nothing else."""
+
+import subprocess
+from importlib.metadata import version
+
+import pytest
+
+from fixtures import zoo
+from fixtures.budgets import ASPECTS, Budgets
+from fixtures.cases import Case
+from fixtures.gate import SHIPPED_BUDGETS
+from fixtures.tiers import cases_of
+from reports import store
+from tests.integration.conftest import CHECKOUT, command, surroundings
+
+CASES = [
+    case for m in zoo.load().values() if m.family == "regressions" for case in cases_of(m, "cpu")
+]
+BUDGETS = Budgets([], sorted(SHIPPED_BUDGETS.glob("*.toml")))
+#: Each compiles with the real backend, cold here: minutes.
+TIMEOUT_S = 1200
+
+
+def expected(case: Case) -> set[str]:
+    """The aspects of a case that the installed torch is known to fail."""
+    budget = BUDGETS.budget(case, "", version("torch"))
+    return {
+        aspect
+        for failure in budget.expected_failures
+        for aspect in ([failure.aspect] if failure.aspect else ASPECTS)
+    }
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    runs = tmp_path_factory.mktemp("regressions") / "runs"
+    chosen = [word for case in CASES for word in ("--cases", case.id)]
+    words = command(*chosen, "-m", "cpu", "-n", "2", runs=runs, backend="inductor")
+    done = subprocess.run(
+        words,
+        cwd=CHECKOUT,
+        env=surroundings(runs),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    (path,) = runs.glob("*.jsonl")
+    return store.read(path)
+
+
+def test_there_are_enough_of_them():
+    assert len({case.model for case in CASES}) >= 24
+
+
+def test_each_names_its_issue_in_its_expected_failures():
+    entries = [e for e in BUDGETS.entries if e.expected and e.selectors["model"].startswith("gh")]
+    assert {e.selectors["model"] for e in entries} == {case.model for case in CASES}
+    for entry in entries:
+        number = entry.selectors["model"].partition("_")[0].removeprefix("gh")
+        assert entry.expected.issue == f"https://github.com/pytorch/pytorch/issues/{number}"
+
+
+def test_all_were_observed_and_nothing_failed(run):
+    assert set(run.observations) == {case.id for case in CASES}
+    assert {verdict.outcome for verdict in run.verdicts.values()} <= {
+        "passed",
+        "expected_failure",
+        "skipped",
+    }
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_is_known_to_be_wrong_is_an_expected_failure(run, case):
+    failed = {
+        aspect
+        for (of, aspect), verdict in run.verdicts.items()
+        if of == case.id and verdict.outcome == "expected_failure"
+    }
+    seen = {aspect for of, aspect in run.verdicts if of == case.id}
+    assert failed == expected(case) & seen
