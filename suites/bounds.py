@@ -36,8 +36,9 @@ QUANTILE = 2.6
 #: Rounding errors of neighbouring operations are correlated: this share of the noise may look like
 #: a wrong scale, however many elements there are.
 CORRELATED = 0.5
-#: A tensor whose eager noise exceeds this share of its scale is blind …
-BLIND = 0.1
+#: A tensor whose eager noise exceeds this share of its scale is blind: one that is halved could
+#: pass …
+BLIND = 0.25
 #: … and where it is zero, or mere noise, only an error this many times eager's is seen. Up to there
 #: it is still held to its noise, if that was sampled.
 BLIND_FACTOR = 100.0

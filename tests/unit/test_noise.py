@@ -21,7 +21,7 @@ def sampled(build, case=INFER, seed=0):
     eager = Subject(model, case, seed)
     result = eager.call(eager.prepare(FIRST), 0)
     sampler = Sampler(lambda: Subject(model, case, seed))
-    return eager, result, sampler.samples(FIRST, eager, result)
+    return eager, result, sampler.samples(FIRST, eager, result, 1)
 
 
 def normed():
@@ -36,9 +36,9 @@ def test_samples_differ_by_rounding_errors():
     assert len(samples) == SAMPLES
     ours = result.output["output"]
     for sample in samples:
-        distance = float((sample.output["output"] - ours).norm() / ours.norm())
+        distance = float((sample.result.output["output"] - ours).norm() / ours.norm())
         assert 0 < distance < 1e-5
-        assert sample.gradients.keys() == result.gradients.keys()
+        assert sample.result.gradients.keys() == result.gradients.keys()
 
 
 def test_the_eager_model_stays_as_it_is():
@@ -65,7 +65,7 @@ def test_a_call_that_depends_on_what_went_before_is_not_sampled():
     eager.call(eager.prepare(FIRST), 0)
     second = PlannedCall(1, {})
     result = eager.call(eager.prepare(second), 1)
-    assert Sampler(lambda: Subject(model, INFER, 0)).samples(second, eager, result) == []
+    assert Sampler(lambda: Subject(model, INFER, 0)).samples(second, eager, result, 1) == []
 
 
 def test_given_calls_are_not_made_twice():
