@@ -29,6 +29,8 @@ RMS_FACTOR, RMS_FLOOR = 3.0, 4.0
 QUANTILE_FACTOR, QUANTILE_FLOOR = 3.0, 8.0
 MAX_FACTOR, MAX_FLOOR = 4.0, 32.0
 PROJECTION_FACTOR, PROJECTION_FLOOR = 4.0, 0.5
+#: What jumps has few large errors, now more, now fewer of them: its multiples are so many times wider.
+JUMPY = 4.0
 #: The largest error of many elements is about this many times their root mean square.
 TAIL = 6.0
 #: One error in a hundred is larger than this many times the root mean square, if they are normal.
@@ -170,31 +172,33 @@ def checks(error: TensorError, pooled_noise: float, widening: float = 1.0) -> tu
         allowed = BLIND_FACTOR * error.eager_max + MAX_FLOOR * eps
         return (Check("largest error", error.compiled_max, error.eager_max, allowed),)
     noise = max(error.eager_rms, pooled_noise)
+    wider = JUMPY if error.jumps else 1.0
     return (
         Check(
             "root mean square error",
             error.compiled_rms,
             error.eager_rms,
-            RMS_FACTOR * noise + RMS_FLOOR * eps,
+            wider * RMS_FACTOR * noise + RMS_FLOOR * eps,
         ),
         Check(
             "error of one element in a hundred",
             error.compiled_quantile,
             error.eager_quantile,
-            QUANTILE_FACTOR * max(error.eager_quantile, QUANTILE * noise) + QUANTILE_FLOOR * eps,
+            wider * QUANTILE_FACTOR * max(error.eager_quantile, QUANTILE * noise)
+            + QUANTILE_FLOOR * eps,
         ),
         Check(
             "largest error",
             error.compiled_max,
             error.eager_max,
-            MAX_FACTOR * max(error.eager_max, TAIL * noise) + MAX_FLOOR * eps,
+            wider * MAX_FACTOR * max(error.eager_max, TAIL * noise) + MAX_FLOOR * eps,
         ),
         Check(
             "scale",
             abs(error.compiled_projection),
             abs(error.eager_projection),
             PROJECTION_FACTOR * abs(error.eager_projection)
-            + noise * max(TAIL / math.sqrt(error.numel), CORRELATED)
+            + wider * noise * max(TAIL / math.sqrt(error.numel), CORRELATED)
             + PROJECTION_FLOOR * eps,
         ),
     )
