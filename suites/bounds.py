@@ -29,7 +29,7 @@ RMS_FACTOR, RMS_FLOOR = 3.0, 4.0
 QUANTILE_FACTOR, QUANTILE_FLOOR = 3.0, 8.0
 MAX_FACTOR, MAX_FLOOR = 4.0, 32.0
 PROJECTION_FACTOR, PROJECTION_FLOOR = 4.0, 0.5
-#: What jumps has few large errors, now more, now fewer of them: its multiples are so many times wider.
+#: What jumps has few large errors, now more, now fewer: its multiples are so many times wider.
 JUMPY = 4.0
 #: The largest error of many elements is about this many times their root mean square.
 TAIL = 6.0
