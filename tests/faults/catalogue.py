@@ -1,0 +1,523 @@
+"""The faults: what each does, where it shows, and what must be said of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+INFER = "infer-f32-default-static"
+TRAIN = "train-f32-default-static"
+INFER_BF16 = "infer-bf16-default-static"
+AUTO = "infer-f32-default-auto"
+DYNAMIC = "infer-f32-default-dynamic"
+
+#: The name of no fault.
+SOUND = "sound"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One planted fault.
+
+    Attributes:
+        name: The name of its plant, and the first part of its models' names.
+        does: What compiled code does, in a sentence.
+        aspect: The aspect that must fail.
+        says: A regular expression that the failure's text must match.
+        victim: The tiny victim that the tests plant it in.
+        zoo: The victims of the table: models of the shipped zoo.
+        setting: Where it shows.
+        also: Aspects that may fail besides.
+        inductor: Whether only Inductor has what it changes; the others are planted in its
+            decomposed graph, whatever runs that.
+    """
+
+    name: str
+    does: str
+    aspect: str
+    says: str
+    victim: str = "dense"
+    zoo: tuple[str, ...] = ("mlp", "conv_pool_linear")
+    setting: str = INFER
+    also: tuple[str, ...] = ()
+    inductor: bool = False
+
+    @property
+    def victims(self) -> tuple[str, ...]:
+        """All that it is planted in."""
+        return (self.victim, *self.zoo)
+
+    def case(self, victim: str) -> str:
+        """The case in which it shows in a victim."""
+        return f"{self.name}.{victim}-cpu-{self.setting}"
+
+    def twin(self, victim: str) -> str:
+        """The same case without the fault."""
+        return f"{SOUND}.{victim}-cpu-{self.setting}"
+
+
+_VALUES = (
+    Fault(
+        "one_element",
+        "one element of the output is off by 0.01",
+        "forward",
+        r"output.* \(float32\): largest error|worst at \[1",
+    ),
+    Fault(
+        "one_nan",
+        "one element of the output is NaN",
+        "forward",
+        r"output.*: nonfinite differs: .*compiled nan at \[1, 1\]; 1 not finite",
+    ),
+    Fault(
+        "one_percent",
+        "the output is 1% too large",
+        "forward",
+        r"root mean square error is 0\.01 of its scale",
+    ),
+    Fault(
+        "a_third_percent",
+        "the first matrix product or convolution is 0.3% too large",
+        "forward",
+        r"root mean square error is 0\.00\d+ of its scale .*allowed",
+        zoo=("conv_pool_linear", "test_vit", "transformer_encoder"),
+    ),
+    Fault(
+        "constant_changed",
+        "a constant of an activation function is off by 0.2%",
+        "forward",
+        r"root mean square error is \S+ of its scale .*allowed",
+        zoo=("mlp", "gpt2"),
+    ),
+    Fault(
+        "layer_norm_epsilon",
+        "layer norm adds 1e-3 to the variance, not 1e-5",
+        "forward",
+        r"root mean square error is \S+ of its scale",
+        zoo=("mlp", "test_vit"),
+    ),
+    Fault(
+        "batch_norm_epsilon",
+        "batch norm adds 1e-3 to the variance, not 1e-5",
+        "forward",
+        r"root mean square error is \S+ of its scale",
+        victim="convolutional",
+        zoo=("test_resnet", "test_efficientnet"),
+    ),
+    Fault(
+        "bias_lost",
+        "the last linear layer's bias is not added",
+        "forward",
+        r"output",
+    ),
+    Fault(
+        "residual_lost",
+        "the last residual connection is not added",
+        "forward",
+        r"output",
+        victim="residual",
+        zoo=("attention", "test_resnet"),
+    ),
+    Fault(
+        "shifted_by_one",
+        "the first convolution's rows are rolled by one",
+        "forward",
+        r"output",
+        victim="convolutional",
+        zoo=("conv_pool_linear", "test_resnet"),
+    ),
+    Fault(
+        "bound_halved",
+        "the upper bound of a clamp is half of what it should be",
+        "forward",
+        r"output",
+        victim="clamped",
+        zoo=("lcnet_050", "mobilenet_v3_small"),
+    ),
+    Fault(
+        "index_off_by_one",
+        "argmax returns the next index",
+        "forward",
+        r"output: value differs: .*6 of 6 elements differ|elements differ",
+        victim="choice.dense",
+        zoo=("choice.mlp", "choice.conv_pool_linear"),
+    ),
+    Fault(
+        "softmax_without_maximum",
+        "softmax does not subtract the maximum, and overflows",
+        "forward",
+        r"output.*: nonfinite differs: .*compiled nan",
+        victim="sharp.dense",
+        zoo=("sharp.mlp", "sharp.conv_pool_linear"),
+    ),
+    Fault(
+        "softmax_over_rows",
+        "softmax divides by the sum over another dimension",
+        "forward",
+        r"output",
+        victim="soft.dense",
+        zoo=("soft.mlp", "soft.conv_pool_linear"),
+    ),
+    Fault(
+        "mean_of_one_more",
+        "a mean divides by one more than there are",
+        "forward",
+        r"output",
+        victim="convolutional",
+        zoo=("test_resnet", "test_convnext"),
+    ),
+    Fault(
+        "embedding_of_the_next",
+        "an embedding looks up the next row",
+        "forward",
+        r"output",
+        victim="reading",
+        zoo=("gpt2", "llama"),
+    ),
+    Fault(
+        "attention_mask_lost",
+        "attention forgets its mask",
+        "forward",
+        r"output",
+        victim="attending",
+        zoo=("attention", "llama"),
+    ),
+    Fault(
+        "attention_scale",
+        "attention's scale is off by 5%",
+        "forward",
+        r"output",
+        victim="attending",
+        zoo=("attention", "test_vit"),
+    ),
+    Fault(
+        "matmul_in_bfloat16",
+        "the last matrix product rounds an operand to bfloat16",
+        "forward",
+        r"root mean square error is 0\.00\d+ of its scale",
+    ),
+    Fault(
+        "gelu_of_another_kind",
+        "GELU is decomposed as its tanh approximation",
+        "forward",
+        r"root mean square error is \S+ of its scale",
+        zoo=("mlp", "test_vit"),
+    ),
+    Fault(
+        "relu_bug",
+        "ReLU is compiled to x + 1 (Inductor's own bug for tests)",
+        "forward",
+        r"output",
+        victim="residual",
+        zoo=("conv_pool_linear", "test_resnet"),
+        inductor=True,
+    ),
+)
+
+_GRADIENTS = (
+    Fault(
+        "one_gradient_zero",
+        "one weight's gradient is zero",
+        "gradients",
+        r"gradient \S+weight \(float32\): root mean square error is 1 of its scale",
+        setting=TRAIN,
+    ),
+    Fault(
+        "one_gradient_negated",
+        "one weight's gradient has the other sign",
+        "gradients",
+        r"gradient \S+weight \(float32\): root mean square error is 2 of its scale",
+        setting=TRAIN,
+    ),
+    Fault(
+        "one_gradient_one_percent",
+        "one weight's gradient is 1% too large",
+        "gradients",
+        r"gradient \S+weight \(float32\): root mean square error is 0\.01 of its scale",
+        setting=TRAIN,
+    ),
+    Fault(
+        "gradients_halved",
+        "all gradients are half of what they should be",
+        "gradients",
+        r"gradient \S+ \(float32\): root mean square error is 0\.5 of its scale",
+        setting=TRAIN,
+        zoo=("mlp", "test_resnet"),
+    ),
+    Fault(
+        "gradients_of_vectors",
+        "the gradients of norms and biases are 10% too small",
+        "gradients",
+        r"gradient \S+(weight|bias) \(float32\): root mean square error is 0\.1 of its scale",
+        setting=TRAIN,
+    ),
+    Fault(
+        "input_gradient_zero",
+        "the input's gradient is zero",
+        "gradients",
+        r"gradient input\[0\] \(float32\): root mean square error is 1 of its scale",
+        setting=TRAIN,
+    ),
+    Fault(
+        "gelu_backward_of_another_kind",
+        "GELU's backward is that of its tanh approximation",
+        "gradients",
+        r"gradient \S+ \(float32\): root mean square error is \S+ of its scale",
+        setting=TRAIN,
+        zoo=("mlp", "test_vit"),
+    ),
+)
+
+_AUTOCAST = (
+    Fault(
+        "norm_in_low_precision",
+        "a norm's variance is taken in bfloat16",
+        "forward",
+        r"output \(\w+\): (root mean square|largest) error",
+        victim="normed_offset",
+        zoo=("mlp", "test_vit"),
+        setting=INFER_BF16,
+    ),
+    Fault(
+        "output_dtype",
+        "the output has another dtype than autocast gives it",
+        "forward",
+        r"output.*: dtype differs: eager bfloat16, compiled float32",
+        setting=INFER_BF16,
+    ),
+    Fault(
+        "accumulated_in_low_precision",
+        "matrix products are summed up in bfloat16",
+        "forward",
+        r"output \(bfloat16\): (root mean square|largest) error",
+        victim="projected",
+        zoo=("mlp", "conv_pool_linear"),
+        setting=INFER_BF16,
+    ),
+)
+
+_TENSORS = (
+    Fault(
+        "stride_changed",
+        "the output is transposed in memory",
+        "forward",
+        r"output: stride differs: eager \(7, 1\), compiled \(1, 6\)|output: stride differs",
+    ),
+    Fault(
+        "shape_broadcastable",
+        "the output has a leading dimension of size 1",
+        "forward",
+        r"output: shape differs: eager \((\d+), (\d+)\), compiled \(1, \1, \2\)",
+    ),
+    Fault(
+        "alias_lost",
+        "an output that is a view of the input is a copy",
+        "forward",
+        r"output: aliasing differs: eager input\[0\] = output\[1\], compiled no shared memory",
+        victim="with_view.dense",
+        zoo=("with_view.mlp", "with_view.conv_pool_linear"),
+    ),
+    Fault(
+        "alias_added",
+        "two outputs share memory",
+        "forward",
+        r"output: aliasing differs: .*compiled output\[0\] = output\[1\]",
+        victim="with_copy.dense",
+        zoo=("with_copy.mlp", "with_copy.conv_pool_linear"),
+    ),
+    Fault(
+        "requires_grad_lost",
+        "the output does not require grad",
+        "forward",
+        r"output: requires_grad differs: eager True, compiled False",
+        setting=TRAIN,
+        also=("gradients",),
+    ),
+)
+
+_STATE = (
+    Fault(
+        "statistics_lost",
+        "running statistics are not updated",
+        "side_effects",
+        r"buffer \S*running_mean \(float32\)",
+        victim="convolutional",
+        zoo=("test_resnet", "test_efficientnet"),
+        setting=TRAIN,
+    ),
+    Fault(
+        "statistics_updated_twice",
+        "running statistics are updated twice",
+        "side_effects",
+        r"buffer \S*running_mean \(float32\)",
+        victim="convolutional",
+        zoo=("test_resnet", "test_efficientnet"),
+        setting=TRAIN,
+    ),
+    Fault(
+        "counter_twice",
+        "a counter in a buffer is advanced by two",
+        "side_effects",
+        r"buffer \S*: value differs: eager 1 at \[\], compiled 2 there",
+        victim="counting",
+        zoo=("test_resnet", "test_efficientnet"),
+        setting=TRAIN,
+    ),
+    Fault(
+        "mutation_lost",
+        "an input that is changed in place stays as it was",
+        "side_effects",
+        r"input\[0\] \(float32\): root mean square error is",
+        victim="in_place.dense",
+        zoo=("in_place.mlp", "in_place.conv_pool_linear"),
+    ),
+    Fault(
+        "input_overwritten",
+        "an element of the input is overwritten",
+        "side_effects",
+        r"input\[0\] \(float32\): .*worst at \[0",
+    ),
+    Fault(
+        "parameter_overwritten",
+        "a parameter is scaled a little at each call",
+        "side_effects",
+        r"parameter \S+: value differs: .*elements differ",
+        also=("forward",),
+    ),
+    Fault(
+        "stale_result",
+        "every call returns the first call's result",
+        "forward",
+        r"call 2 \(batch=\d+\): output",
+    ),
+    Fault(
+        "weights_baked_in",
+        "the parameters of the first call are used for ever",
+        "forward",
+        r"call 2: output",
+        victim="updated.dense",
+        zoo=("updated.mlp", "updated.conv_pool_linear"),
+    ),
+    Fault(
+        "buffer_reused",
+        "a later call writes its output over the first one's",
+        "forward",
+        r"output",
+    ),
+    Fault(
+        "dropout_frozen",
+        "dropout draws the same mask in each call",
+        "forward",
+        r"call 2 \(\S+\): output",
+        victim="dropped",
+        zoo=("mlp", "distilbert"),
+        setting=TRAIN,
+        also=("gradients",),
+    ),
+    Fault(
+        "dropout_lost",
+        "dropout lets everything through",
+        "forward",
+        r"call 1 \(.*\): output",
+        victim="dropped",
+        zoo=("mlp", "transformer_encoder"),
+        setting=TRAIN,
+        also=("gradients",),
+    ),
+    Fault(
+        "dropout_not_rescaled",
+        "dropout does not scale up what it lets through",
+        "forward",
+        r"call 1 \(.*\): output",
+        victim="dropped",
+        zoo=("mlp", "transformer_encoder"),
+        setting=TRAIN,
+        also=("gradients",),
+    ),
+    Fault(
+        "generator_put_back",
+        "random numbers are drawn, but the generator stays where it was",
+        "side_effects",
+        r"generator|random",
+        victim="dropped",
+        zoo=("mlp", "transformer_encoder"),
+        setting=TRAIN,
+    ),
+)
+
+_SIZES = (
+    Fault(
+        "size_baked_in",
+        "a mean divides by the first call's size",
+        "forward",
+        r"call 3 \(batch=\d+.*\): output",
+        setting=DYNAMIC,
+    ),
+    Fault(
+        "rows_beyond_the_first_size",
+        "rows beyond the first call's size are zero",
+        "forward",
+        r"call 4 \(batch=\d+.*\): output",
+        setting=DYNAMIC,
+    ),
+    Fault(
+        "size_specialized",
+        "a dynamic size is specialized while it is compiled",
+        "recompiles",
+        r"2 recompilations of one code object, 0 allowed for 'dynamic'",
+        setting=DYNAMIC,
+    ),
+    Fault(
+        "automatic_dynamic_lost",
+        "sizes that vary are compiled one by one",
+        "recompiles",
+        r"2 recompilations of one code object, 1 allowed for 'auto'",
+        setting=AUTO,
+    ),
+    Fault(
+        "limit_hit",
+        "the recompile limit is hit at the second size",
+        "recompiles",
+        r"recompile limit hit",
+    ),
+    Fault(
+        "eager_at_other_sizes",
+        "sizes other than the first run eagerly",
+        "recompiles",
+        r"eager",
+    ),
+    Fault(
+        "compiled_at_each_call",
+        "each call is compiled anew",
+        "recompiles",
+        r"\d recompilations of one code object, 0 allowed for 'dynamic'",
+        setting=DYNAMIC,
+    ),
+)
+
+_CAPTURE = (
+    Fault(
+        "nothing_compiled",
+        "torch.compile does nothing",
+        "graph_breaks",
+        r"nothing was compiled: all of it ran eagerly",
+        also=("forward", "gradients", "side_effects", "recompiles", "memory"),
+    ),
+    Fault(
+        "eager_without_a_word",
+        "the backend fails, and its error is suppressed",
+        "graph_breaks",
+        r"nothing was compiled: all of it ran eagerly",
+        also=("forward", "gradients", "side_effects", "recompiles", "memory"),
+    ),
+    Fault(
+        "graph_broken",
+        "the graph breaks at attention",
+        "graph_breaks",
+        r"graph breaks? not budgeted",
+        victim="attending",
+        zoo=("attention", "gpt2"),
+    ),
+)
+
+#: Faults of values, state and capture: verdicts that do not depend on how busy a machine is.
+FAULTS = (*_VALUES, *_GRADIENTS, *_AUTOCAST, *_TENSORS, *_STATE, *_SIZES, *_CAPTURE)

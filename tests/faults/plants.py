@@ -1,0 +1,28 @@
+"""A zoo of faults: ``FAULT.VICTIM`` is the victim with the fault planted, ``sound.VICTIM`` without.
+
+The builder plants the fault in its own process, which observes this model alone.
+"""
+
+from __future__ import annotations
+
+from fixtures.zoo import Example, model
+from tests.faults.catalogue import FAULTS, SOUND
+from tests.faults.victims import find
+
+
+def _enter(fault: str, name: str) -> None:
+    victim = find(name)
+
+    @model(f"{fault}.{name}", family="faults", vary=victim.vary, requires=victim.requires)
+    def build() -> Example:
+        if fault != SOUND:
+            from tests.faults import compiling, forward, hooks, state, training  # noqa: F401
+
+            hooks.install(fault, name)
+        return victim.build()
+
+
+_entered = {(SOUND, name) for fault in FAULTS for name in fault.victims}
+_entered |= {(fault.name, name) for fault in FAULTS for name in fault.victims}
+for _fault, _name in sorted(_entered):
+    _enter(_fault, _name)

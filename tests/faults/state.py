@@ -1,0 +1,222 @@
+"""Faults of what a call leaves behind or takes along, and of what is said of tensors."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch import fx
+
+from tests.faults.hooks import Compiled, Frame, plant
+from tests.faults.surgery import aten, calls, emit, first_output, is_floating, put_after, value
+
+
+def _each_call(function: Any) -> Any:
+    """Plant ``function(frame, compiled, inputs, memory)`` as what is called.
+
+    ``memory`` is a dictionary that lives as long as the compiled code.
+    """
+
+    def wrap(seen: Frame, compiled: Compiled) -> Compiled:
+        memory: dict[Any, Any] = {}
+
+        def call(*inputs: Any) -> Any:
+            return function(seen, compiled, list(inputs), memory)
+
+        return call
+
+    plant("wrap", function.__name__)(wrap)
+    return function
+
+
+def _first_changed(outputs: Any, change: Any) -> tuple[Any, ...]:
+    """The outputs, the first floating one changed."""
+    changed = list(outputs)
+    at = next(
+        i for i, o in enumerate(changed) if isinstance(o, torch.Tensor) and o.is_floating_point()
+    )
+    changed[at] = change(changed[at])
+    return tuple(changed)
+
+
+# What is said of tensors.
+
+
+@_each_call
+def stride_changed(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
+    return _first_changed(compiled(*inputs), lambda y: y.mT.contiguous().mT)
+
+
+@_each_call
+def shape_broadcastable(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
+    return _first_changed(compiled(*inputs), lambda y: y.unsqueeze(0))
+
+
+@_each_call
+def requires_grad_lost(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
+    return _first_changed(compiled(*inputs), torch.Tensor.detach)
+
+
+@_each_call
+def alias_lost(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
+    return tuple(output.clone() for output in compiled(*inputs))
+
+
+@_each_call
+def alias_added(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
+    first, *others = compiled(*inputs)
+    return (first, *(first if torch.equal(first, other) else other for other in others))
+
+
+# State.
+
+
+def _updates(graph: fx.Graph) -> list[fx.Node]:
+    """The copies back into inputs and buffers."""
+    return [node for node in calls(graph, aten.copy_) if node.args[0].op == "placeholder"]
+
+
+@plant("forward")
+def statistics_lost(graph: fx.Graph) -> int:
+    lost = [node for node in _updates(graph) if is_floating(node.args[0])]
+    for node in lost:
+        node.replace_all_uses_with(node.args[0])
+        graph.erase_node(node)
+    return len(lost)
+
+
+plant("forward", "mutation_lost")(statistics_lost)
+
+
+@plant("forward")
+def statistics_updated_twice(graph: fx.Graph) -> int:
+    updates = [node for node in _updates(graph) if is_floating(node.args[0])]
+    for node in updates:
+        old, new = node.args
+        with graph.inserting_before(node):
+            step = emit(graph, aten.sub.Tensor, new, old)
+            again = emit(graph, aten.add.Tensor, new, step, alpha=0.9)  # momentum 0.1
+        node.update_arg(1, again)
+    return len(updates)
+
+
+@plant("forward")
+def counter_twice(graph: fx.Graph) -> int:
+    updates = [node for node in _updates(graph) if not is_floating(node.args[0])]
+    for node in updates:
+        with graph.inserting_before(node):
+            node.update_arg(1, emit(graph, aten.add.Tensor, node.args[1], 1))
+    return len(updates)
+
+
+@_each_call
+def input_overwritten(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
+    outputs = compiled(*inputs)
+    for index in seen.given():
+        inputs[index].data.view(-1)[0] += 0.01
+    return outputs
+
+
+@_each_call
+def parameter_overwritten(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
+    outputs = compiled(*inputs)
+    inputs[seen.parameters()[0]].data.mul_(1.0001)
+    return outputs
+
+
+@_each_call
+def stale_result(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
+    outputs = compiled(*inputs)
+    return tuple(o.clone() for o in memory.setdefault("first", [o.clone() for o in outputs]))
+
+
+@_each_call
+def weights_baked_in(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
+    for index in seen.parameters():
+        inputs[index] = memory.setdefault(index, inputs[index].detach().clone())
+    return compiled(*inputs)
+
+
+@_each_call
+def buffer_reused(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
+    outputs = compiled(*inputs)
+    kept = memory.setdefault("first", outputs)
+    for buffer, output in zip(kept, outputs, strict=True):
+        buffer.data.copy_(output)
+    return kept
+
+
+# Random numbers.
+
+
+@_each_call
+def dropout_frozen(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
+    torch.set_rng_state(memory.setdefault("state", torch.get_rng_state()))
+    return compiled(*inputs)
+
+
+@_each_call
+def generator_put_back(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
+    before = torch.get_rng_state()
+    outputs = compiled(*inputs)
+    torch.set_rng_state(before)
+    return outputs
+
+
+@plant("forward")
+def dropout_lost(graph: fx.Graph) -> int:
+    found = calls(graph, aten.native_dropout)
+    for node in found:
+        node.update_arg(1, 0.0)
+    return len(found)
+
+
+@plant("forward")
+def dropout_not_rescaled(graph: fx.Graph) -> int:
+    changed = 0
+    for node in calls(graph, aten.native_dropout):
+        kept = 1.0 - node.args[1]
+        for part in list(node.users):
+            if part.args[1] == 0:
+                new = lambda y, kept=kept: emit(graph, aten.mul.Tensor, y, kept)
+                changed += put_after(graph, part, new)
+    return changed
+
+
+# Sizes: right at the first, wrong at others.
+
+
+def _size(graph: fx.Graph) -> fx.Node:
+    """The symbolic size that the graph is given."""
+    return next(
+        node
+        for node in graph.nodes
+        if node.op == "placeholder" and isinstance(node.meta.get("val"), torch.SymInt)
+    )
+
+
+@plant("forward")
+def size_baked_in(graph: fx.Graph) -> int:
+    size = _size(graph)
+    first = value(size).node.hint
+
+    def divided(node: fx.Node) -> fx.Node:
+        ratio = emit(graph, operator.truediv, size, first)
+        return emit(graph, aten.mul.Tensor, node, ratio)
+
+    return first_output(graph, divided)
+
+
+@plant("forward")
+def rows_beyond_the_first_size(graph: fx.Graph) -> int:
+    size = _size(graph)
+    first = value(size).node.hint
+
+    def cut(node: fx.Node) -> fx.Node:
+        rows = emit(graph, aten.arange.start_step, 0, size, 1, device=value(node).device)
+        within = emit(graph, aten.lt.Scalar, rows, first)
+        column = emit(graph, aten.view.default, within, [-1, *[1] * (value(node).dim() - 1)])
+        return emit(graph, aten.mul.Tensor, node, column)
+
+    return first_output(graph, cut)
