@@ -29,6 +29,8 @@ class Fault:
         also: Aspects that may fail besides.
         inductor: Whether only Inductor has what it changes; the others are planted in its
             decomposed graph, whatever runs that.
+        shipped: Whether its models are the shipped zoo's as they are, since no others are compiled
+            in an empty cache on CPU: it is planted in every model of its session.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Fault:
     setting: str = INFER
     also: tuple[str, ...] = ()
     inductor: bool = False
+    shipped: bool = False
 
     @property
     def victims(self) -> tuple[str, ...]:
@@ -48,11 +51,13 @@ class Fault:
 
     def case(self, victim: str) -> str:
         """The case in which it shows in a victim."""
-        return f"{self.name}.{victim}-cpu-{self.setting}"
+        model = victim if self.shipped else f"{self.name}.{victim}"
+        return f"{model}-cpu-{self.setting}"
 
     def twin(self, victim: str) -> str:
         """The same case without the fault."""
-        return f"{SOUND}.{victim}-cpu-{self.setting}"
+        model = victim if self.shipped else f"{SOUND}.{victim}"
+        return f"{model}-cpu-{self.setting}"
 
 
 _VALUES = (
@@ -500,14 +505,14 @@ _CAPTURE = (
         "torch.compile does nothing",
         "graph_breaks",
         r"nothing was compiled: all of it ran eagerly",
-        also=("forward", "gradients", "side_effects", "recompiles", "memory"),
+        also=("forward", "gradients", "side_effects", "recompiles"),
     ),
     Fault(
         "eager_without_a_word",
         "the backend fails, and its error is suppressed",
         "graph_breaks",
         r"nothing was compiled: all of it ran eagerly",
-        also=("forward", "gradients", "side_effects", "recompiles", "memory"),
+        also=("forward", "gradients", "side_effects", "recompiles"),
     ),
     Fault(
         "graph_broken",
@@ -521,3 +526,42 @@ _CAPTURE = (
 
 #: Faults of values, state and capture: verdicts that do not depend on how busy a machine is.
 FAULTS = (*_VALUES, *_GRADIENTS, *_AUTOCAST, *_TENSORS, *_STATE, *_SIZES, *_CAPTURE)
+
+#: Faults of cost, judged against what the sound twin was measured to cost.
+COSTS = (
+    Fault(
+        "slower_by_a_third",
+        "a call takes a third longer",
+        "speedup",
+        r"[\d.]+× \[[\d.]+, [\d.]+\] over \d+ rounds, at least [\d.]+× wanted",
+        victim="deep",
+        zoo=("transformer_encoder", "test_vit"),
+    ),
+    Fault(
+        "twice_as_slow",
+        "a call takes twice as long",
+        "speedup",
+        r"[\d.]+× \[[\d.]+, [\d.]+\] over \d+ rounds, at least [\d.]+× wanted",
+        victim="deep",
+        zoo=("transformer_encoder", "test_vit"),
+        also=("memory",),
+    ),
+    Fault(
+        "nothing_freed",
+        "a call keeps room for all its results till its end",
+        "memory",
+        r"peak [\d.]+ MiB, eager [\d.]+ MiB \([\d.]+×\), at most [\d.]+× allowed",
+        victim="deep",
+        zoo=("transformer_encoder", "test_vit"),
+        also=("speedup",),
+    ),
+    Fault(
+        "compiles_longer",
+        "compiling takes ten seconds longer",
+        "compile_time",
+        r"1\d\.\d s \(dynamo .*\), at most [\d.]+ s allowed",
+        victim="matvec",
+        zoo=("matvec", "test_vit"),
+        shipped=True,
+    ),
+)

@@ -115,14 +115,14 @@ def compiles_longer(seen: Frame) -> None:
 def _count(graph: fx.Graph) -> int:
     values = [node.meta.get("val") for node in graph.nodes if node.op == "call_function"]
     results = [v for v in values if isinstance(v, torch.Tensor)]
-    setattr(frame(), "result_bytes", sum(v.numel() * v.element_size() for v in results))
+    frame().result_bytes = sum(v.numel() * v.element_size() for v in results)
     return len(results)
 
 
 @plant("wrap", "nothing_freed")
 def _hold(seen: Frame, compiled: Compiled) -> Compiled:
     def call(*inputs: Any) -> Any:
-        held = torch.empty(int(getattr(seen, "result_bytes")), dtype=torch.uint8)
+        held = torch.empty(seen.result_bytes, dtype=torch.uint8)
         outputs = compiled(*inputs)
         del held
         return outputs

@@ -24,7 +24,8 @@ def missed(fault: Fault, victim: str, run: store.Run, planted: Path) -> str:
     observation = run.observations.get(case)
     if observation is None:
         return f"{case} was not observed"
-    if not (planted / f"{fault.name}.{victim}").exists():
+    mark = f"{fault.name}.{'everything' if fault.shipped else victim}"
+    if not (planted / mark).exists():
         return f"{case}: the fault did not take hold{_trouble(observation)}"
     verdicts = {aspect: v for (of, aspect), v in run.verdicts.items() if of == case}
     failed = {aspect: v for aspect, v in verdicts.items() if v.outcome == "failed"}

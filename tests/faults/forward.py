@@ -20,6 +20,7 @@ from tests.faults.surgery import (
     is_floating,
     prims,
     put_after,
+    scaled,
     value,
 )
 
@@ -34,10 +35,6 @@ def _at_one_element(graph: fx.Graph, amount: float) -> int:
         return emit(graph, aten.index_put.default, node, indices, more, True)
 
     return first_output(graph, add)
-
-
-def _scaled(graph: fx.Graph, factor: float) -> Any:
-    return lambda node: emit(graph, aten.mul.Tensor, node, factor)
 
 
 def _set_argument(node: fx.Node, index: int, new: Any) -> int:
@@ -57,13 +54,13 @@ def one_nan(graph: fx.Graph) -> int:
 
 @plant("forward")
 def one_percent(graph: fx.Graph) -> int:
-    return first_output(graph, _scaled(graph, 1.01))
+    return first_output(graph, scaled(graph, 1.01))
 
 
 @plant("forward")
 def a_third_percent(graph: fx.Graph) -> int:
     found = calls(graph, aten.mm, aten.addmm, aten.convolution)
-    return put_after(graph, found[0], _scaled(graph, 1.003)) if found else 0
+    return put_after(graph, found[0], scaled(graph, 1.003)) if found else 0
 
 
 @plant("forward")
@@ -80,8 +77,8 @@ def _epsilon(graph: fx.Graph, *, batch: bool) -> int:
         epsilon = node.args[1]
         of = node.args[0]
         if isinstance(epsilon, float) and epsilon < 1e-4 and isinstance(of, fx.Node):
-            if (of.target is not operator.getitem) == batch:  # a norm of this batch's own variance
-                changed += _set_argument(node, 1, 1e-3)
+            own = of.target is operator.getitem  # the variance of this very input
+            changed += _set_argument(node, 1, 1e-3) if own != batch else 0
     return changed
 
 

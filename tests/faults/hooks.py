@@ -41,7 +41,7 @@ Compiled = Callable[..., Any]
 
 
 class NothingToChangeError(RuntimeError):
-    """A fault does not fit the model that it was planted in: as it stands, it would test nothing."""
+    """A fault does not fit the model that it was planted in, and so would test nothing."""
 
 
 @dataclass
@@ -51,10 +51,12 @@ class Frame:
     Attributes:
         graph: Of ``torch`` functions.
         inputs: Example inputs: parameters, buffers, the call's own, sizes.
+        result_bytes: What all results of its forward graph take together, once that is known.
     """
 
     graph: fx.Graph
     inputs: Sequence[Any]
+    result_bytes: int = 0
 
     def parameters(self) -> list[int]:
         """Which inputs are parameters."""

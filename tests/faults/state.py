@@ -9,7 +9,16 @@ import torch
 from torch import fx
 
 from tests.faults.hooks import Compiled, Frame, plant
-from tests.faults.surgery import aten, calls, emit, first_output, is_floating, put_after, value
+from tests.faults.surgery import (
+    aten,
+    calls,
+    emit,
+    first_output,
+    is_floating,
+    put_after,
+    scaled,
+    value,
+)
 
 
 def _each_call(function: Any) -> Any:
@@ -179,8 +188,7 @@ def dropout_not_rescaled(graph: fx.Graph) -> int:
         kept = 1.0 - node.args[1]
         for part in list(node.users):
             if part.args[1] == 0:
-                new = lambda y, kept=kept: emit(graph, aten.mul.Tensor, y, kept)
-                changed += put_after(graph, part, new)
+                changed += put_after(graph, part, scaled(graph, kept))
     return changed
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -91,22 +91,6 @@ def first_output(graph: fx.Graph, make: Callable[[fx.Node], fx.Node]) -> int:
     return 0
 
 
-def alike(node: fx.Node) -> Callable[[Any], Any]:
-    """An operator's factory on the device of a node."""
-
-    def made(graph: fx.Graph, operator: Any, *args: Any, **kwargs: Any) -> fx.Node:
-        return emit(graph, operator, *args, device=value(node).device, **kwargs)
-
-    return made
-
-
-def ancestors(node: fx.Node) -> Iterator[fx.Node]:
-    """What a node is computed from, itself included."""
-    seen: set[fx.Node] = set()
-    ahead = [node]
-    while ahead:
-        here = ahead.pop()
-        if here not in seen:
-            seen.add(here)
-            yield here
-            ahead += here.all_input_nodes
+def scaled(graph: fx.Graph, factor: float) -> Callable[[fx.Node], fx.Node]:
+    """Makes of a node the node times a factor."""
+    return lambda node: emit(graph, aten.mul.Tensor, node, factor)

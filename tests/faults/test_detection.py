@@ -1,4 +1,4 @@
-"""Each planted fault fails the aspect that it belongs to and says what is wrong; its twin passes."""
+"""Each planted fault fails its aspect and says what is wrong; without it, everything passes."""
 
 import pytest
 

@@ -19,6 +19,7 @@ from tests.faults.surgery import (
     prims,
     put_after,
     replace_outputs,
+    scaled,
     value,
 )
 
@@ -26,7 +27,7 @@ from tests.faults.surgery import (
 def _scale(graph: fx.Graph, positions: list[int], factor: float) -> int:
     """Scale the gradients of some of the frame's inputs, which stand in the inputs' order."""
     returned = outputs(graph)
-    change: Callable[[fx.Node], fx.Node] = lambda node: emit(graph, aten.mul.Tensor, node, factor)
+    change = scaled(graph, factor)
     return replace_outputs(graph, {i: change for i in positions if is_floating(returned[i])})
 
 
