@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from fixtures.observation import CallFacts, Checked, Difference, Observation, TensorError
 
@@ -26,10 +26,13 @@ EPS = {
 }
 #: Compiled error allowed, as multiples of eager's own and floors in eps.
 RMS_FACTOR, RMS_FLOOR = 3.0, 4.0
+QUANTILE_FACTOR, QUANTILE_FLOOR = 3.0, 8.0
 MAX_FACTOR, MAX_FLOOR = 4.0, 32.0
 PROJECTION_FACTOR, PROJECTION_FLOOR = 4.0, 0.5
 #: The largest error of many elements is about this many times their root mean square.
 TAIL = 6.0
+#: One error in a hundred is larger than this many times the root mean square, if they are normal.
+QUANTILE = 2.6
 #: Rounding errors of neighbouring operations are correlated: this share of the noise may look like
 #: a wrong scale, however many elements there are.
 CORRELATED = 0.5
@@ -37,7 +40,9 @@ CORRELATED = 0.5
 BLIND = 0.1
 #: … and then only an error this many times eager's is seen.
 BLIND_FACTOR = 100.0
-#: Without a reference, eager takes its place: floors are wider by this.
+#: More blind tensors than this share, and a verdict on gradients is inconclusive.
+BLIND_SHARE = 0.5
+#: Without a reference in float64 and without samples of eager's noise, floors are wider by this.
 WITHOUT_REFERENCE = 64.0
 
 #: How many lines of one kind a message shows.
@@ -50,40 +55,67 @@ class Numerics:
 
     Attributes:
         complaints: One line for each tensor that is out of bounds or differs exactly.
-        tensors: How many were compared.
-        blind: How many floating tensors could show nothing.
+        tensors: How many were compared, over all calls.
         floating: How many floating tensors there were.
+        blind: Why each tensor that could show nothing could not, by name.
+        blind_times: In how many comparisons a tensor was blind.
         worst: Largest root mean square error of a compiled tensor that is not blind.
+        ties: Integers that were decided otherwise where eager itself is undecided.
     """
 
-    complaints: tuple[str, ...]
-    tensors: int
-    blind: int
-    floating: int
-    worst: float
+    complaints: tuple[str, ...] = ()
+    tensors: int = 0
+    floating: int = 0
+    blind: Mapping[str, str] = field(default_factory=dict)
+    blind_times: int = 0
+    worst: float = 0.0
+    ties: int = 0
+
+    @property
+    def notes(self) -> str:
+        """What a summary says besides: blind tensors and ties."""
+        blind = f", {len(self.blind)} blind" if self.blind else ""
+        ties = f", {self.ties} ties decided otherwise" if self.ties else ""
+        return blind + ties
+
+    @property
+    def blind_lines(self) -> tuple[str, ...]:
+        """The blind tensors, a line each."""
+        return shorten([f"blind: {name} {why}" for name, why in self.blind.items()])
 
 
 def examine(observation: Observation, group: str) -> Numerics:
     """Hold the tensors of a group (``outputs``, ``gradients``, ``state``) to the bounds."""
     complaints: list[str] = []
-    tensors = blind = floating = 0
+    blind: dict[str, str] = {}
+    tensors = floating = blind_times = ties = 0
     worst = 0.0
+    is_exact = observation.reference.partition(";")[0] == "float64"
     for index, call in enumerate(observation.calls):
         checked: Checked = getattr(call, group)
         where = _describe(index, call)
         complaints += [f"{where}: {_describe_difference(d)}" for d in checked.differences]
         tensors += checked.tensors
         floating += len(checked.errors)
+        ties += checked.ties
         pooled = _pooled_noise(checked.errors)
         for error in checked.errors:
             if is_blind(error):
-                blind += 1
+                blind_times += 1
+                blind.setdefault(error.name, _why_blind(error))
             else:
                 worst = max(worst, error.compiled_rms)
-            complaint = exceeds(error, pooled, 1.0 if error.has_reference else WITHOUT_REFERENCE)
+            is_known = error.samples or (is_exact and error.has_reference)
+            complaint = exceeds(error, pooled, 1.0 if is_known else WITHOUT_REFERENCE)
             if complaint:
                 complaints.append(f"{where}: {complaint}")
-    return Numerics(tuple(complaints), tensors, blind, floating, worst)
+    return Numerics(tuple(complaints), tensors, floating, blind, blind_times, worst, ties)
+
+
+def _why_blind(error: TensorError) -> str:
+    if error.scale == 0.0:
+        return "is zero"
+    return f"is off by {error.eager_rms:.0%} of its scale in eager itself"
 
 
 def is_blind(error: TensorError) -> bool:
@@ -113,6 +145,12 @@ def exceeds(error: TensorError, pooled_noise: float, widening: float = 1.0) -> s
             error.compiled_rms,
             error.eager_rms,
             RMS_FACTOR * noise + RMS_FLOOR * eps,
+        ),
+        (
+            "error of one element in a hundred",
+            error.compiled_quantile,
+            error.eager_quantile,
+            QUANTILE_FACTOR * max(error.eager_quantile, QUANTILE * noise) + QUANTILE_FLOOR * eps,
         ),
         (
             "largest error",

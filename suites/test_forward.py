@@ -19,14 +19,19 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     seen = examine(observation, "outputs")
     if seen.complaints:
         return Finding("failed", seen.complaints[0], shorten(seen.complaints))
+    raised = [call.raised for call in observation.calls if call.raised]
+    calls = len(observation.calls)
+    if raised and len(raised) == calls:
+        return Finding("passed", f"raises in all {calls} calls as eager does: {raised[0]}")
     if seen.tensors == 0:
         return Finding("failed", "the model returned no tensor: there is nothing to compare")
-    if seen.floating and seen.blind == seen.floating:
-        return Finding("inconclusive", "blind: outputs are zero, or eager itself is mere noise")
-    blind = f", {seen.blind} blind" if seen.blind else ""
-    calls = len(observation.calls)
+    if seen.blind:
+        name, why = next(iter(seen.blind.items()))
+        return Finding("inconclusive", f"blind: {name} {why}", seen.blind_lines)
+    also = f", {len(raised)} of which raise as eager does" if raised else ""
     return Finding(
-        "passed", f"{seen.tensors} outputs over {calls} calls{blind}, error {seen.worst:.2g}"
+        "passed",
+        f"{seen.tensors} outputs over {calls} calls{also}{seen.notes}, error {seen.worst:.2g}",
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from fixtures.budgets import Budget
 from fixtures.judging import Finding, Judge
 from fixtures.observation import Observation
-from suites.bounds import examine, shorten
+from suites.bounds import BLIND_SHARE, examine, shorten
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
@@ -19,15 +19,15 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     seen = examine(observation, "gradients")
     if seen.complaints:
         return Finding("failed", seen.complaints[0], shorten(seen.complaints))
+    calls = len(observation.calls)
+    if observation.calls and all(call.raised for call in observation.calls):
+        return Finding("passed", f"raises in all {calls} calls, as eager does")
     if seen.floating == 0:
         return Finding("failed", "no gradient arrived anywhere: there is nothing to compare")
-    if seen.blind == seen.floating:
-        return Finding("inconclusive", "blind: gradients are zero, or eager's are mere noise")
-    blind = f", {seen.blind} blind" if seen.blind else ""
-    calls = len(observation.calls)
-    return Finding(
-        "passed", f"{seen.floating} gradients over {calls} calls{blind}, error {seen.worst:.2g}"
-    )
+    summary = f"{seen.floating} gradients over {calls} calls{seen.notes}, error {seen.worst:.2g}"
+    if seen.blind_times > BLIND_SHARE * seen.floating:
+        return Finding("inconclusive", f"blind: {summary}", seen.blind_lines)
+    return Finding("passed", summary, seen.blind_lines)
 
 
 @pytest.mark.aspect("gradients", wants=("capture", "vary"), phase="train")

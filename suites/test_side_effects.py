@@ -1,6 +1,8 @@
-"""Compiled code changes what eager changes and nothing else: inputs, buffers, parameters.
+"""Compiled code changes what eager changes and nothing else: inputs, buffers, attributes, results.
 
-A running statistic that is lost, or an input overwritten, shows here.
+A running statistic that is lost, an input overwritten, a first result that a later call changes, or
+other random numbers drawn show here; in *train*, parameters are stepped between the calls, and how
+far they moved is compared too.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_faq.html
 """
 
@@ -15,11 +17,13 @@ from suites.bounds import examine, shorten
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
-    """Inputs, buffers and parameters after each call are as eager leaves them."""
+    """All state after each call is as eager leaves it."""
     seen = examine(observation, "state")
     if seen.complaints:
         return Finding("failed", seen.complaints[0], shorten(seen.complaints))
-    return Finding("passed", f"{seen.tensors} inputs and buffers, {seen.floating} changed, alike")
+    return Finding(
+        "passed", f"{seen.tensors} inputs, buffers and parameters, {seen.floating} changed, alike"
+    )
 
 
 @pytest.mark.aspect("side_effects", wants=("capture", "vary"))

@@ -139,7 +139,7 @@ def test_a_blind_tensor_does_not_widen_its_neighbours_bounds():
     wrong = make_error("wrong", compiled_rms=1e-4, compiled_max=1e-3)
     seen = examine(observation_of(*blind, wrong), "outputs")
     assert [c.split(" ")[2] for c in seen.complaints] == ["wrong"]
-    assert (seen.blind, seen.floating) == (3, 4)
+    assert (list(seen.blind), seen.floating) == (["noise0", "noise1", "noise2"], 4)
 
 
 # The whole of an observation.

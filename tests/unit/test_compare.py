@@ -7,13 +7,16 @@ import torch
 from torch import nn
 
 from fixtures.cases import Case
+from fixtures.observe.calls import PlannedCall
 from fixtures.observe.compare import (
     compare_gradients,
     compare_outputs,
     compare_parameters,
     compare_state,
 )
-from fixtures.observe.subject import PlannedCall, Result, Subject, input_tensors
+from fixtures.observe.oracle import Lifting
+from fixtures.observe.result import Result, copies
+from fixtures.observe.subject import Subject
 from fixtures.zoo import Example, Model
 from suites.bounds import exceeds, is_blind
 
@@ -38,29 +41,28 @@ class Compared:
 
         model = Model("m", "m", build=build)
         eager, compiled = (Subject(model, case, 0) for _ in range(2))
-        reference = Subject(model, case, 0, reference=True)
+        reference = Subject(model, case, 0, lifting=Lifting())
         if isinstance(compiled.module, nn.Module):
             compiled.run = lambda *args: theirs(compiled.module, *args)
         else:
             compiled.run = theirs
         arguments = eager.prepare(PLANNED)
-        self.before = {n: t.detach().clone() for n, t in input_tensors(arguments).items()}
-        self.before |= {f"buffer {n}": t.clone() for n, t in eager.buffers().items()}
+        self.before = copies(eager.state(arguments))
         self.eager = eager.call(arguments, 0)
         self.compiled = compiled.call(compiled.prepare(PLANNED), 0)
         self.reference = reference.call(reference.prepare(PLANNED), 0)
 
     @property
     def outputs(self):
-        return compare_outputs(self.eager, self.compiled, self.reference)
+        return compare_outputs(self.eager, self.compiled, [self.reference])
 
     @property
     def gradients(self):
-        return compare_gradients(self.eager, self.compiled, self.reference)
+        return compare_gradients(self.eager, self.compiled, [self.reference])
 
     @property
     def state(self):
-        return compare_state(self.eager, self.compiled, self.reference, self.before)
+        return compare_state(self.eager, self.compiled, [self.reference], self.before)
 
 
 def differences(ours, theirs, **how):
@@ -90,10 +92,10 @@ class Net(nn.Module):
 def test_a_healthy_twin_shows_nothing(setting):
     model = Model("m", "m", build=lambda: Example(Net(), inputs=(make_input(),)))
     eager, compiled = Subject(model, setting, 0), Subject(model, setting, 0)
-    reference = Subject(model, setting, 0, reference=True)
-    before = dict(input_tensors(eager.prepare(PLANNED)))
-    before |= {f"buffer {n}": t.clone() for n, t in eager.buffers().items()}
-    sides = [side.call(side.prepare(PLANNED), 0) for side in (eager, compiled, reference)]
+    reference = Subject(model, setting, 0, lifting=Lifting())
+    before = copies(eager.state(eager.prepare(PLANNED)))
+    ours, theirs, known = (s.call(s.prepare(PLANNED), 0) for s in (eager, compiled, reference))
+    sides = (ours, theirs, [known])
     checks = [compare_outputs(*sides), compare_gradients(*sides), compare_state(*sides, before)]
     for checked in checks:
         assert checked.differences == ()
@@ -101,7 +103,8 @@ def test_a_healthy_twin_shows_nothing(setting):
         assert not any(
             is_blind(error) for error in checked.errors if error.name != "gradient linear.bias"
         )
-    assert compare_parameters(eager.parameters(), compiled.parameters()) == ()
+    sides = (eager.parameters(), compiled.parameters())
+    assert compare_parameters(Subject(model, setting, 0).parameters(), *sides, {}).errors == ()
     assert checks[0].tensors == 5
     assert {error.name for error in checks[0].errors} == {
         "output.y",
@@ -319,18 +322,18 @@ def test_one_wrong_integer_is_found_where_it_stands():
         return y
 
     found = differences(lambda x: torch.arange(24).reshape(6, 4), theirs)
-    assert found == [("output", "value", "18 at [4, 2]", "7 there; 1 of 24 elements differ")]
+    assert found == [("output", "elements", "18 at [4, 2]", "7 there; 1 of 24 elements differ")]
 
 
 def test_one_wrong_boolean_is_found():
     found = differences(lambda x: x > 0, lambda x: (x > 0).logical_xor(torch.eye(6, 4).bool()))
-    assert [(where, what) for where, what, _, _ in found] == [("output", "value")]
+    assert [(where, what) for where, what, _, _ in found] == [("output", "elements")]
     assert "4 of 24 elements differ" in found[0][3]
 
 
 def test_a_wrong_scalar_integer_is_found():
     assert differences(lambda x: torch.tensor(3), lambda x: torch.tensor(4)) == [
-        ("output", "value", "3 at []", "4 there; 1 of 1 elements differ")
+        ("output", "elements", "3 at []", "4 there; 1 of 1 elements differ")
     ]
 
 
@@ -384,7 +387,8 @@ def test_figures_of_a_large_tensor_are_those_of_its_elements():
     torch.manual_seed(0)
     truth = torch.randn(700, 1000, dtype=torch.float64)
     sides = [truth.float(), (truth * 1.001 + 1e-3 * torch.randn_like(truth)).float(), truth]
-    (error,) = compare_outputs(*(Result(output={"output": side}) for side in sides)).errors
+    ours, theirs, known = (Result(output={"output": side}) for side in sides)
+    (error,) = compare_outputs(ours, theirs, [known]).errors
     scale = float(truth.square().mean().sqrt())
     for side, value in (("eager", sides[0]), ("compiled", sides[1])):
         off = value.double() - truth
@@ -464,7 +468,7 @@ def test_complex_values_are_compared_in_both_parts():
 
 def test_without_reference_eager_takes_its_place():
     made = Compared(lambda x: x * 1, lambda x: x * 1.5)
-    (error,) = compare_outputs(made.eager, made.compiled, None).errors
+    (error,) = compare_outputs(made.eager, made.compiled, []).errors
     assert error.eager_rms == 0.0
     assert error.compiled_rms == pytest.approx(0.5)
 
@@ -556,7 +560,7 @@ def test_a_lost_gradient_is_found():
 
 def test_a_gradient_of_another_shape_is_found():
     ours, theirs = Result(gradients={"w": torch.ones(3)}), Result(gradients={"w": torch.ones(1, 3)})
-    (found,) = compare_gradients(ours, theirs, None).differences
+    (found,) = compare_gradients(ours, theirs, []).differences
     assert (found.where, found.what) == ("gradient w", "shape")
 
 
@@ -566,8 +570,16 @@ def test_a_gradient_of_another_shape_is_found():
 def test_an_input_overwritten_by_compiled_only_is_found():
     made = Compared(lambda x: x * 2, lambda x: x.mul_(2).clone())
     assert complaints(made.outputs) == []
-    (text,) = complaints(made.state)
-    assert text.startswith("input[0] (float32)")
+    (found,) = made.state.differences
+    assert (found.where, found.what) == ("input[0]", "value")
+    assert found.eager.startswith("leaves it ")
+    assert "24 of 24 elements differ" in found.compiled
+
+
+def test_an_input_overwritten_ever_so_slightly_is_found():
+    made = Compared(lambda x: x * 2, lambda x: x.add_(1e-7).mul(2))
+    (found,) = made.state.differences
+    assert found.where == "input[0]"
 
 
 def test_an_input_overwritten_by_eager_only_is_found():
@@ -595,7 +607,7 @@ def with_nan():
 def test_nan_that_compiled_only_overwrites_is_found():
     made = Compared(lambda x: x * 2, lambda x: x * (2 + x.nan_to_num_()[0, 0]), inputs=with_nan)
     (found,) = made.state.differences
-    assert (found.where, found.what) == ("input[0]", "nonfinite")
+    assert (found.where, found.eager) == ("input[0]", "leaves it nan at [0, 0]")
 
 
 def test_nan_that_stays_is_no_change():
@@ -652,8 +664,8 @@ def test_a_buffer_of_another_dtype_or_shape_is_found(attribute, value, what):
         setattr(module, attribute, value)
         return module(x)
 
-    (found,) = Compared(Counting, theirs).state.differences
-    assert (found.where, found.what) == ("buffer seen", what)
+    found = Compared(Counting, theirs).state.differences
+    assert ("buffer seen", what) in [(difference.where, difference.what) for difference in found]
 
 
 def test_a_buffer_assigned_anew_on_both_sides_is_healthy():
@@ -674,6 +686,25 @@ def test_a_buffer_that_is_missing_on_one_side_is_found():
 def test_a_parameter_changed_on_one_side_is_found():
     ours = {"w": torch.ones(3), "v": torch.ones(2)}
     theirs = {"w": torch.tensor([1.0, 2.0, 1.0]), "v": torch.ones(2)}
-    (found,) = compare_parameters(ours, theirs)
+    (found,) = compare_parameters(ours, ours, theirs, {}).differences
     assert (found.where, found.what) == ("parameter w", "value")
     assert found.compiled == "2.0 there; 1 of 3 elements differ"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99, 2.0])
+def test_an_update_that_is_lost_or_scaled_is_found(share):
+    initial = torch.randn(50)
+    update = 1e-3 * torch.randn(50)
+    ours, theirs = initial + update, initial + share * update
+    expected = {"w": initial.double() + update.double()}
+    checked = compare_parameters({"w": initial}, {"w": ours}, {"w": theirs}, expected)
+    (text,) = complaints(checked)
+    assert text.startswith("update w (float32)")
+
+
+def test_the_same_update_rounded_otherwise_is_healthy():
+    initial, update = torch.randn(50), 1e-3 * torch.randn(50)
+    expected = {"w": initial.double() + update.double()}
+    theirs = {"w": (initial.double() + update.double() * (1 + 1e-6)).float()}
+    checked = compare_parameters({"w": initial}, {"w": initial + update}, theirs, expected)
+    assert complaints(checked) == []

@@ -6,8 +6,9 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812 (as everyone calls it)
 
 from fixtures.cases import Case
-from fixtures.observe.oracle import lifted
-from fixtures.observe.subject import PlannedCall, Subject
+from fixtures.observe.calls import PlannedCall
+from fixtures.observe.oracle import Lifting
+from fixtures.observe.subject import Subject
 from fixtures.zoo import Example, Model
 
 X = torch.linspace(0.1, 1.7, 7, dtype=torch.float64).reshape(1, 7)
@@ -29,7 +30,7 @@ CASTS = {
 
 @pytest.mark.parametrize("cast", CASTS.values(), ids=CASTS.keys())
 def test_explicit_casts_are_lifted(cast):
-    with lifted():
+    with Lifting().active():
         seen = cast(X)
     assert seen.dtype == torch.float64
     assert torch.equal(seen, X)
@@ -47,7 +48,7 @@ COMPUTED = {
 
 @pytest.mark.parametrize("computed", COMPUTED.values(), ids=COMPUTED.keys())
 def test_computing_in_a_lower_dtype_is_lifted(computed):
-    with lifted():
+    with Lifting().active():
         lower, own = computed(X)
     assert lower.dtype == torch.float64
     assert torch.equal(lower, own)
@@ -69,7 +70,7 @@ FACTORIES = {
 
 @pytest.mark.parametrize("make", FACTORIES.values(), ids=FACTORIES.keys())
 def test_factories_with_a_lower_dtype_are_lifted(make):
-    with lifted():
+    with Lifting().active():
         assert make().dtype == torch.float64
 
 
@@ -86,19 +87,19 @@ def test_factories_with_a_lower_dtype_are_lifted(make):
 )
 def test_other_dtypes_stay(make):
     without = make().dtype
-    with lifted():
+    with Lifting().active():
         assert make().dtype == without
 
 
 def test_reading_bits_as_another_dtype_is_no_cast():
     bits = torch.ones(4).view(torch.int32)
-    with lifted():
+    with Lifting().active():
         seen = bits.view(torch.float32)
     assert seen.tolist() == [1.0] * 4
 
 
 def test_outside_of_the_mode_nothing_changes():
-    with lifted():
+    with Lifting().active():
         pass
     assert X.float().dtype == torch.float32
 
@@ -164,7 +165,7 @@ def test_the_reference_of_a_model_that_casts_is_exact_to_double_precision(kind, 
         return Example(kind(16), inputs=lambda: (torch.randn(2, 5, 16),))
 
     case = Case.parse("m-cpu-train-f32-default-static")
-    subject = Subject(Model("m", "m", build=build), case, seed=3, reference=True)
+    subject = Subject(Model("m", "m", build=build), case, seed=3, lifting=Lifting())
     planned = PlannedCall(0, {})
     result = subject.call(subject.prepare(planned), planned.index)
     assert result.error is None

@@ -5,13 +5,9 @@ import torch
 from torch import nn
 
 from fixtures.cases import Case
-from fixtures.observe.subject import (
-    PlannedCall,
-    Subject,
-    input_tensors,
-    planned_calls,
-    varied_calls,
-)
+from fixtures.observe.calls import PlannedCall, input_tensors, planned_calls, varied_calls
+from fixtures.observe.oracle import Lifting
+from fixtures.observe.subject import Subject
 from fixtures.zoo import Call, Example, Model
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
@@ -98,7 +94,7 @@ def test_another_seed_gives_other_weights_inputs_and_cotangents():
 
 
 def test_the_reference_has_the_same_weights_and_inputs_in_float64():
-    eager, reference = subject(), subject(reference=True)
+    eager, reference = subject(), subject(lifting=Lifting())
     for name, weight in reference.parameters().items():
         assert weight.dtype == torch.float64
         assert torch.equal(weight, eager.parameters()[name].double())
@@ -172,7 +168,7 @@ def test_autocast_is_on_in_forward_only():
 
 
 def test_the_reference_of_a_bf16_case_knows_no_autocast():
-    result = call(subject(case=TRAIN_BF16, reference=True))
+    result = call(subject(case=TRAIN_BF16, lifting=Lifting()))
     assert result.layout["output"]["dtype"] == "float64"
     assert {g.dtype for g in result.gradients.values()} == {torch.float64}
 
@@ -181,7 +177,7 @@ def test_the_reference_of_a_bf16_case_knows_no_autocast():
 
 
 def test_gradients_come_from_cotangents_that_do_not_depend_on_the_dtype():
-    eager, reference = call(subject()), call(subject(reference=True))
+    eager, reference = call(subject()), call(subject(lifting=Lifting()))
     assert eager.gradients.keys() == reference.gradients.keys()
     for name, gradient in eager.gradients.items():
         if name == "first.bias":  # BatchNorm takes it out again: it is zero
@@ -257,7 +253,7 @@ def test_an_output_that_cannot_be_differentiated_is_no_error():
 
 def test_f16_gradients_are_reported_unscaled():
     half = Case("m", "cpu", "train", "f16", "default", "static")
-    scaled, plain = call(subject(case=half)), call(subject(reference=True))
+    scaled, plain = call(subject(case=half)), call(subject(lifting=Lifting()))
     for name in ("second.weight", "input[0]"):
         ours, truth = scaled.gradients[name].double(), plain.gradients[name]
         assert float((ours - truth).norm() / truth.norm()) < 0.05, name
@@ -276,7 +272,7 @@ def test_fixed_inputs_are_reversed_in_the_second_call():
 @pytest.mark.parametrize("setting", [INFER, TRAIN], ids=["infer", "train"])
 def test_the_reference_is_given_the_same_fixed_inputs_in_every_call(setting):
     build = example_of(lambda x: x * 2, rows())
-    eager, reference = subject(build, setting), subject(build, setting, reference=True)
+    eager, reference = subject(build, setting), subject(build, setting, lifting=Lifting())
     for index in (0, 1):
         ours, truth = (side.prepare(plan(index)).args[0].detach() for side in (eager, reference))
         assert torch.equal(ours.double(), truth), f"call {index + 1}"
@@ -389,16 +385,16 @@ def test_results_are_copies_that_later_calls_do_not_change():
     made = subject(example_of(bump, lambda: torch.zeros(1)), INFER)
     first = call(made, plan(0))
     second = call(made, plan(1))
-    assert (first.output["output"].item(), first.inputs["input[0]"].item()) == (1, 1)
-    assert (second.output["output"].item(), second.inputs["input[0]"].item()) == (2, 2)
+    assert (first.output["output"].item(), first.state["input[0]"].item()) == (1, 1)
+    assert (second.output["output"].item(), second.state["input[0]"].item()) == (2, 2)
 
 
 def test_buffers_are_written_down_after_the_call():
     made = subject()
     before = made.buffers()["norm.running_mean"].clone()
     result = call(made)
-    assert result.buffers["norm.num_batches_tracked"] == 1
-    assert not torch.equal(result.buffers["norm.running_mean"], before)
+    assert result.state["buffer norm.num_batches_tracked"] == 1
+    assert not torch.equal(result.state["buffer norm.running_mean"], before)
 
 
 def test_what_is_raised_is_written_down():
