@@ -10,6 +10,9 @@ INFER_BF16 = "infer-bf16-default-static"
 AUTO = "infer-f32-default-auto"
 DYNAMIC = "infer-f32-default-dynamic"
 
+#: In *train*, parameters are stepped by their gradients, and how far they moved is compared.
+STEPPED = ("side_effects",)
+
 #: The name of no fault.
 SOUND = "sound"
 
@@ -225,6 +228,7 @@ _GRADIENTS = (
         "gradients",
         r"gradient \S+weight \(float32\): root mean square error is 1 of its scale",
         setting=TRAIN,
+        also=STEPPED,
     ),
     Fault(
         "one_gradient_negated",
@@ -232,6 +236,7 @@ _GRADIENTS = (
         "gradients",
         r"gradient \S+weight \(float32\): root mean square error is 2 of its scale",
         setting=TRAIN,
+        also=STEPPED,
     ),
     Fault(
         "one_gradient_one_percent",
@@ -239,6 +244,7 @@ _GRADIENTS = (
         "gradients",
         r"gradient \S+weight \(float32\): root mean square error is 0\.01 of its scale",
         setting=TRAIN,
+        also=STEPPED,
     ),
     Fault(
         "gradients_halved",
@@ -246,6 +252,7 @@ _GRADIENTS = (
         "gradients",
         r"gradient \S+ \(float32\): root mean square error is 0\.5 of its scale",
         setting=TRAIN,
+        also=STEPPED,
         zoo=("mlp", "test_resnet"),
     ),
     Fault(
@@ -254,6 +261,7 @@ _GRADIENTS = (
         "gradients",
         r"gradient \S+(weight|bias) \(float32\): root mean square error is 0\.1 of its scale",
         setting=TRAIN,
+        also=STEPPED,
     ),
     Fault(
         "input_gradient_zero",
@@ -261,6 +269,7 @@ _GRADIENTS = (
         "gradients",
         r"gradient input\[0\] \(float32\): root mean square error is 1 of its scale",
         setting=TRAIN,
+        also=STEPPED,
     ),
     Fault(
         "gelu_backward_of_another_kind",
@@ -268,6 +277,7 @@ _GRADIENTS = (
         "gradients",
         r"gradient \S+ \(float32\): root mean square error is \S+ of its scale",
         setting=TRAIN,
+        also=STEPPED,
         zoo=("mlp", "test_vit"),
     ),
 )
@@ -335,7 +345,7 @@ _TENSORS = (
         "forward",
         r"output: requires_grad differs: eager True, compiled False",
         setting=TRAIN,
-        also=("gradients",),
+        also=("gradients", "side_effects"),
     ),
 )
 
@@ -398,9 +408,9 @@ _STATE = (
         "weights_baked_in",
         "the parameters of the first call are used for ever",
         "forward",
-        r"call 2: output",
-        victim="updated.dense",
-        zoo=("updated.mlp", "updated.conv_pool_linear"),
+        r"call 2 \(.*\): output",
+        setting=TRAIN,
+        also=("gradients", "side_effects"),
     ),
     Fault(
         "buffer_reused",
@@ -416,7 +426,7 @@ _STATE = (
         victim="dropped",
         zoo=("mlp", "distilbert"),
         setting=TRAIN,
-        also=("gradients",),
+        also=("gradients", "side_effects"),
     ),
     Fault(
         "dropout_lost",
@@ -426,7 +436,7 @@ _STATE = (
         victim="dropped",
         zoo=("mlp", "transformer_encoder"),
         setting=TRAIN,
-        also=("gradients",),
+        also=("gradients", "side_effects"),
     ),
     Fault(
         "dropout_not_rescaled",
@@ -436,7 +446,7 @@ _STATE = (
         victim="dropped",
         zoo=("mlp", "transformer_encoder"),
         setting=TRAIN,
-        also=("gradients",),
+        also=("gradients", "side_effects"),
     ),
     Fault(
         "generator_put_back",

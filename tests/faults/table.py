@@ -1,4 +1,4 @@
-"""The table: faults planted in models of the shipped zoo under Inductor, and which were detected."""
+"""The table: faults planted in models of the zoo under Inductor, and which were detected."""
 
 from __future__ import annotations
 

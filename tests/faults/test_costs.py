@@ -11,7 +11,7 @@ from tests.faults.detection import missed, unsound
 
 def _decided(judged, cases):
     if undecided := [text for text in judged.undecided() if text.startswith(cases)]:
-        pytest.skip(f"timed four times, never on a quiet machine: {undecided[0]}")
+        pytest.skip(f"timed again and again, never on a quiet machine: {undecided[0]}")
 
 
 @pytest.mark.parametrize("fault", COSTS, ids=lambda fault: fault.name)

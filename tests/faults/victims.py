@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from fixtures import zoo
-from fixtures.zoo import Call, Example
+from fixtures.zoo import Example
 
 
 @dataclass(frozen=True)
@@ -184,25 +184,6 @@ def _around(function: Callable[..., Any]) -> Callable[[Victim], Victim]:
     return wrapped
 
 
-def _updated(inner: Victim) -> Victim:
-    """Its parameters change between calls, as an optimizer changes them."""
-
-    def nudge(module: nn.Module) -> None:
-        with torch.no_grad():
-            for parameter in module.parameters():
-                parameter.add_(parameter.sign(), alpha=0.05)
-
-    def build() -> Example:
-        example = inner.build()
-        sizes = {name: sizes[0] for name, sizes in inner.vary.items()}
-        assert callable(example.inputs)
-        given = [example.inputs(**sizes) for _ in range(3)]
-        calls = [Call(given[0]), *(Call(args, before=nudge) for args in given[1:])]
-        return Example(example.module, calls=calls)
-
-    return Victim(build, {}, inner.requires)
-
-
 AROUND: dict[str, Callable[[Victim], Victim]] = {
     "choice": _around(lambda y, x: y.argmax(-1)),
     "sharp": _around(lambda y, x: (300 * y).softmax(-1)),
@@ -210,5 +191,4 @@ AROUND: dict[str, Callable[[Victim], Victim]] = {
     "with_view": _around(lambda y, x: (y, x[:2])),
     "with_copy": _around(lambda y, x: (y, y.clone())),
     "in_place": _around(lambda y, x: x.mul_(0.5).mean() + y),
-    "updated": _updated,
 }
