@@ -38,8 +38,10 @@ QUANTILE = 2.6
 CORRELATED = 0.5
 #: A tensor whose eager noise exceeds this share of its scale is blind …
 BLIND = 0.1
-#: … and then only an error this many times eager's is seen.
+#: … and where it is zero, or mere noise, only an error this many times eager's is seen. Up to there
+#: it is still held to its noise, if that was sampled.
 BLIND_FACTOR = 100.0
+MERE_NOISE = 0.5
 #: More blind tensors than this share, and a verdict on gradients is inconclusive.
 BLIND_SHARE = 0.5
 #: Without a reference in float64 and without samples of eager's noise, floors are wider by this.
@@ -90,7 +92,6 @@ def examine(observation: Observation, group: str) -> Numerics:
     blind: dict[str, str] = {}
     tensors = floating = blind_times = ties = 0
     worst = 0.0
-    is_exact = observation.reference.partition(";")[0] == "float64"
     for index, call in enumerate(observation.calls):
         checked: Checked = getattr(call, group)
         where = _describe(index, call)
@@ -98,18 +99,39 @@ def examine(observation: Observation, group: str) -> Numerics:
         tensors += checked.tensors
         floating += len(checked.errors)
         ties += checked.ties
-        pooled = _pooled_noise(checked.errors)
+        pooled = pooled_noise(checked.errors)
         for error in checked.errors:
             if is_blind(error):
                 blind_times += 1
                 blind.setdefault(error.name, _why_blind(error))
             else:
                 worst = max(worst, error.compiled_rms)
-            is_known = error.samples or (is_exact and error.has_reference)
-            complaint = exceeds(error, pooled, 1.0 if is_known else WITHOUT_REFERENCE)
+            complaint = exceeds(error, pooled, widening(error, observation))
             if complaint:
                 complaints.append(f"{where}: {complaint}")
     return Numerics(tuple(complaints), tensors, floating, blind, blind_times, worst, ties)
+
+
+def untreated(observation: Observation, group: str) -> str:
+    """Where the signal treatment was turned off: what can be seen of the first call's tensors."""
+    if observation.signal != "off" or not observation.calls:
+        return ""
+    scales = [
+        e.scale for e in getattr(observation.calls[0], group).errors if e.name[:6] != "update"
+    ]
+    if not scales:
+        return ""
+    zero = sum(scale == 0.0 for scale in scales)
+    return (
+        f"; signal off: {len(scales)} {group} of scale {min(scales):.2g} to {max(scales):.2g}"
+        f", {zero} zero"
+    )
+
+
+def widening(error: TensorError, observation: Observation) -> float:
+    """The factor on the floors of a tensor: 1 where eager's noise is known."""
+    is_exact = observation.reference.partition(";")[0] == "float64" and error.has_reference
+    return 1.0 if is_exact or error.samples else WITHOUT_REFERENCE
 
 
 def _why_blind(error: TensorError) -> str:
@@ -123,8 +145,18 @@ def is_blind(error: TensorError) -> bool:
     return error.scale == 0.0 or error.eager_rms > BLIND
 
 
-def exceeds(error: TensorError, pooled_noise: float, widening: float = 1.0) -> str:
-    """What is out of bounds, as a sentence; empty if nothing is.
+@dataclass(frozen=True)
+class Check:
+    """One figure of a tensor, and what it is held to."""
+
+    what: str
+    seen: float
+    eager: float
+    allowed: float
+
+
+def checks(error: TensorError, pooled_noise: float, widening: float = 1.0) -> tuple[Check, ...]:
+    """The figures of a tensor beside their bounds.
 
     Args:
         error: The tensor.
@@ -133,32 +165,30 @@ def exceeds(error: TensorError, pooled_noise: float, widening: float = 1.0) -> s
         widening: Factor on the floors.
     """
     eps = EPS.get(error.dtype, EPS["float32"]) * widening
-    if is_blind(error):
+    if error.scale == 0.0 or error.eager_rms > (MERE_NOISE if error.samples else BLIND):
         allowed = BLIND_FACTOR * error.eager_max + MAX_FLOOR * eps
-        if error.compiled_max <= allowed:
-            return ""
-        return _sentence(error, "largest error", error.compiled_max, error.eager_max, allowed)
+        return (Check("largest error", error.compiled_max, error.eager_max, allowed),)
     noise = max(error.eager_rms, pooled_noise)
-    checks = (
-        (
+    return (
+        Check(
             "root mean square error",
             error.compiled_rms,
             error.eager_rms,
             RMS_FACTOR * noise + RMS_FLOOR * eps,
         ),
-        (
+        Check(
             "error of one element in a hundred",
             error.compiled_quantile,
             error.eager_quantile,
             QUANTILE_FACTOR * max(error.eager_quantile, QUANTILE * noise) + QUANTILE_FLOOR * eps,
         ),
-        (
+        Check(
             "largest error",
             error.compiled_max,
             error.eager_max,
             MAX_FACTOR * max(error.eager_max, TAIL * noise) + MAX_FLOOR * eps,
         ),
-        (
+        Check(
             "scale",
             abs(error.compiled_projection),
             abs(error.eager_projection),
@@ -167,13 +197,18 @@ def exceeds(error: TensorError, pooled_noise: float, widening: float = 1.0) -> s
             + PROJECTION_FLOOR * eps,
         ),
     )
-    for what, seen, eager, allowed in checks:
-        if not seen <= allowed:  # also where it is NaN
-            return _sentence(error, what, seen, eager, allowed)
+
+
+def exceeds(error: TensorError, pooled_noise: float, widening: float = 1.0) -> str:
+    """What is out of bounds, as a sentence; empty if nothing is."""
+    for check in checks(error, pooled_noise, widening):
+        if not check.seen <= check.allowed:  # also where it is NaN
+            return _sentence(error, check)
     return ""
 
 
-def _pooled_noise(errors: Sequence[TensorError]) -> float:
+def pooled_noise(errors: Sequence[TensorError]) -> float:
+    """Median noise of the tensors of a group that are not blind."""
     seeing = [error.eager_rms for error in errors if not is_blind(error)]
     return statistics.median(seeing) if seeing else 0.0
 
@@ -192,17 +227,17 @@ def _describe_difference(difference: Difference) -> str:
     )
 
 
-def _sentence(error: TensorError, what: str, seen: float, eager: float, allowed: float) -> str:
-    if what == "scale":
+def _sentence(error: TensorError, check: Check) -> str:
+    if check.what == "scale":
         direction = "large" if error.compiled_projection > 0 else "small"
         text = (
-            f"{error.name} ({error.dtype}): scale is {seen:.2%} too {direction} "
-            f"(eager {eager:.2g}, allowed {allowed:.2g})"
+            f"{error.name} ({error.dtype}): scale is {check.seen:.2%} too {direction} "
+            f"(eager {check.eager:.2g}, allowed {check.allowed:.2g})"
         )
     else:
         text = (
-            f"{error.name} ({error.dtype}): {what} is {seen:.3g} of its scale {error.scale:.3g} "
-            f"(eager {eager:.3g}, allowed {allowed:.3g})"
+            f"{error.name} ({error.dtype}): {check.what} is {check.seen:.3g} of its scale "
+            f"{error.scale:.3g} (eager {check.eager:.3g}, allowed {check.allowed:.3g})"
         )
     ours, theirs, truth = error.worst_values
     at = list(error.worst_index)

@@ -11,7 +11,7 @@ import pytest
 from fixtures.budgets import Budget
 from fixtures.judging import Finding, Judge
 from fixtures.observation import Observation
-from suites.bounds import examine, shorten
+from suites.bounds import examine, shorten, untreated
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
@@ -25,14 +25,13 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         return Finding("passed", f"raises in all {calls} calls as eager does: {raised[0]}")
     if seen.tensors == 0:
         return Finding("failed", "the model returned no tensor: there is nothing to compare")
+    figures = untreated(observation, "outputs")
     if seen.blind:
         name, why = next(iter(seen.blind.items()))
-        return Finding("inconclusive", f"blind: {name} {why}", seen.blind_lines)
+        return Finding("inconclusive", f"blind: {name} {why}{figures}", seen.blind_lines)
     also = f", {len(raised)} of which raise as eager does" if raised else ""
-    return Finding(
-        "passed",
-        f"{seen.tensors} outputs over {calls} calls{also}{seen.notes}, error {seen.worst:.2g}",
-    )
+    summary = f"{seen.tensors} outputs over {calls} calls{also}{seen.notes}"
+    return Finding("passed", f"{summary}, error {seen.worst:.2g}{figures}")
 
 
 @pytest.mark.aspect("forward", wants=("capture", "vary"))

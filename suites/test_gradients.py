@@ -11,7 +11,7 @@ import pytest
 from fixtures.budgets import Budget
 from fixtures.judging import Finding, Judge
 from fixtures.observation import Observation
-from suites.bounds import BLIND_SHARE, examine, shorten
+from suites.bounds import BLIND_SHARE, examine, shorten, untreated
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
@@ -24,7 +24,10 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         return Finding("passed", f"raises in all {calls} calls, as eager does")
     if seen.floating == 0:
         return Finding("failed", "no gradient arrived anywhere: there is nothing to compare")
-    summary = f"{seen.floating} gradients over {calls} calls{seen.notes}, error {seen.worst:.2g}"
+    summary = (
+        f"{seen.floating} gradients and updates over {calls} calls{seen.notes}, "
+        f"error {seen.worst:.2g}{untreated(observation, 'gradients')}"
+    )
     if seen.blind_times > BLIND_SHARE * seen.floating:
         return Finding("inconclusive", f"blind: {summary}", seen.blind_lines)
     return Finding("passed", summary, seen.blind_lines)

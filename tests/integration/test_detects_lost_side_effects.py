@@ -8,7 +8,7 @@ import pytest
     [
         ("mutation_is_lost", "input[0] (float32)"),
         ("statistic_is_lost", "buffer norm.running_mean (float32)"),
-        ("counts_wrongly", "buffer calls: value differs: eager 1 at [], compiled 2 there"),
+        ("counts_wrongly", "buffer calls: elements differ: eager 1 at [], compiled 2 there"),
     ],
 )
 def test_a_lost_side_effect_fails_side_effects_only(faulty, model, said):

@@ -8,6 +8,7 @@ from fixtures.observation import (
     CompileTime,
     Device,
     Difference,
+    Draws,
     Environment,
     Failure,
     GraphBreak,
@@ -15,6 +16,7 @@ from fixtures.observation import (
     Memory,
     Observation,
     Place,
+    Randomness,
     TensorError,
     Timing,
     Verdict,
@@ -95,6 +97,18 @@ def make_timing(speedup=2.0, rounds=30, eager_ns=1e6, spread=0.0):
 
 def make_memory(eager=100 * 2**20, compiled=100 * 2**20):
     return Memory(eager_peak_bytes=eager, compiled_peak_bytes=compiled)
+
+
+def make_randomness(mean_gap=1.0, **compiled):
+    """Draws of both sides, alike but for what compiled code is given."""
+    fields = {
+        "spreads": (0.2, 0.19, 0.21, 0.2, 0.21, 0.19),
+        "together": (1.0, 1.1, 0.9, 1.0, 1.1, 0.9),
+        "repeats": 0,
+        "slope": 1.0,
+    }
+    sides = Draws(**fields), Draws(**fields | compiled)
+    return Randomness(calls=24, eager=sides[0], compiled=sides[1], mean_gap=mean_gap)
 
 
 def make_failure(stage="compile", kind="TorchRuntimeError", message="it broke", **changed):

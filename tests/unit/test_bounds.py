@@ -13,6 +13,7 @@ from suites.bounds import (
     exceeds,
     is_blind,
     shorten,
+    untreated,
 )
 from tests.unit.making import (
     make_call,
@@ -208,3 +209,14 @@ def test_many_lines_are_counted():
     short = shorten([str(i) for i in range(SHOWN + 3)])
     assert len(short) == SHOWN + 1
     assert short[-1] == "… and 3 more"
+
+
+# Signal.
+
+
+def test_figures_are_told_where_the_treatment_is_off():
+    outputs = make_checked(make_error("output", scale=1e-9), make_error("output[1]", scale=0.0))
+    seen = make_observation(calls=(make_call(outputs=outputs),), signal="off")
+    text = "; signal off: 2 outputs of scale 0 to 1e-09, 1 zero"
+    assert untreated(seen, "outputs") == text
+    assert untreated(make_observation(signal="treated"), "outputs") == ""

@@ -116,6 +116,24 @@ def test_a_case_that_compiled_nothing_fails(capture):
     assert judged.of_case
 
 
+def test_graphs_of_which_inductor_made_nothing_fail():
+    capture = make_capture(lowered=False)
+    silently_eager = judge(
+        make_observation(capture=capture), Budget(), "forward", must_not_be_asked
+    )
+    assert silently_eager.verdict.outcome == "failed"
+    assert "Inductor made no code" in silently_eager.verdict.details[-1]
+    on_another = make_observation(capture=capture, backend="aot_eager")
+    assert judge(on_another, Budget(), "forward", passes).verdict.outcome == "passed"
+
+
+@pytest.mark.parametrize("want", ["time", "memory"])
+def test_what_could_not_be_measured_is_skipped(want):
+    seen = make_observation(wants=("capture", want))
+    verdict = judge(seen, Budget(), "speedup", must_not_be_asked, ("capture", want)).verdict
+    assert (verdict.outcome, "nothing to measure" in verdict.summary) == ("skipped", True)
+
+
 def test_a_case_that_compiled_nothing_says_why_where_dynamo_does():
     capture = make_capture(
         graphs=0,

@@ -11,6 +11,7 @@ from suites import (
     test_gradients,
     test_graph_breaks,
     test_memory,
+    test_randomness,
     test_recompiles,
     test_side_effects,
     test_speedup,
@@ -28,6 +29,7 @@ from tests.unit.making import (
     make_memory,
     make_observation,
     make_place,
+    make_randomness,
     make_timing,
 )
 
@@ -35,6 +37,7 @@ SUITES = {
     "forward": test_forward,
     "gradients": test_gradients,
     "side_effects": test_side_effects,
+    "randomness": test_randomness,
     "graph_breaks": test_graph_breaks,
     "recompiles": test_recompiles,
     "speedup": test_speedup,
@@ -565,3 +568,50 @@ def test_without_threshold_nothing_is_judged_and_the_reason_said(aspect, key):
     finding = SUITES[aspect].rule(HEALTHY, Budget(elsewhere={key: "NVIDIA H200"}))
     assert finding.outcome == "skipped"
     assert "not judged, the threshold is for NVIDIA H200: " in finding.summary
+
+
+# Randomness.
+
+
+def drawn(**changed):
+    return make_observation(draws=True, randomness=make_randomness(**changed))
+
+
+def test_the_same_statistics_on_both_sides_pass():
+    assert test_randomness.rule(drawn(), Budget()).outcome == "passed"
+
+
+def test_what_draws_nothing_passes_and_says_so():
+    finding = test_randomness.rule(make_observation(), Budget())
+    assert (finding.outcome, finding.summary) == ("passed", "draws no random numbers")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"repeats": 3}, "compiled calls repeat each other: 3 pairs of 24 calls"),
+        ({"spreads": (0.0,) * 6}, "spread of the outputs between calls is 0, in eager 0.2"),
+        ({"spreads": (0.3, 0.31, 0.29, 0.3, 0.31, 0.29)}, "spread of the outputs between calls"),
+        ({"together": (3.9, 4.1, 4.0, 3.9, 4.1, 4.0)}, "joint spread of a batch's rows is 4"),
+        ({"mean_gap": 100.0}, "mean over calls is 10.0 times as far from eager's"),
+        ({"slope": 0.9}, "backward and forward use different random numbers"),
+    ],
+)
+def test_other_statistics_fail_and_say_which(changed, said):
+    finding = test_randomness.rule(drawn(**changed), Budget())
+    assert finding.outcome == "failed"
+    assert said in finding.summary
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"spreads": (0.2, 0.21, 0.19, 0.22, 0.2, 0.18)},
+        {"together": (1.2, 0.8, 1.3, 0.9, 1.1, 0.7)},
+        {"mean_gap": 4.0},
+        {"slope": 1.02},
+        {"slope": None},
+    ],
+)
+def test_what_chance_may_do_passes(changed):
+    assert test_randomness.rule(drawn(**changed), Budget()).outcome == "passed"

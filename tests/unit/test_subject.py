@@ -397,6 +397,98 @@ def test_buffers_are_written_down_after_the_call():
     assert not torch.equal(result.state["buffer norm.running_mean"], before)
 
 
+def state_changes(build, case=INFER, calls=1):
+    """What the last of some calls changed, by name."""
+    made = subject(build, case)
+    for index in range(calls):
+        result = call(made, plan(index))
+    return {
+        name: value
+        for name, value in result.state.items()
+        if name not in result.before or not alike(value, result.before[name])
+    }
+
+
+def alike(one, other):
+    return torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
+
+
+class Remembers(nn.Module):
+    """Keeps things that are neither parameters nor buffers."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls, self.seen, self.last = 0, [], torch.zeros(())
+        self._cache = {"sum": 0.0}
+        self.mode = "slow"
+
+    def forward(self, x):
+        self.calls += 1
+        self.seen.append(x.shape[0])
+        self.last = x.sum()
+        self._cache["sum"] = 2.0
+        self.mode = "fast"
+        return x * 2
+
+
+def test_attributes_count_as_state():
+    changes = state_changes(lambda: Example(Remembers(), inputs=lambda: (torch.ones(3),)))
+    assert changes == {
+        "attribute calls": 1,
+        "attribute seen[0]": 3,
+        "attribute last": torch.tensor(3.0),
+        "attribute _cache.sum": 2.0,
+        "attribute mode": "fast",
+    }
+
+
+def test_variables_that_a_function_closes_over_count_as_state():
+    def build():
+        count, log = 0, []
+
+        def counted(x):
+            nonlocal count
+            count += 1
+            log.append(count)
+            return x * 2
+
+        return Example(counted, inputs=lambda: (torch.ones(3),))
+
+    assert state_changes(build, calls=2) == {"closure count": 2, "closure log[1]": 2}
+
+
+def test_the_first_result_counts_as_state():
+    class Reuses(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("out", torch.zeros(3))
+
+        def forward(self, x):
+            return self.out.copy_(x)
+
+    def build():
+        return Example(Reuses(), inputs=lambda: (torch.randn(3),))
+
+    assert "first output" in state_changes(build, calls=2)
+    assert "first output" not in state_changes(
+        lambda: Example(torch.sin, inputs=lambda: (torch.randn(3),)), calls=2
+    )
+
+
+@pytest.mark.parametrize(("function", "draws"), [(torch.sin, False), (torch.rand_like, True)])
+def test_drawing_random_numbers_counts_as_state(function, draws):
+    changes = state_changes(lambda: Example(function, inputs=lambda: (torch.randn(3),)))
+    assert ("random generator" in changes) == draws
+    assert call(subject(example_of(function, rows()), INFER)).draws == draws
+
+
+def test_containers_in_the_arguments_count_as_state():
+    def build():
+        return Example(lambda x, log: (log.append(7), x * 2)[1], calls=[Call((torch.ones(2), []))])
+
+    assert state_changes(build) == {"input[1][0]": 7}
+
+
 def test_what_is_raised_is_written_down():
     result = subject(example_of(lambda x: x @ x, rows(4, 3))).call(
         (made := subject(example_of(lambda x: x @ x, rows(4, 3)))).prepare(plan()), 0

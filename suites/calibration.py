@@ -1,0 +1,63 @@
+"""How much of each bound healthy runs use: what the constants in :mod:`suites.bounds` rest on.
+
+    python -m suites.calibration .runs/*.jsonl
+
+For every tensor of every completed case, each figure is taken as a share of what it is allowed. A
+share above 1 fails; the largest share of runs on a healthy PyTorch says how much room there is.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from fixtures.cases import Case
+from fixtures.observation import Observation
+from reports import store
+from suites.bounds import checks, is_blind, pooled_noise, widening
+
+GROUPS = ("outputs", "gradients", "state")
+QUANTILES = (0.5, 0.99, 0.999, 1.0)
+
+
+def shares(observation: Observation) -> Iterator[tuple[str, str, float, str]]:
+    """Group, figure, share of the allowance and name of each tensor that is not blind."""
+    for call in observation.calls:
+        for group in GROUPS:
+            errors = getattr(call, group).errors
+            pooled = pooled_noise(errors)
+            for error in errors:
+                if is_blind(error):
+                    continue
+                for check in checks(error, pooled, widening(error, observation)):
+                    share = check.seen / check.allowed if check.allowed else 0.0
+                    yield group, check.what, share, error.name
+
+
+def table(observations: Iterable[Observation]) -> list[str]:
+    """Quantiles of the shares by precision, group and figure, and where the largest is."""
+    found: dict[tuple[str, str, str], list[tuple[float, str]]] = defaultdict(list)
+    for observation in observations:
+        precision = Case.parse(observation.case).precision
+        for group, what, share, name in shares(observation):
+            found[precision, group, what].append((share, f"{name} in {observation.case}"))
+    head = "".join(f"{quantile:>8.1%}" for quantile in QUANTILES)
+    lines = [f"{'precision':10}{'group':11}{'figure':35}{'tensors':>9}{head}  largest"]
+    for (precision, group, what), items in sorted(found.items()):
+        items.sort()
+        values = [items[min(int(q * len(items)), len(items) - 1)][0] for q in QUANTILES]
+        row = "".join(f"{value:8.2f}" for value in values)
+        lines.append(f"{precision:10}{group:11}{what:35}{len(items):>9}{row}  {items[-1][1]}")
+    return lines
+
+
+def main(paths: list[str]) -> None:
+    """Print the table of some run files."""
+    runs = [store.read(Path(path)) for path in paths]
+    print("\n".join(table(o for run in runs for o in run.observations.values())))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

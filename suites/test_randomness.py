@@ -1,0 +1,99 @@
+"""Compiled code draws random numbers of its own as eager draws its own: as many, as independent.
+
+Dropout that is missing, frozen, of another rate, shared by the rows of a batch, or another in the
+backward than in the forward shows here. The other suites compare under the same masks.
+https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_faq.html
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+import pytest
+
+from fixtures.budgets import Budget
+from fixtures.judging import Finding, Judge
+from fixtures.observation import Observation, Randomness
+
+#: Two groups of statistics are alike if the means of their logarithms are within this many standard
+#: errors (of groups of six: one false alarm in about ten thousand verdicts) …
+STANDARD_ERRORS = 6.0
+#: … and this much: a tenth for the spread, more for what few calls show badly.
+SPREAD_SLACK, TOGETHER_SLACK = 0.1, 0.35
+#: The two means may be this many times further apart than expected: four standard errors, squared.
+MEAN_GAP = 16.0
+#: The slope may be off by this much, and three times what eager's is.
+SLOPE_SLACK, SLOPE_FACTOR = 0.05, 3.0
+
+
+def rule(observation: Observation, budget: Budget) -> Finding:
+    """No statistic of compiled code's draws lies beyond what chance gives eager's."""
+    seen = observation.randomness
+    if seen is None:
+        return Finding("passed", "draws no random numbers")
+    complaints = [text for text in _complaints(seen) if text]
+    if complaints:
+        return Finding("failed", complaints[0], tuple(complaints))
+    spread = statistics.mean(seen.compiled.spreads)
+    return Finding("passed", f"{seen.calls} calls vary by {spread:.2g} of the outputs, as in eager")
+
+
+def _complaints(seen: Randomness) -> list[str]:
+    ours, theirs = seen.eager, seen.compiled
+    return [
+        _of_repeats(ours.repeats, theirs.repeats, seen.calls),
+        _unlike(ours.spreads, theirs.spreads, SPREAD_SLACK, "spread of the outputs between calls"),
+        _unlike(ours.together, theirs.together, TOGETHER_SLACK, "joint spread of a batch's rows"),
+        _of_means(seen.mean_gap),
+        _of_slopes(ours.slope, theirs.slope),
+    ]
+
+
+def _of_repeats(ours: int, theirs: int, calls: int) -> str:
+    if theirs <= ours:
+        return ""
+    return (
+        f"compiled calls repeat each other: {theirs} pairs of {calls} calls gave the very same, "
+        f"{ours} in eager: random numbers are missing or frozen"
+    )
+
+
+def _unlike(ours: Sequence[float], theirs: Sequence[float], slack: float, what: str) -> str:
+    if not all(value > 0 for value in ours):
+        return ""
+    means = statistics.mean(ours), statistics.mean(theirs)
+    text = f"{what} is {means[1]:.3g}, in eager {means[0]:.3g}"
+    if not all(value > 0 for value in theirs):
+        return text
+    logs = [[math.log(value) for value in side] for side in (ours, theirs)]
+    gap = abs(statistics.mean(logs[0]) - statistics.mean(logs[1]))
+    error = math.sqrt(sum(statistics.variance(side) / len(side) for side in logs))
+    return text if gap > STANDARD_ERRORS * error + slack else ""
+
+
+def _of_means(gap: float) -> str:
+    if gap <= MEAN_GAP:
+        return ""
+    return (
+        f"the outputs' mean over calls is {math.sqrt(gap):.1f} times as far from eager's as chance "
+        f"makes it (allowed {math.sqrt(MEAN_GAP):g})"
+    )
+
+
+def _of_slopes(ours: float | None, theirs: float | None) -> str:
+    if ours is None or theirs is None:
+        return ""
+    allowed = SLOPE_SLACK + SLOPE_FACTOR * abs(ours - 1)
+    if abs(theirs - 1) <= allowed:
+        return ""
+    return (
+        f"the forward's slope along the gradient is {theirs:.3g} of the gradient's norm, in eager "
+        f"{ours:.3g}: backward and forward use different random numbers"
+    )
+
+
+@pytest.mark.aspect("randomness", wants=("capture", "random"))
+def test_random_numbers_are_drawn_as_in_eager(judge: Judge) -> None:
+    judge(rule)

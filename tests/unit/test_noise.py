@@ -1,0 +1,109 @@
+"""Samples of eager's noise: the same call again, nudged by a rounding error."""
+
+import torch
+from torch import nn
+
+from fixtures.cases import Case
+from fixtures.observe.calls import PlannedCall
+from fixtures.observe.compare import compare_outputs, is_doubtful
+from fixtures.observe.noise import SAMPLES, Sampler
+from fixtures.observe.subject import Subject
+from fixtures.zoo import Call, Example, Model
+
+INFER = Case.parse("m-cpu-infer-f32-default-static")
+TRAIN = Case.parse("m-cpu-train-f32-default-static")
+FIRST = PlannedCall(0, {})
+
+
+def sampled(build, case=INFER, seed=0):
+    """An eager subject, its first call, and samples of it."""
+    model = Model("m", "m", build=build)
+    eager = Subject(model, case, seed)
+    result = eager.call(eager.prepare(FIRST), 0)
+    sampler = Sampler(lambda: Subject(model, case, seed))
+    return eager, result, sampler.samples(FIRST, eager, result)
+
+
+def normed():
+    return Example(
+        nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Linear(16, 4)),
+        inputs=lambda: (torch.randn(6, 8),),
+    )
+
+
+def test_samples_differ_by_rounding_errors():
+    _, result, samples = sampled(normed, TRAIN)
+    assert len(samples) == SAMPLES
+    ours = result.output["output"]
+    for sample in samples:
+        distance = float((sample.output["output"] - ours).norm() / ours.norm())
+        assert 0 < distance < 1e-5
+        assert sample.gradients.keys() == result.gradients.keys()
+
+
+def test_the_eager_model_stays_as_it_is():
+    eager, result, _ = sampled(normed, TRAIN)
+    assert eager.buffers()["1.num_batches_tracked"] == 1
+    assert torch.equal(eager.buffers()["1.running_mean"], result.state["buffer 1.running_mean"])
+    twin = Subject(Model("m", "m", build=normed), TRAIN, 0)
+    for name, parameter in eager.parameters().items():
+        assert torch.equal(parameter, twin.parameters()[name])
+
+
+def test_a_call_that_depends_on_what_went_before_is_not_sampled():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return x * self.calls
+
+    model = Model("m", "m", build=lambda: Example(Counts(), inputs=lambda: (torch.randn(3),)))
+    eager = Subject(model, INFER, 0)
+    eager.call(eager.prepare(FIRST), 0)
+    second = PlannedCall(1, {})
+    result = eager.call(eager.prepare(second), 1)
+    assert Sampler(lambda: Subject(model, INFER, 0)).samples(second, eager, result) == []
+
+
+def test_given_calls_are_not_made_twice():
+    def build():
+        return Example(torch.sin, calls=[Call((torch.ones(2),))])
+
+    assert sampled(build)[2] == []
+
+
+# Ties.
+
+
+def near_tie():
+    """A maximum that a rounding error decides, beside one that is clear."""
+    return (torch.tensor([[1.0, 1.0 + 2**-23, 0.0], [0.0, 1.0, 3.0]]),)
+
+
+def indices(swapped):
+    def chosen(x):
+        best = x.argmax(1)
+        return best.clone().index_fill_(0, torch.tensor([swapped]), 0)
+
+    return chosen
+
+
+def compared(swapped):
+    _, ours, samples = sampled(lambda: Example(lambda x: x.argmax(1), inputs=near_tie))
+    compiled = Subject(Model("m", "m", build=lambda: Example(indices(swapped), near_tie)), INFER, 0)
+    theirs = compiled.call(compiled.prepare(FIRST), 0)
+    assert is_doubtful(compare_outputs(ours, theirs, []))
+    return compare_outputs(ours, theirs, [], samples)
+
+
+def test_an_index_that_eager_itself_is_unsure_of_is_a_tie():
+    checked = compared(swapped=0)
+    assert (checked.differences, checked.ties) == ((), 1)
+
+
+def test_an_index_that_eager_is_sure_of_is_wrong():
+    (found,) = compared(swapped=1).differences
+    assert (found.what, found.eager) == ("elements", "2 at [1]")

@@ -1,0 +1,131 @@
+"""The reference: float64 where the model runs in it, and the nearest thing where it does not."""
+
+import pytest
+import torch
+from torch import nn
+
+from fixtures.cases import Case
+from fixtures.observe.calls import PlannedCall
+from fixtures.observe.compare import compare_outputs
+from fixtures.observe.reference import Reference
+from fixtures.observe.result import Result
+from fixtures.observe.subject import Subject
+from fixtures.zoo import Example, Model
+
+INFER = Case.parse("m-cpu-infer-f32-default-static")
+TRAIN = Case.parse("m-cpu-train-f32-default-static")
+FIRST, SECOND = PlannedCall(0, {}), PlannedCall(1, {})
+
+
+def reference_of(function, case=INFER):
+    def build():
+        return Example(function() if isinstance(function, type) else function, _inputs)
+
+    model = Model("m", "m", build=build)
+    return Reference(lambda lifting: Subject(model, case, 0, lifting=lifting)), model
+
+
+def _inputs():
+    return (torch.randn(4, 8),)
+
+
+class Single(nn.Module):
+    """Computes in float32 only, as a custom kernel might."""
+
+    def forward(self, x):
+        if x.dtype == torch.float64:
+            raise RuntimeError("expected Float")
+        return x * 3
+
+
+def test_a_model_that_runs_in_float64_has_one_exact_reference():
+    reference, _ = reference_of(lambda x: x.softmax(-1))
+    (result,) = reference.results(FIRST)
+    assert result.output["output"].dtype == torch.float64
+    assert (reference.kind, reference.is_exact) == ("float64", True)
+
+
+def test_what_does_not_run_in_float64_is_held_to_float32_and_says_why():
+    reference, _ = reference_of(Single)
+    (result,) = reference.results(FIRST)
+    assert result.output["output"].dtype == torch.float32
+    assert not reference.is_exact
+    assert reference.kind == "float32; not float64: RuntimeError: expected Float"
+
+
+def test_what_runs_in_neither_has_none():
+    def refuses(x):
+        raise ValueError("never")
+
+    reference, _ = reference_of(refuses)
+    assert reference.results(FIRST) == reference.results(SECOND) == []
+    assert reference.kind == "none: ValueError: never"
+
+
+def test_an_operator_that_stays_lower_is_named():
+    reference, _ = reference_of(lambda x: x * torch.ones(8).sum())
+    reference.results(FIRST)
+    assert reference.kind == "float64; lower in aten.ones (float32), aten.sum (float32)"
+
+
+# Rounding on purpose.
+
+
+def rounds(x):
+    return x.to(torch.bfloat16).to(x.dtype) * 2
+
+
+@pytest.mark.parametrize(("theirs", "is_right"), [(rounds, True), (lambda x: x * 2, False)])
+def test_a_dropped_round_trip_through_bfloat16_is_found(theirs, is_right):
+    reference, model = reference_of(rounds)
+    eager, compiled = Subject(model, INFER, 0), Subject(model, INFER, 0)
+    compiled.run = theirs
+    ours, other = (side.call(side.prepare(FIRST), 0) for side in (eager, compiled))
+    known = reference.results(FIRST)
+    assert len(known) == 2
+    (error,) = compare_outputs(ours, other, known).errors
+    assert error.eager_rms < 1e-7
+    assert (error.compiled_rms < 1e-7) == is_right
+
+
+def test_an_alternative_that_does_not_run_is_left_out():
+    def mixes(x):
+        return x.to(torch.bfloat16) @ x.t().to(torch.bfloat16 if x.dtype == torch.float32 else x)
+
+    reference, _ = reference_of(mixes)
+    assert len(reference.results(FIRST)) == 1
+    assert len(reference.results(SECOND)) == 1
+
+
+# Training.
+
+
+def test_the_reference_is_trained_between_its_calls():
+    reference, _ = reference_of(lambda: None, TRAIN)
+    model = Model("m", "m", build=lambda: Example(nn.Linear(8, 3), _inputs))
+    subjects = []
+
+    def build(lifting):
+        subjects.append(Subject(model, TRAIN, 0, lifting=lifting))
+        return subjects[-1]
+
+    reference = Reference(build)
+    before = Subject(model, TRAIN, 0).parameters()
+    (first,) = reference.results(FIRST)
+    assert reference.rates.keys() == {"weight", "bias"}
+    for name, parameter in subjects[0].parameters().items():
+        step = reference.rates[name] * first.gradients[name]
+        assert torch.allclose(before[name].double() - step, parameter)
+
+
+def test_results_are_made_once():
+    calls = []
+
+    def counted(x):
+        calls.append(x)
+        return x * 2
+
+    reference, _ = reference_of(counted)
+    assert reference.results(FIRST)[0] is reference.results(FIRST)[0]
+    assert len(calls) == 1
+    assert isinstance(reference.results(FIRST)[0], Result)

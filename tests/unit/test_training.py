@@ -1,0 +1,113 @@
+"""Steps between calls: large enough to show, small enough to stay the same model."""
+
+import pytest
+import torch
+from torch import nn
+
+from fixtures.cases import Case
+from fixtures.observe.calls import PlannedCall
+from fixtures.observe.oracle import Lifting
+from fixtures.observe.reference import Reference
+from fixtures.observe.subject import Subject
+from fixtures.observe.training import Training, rates
+from fixtures.zoo import Call, Example, Model
+from suites.bounds import exceeds
+
+TRAIN = Case.parse("m-cpu-train-f32-default-static")
+FIRST, SECOND = PlannedCall(0, {}), PlannedCall(1, {})
+
+
+def net():
+    layers = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 4))
+    return Example(layers, inputs=lambda: (torch.randn(6, 8),))
+
+
+def subject(build=net, **how):
+    return Subject(Model("m", "m", build=build), TRAIN, 0, **how)
+
+
+def call(side, planned=FIRST):
+    return side.call(side.prepare(planned), planned.index)
+
+
+def trained(spoil=lambda module: None, calls=2):
+    """What is said of parameters after some calls, of which ``spoil`` follows each."""
+    model = Model("m", "m", build=net)
+    reference = Reference(lambda lifting: Subject(model, TRAIN, 0, lifting=lifting))
+    eager, compiled = subject(), subject()
+    training = Training(eager, compiled)
+    for planned in (FIRST, SECOND)[:calls]:
+        (truth,) = reference.results(planned)
+        result = call(eager, planned)
+        call(compiled, planned)
+        spoil(compiled.module)
+        checked = training.step(result, truth, reference.rates)
+    found = [d.where for d in checked.differences]
+    return found + [text.split(" (")[0] for e in checked.errors if (text := exceeds(e, 0.0))]
+
+
+def test_a_step_changes_the_outputs_by_about_a_tenth():
+    side = subject()
+    before = call(side)
+    side.update(rates(side.parameters(), before))
+    after = call(side)
+    change = (after.output["output"] - before.output["output"]).norm()
+    assert 0.05 < float(change / before.output["output"].norm()) < 0.3
+
+
+def test_a_parameter_at_zero_moves_too():
+    side = subject()
+    nn.init.zeros_(side.module[2].bias)
+    assert rates(side.parameters(), call(side))["2.bias"] > 0
+
+
+def test_a_gradient_of_mere_noise_moves_its_parameter_little():
+    side = subject()
+    result = call(side)
+    result.gradients["0.bias"] *= 1e-9
+    found = rates(side.parameters(), result)
+    step = found["0.bias"] * float(result.gradients["0.bias"].norm())
+    assert step < 1e-5 * float(side.module[0].bias.norm())
+
+
+def test_without_gradients_there_is_no_step():
+    assert rates({}, call(subject())) == {}
+
+
+def test_the_same_steps_on_both_sides_are_healthy():
+    assert trained() == []
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_lost_update_is_found(calls):
+    def loses(module):
+        module[0].weight.grad = None
+
+    assert "update 0.weight" in trained(loses, calls)
+
+
+def test_a_parameter_rebound_in_the_call_is_found():
+    def overwrites(module):
+        with torch.no_grad():
+            module[2].bias.add_(1e-3)
+
+    assert trained(overwrites) == ["update 2.bias"]
+
+
+def test_models_that_step_their_own_optimizer_are_left_to_it():
+    def build():
+        linear = nn.Linear(3, 3)
+        optimizer = torch.optim.SGD(linear.parameters(), lr=0.1)
+        x = torch.ones(2, 3)
+        return Example(linear, calls=[Call((x,)), Call((x,), before=optimizer.step)])
+
+    eager, compiled, reference = subject(build), subject(build), subject(build, lifting=Lifting())
+    training = Training(eager, compiled)
+    for planned in (FIRST, SECOND):
+        result, truth = call(eager, planned), call(reference, planned)
+        call(compiled, planned)
+        checked = training.step(result, truth, {})
+        assert [error.name for error in checked.errors] == (
+            ["update weight", "update bias"] if planned is SECOND else []
+        )
+        assert all(error.has_reference and error.compiled_rms < 1e-5 for error in checked.errors)
