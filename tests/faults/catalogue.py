@@ -11,7 +11,10 @@ AUTO = "infer-f32-default-auto"
 DYNAMIC = "infer-f32-default-dynamic"
 
 #: In *train*, parameters are stepped by their gradients, and how far they moved is compared.
-STEPPED = ("side_effects",)
+STEPPED = ("forward", "side_effects")
+
+#: What depends on the values of an output.
+VALUES = ("forward", "gradients", "side_effects", "randomness")
 
 #: The name of no fault.
 SOUND = "sound"
@@ -345,7 +348,7 @@ _TENSORS = (
         "forward",
         r"output: requires_grad differs: eager True, compiled False",
         setting=TRAIN,
-        also=("gradients", "side_effects"),
+        also=VALUES,
     ),
 )
 
@@ -372,7 +375,7 @@ _STATE = (
         "counter_twice",
         "a counter in a buffer is advanced by two",
         "side_effects",
-        r"buffer \S*: value differs: eager 1 at \[\], compiled 2 there",
+        r"buffer \S*: \w+ differs: eager 1 at \[\], compiled 2 there",
         victim="counting",
         zoo=("test_resnet", "test_efficientnet"),
         setting=TRAIN,
@@ -389,7 +392,7 @@ _STATE = (
         "input_overwritten",
         "an element of the input is overwritten",
         "side_effects",
-        r"input\[0\] \(float32\): .*worst at \[0",
+        r"input\[0\]: value differs: .* at \[0, .*; 1 of \d+ elements differ",
     ),
     Fault(
         "parameter_overwritten",
@@ -410,13 +413,13 @@ _STATE = (
         "forward",
         r"call 2 \(.*\): output",
         setting=TRAIN,
-        also=("gradients", "side_effects"),
+        also=VALUES,
     ),
     Fault(
         "buffer_reused",
         "a later call writes its output over the first one's",
-        "forward",
-        r"output",
+        "side_effects",
+        r"call 2 \(.*\): first output: value differs: eager leaves it",
     ),
     Fault(
         "dropout_frozen",
@@ -426,7 +429,7 @@ _STATE = (
         victim="dropped",
         zoo=("mlp", "distilbert"),
         setting=TRAIN,
-        also=("gradients", "side_effects"),
+        also=VALUES,
     ),
     Fault(
         "dropout_lost",
@@ -436,7 +439,7 @@ _STATE = (
         victim="dropped",
         zoo=("mlp", "transformer_encoder"),
         setting=TRAIN,
-        also=("gradients", "side_effects"),
+        also=VALUES,
     ),
     Fault(
         "dropout_not_rescaled",
@@ -446,13 +449,41 @@ _STATE = (
         victim="dropped",
         zoo=("mlp", "transformer_encoder"),
         setting=TRAIN,
-        also=("gradients", "side_effects"),
+        also=VALUES,
     ),
     Fault(
         "generator_put_back",
         "random numbers are drawn, but the generator stays where it was",
         "side_effects",
         r"generator|random",
+        victim="dropped",
+        zoo=("mlp", "transformer_encoder"),
+        setting=TRAIN,
+        also=("randomness",),
+    ),
+    Fault(
+        "dropout_rate",
+        "dropout's own masks drop half as often as they should",
+        "randomness",
+        r"(spread|mean) ",
+        victim="dropped",
+        zoo=("mlp", "transformer_encoder"),
+        setting=TRAIN,
+    ),
+    Fault(
+        "mask_shared_by_rows",
+        "dropout's own masks are the same for every row of a batch",
+        "randomness",
+        r"joint spread of a batch's rows is",
+        victim="dropped",
+        zoo=("mlp", "transformer_encoder"),
+        setting=TRAIN,
+    ),
+    Fault(
+        "another_mask_in_backward",
+        "the backward's own masks are not the forward's",
+        "randomness",
+        r"backward and forward use different random numbers",
         victim="dropped",
         zoo=("mlp", "transformer_encoder"),
         setting=TRAIN,
@@ -515,14 +546,14 @@ _CAPTURE = (
         "torch.compile does nothing",
         "graph_breaks",
         r"nothing was compiled: all of it ran eagerly",
-        also=("forward", "gradients", "side_effects", "recompiles"),
+        also=("forward", "gradients", "side_effects", "recompiles", "randomness"),
     ),
     Fault(
         "eager_without_a_word",
         "the backend fails, and its error is suppressed",
         "graph_breaks",
         r"nothing was compiled: all of it ran eagerly",
-        also=("forward", "gradients", "side_effects", "recompiles"),
+        also=("forward", "gradients", "side_effects", "recompiles", "randomness"),
     ),
     Fault(
         "graph_broken",

@@ -34,8 +34,8 @@ from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_file
 
 DECOMPOSED = "aot_eager_decomp_partition"
 
-#: Changes a graph in place; returns how many places it changed.
-Surgery = Callable[[fx.Graph], int]
+#: Changes a graph in place; returns how many places it changed, None where it means another graph.
+Surgery = Callable[[fx.Graph], int | None]
 #: Compiled code: takes the graph's inputs, returns the tuple of its outputs.
 Compiled = Callable[..., Any]
 
@@ -163,7 +163,7 @@ class _Pass(CustomGraphPass):
         _operate(self._entry, graph)
 
     def uuid(self) -> Any:
-        return (_HERE.name, get_hash_for_files((__file__,)))
+        return (_HERE.name, get_hash_for_files(tuple(map(str, Path(__file__).parent.glob("*.py")))))
 
 
 def _operate(entry: Plant, graph: fx.Graph) -> None:
@@ -174,6 +174,8 @@ def _operate(entry: Plant, graph: fx.Graph) -> None:
         return
     with torch.no_grad():
         changes = surgery(graph)
+    if changes is None:
+        return
     if not changes:
         raise NothingToChangeError(f"{_HERE.name} finds nothing to change in the {which} graph")
     graph.lint()

@@ -12,7 +12,7 @@ from tests.integration.conftest import EXACT, command, run_to_its_end
 
 #: Verdicts that do not depend on how busy a machine is; memory is planted apart, its profiler takes
 #: longer than all the rest.
-JUDGED = tuple(suite for suite in EXACT if "memory" not in suite)
+JUDGED = (*(suite for suite in EXACT if "memory" not in suite), "suites/test_randomness.py")
 
 PLANTS = Path(__file__).with_name("plants.py")
 DECOMPOSED = "aot_eager_decomp_partition"

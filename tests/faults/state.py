@@ -15,13 +15,11 @@ from tests.faults.surgery import (
     emit,
     first_output,
     is_floating,
-    put_after,
-    scaled,
     value,
 )
 
 
-def _each_call(function: Any) -> Any:
+def each_call(function: Any) -> Any:
     """Plant ``function(frame, compiled, inputs, memory)`` as what is called.
 
     ``memory`` is a dictionary that lives as long as the compiled code.
@@ -52,27 +50,27 @@ def _first_changed(outputs: Any, change: Any) -> tuple[Any, ...]:
 # What is said of tensors.
 
 
-@_each_call
+@each_call
 def stride_changed(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
     return _first_changed(compiled(*inputs), lambda y: y.mT.contiguous().mT)
 
 
-@_each_call
+@each_call
 def shape_broadcastable(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
     return _first_changed(compiled(*inputs), lambda y: y.unsqueeze(0))
 
 
-@_each_call
+@each_call
 def requires_grad_lost(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
     return _first_changed(compiled(*inputs), torch.Tensor.detach)
 
 
-@_each_call
+@each_call
 def alias_lost(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
     return tuple(output.clone() for output in compiled(*inputs))
 
 
-@_each_call
+@each_call
 def alias_added(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
     first, *others = compiled(*inputs)
     return (first, *(first if torch.equal(first, other) else other for other in others))
@@ -119,7 +117,7 @@ def counter_twice(graph: fx.Graph) -> int:
     return len(updates)
 
 
-@_each_call
+@each_call
 def input_overwritten(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
     outputs = compiled(*inputs)
     for index in seen.given():
@@ -127,20 +125,20 @@ def input_overwritten(seen: Frame, compiled: Compiled, inputs: list[Any], memory
     return outputs
 
 
-@_each_call
+@each_call
 def parameter_overwritten(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
     outputs = compiled(*inputs)
     inputs[seen.parameters()[0]].data.mul_(1.0001)
     return outputs
 
 
-@_each_call
+@each_call
 def stale_result(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
     outputs = compiled(*inputs)
     return tuple(o.clone() for o in memory.setdefault("first", [o.clone() for o in outputs]))
 
 
-@_each_call
+@each_call
 def weights_baked_in(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
     for index in seen.parameters():
         first = memory.setdefault(index, inputs[index].detach().clone())
@@ -148,49 +146,13 @@ def weights_baked_in(seen: Frame, compiled: Compiled, inputs: list[Any], memory:
     return compiled(*inputs)
 
 
-@_each_call
+@each_call
 def buffer_reused(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
     outputs = compiled(*inputs)
     kept = memory.setdefault("first", outputs)
     for buffer, output in zip(kept, outputs, strict=True):
         buffer.data.copy_(output)
     return kept
-
-
-# Random numbers.
-
-
-@_each_call
-def dropout_frozen(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
-    torch.set_rng_state(memory.setdefault("state", torch.get_rng_state()))
-    return compiled(*inputs)
-
-
-@_each_call
-def generator_put_back(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
-    before = torch.get_rng_state()
-    outputs = compiled(*inputs)
-    torch.set_rng_state(before)
-    return outputs
-
-
-@plant("forward")
-def dropout_lost(graph: fx.Graph) -> int:
-    found = calls(graph, aten.native_dropout)
-    for node in found:
-        node.update_arg(1, 0.0)
-    return len(found)
-
-
-@plant("forward")
-def dropout_not_rescaled(graph: fx.Graph) -> int:
-    changed = 0
-    for node in calls(graph, aten.native_dropout):
-        kept = 1.0 - node.args[1]
-        for part in list(node.users):
-            if part.args[1] == 0:
-                changed += put_after(graph, part, scaled(graph, kept))
-    return changed
 
 
 # Sizes: right at the first, wrong at others.
