@@ -222,7 +222,7 @@ def _describe_difference(difference: Difference) -> str:
     if difference.what == "raises":
         return f"eager raises {difference.eager}, compiled raises {difference.compiled}"
     return (
-        f"{difference.where}: {difference.what} differs: "
+        f"{difference.where}: {difference.what} differ{'s' * (difference.what != 'elements')}: "
         f"eager {difference.eager}, compiled {difference.compiled}"
     )
 
