@@ -16,9 +16,9 @@ def _enter(fault: str, name: str) -> None:
     @model(f"{fault}.{name}", family="faults", vary=victim.vary, requires=victim.requires)
     def build() -> Example:
         if fault != SOUND:
-            from tests.faults import compiling, drawing, forward, hooks, state, training  # noqa: F401
+            from tests.faults.planting import install
 
-            hooks.install(fault, name)
+            install(fault, name)
         return victim.build()
 
 

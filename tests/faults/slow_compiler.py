@@ -4,6 +4,6 @@ On CPU only models of the shipped zoo are compiled in an empty cache, and their 
 replaced.
 """
 
-from tests.faults import compiling, hooks  # noqa: F401
+from tests.faults.planting import install
 
-hooks.install("compiles_longer", "everything")
+install("compiles_longer", "everything")

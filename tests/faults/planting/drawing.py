@@ -12,9 +12,9 @@ import torch
 import torch._inductor.config
 from torch import fx
 
-from tests.faults.hooks import Compiled, Frame, plant
-from tests.faults.state import each_call
-from tests.faults.surgery import aten, calls, emit, put_after, scaled, value
+from tests.faults.planting.hooks import Compiled, Frame, plant
+from tests.faults.planting.state import each_call
+from tests.faults.planting.surgery import aten, calls, emit, put_after, scaled, value
 
 
 def _draws_its_own() -> bool:

@@ -11,8 +11,8 @@ import torch._inductor.config
 from torch import fx
 from torch._inductor import decomposition
 
-from tests.faults.hooks import plant
-from tests.faults.surgery import (
+from tests.faults.planting.hooks import announce, plant
+from tests.faults.planting.surgery import (
     aten,
     calls,
     emit,
@@ -229,10 +229,16 @@ def matmul_in_bfloat16(graph: fx.Graph) -> int:
 def gelu_of_another_kind() -> None:
     table = decomposition.decompositions
     right = table[aten.gelu.default]
-    table[aten.gelu.default] = lambda x, approximate="none": right(x, approximate="tanh")
+
+    def wrong(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
+        announce("a GELU is decomposed")
+        return right(x, approximate="tanh")
+
+    table[aten.gelu.default] = wrong
 
 
 @plant("configure")
 def relu_bug() -> None:
     torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
     torch._inductor.config.cpp.simdlen = 1  # vectorized code does not have this bug
+    announce("set")

@@ -84,7 +84,7 @@ class Plant:
     """One fault as code; any part may be missing.
 
     Attributes:
-        configure: Sets what PyTorch reads later; called once.
+        configure: Sets what PyTorch reads later; called once. It announces itself.
         forward: Changes forward graphs.
         backward: Changes backward graphs.
         before: Called with each frame before it is compiled.
@@ -147,7 +147,6 @@ def install(name: str, victim: str) -> None:
     torch._functorch.config.enable_autograd_cache = False
     if entry.configure is not None:
         entry.configure()
-        announce("configured")
     if entry.forward or entry.backward:
         torch._inductor.config.post_grad_custom_pre_pass = _Pass(entry)
     _wrap_backends(entry)

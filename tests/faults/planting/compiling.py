@@ -10,12 +10,13 @@ import torch
 import torch._dynamo
 from torch import fx
 
-from tests.faults.hooks import Compiled, Frame, announce, frame, plant
+from tests.faults.planting.hooks import Compiled, Frame, announce, frame, plant
 
 
 @plant("configure")
 def nothing_compiled() -> None:
     torch.compiler.set_stance("force_eager")
+    announce("set")
 
 
 @plant("configure", "eager_without_a_word")
@@ -29,35 +30,10 @@ def _fails(seen: Frame) -> None:
     raise NotImplementedError("this backend compiles nothing")
 
 
-@plant("wrap")
-def eager_at_other_sizes(seen: Frame, compiled: Compiled) -> Compiled:
-    def call(*inputs: Any) -> Any:
-        torch.compiler.set_stance("eager_on_recompile")
-        return compiled(*inputs)
-
-    return call
-
-
 @plant("configure")
 def graph_broken() -> None:
     torch._dynamo.disallow_in_graph(torch.nn.functional.scaled_dot_product_attention)
-
-
-@plant("configure")
-def automatic_dynamic_lost() -> None:
-    torch._dynamo.config.automatic_dynamic_shapes = False
-
-
-@plant("configure")
-def limit_hit() -> None:
-    torch._dynamo.config.recompile_limit = 1
-
-
-@plant("before")
-def size_specialized(seen: Frame) -> None:
-    for value in seen.inputs:
-        if isinstance(value, torch.SymInt):
-            int(value)
+    announce("set")
 
 
 @plant("wrap")

@@ -8,8 +8,8 @@ import torch
 from torch import fx
 from torch._inductor import decomposition
 
-from tests.faults.hooks import frame, plant
-from tests.faults.surgery import (
+from tests.faults.planting.hooks import announce, frame, plant
+from tests.faults.planting.surgery import (
     aten,
     calls,
     emit,
@@ -71,9 +71,12 @@ def input_gradient_zero(graph: fx.Graph) -> int:
 def gelu_backward_of_another_kind() -> None:
     table = decomposition.decompositions
     right = table[aten.gelu_backward.default]
-    table[aten.gelu_backward.default] = lambda gradient, x, approximate="none": right(
-        gradient, x, approximate="tanh"
-    )
+
+    def wrong(gradient: torch.Tensor, x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
+        announce("a GELU's backward is decomposed")
+        return right(gradient, x, approximate="tanh")
+
+    table[aten.gelu_backward.default] = wrong
 
 
 # Under autocast.

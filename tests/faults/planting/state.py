@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import torch
 from torch import fx
 
-from tests.faults.hooks import Compiled, Frame, plant
-from tests.faults.surgery import (
+from tests.faults.planting.hooks import Compiled, Frame, plant
+from tests.faults.planting.surgery import (
     aten,
     calls,
     emit,
-    first_output,
     is_floating,
-    value,
 )
 
 
@@ -153,41 +150,3 @@ def buffer_reused(seen: Frame, compiled: Compiled, inputs: list[Any], memory: An
     for buffer, output in zip(kept, outputs, strict=True):
         buffer.data.copy_(output)
     return kept
-
-
-# Sizes: right at the first, wrong at others.
-
-
-def _size(graph: fx.Graph) -> fx.Node:
-    """The symbolic size that the graph is given."""
-    return next(
-        node
-        for node in graph.nodes
-        if node.op == "placeholder" and isinstance(node.meta.get("val"), torch.SymInt)
-    )
-
-
-@plant("forward")
-def size_baked_in(graph: fx.Graph) -> int:
-    size = _size(graph)
-    first = value(size).node.hint
-
-    def divided(node: fx.Node) -> fx.Node:
-        ratio = emit(graph, operator.truediv, size, first)
-        return emit(graph, aten.mul.Tensor, node, ratio)
-
-    return first_output(graph, divided)
-
-
-@plant("forward")
-def rows_beyond_the_first_size(graph: fx.Graph) -> int:
-    size = _size(graph)
-    first = value(size).node.hint
-
-    def cut(node: fx.Node) -> fx.Node:
-        rows = emit(graph, aten.arange.start_step, 0, size, 1, device=value(node).device)
-        within = emit(graph, aten.lt.Scalar, rows, first)
-        column = emit(graph, aten.view.default, within, [-1, *[1] * (value(node).dim() - 1)])
-        return emit(graph, aten.mul.Tensor, node, column)
-
-    return first_output(graph, cut)
