@@ -124,7 +124,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> Judged:
 
 @pytest.fixture(scope="session")
 def table(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> tables.Table:
-    """The faults in models of the zoo, under Inductor; shown at the end."""
-    made = tables.make(tmp_path_factory.mktemp("table"))
+    """The faults in models of the zoo, under ``--backend``; shown at the end."""
+    made = tables.make(tmp_path_factory.mktemp("table"), pytestconfig.getoption("backend"))
     pytestconfig.stash[TABLE] = made
     return made

@@ -1,13 +1,13 @@
-"""The table: faults planted in models of the zoo under Inductor, and which were detected."""
+"""The table: faults planted in models of the zoo and which were detected."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.faults import costs
-from tests.faults.catalogue import COSTS, FAULTS, Fault
+from tests.faults.catalogue import FAULTS, Fault
 from tests.faults.detection import missed, unsound
 from tests.faults.sessions import observe, zoo_cases
 
@@ -80,33 +80,41 @@ def _names(models: Iterable[str]) -> str:
     return ", ".join(f"`{model}`" for model in models)
 
 
-def make(folder: Path) -> Table:
-    """Plant everything in models of the zoo."""
-    exact = observe(
-        folder / "exact", zoo_cases(FAULTS), "-n", "2", backend="inductor", timeout_s=3600
-    )
-    cells = [
-        Cell(
+def make(folder: Path, backend: str) -> Table:
+    """Plant everything in models of the zoo.
+
+    Args:
+        folder: An empty folder for what the sessions leave.
+        backend: What compiles; faults that only Inductor has are planted there whatever it is.
+    """
+    by_backend: dict[str, list[Fault]] = {}
+    for fault in FAULTS:
+        by_backend.setdefault("inductor" if fault.inductor else backend, []).append(fault)
+    cells = []
+    for compiler, faults in by_backend.items():
+        cases = zoo_cases(faults)
+        made = observe(folder / compiler, cases, "-n", "2", backend=compiler, timeout_s=7200)
+        cells += [
+            Cell(
+                fault,
+                model,
+                missed(fault, model, made.run, made.marks),
+                unsound(fault, model, made.run),
+            )
+            for fault in faults
+            for model in fault.zoo
+        ]
+    return Table([*cells, *_of_costs(costs.judge(folder / "costs", costs.zoo_pairs(), backend))])
+
+
+def _of_costs(judged: costs.Judged) -> Iterator[Cell]:
+    undecided = {text.partition(":")[0] for text in judged.undecided()}
+    for fault, model in costs.zoo_pairs():
+        of = judged.of(fault)
+        yield Cell(
             fault,
             model,
-            missed(fault, model, exact.run, exact.marks),
-            unsound(fault, model, exact.run),
+            missed(fault, model, of.run, of.marks),
+            unsound(fault, model, judged.twin_of(fault).run),
+            undecided=not undecided.isdisjoint((fault.case(model), fault.twin(model))),
         )
-        for fault in FAULTS
-        for model in fault.zoo
-    ]
-    judged = costs.judge(folder / "costs", costs.zoo_pairs(), backend="inductor")
-    undecided = [text.partition(":")[0] for text in judged.undecided()]
-    for fault in COSTS:
-        of, twins = judged.of(fault), judged.twin_of(fault)
-        for model in fault.zoo:
-            cells.append(
-                Cell(
-                    fault,
-                    model,
-                    missed(fault, model, of.run, of.marks),
-                    unsound(fault, model, twins.run),
-                    undecided=bool({fault.case(model), fault.twin(model)} & {*undecided}),
-                )
-            )
-    return Table(cells)
