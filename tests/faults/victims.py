@@ -172,16 +172,20 @@ VICTIMS["reading"] = Victim(reading, {"batch": BATCH})
 # Around a victim: what no model of the zoo does as it is.
 
 
-def _around(function: Callable[..., Any]) -> Callable[[Victim], Victim]:
-    def wrapped(inner: Victim) -> Victim:
+def _wrapped(wrap: Callable[[nn.Module], nn.Module]) -> Callable[[Victim], Victim]:
+    def around(inner: Victim) -> Victim:
         def build() -> Example:
             example = inner.build()
             assert isinstance(example.module, nn.Module)
-            return replace(example, module=Calls(function, example.module))
+            return replace(example, module=wrap(example.module))
 
         return replace(inner, build=build)
 
-    return wrapped
+    return around
+
+
+def _around(function: Callable[..., Any]) -> Callable[[Victim], Victim]:
+    return _wrapped(lambda module: Calls(function, module))
 
 
 AROUND: dict[str, Callable[[Victim], Victim]] = {
@@ -191,4 +195,6 @@ AROUND: dict[str, Callable[[Victim], Victim]] = {
     "with_view": _around(lambda y, x: (y, x[:2])),
     "with_copy": _around(lambda y, x: (y, y.clone())),
     "in_place": _around(lambda y, x: x.mul_(0.5).mean() + y),
+    "thinned": _wrapped(lambda module: nn.Sequential(module, nn.Dropout(0.1))),
+    "normed": _wrapped(lambda module: nn.Sequential(module, nn.BatchNorm1d(10))),
 }
