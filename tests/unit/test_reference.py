@@ -112,9 +112,10 @@ def test_the_reference_is_trained_between_its_calls():
     reference = Reference(build)
     before = Subject(model, TRAIN, 0).parameters()
     (first,) = reference.results(FIRST)
-    assert reference.rates.keys() == {"weight", "bias"}
+    rates = reference.rates.of(0, before, first)
+    assert rates.keys() == {"weight", "bias"}
     for name, parameter in subjects[0].parameters().items():
-        step = reference.rates[name] * first.gradients[name]
+        step = rates[name] * first.gradients[name]
         assert torch.allclose(before[name].double() - step, parameter)
 
 

@@ -1,0 +1,50 @@
+"""What a treated model need not show, and why: its architecture explains it.
+
+Each row is a model, a glob on names, and the reason.
+"""
+
+_BATCH_NORM = "the next BatchNorm subtracts a channel's offset again; at most a 1x1 conv is between"
+_LAYER_NORM = "the same is added to all channels, and LayerNorm subtracts it again"
+_SOFTMAX = "the same is added to all arguments of a softmax, which it does not change"
+_POOLING = "the token mixer is pooling minus identity, in which a constant cancels"
+_ONE_TOKEN = "at the size on a CPU one token is left, and its softmax is one"
+_UNIT_NORM = "embeddings have norm one: over 512 components that is a deviation of 0.044"
+
+#: Parameters whose gradient is zero, or nothing but rounding. All of them are biases.
+GRADIENTS = (
+    ("mnasnet0_5", "layers.*.layers.7.bias", _BATCH_NORM),
+    ("mobilenet_v2", "features.*.conv.[23].bias", _BATCH_NORM),
+    ("mobilenet_v3_small", "features.*.block.[23].1.bias", _BATCH_NORM),
+    ("shufflenet_v2_x0_5", "stage?.*.branch[12].*.bias", _BATCH_NORM),
+    ("efficientnet_b0", "features.*.block.[23].1.bias", _BATCH_NORM),
+    ("vgg11_bn", "features.*.bias", _BATCH_NORM),
+    ("maxvit_t", "blocks.*.MBconv.layers.pre_norm.bias", _BATCH_NORM),
+    ("lraspp_mobilenet_v3_large", "backbone.*.block.[23].1.bias", _BATCH_NORM),
+    ("ssdlite320_mobilenet_v3_large", "backbone.features.*.1.bias", _BATCH_NORM),
+    ("test_efficientnet", "blocks.*.bn[23].bias", _BATCH_NORM),
+    ("mobilenetv4_conv_small_050", "blocks.*.dw_start.bn.bias", _BATCH_NORM),
+    ("mobilenetv4_conv_small_050", "blocks.*.pw_proj.bn.bias", _BATCH_NORM),
+    ("tf_efficientnet_b0", "blocks.*.bn[23].bias", _BATCH_NORM),
+    ("repvit_m0_9", "stages.*.bias", _BATCH_NORM),
+    ("hrnet_w18_small", "downsamp_modules.*.0.bias", _BATCH_NORM),
+    ("hrnet_w18_small", "final_layer.0.bias", _BATCH_NORM),
+    ("levit_128s", "stages.*.ln*.bn.bias", _BATCH_NORM),
+    ("mobilevit_xxs", "stages.*.bn.bias", _BATCH_NORM),
+    ("mobilevit_xxs", "stages.*.norm.bias", _BATCH_NORM),
+    ("mixer_s16_224", "blocks.*.mlp_tokens.fc2.bias", _LAYER_NORM),
+    ("poolformer_s12", "stages.*.blocks.*.norm1.bias", _POOLING),
+    ("levit_128s", "stages.2.blocks.*.attn.attention_biases", _ONE_TOKEN),
+    ("convit_tiny", "blocks.*.attn.pos_proj.bias", _SOFTMAX),
+    ("cait_xxs24_224", "blocks.*.attn.proj_l.bias", _SOFTMAX),
+    ("cait_xxs24_224", "blocks_token_only.*.attn.k.bias", _SOFTMAX),
+    ("xcit_nano_12_p16_224", "cls_attn_blocks.*.attn.k.bias", _SOFTMAX),
+    ("distilbert", "*.attention.k_lin.bias", _SOFTMAX),
+    ("bert", "*.attention.self.key.bias", _SOFTMAX),
+    ("roberta", "*.attention.self.key.bias", _SOFTMAX),
+    ("electra", "*.attention.self.key.bias", _SOFTMAX),
+    ("bart", "*_attn.k_proj.bias", _SOFTMAX),
+    ("clip", "*.self_attn.k_proj.bias", _SOFTMAX),
+)
+
+#: Outputs whose scale the architecture fixes.
+OUTPUTS = (("clip", "* output.*_embeds", _UNIT_NORM),)

@@ -1,0 +1,106 @@
+"""Every model of the zoo, treated, shows its computation: on CPU at its sizes there, in eager."""
+
+from fnmatch import fnmatchcase
+
+import pytest
+import torch
+
+from fixtures import zoo
+from fixtures.cases import Case
+from fixtures.observe import signal
+from fixtures.observe.calls import planned_calls
+from fixtures.observe.subject import Subject
+from tests.zoo import explained
+
+MODELS = zoo.load()
+SPREADS = (0.1, 10.0)  # standard deviations of outputs
+FEW = 0.05  # of a model's parameters
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Sizes are small, and two workers share the cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_signal(name):
+    """One test a model, so that its treatment is paid once."""
+    model = MODELS[name]
+    if model.requires is not None:
+        pytest.importorskip(model.requires)
+    treated = signal.treat(model, "cpu", seed=0)
+    if not built(model, "f32").parameters():
+        assert not treated.changed
+        return
+    faults = [
+        *faults_in_f32(model, treated.state),
+        *faults_in_eval_gradients(model, treated.state),
+        *faults_in_bf16(model, treated.state),
+    ]
+    if not model.slow:
+        again = signal.treat(model, "cpu", seed=0).state
+        faults += [f"{key}: not the same twice" for key in unequal(treated.state, again)]
+    assert not faults, "\n".join(faults)
+
+
+def built(model, precision, state=None):
+    case = Case(model.name, "cpu", "train", precision, "default", "static")
+    return Subject(model, case, 0, input_gradients=False, weights=state)
+
+
+def plan(model, subject):
+    return planned_calls(subject.example, model.sizes("cpu"))[0]
+
+
+def faults_in_f32(model, state):
+    subject = built(model, "f32", state)
+    figures = signal.measure(subject, plan(model, subject))
+    least, most = SPREADS
+    for path, spread in figures.spreads.items():
+        if not least <= spread <= most and not is_explained(model, path, explained.OUTPUTS):
+            yield f"{path}: its standard deviation is {spread:.2g}"
+    for path in figures.silent:
+        if not is_explained(model, path, explained.GRADIENTS):
+            yield f"{path}: its gradient is zero"
+    remote = [n for n in figures.remote if not is_explained(model, n, explained.GRADIENTS)]
+    if len(remote) > FEW * len(figures.gradients):
+        yield f"gradients are orders of magnitude from the median: {', '.join(remote)}"
+    for owner, glob, _ in explained.GRADIENTS:
+        if owner == model.name and not any(fnmatchcase(n, glob) for n in figures.gradients):
+            yield f"{glob}: is explained, but names nothing"
+
+
+def faults_in_eval_gradients(model, state):
+    subject = built(model, "f32", state)
+    subject.module.eval()
+    subject.step(subject.prepare(plan(model, subject)))
+    for name, parameter in subject.parameters().items():
+        silent = parameter.grad is None or not parameter.grad.any()
+        if parameter.requires_grad and silent:
+            if not is_explained(model, name, explained.GRADIENTS):
+                yield f"{name}: its gradient in evaluation mode is zero"
+        elif parameter.requires_grad and not parameter.grad.isfinite().all():
+            yield f"{name}: its gradient in evaluation mode is not finite"
+
+
+def faults_in_bf16(model, state):
+    subject = built(model, "bf16", state)
+    figures = signal.measure(subject, plan(model, subject))
+    if not figures.finite:
+        yield "NaN or infinity in bf16"
+
+
+def unequal(one, other):
+    return [key for key in {**one, **other} if not same(one.get(key), other.get(key))]
+
+
+def same(one, other):
+    return one is not None and other is not None and torch.equal(one, other)
+
+
+def is_explained(model, name, rows):
+    return any(owner == model.name and fnmatchcase(name, glob) for owner, glob, _ in rows)
