@@ -58,7 +58,7 @@ DRAWING = (
         "mask_shared_by_rows",
         "dropout's own masks are the same for every row of a batch",
         "randomness",
-        r"joint spread of a batch's rows is",
+        r"joint spread of a batch's rows is|calls repeat each other",
         victim="dropped",
         zoo=("mlp", "thinned.conv_pool_linear"),
         setting=TRAIN,

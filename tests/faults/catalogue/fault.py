@@ -10,8 +10,9 @@ INFER_BF16 = "infer-bf16-default-static"
 AUTO = "infer-f32-default-auto"
 DYNAMIC = "infer-f32-default-dynamic"
 
-#: In *train*, parameters are stepped by their gradients, and how far they moved is compared.
-STEPPED = ("forward", "side_effects")
+#: What a wrong gradient changes besides: parameters are stepped along it between the calls, and the
+#: slope of the forward is held against it.
+STEPPED = ("forward", "side_effects", "randomness")
 
 #: An output that is wrong from the first call on: by how much, and where most.
 FROM_THE_START = (
