@@ -195,6 +195,9 @@ AROUND: dict[str, Callable[[Victim], Victim]] = {
     "with_view": _around(lambda y, x: (y, x[:2])),
     "with_copy": _around(lambda y, x: (y, y.clone())),
     "in_place": _around(lambda y, x: x.mul_(0.5).mean() + y),
+    "offset": _wrapped(
+        lambda module: nn.Sequential(Calls(lambda y, x: y.float() + 4.0, module), nn.LayerNorm(10))
+    ),
     "thinned": _wrapped(lambda module: nn.Sequential(module, nn.Dropout(0.1))),
     "normed": _wrapped(lambda module: nn.Sequential(module, nn.BatchNorm1d(10))),
 }

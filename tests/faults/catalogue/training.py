@@ -72,7 +72,7 @@ AUTOCAST = (
         "forward",
         r"output \(\w+\): (root mean square|largest) error",
         victim="normed_offset",
-        zoo=("mlp", "test_vit"),
+        zoo=("offset.mlp", "offset.conv_pool_linear"),
         setting=INFER_BF16,
     ),
     Fault(
