@@ -114,7 +114,9 @@ def surroundings(runs: Path, changes: Mapping[str, str] | None = None) -> dict[s
     return {**kept, "COLUMNS": "200", "COMPILEGATE_TEST": str(runs), **(changes or {})}
 
 
-def run_to_its_end(words: Sequence[str], env: Mapping[str, str] | None, runs: Path) -> Session:
+def run_to_its_end(
+    words: Sequence[str], env: Mapping[str, str] | None, runs: Path, timeout_s: float = 240.0
+) -> Session:
     """Run a command from the checkout."""
     done = subprocess.run(
         words,
@@ -123,7 +125,7 @@ def run_to_its_end(words: Sequence[str], env: Mapping[str, str] | None, runs: Pa
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=240,
+        timeout=timeout_s,
         check=False,
     )
     return Session(done.returncode, done.stdout, runs)

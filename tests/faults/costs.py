@@ -1,0 +1,115 @@
+"""What a call may cost: budgets from measuring the sound twins, and sessions judged by them.
+
+A machine on which others run times nothing: such verdicts are inconclusive, and then twins and
+faults are measured again, all of them. What was concluded is never asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fixtures.observation import Observation
+from reports import store
+from reports.statistics import paired_speedup
+from tests.faults.catalogue import COSTS, Fault
+from tests.faults.sessions import DECOMPOSED, Planted, finished, observe
+
+SUITES = tuple(f"suites/test_{aspect}.py" for aspect in ("speedup", "memory", "compile_time"))
+SLOW_COMPILER = Path(__file__).with_name("slow_compiler.py")
+#: Seconds by which compile time may differ between two processes on a busy machine.
+MARGIN_S = 4.0
+
+#: A fault in a victim.
+Pair = tuple[Fault, str]
+
+
+@dataclass
+class Judged:
+    """Faults of cost and their twins, judged by what the twins were measured to cost.
+
+    Attributes:
+        planted: The session of faults and twins.
+        compiling: The session in which compiling takes longer.
+        sound: The session of the twins alone, with compile times.
+    """
+
+    planted: Planted
+    compiling: Planted
+    sound: Planted
+
+    def of(self, fault: Fault) -> Planted:
+        """The session in which a fault was planted."""
+        return self.compiling if fault.shipped else self.planted
+
+    def twin_of(self, fault: Fault) -> Planted:
+        """The session in which its twin was judged."""
+        return self.sound if fault.shipped else self.planted
+
+    def undecided(self) -> list[str]:
+        """What was inconclusive, as the verdicts say it."""
+        verdicts = self.planted.run.verdicts.values()
+        return [f"{v.case}: {v.summary}" for v in verdicts if v.outcome == "inconclusive"]
+
+
+def judge(folder: Path, pairs: Iterable[Pair], backend: str = DECOMPOSED) -> Judged:
+    """Measure the twins, and judge twins and faults by that."""
+    pairs = list(pairs)
+    twins = [fault.twin(victim) for fault, victim in pairs]
+    timed = [(fault, victim) for fault, victim in pairs if not fault.shipped]
+    compiled = [(fault, victim) for fault, victim in pairs if fault.shipped]
+
+    measured = observe(folder / "measured", twins, suites=SUITES, backend=backend)
+    budgets = folder / "budgets.toml"
+    budgets.write_text("\n".join(_budgets(pairs, measured.run)))
+    by_them = ("--budgets", str(budgets))
+
+    cases = [case for f, v in timed for case in (f.case(v), f.twin(v))]
+    planted = observe(folder / "planted", cases, *by_them, suites=SUITES, backend=backend)
+    cases = [fault.case(victim) for fault, victim in compiled]
+    compile_time = SUITES[2:]
+    sound = observe(folder / "sound", cases, *by_them, suites=compile_time, backend=backend)
+    slow = observe(
+        folder / "slow", cases, *by_them, suites=compile_time, backend=backend, zoo=SLOW_COMPILER
+    )
+    return Judged(planted, slow, sound)
+
+
+def judged(folder: Path) -> Judged:
+    """What :func:`judge` left in a folder."""
+    return Judged(*(finished(folder / name) for name in ("planted", "slow", "sound")))
+
+
+def _budgets(pairs: Iterable[Pair], run: store.Run) -> Iterator[str]:
+    """Thresholds a tenth beyond what the twin cost, for the fault and for the twin."""
+    entries = dict.fromkeys(
+        (case.partition("-")[0], fault.twin(victim))
+        for fault, victim in pairs
+        for case in (fault.case(victim), fault.twin(victim))
+    )
+    for model, twin in entries:
+        yield f'[[budget]]\nmodel = "{model}"'
+        yield from _thresholds(run.observations[twin])
+
+
+def _thresholds(seen: Observation) -> Iterator[str]:
+    assert seen.compile_time is not None
+    yield f"max_compile_s = {seen.compile_time.total_s + MARGIN_S}"
+    yield "max_call_overhead_us = 0\nmemory_slack_bytes = 0"
+    if seen.timing is not None:
+        low = paired_speedup(seen.timing.eager_ns, seen.timing.compiled_ns).low
+        yield f"min_speedup = {0.9 * low}"
+    if seen.memory is not None:
+        ratio = seen.memory.compiled_peak_bytes / seen.memory.eager_peak_bytes
+        yield f"max_memory_ratio = {1.1 * ratio}"
+
+
+def tiny_pairs() -> list[Pair]:
+    """Each fault of cost in its tiny victim."""
+    return [(fault, fault.victim) for fault in COSTS]
+
+
+def zoo_pairs() -> list[Pair]:
+    """Each fault of cost in models of the shipped zoo."""
+    return [(fault, victim) for fault in COSTS for victim in fault.zoo]

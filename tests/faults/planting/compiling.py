@@ -1,0 +1,106 @@
+"""Faults of capturing and of cost: what is compiled, how often, and what that takes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import torch
+import torch._dynamo
+from torch import fx
+
+from tests.faults.planting.hooks import Compiled, Frame, announce, frame, plant
+
+
+@plant("configure")
+def nothing_compiled() -> None:
+    torch.compiler.set_stance("force_eager")
+    announce("set")
+
+
+@plant("configure", "eager_without_a_word")
+def _suppressed() -> None:
+    torch._dynamo.config.suppress_errors = True
+
+
+@plant("before", "eager_without_a_word")
+def _fails(seen: Frame) -> None:
+    announce("the backend fails")
+    raise NotImplementedError("this backend compiles nothing")
+
+
+@plant("configure")
+def graph_broken() -> None:
+    torch._dynamo.disallow_in_graph(torch.nn.functional.scaled_dot_product_attention)
+    announce("set")
+
+
+@plant("wrap")
+def compiled_at_each_call(seen: Frame, compiled: Compiled) -> Compiled:
+    code = _code_being_compiled()
+
+    def call(*inputs: Any) -> Any:
+        announce("forgets its code")
+        torch._dynamo.eval_frame.remove_from_cache(code)
+        return compiled(*inputs)
+
+    return call
+
+
+def _code_being_compiled() -> Any:
+    """The code object of the frame that Dynamo is compiling, from Dynamo's own call."""
+    here = sys._getframe()
+    while here.f_code.co_name != "_compile" or "code" not in here.f_locals:
+        assert here.f_back is not None
+        here = here.f_back
+    return here.f_locals["code"]
+
+
+# Cost.
+
+
+@plant("wrap")
+def slower_by_a_third(seen: Frame, compiled: Compiled) -> Compiled:
+    def call(*inputs: Any) -> Any:
+        start = time.perf_counter()
+        outputs = compiled(*inputs)
+        end = time.perf_counter() + (time.perf_counter() - start) / 3
+        while time.perf_counter() < end:
+            pass
+        return outputs
+
+    return call
+
+
+@plant("wrap")
+def twice_as_slow(seen: Frame, compiled: Compiled) -> Compiled:
+    def call(*inputs: Any) -> Any:
+        compiled(*inputs)
+        return compiled(*inputs)
+
+    return call
+
+
+@plant("before")
+def compiles_longer(seen: Frame) -> None:
+    time.sleep(10)
+
+
+@plant("forward", "nothing_freed")
+def _count(graph: fx.Graph) -> int:
+    values = [node.meta.get("val") for node in graph.nodes if node.op == "call_function"]
+    results = [v for v in values if isinstance(v, torch.Tensor)]
+    frame().result_bytes = sum(v.numel() * v.element_size() for v in results)
+    return len(results)
+
+
+@plant("wrap", "nothing_freed")
+def _hold(seen: Frame, compiled: Compiled) -> Compiled:
+    def call(*inputs: Any) -> Any:
+        held = torch.empty(seen.result_bytes, dtype=torch.uint8)
+        outputs = compiled(*inputs)
+        del held
+        return outputs
+
+    return call

@@ -1,0 +1,107 @@
+"""Faults of random numbers: in the graph that draws as eager does, and in the one with its own.
+
+Where compiled code draws as eager does, dropout is one operator; elsewhere a comparison of random
+numbers with the rate, and a product.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch._inductor.config
+from torch import fx
+
+from tests.faults.planting.hooks import Compiled, Frame, plant
+from tests.faults.planting.state import each_call
+from tests.faults.planting.surgery import aten, calls, emit, put_after, scaled, value
+
+
+def _draws_its_own() -> bool:
+    return not torch._inductor.config.fallback_random
+
+
+def _masks(graph: fx.Graph) -> list[fx.Node]:
+    """Where random numbers are compared with a rate."""
+    return [node for node in calls(graph, aten.gt) if isinstance(node.args[1], float)]
+
+
+@each_call
+def dropout_frozen(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
+    torch.set_rng_state(memory.setdefault("state", torch.get_rng_state()))
+    return compiled(*inputs)
+
+
+@each_call
+def generator_put_back(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
+    before = torch.get_rng_state()
+    outputs = compiled(*inputs)
+    torch.set_rng_state(before)
+    return outputs
+
+
+@plant("forward")
+def dropout_lost(graph: fx.Graph) -> int:
+    found = calls(graph, aten.native_dropout)
+    for node in found:
+        node.update_arg(1, 0.0)
+    masks = _masks(graph)
+    for node in masks:
+        node.update_arg(1, -1.0)
+    return len(found) + len(masks)
+
+
+@plant("forward")
+def dropout_not_rescaled(graph: fx.Graph) -> int:
+    changed = 0
+    for node in calls(graph, aten.native_dropout):
+        for part in list(node.users):
+            if part.args[1] == 0:
+                changed += put_after(graph, part, scaled(graph, 1.0 - node.args[1]))
+    for mask in _masks(graph):
+        for masked in list(mask.users):
+            for product in list(masked.users):
+                if product.target is aten.mul.Tensor and isinstance(product.args[1], float):
+                    product.update_arg(1, 1.0)
+                    changed += 1
+    return changed
+
+
+# What shows only in compiled code's own draws.
+
+
+@plant("forward")
+def dropout_rate(graph: fx.Graph) -> int | None:
+    if not _draws_its_own():
+        return None
+    masks = _masks(graph)
+    for node in masks:
+        node.update_arg(1, node.args[1] / 2)
+    return len(masks)
+
+
+@plant("forward")
+def mask_shared_by_rows(graph: fx.Graph) -> int | None:
+    if not _draws_its_own():
+        return None
+
+    def first_row(mask: fx.Node) -> fx.Node:
+        row = emit(graph, aten.slice.Tensor, mask, 0, 0, 1)
+        return emit(graph, aten.expand.default, row, list(value(mask).shape))
+
+    return sum(put_after(graph, mask, first_row) for mask in _masks(graph))
+
+
+@plant("backward")
+def another_mask_in_backward(graph: fx.Graph) -> int | None:
+    if not _draws_its_own():
+        return None
+    masks = [
+        node
+        for node in graph.nodes
+        if node.op == "placeholder" and getattr(value(node), "dtype", None) is torch.bool
+    ]
+    return sum(
+        put_after(graph, mask, lambda node: emit(graph, aten.logical_not.default, node))
+        for mask in masks
+    )

@@ -1,0 +1,240 @@
+"""Where a fault takes hold: PyTorch's own hooks into compiling, so that eager never sees it.
+
+- Graphs of ATen operators, forward or backward: through Inductor's ``post_grad_custom_pre_pass``,
+  or the compilers given to ``aot_autograd`` where the backend is ``aot_eager_decomp_partition``,
+  whose graphs are the same.
+- The compiled callable that Dynamo is given: wrapped by a backend around the one that was asked
+  for.
+- Settings of Dynamo and Inductor, and Inductor's table of decompositions.
+
+A process plants one fault. One that takes hold leaves a mark in the folder that the variable
+``COMPILEGATE_PLANTED`` names; one that finds nothing to change raises.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch._functorch.config
+import torch._inductor.config
+from torch import fx
+from torch._dynamo.backends import registry
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._inductor import compile_fx
+from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
+
+DECOMPOSED = "aot_eager_decomp_partition"
+
+#: Changes a graph in place; returns how many places it changed, None where it means another graph.
+Surgery = Callable[[fx.Graph], int | None]
+#: Compiled code: takes the graph's inputs, returns the tuple of its outputs.
+Compiled = Callable[..., Any]
+
+
+class NothingToChangeError(RuntimeError):
+    """A fault does not fit the model that it was planted in, and so would test nothing."""
+
+
+@dataclass
+class Frame:
+    """What Dynamo gives to the backend: the graph before autograd, and its inputs.
+
+    Attributes:
+        graph: Of ``torch`` functions.
+        inputs: Example inputs: parameters, buffers, the call's own, sizes.
+        result_bytes: What all results of its forward graph take together, once that is known.
+    """
+
+    graph: fx.Graph
+    inputs: Sequence[Any]
+    result_bytes: int = 0
+
+    def parameters(self) -> list[int]:
+        """Which inputs are parameters."""
+        return [
+            index
+            for index, value in enumerate(self.inputs)
+            if isinstance(value, torch.nn.Parameter)
+        ]
+
+    def given(self) -> list[int]:
+        """Which inputs are floating tensors that the call was given."""
+        sources = [node for node in self.graph.nodes if node.op == "placeholder"]
+        return [
+            index
+            for index, (node, value) in enumerate(zip(sources, self.inputs, strict=True))
+            if isinstance(value, torch.Tensor)
+            and value.is_floating_point()
+            and not isinstance(value, torch.nn.Parameter)
+            and "self" not in node.name  # a buffer
+        ]
+
+
+@dataclass
+class Plant:
+    """One fault as code; any part may be missing.
+
+    Attributes:
+        configure: Sets what PyTorch reads later; called once. It announces itself.
+        forward: Changes forward graphs.
+        backward: Changes backward graphs.
+        before: Called with each frame before it is compiled.
+        wrap: Makes of a frame's compiled code what is called instead.
+    """
+
+    configure: Callable[[], None] | None = None
+    forward: Surgery | None = None
+    backward: Surgery | None = None
+    before: Callable[[Frame], None] | None = None
+    wrap: Callable[[Frame, Compiled], Compiled] | None = None
+
+
+@dataclass
+class _Process:
+    """What is planted in this process."""
+
+    name: str = ""
+    victim: str = ""
+    frames: list[Frame] = field(default_factory=list)
+
+
+PLANTS: dict[str, Plant] = {}
+_HERE = _Process()
+
+
+def plant(part: str, name: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter the decorated function as one part of the fault of its name."""
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        entry = PLANTS.setdefault(name or function.__name__, Plant())
+        assert getattr(entry, part) is None, f"{part} of {name or function.__name__} is given twice"
+        setattr(entry, part, function)
+        return function
+
+    return enter
+
+
+def frame() -> Frame:
+    """The frame that is being compiled."""
+    return _HERE.frames[-1]
+
+
+def announce(text: str) -> None:
+    """Tell the session that the fault took hold."""
+    print(f"planted {_HERE.name} in {_HERE.victim}: {text}", flush=True)
+    if folder := os.environ.get("COMPILEGATE_PLANTED"):
+        Path(folder, f"{_HERE.name}.{_HERE.victim}").touch()
+
+
+def install(name: str, victim: str) -> None:
+    """Plant a fault in this process. Builders are called several times: only the first plants."""
+    if _HERE.name:
+        assert _HERE.name == name, "a process plants one fault"
+        return
+    _HERE.name, _HERE.victim = name, victim
+    entry = PLANTS[name]
+    # A graph from a cache would come without its passes being asked.
+    torch._inductor.config.fx_graph_cache = False
+    torch._functorch.config.enable_autograd_cache = False
+    if entry.configure is not None:
+        entry.configure()
+    if entry.forward or entry.backward:
+        torch._inductor.config.post_grad_custom_pre_pass = _Pass(entry)
+    _wrap_backends(entry)
+
+
+class _Pass(CustomGraphPass):
+    """The fault as a pass of Inductor's."""
+
+    def __init__(self, entry: Plant) -> None:
+        self._entry = entry
+
+    def __call__(self, graph: fx.Graph) -> None:
+        _operate(self._entry, graph)
+
+    def uuid(self) -> Any:
+        return (_HERE.name, get_hash_for_files(tuple(map(str, Path(__file__).parent.glob("*.py")))))
+
+
+def _operate(entry: Plant, graph: fx.Graph) -> None:
+    is_backward = any(n.op == "placeholder" and "tangents" in n.name for n in graph.nodes)
+    surgery = entry.backward if is_backward else entry.forward
+    which = "backward" if is_backward else "forward"
+    if surgery is None:
+        return
+    with torch.no_grad():
+        changes = surgery(graph)
+    if changes is None:
+        return
+    if not changes:
+        raise NothingToChangeError(f"{_HERE.name} finds nothing to change in the {which} graph")
+    graph.lint()
+    announce(f"{changes} changes in the {which} graph")
+
+
+def _wrap_backends(entry: Plant) -> None:
+    """Put a backend around Inductor's, and one around (and in) the decomposing one."""
+    inductor = compile_fx.compile_fx
+
+    @functools.wraps(inductor)
+    def spoilt_inductor(graph: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
+        return _compile(entry, graph, inputs, functools.partial(inductor, **options))
+
+    compile_fx.compile_fx = spoilt_inductor
+
+    def spoilt_decomposed(graph: fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        return _compile(entry, graph, inputs, _decomposed(entry))
+
+    registry.lookup_backend(DECOMPOSED)  # registers what is not yet
+    registry._COMPILER_FNS.pop(DECOMPOSED)
+    registry.register_backend(spoilt_decomposed, DECOMPOSED, ("debug",))
+
+
+def _compile(entry: Plant, graph: fx.GraphModule, inputs: Sequence[Any], backend: Any) -> Compiled:
+    seen = Frame(graph.graph, list(inputs))
+    _HERE.frames.append(seen)
+    if entry.before is not None:
+        entry.before(seen)
+        announce("before compiling")
+    compiled: Compiled = backend(graph, inputs)
+    return _marked(entry.wrap(seen, compiled)) if entry.wrap is not None else compiled
+
+
+def _marked(call: Compiled) -> Compiled:
+    """A call that announces itself the first time."""
+    calls = itertools.count()
+
+    def announced(*inputs: Any) -> Any:
+        if next(calls) == 0:
+            announce("called")
+        return call(*inputs)
+
+    return announced
+
+
+def _decomposed(entry: Plant) -> Any:
+    """What ``aot_eager_decomp_partition`` is, with surgery before it runs the graph as it is."""
+
+    def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        from functorch.compile import make_boxed_func
+
+        _operate(entry, graph.graph)
+        graph.recompile()
+        return make_boxed_func(graph.forward)
+
+    return aot_autograd(
+        fw_compiler=compiler,
+        bw_compiler=compiler,
+        decompositions=compile_fx.select_decomp_table,
+        keep_inference_input_mutations=True,  # as Inductor does: they are part of the graph
+        partition_fn=functools.partial(min_cut_rematerialization_partition, compiler="inductor"),
+    )

@@ -1,0 +1,137 @@
+"""Faults of gradients, and of what autocast makes of precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import fx
+from torch._inductor import decomposition
+
+from tests.faults.planting.hooks import announce, frame, plant
+from tests.faults.planting.surgery import (
+    aten,
+    calls,
+    emit,
+    first_output,
+    is_floating,
+    outputs,
+    prims,
+    put_after,
+    replace_outputs,
+    scaled,
+    value,
+)
+
+
+def _scale(graph: fx.Graph, positions: list[int], factor: float) -> int:
+    """Scale the gradients of some of the frame's inputs, which stand in the inputs' order."""
+    returned = outputs(graph)
+    change = scaled(graph, factor)
+    return replace_outputs(graph, {i: change for i in positions if is_floating(returned[i])})
+
+
+def _of_parameters(graph: fx.Graph, fits: Callable[[torch.Tensor], bool]) -> list[int]:
+    returned = outputs(graph)
+    inputs = frame().inputs
+    return [i for i in frame().parameters() if is_floating(returned[i]) and fits(inputs[i])]
+
+
+@plant("backward")
+def one_gradient_zero(graph: fx.Graph) -> int:
+    return _scale(graph, _of_parameters(graph, lambda p: p.dim() > 1)[-1:], 0.0)
+
+
+@plant("backward")
+def one_gradient_negated(graph: fx.Graph) -> int:
+    return _scale(graph, _of_parameters(graph, lambda p: p.dim() > 1)[:1], -1.0)
+
+
+@plant("backward")
+def one_gradient_one_percent(graph: fx.Graph) -> int:
+    return _scale(graph, _of_parameters(graph, lambda p: p.dim() > 1)[:1], 1.01)
+
+
+@plant("backward")
+def gradients_halved(graph: fx.Graph) -> int:
+    return _scale(graph, list(range(len(outputs(graph)))), 0.5)
+
+
+@plant("backward")
+def gradients_of_vectors(graph: fx.Graph) -> int:
+    return _scale(graph, _of_parameters(graph, lambda p: p.dim() == 1), 0.9)
+
+
+@plant("backward")
+def input_gradient_zero(graph: fx.Graph) -> int:
+    return _scale(graph, frame().given(), 0.0)
+
+
+@plant("configure")
+def gelu_backward_of_another_kind() -> None:
+    table = decomposition.decompositions
+    right = table[aten.gelu_backward.default]
+
+    def wrong(gradient: torch.Tensor, x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
+        announce("a GELU's backward is decomposed")
+        return right(gradient, x, approximate="tanh")
+
+    table[aten.gelu_backward.default] = wrong
+
+
+# Under autocast.
+
+
+def _low(graph: fx.Graph, node: fx.Node, dtype: torch.dtype = torch.bfloat16) -> fx.Node:
+    return emit(graph, prims.convert_element_type.default, node, dtype)
+
+
+@plant("forward")
+def norm_in_low_precision(graph: fx.Graph) -> int:
+    """The variance as the mean square less the squared mean, both rounded to bfloat16."""
+    changed = 0
+    for node in calls(graph, aten.var_mean):
+        x, dims = node.args[:2]
+        variance = next(user for user in node.users if user.args[1] == 0)
+
+        def rounded(_: fx.Node, x: fx.Node = x, dims: list[int] = dims) -> fx.Node:
+            square = emit(graph, aten.mul.Tensor, x, x)
+            of_square, mean = (
+                _low(graph, _low(graph, emit(graph, aten.mean.dim, of, dims, True)), torch.float32)
+                for of in (square, x)
+            )
+            squared = _low(
+                graph, _low(graph, emit(graph, aten.mul.Tensor, mean, mean)), torch.float32
+            )
+            return emit(graph, aten.sub.Tensor, of_square, squared)
+
+        changed += put_after(graph, variance, rounded)
+    return changed
+
+
+@plant("forward")
+def output_dtype(graph: fx.Graph) -> int:
+    def other(node: fx.Node) -> fx.Node:
+        to = torch.bfloat16 if value(node).dtype is torch.float32 else torch.float32
+        return _low(graph, node, to)
+
+    return first_output(graph, other)
+
+
+@plant("forward")
+def accumulated_in_low_precision(graph: fx.Graph) -> int:
+    """A matrix product as a sum of products of eight columns, rounded after each."""
+    found = [n for n in calls(graph, aten.mm, aten.addmm) if value(n).dtype is torch.bfloat16]
+
+    def summed(node: fx.Node) -> fx.Node:
+        *bias, left, right = node.args
+        total = None
+        width = value(left).shape[1]
+        for start in range(0, width, 8):
+            a = emit(graph, aten.slice.Tensor, left, 1, start, min(start + 8, width))
+            b = emit(graph, aten.slice.Tensor, right, 0, start, min(start + 8, width))
+            part = emit(graph, aten.mm.default, a, b)
+            total = part if total is None else emit(graph, aten.add.Tensor, total, part)
+        return emit(graph, aten.add.Tensor, total, bias[0]) if bias else total
+
+    return sum(put_after(graph, node, summed) for node in found)
