@@ -18,14 +18,14 @@ from fixtures.judging import Finding, Judge
 from fixtures.observation import Observation, Randomness
 
 #: Two groups of statistics are alike if the means of their logarithms are within this many standard
-#: errors (of groups of six: one false alarm in about ten thousand verdicts) …
-STANDARD_ERRORS = 6.0
+#: errors, of six groups each …
+STANDARD_ERRORS = 5.0
 #: … and this much: a tenth for the spread, more for what few calls show badly.
 SPREAD_SLACK, TOGETHER_SLACK = 0.1, 0.35
 #: The two means may be this many times further apart than expected: four standard errors, squared.
 MEAN_GAP = 16.0
 #: The slope may be off by this much, and three times what eager's is.
-SLOPE_SLACK, SLOPE_FACTOR = 0.05, 3.0
+SLOPE_SLACK, SLOPE_FACTOR = 0.02, 3.0
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:

@@ -61,6 +61,12 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         first = Counter(c.code for c in capture.compilations if c.graph and c.call == 0)
         kinds = max(first.values(), default=1)
         setting = (setting + 1) * kinds - 1
+    sizes = _distinct_sizes(observation.calls)
+    if dynamic == "static" and case.scope == "whole" and most + 1 < sizes:
+        return Finding(
+            "failed",
+            f"compiled for {most + 1} of {sizes} sizes: in 'static' the others ran eagerly",
+        )
     allowed = setting + budget.recompiles
     seen = f"{most} recompilations of one code object, {allowed} allowed for {dynamic!r}"
     if most <= allowed:
@@ -72,6 +78,17 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         for line in _history(code, observation)
     ]
     return Finding("failed", seen, shorten(lines), {"recompiles": most - setting})
+
+
+def _distinct_sizes(calls: Sequence[CallFacts]) -> int:
+    """How many sets of tensor sizes were compiled for: one at least for each in *static*."""
+    return len(
+        {
+            tuple(item for item in call.numbers.items() if " dim " in item[0])
+            for call in calls
+            if not call.raised
+        }
+    )
 
 
 def _history(code: Place, observation: Observation) -> list[str]:

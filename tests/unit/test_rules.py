@@ -609,7 +609,7 @@ def test_other_statistics_fail_and_say_which(changed, said):
         {"spreads": (0.2, 0.21, 0.19, 0.22, 0.2, 0.18)},
         {"together": (1.2, 0.8, 1.3, 0.9, 1.1, 0.7)},
         {"mean_gap": 4.0},
-        {"slope": 1.02},
+        {"slope": 1.01},
         {"slope": None},
     ],
 )
