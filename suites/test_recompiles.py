@@ -9,7 +9,7 @@ https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programmi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import pytest
 
@@ -61,12 +61,12 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         first = Counter(c.code for c in capture.compilations if c.graph and c.call == 0)
         kinds = max(first.values(), default=1)
         setting = (setting + 1) * kinds - 1
-    sizes = _distinct_sizes(observation.calls)
-    if dynamic == "static" and case.scope == "whole" and most + 1 < sizes:
-        return Finding(
-            "failed",
-            f"compiled for {most + 1} of {sizes} sizes: in 'static' the others ran eagerly",
+    if dynamic == "static" and case.scope == "whole":
+        eagerly = _never_compiled(
+            observation.calls, {c.call for c in capture.compilations if c.graph}
         )
+        if eagerly:
+            return Finding("failed", eagerly[0], shorten(eagerly))
     allowed = setting + budget.recompiles
     seen = f"{most} recompilations of one code object, {allowed} allowed for {dynamic!r}"
     if most <= allowed:
@@ -80,15 +80,16 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     return Finding("failed", seen, shorten(lines), {"recompiles": most - setting})
 
 
-def _distinct_sizes(calls: Sequence[CallFacts]) -> int:
-    """How many sets of tensor sizes were compiled for: one at least for each in *static*."""
-    return len(
-        {
-            tuple(item for item in call.numbers.items() if " dim " in item[0])
-            for call in calls
-            if not call.raised
-        }
-    )
+def _never_compiled(calls: Sequence[CallFacts], compiled: Container[int]) -> list[str]:
+    """The calls at new sizes for which *static* compiled nothing."""
+    found, known = [], set()
+    for index, call in enumerate(calls):
+        sizes = tuple(item for item in call.numbers.items() if " dim " in item[0])
+        if sizes not in known and index not in compiled and not call.raised:
+            text = ", ".join(f"{name}={size}" for name, size in call.sizes.items())
+            found.append(f"call {index + 1} ({text}): ran eagerly, nothing compiled for its sizes")
+        known.add(sizes)
+    return found
 
 
 def _history(code: Place, observation: Observation) -> list[str]:

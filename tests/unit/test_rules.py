@@ -570,6 +570,18 @@ def test_without_threshold_nothing_is_judged_and_the_reason_said(aspect, key):
     assert "not judged, the threshold is for NVIDIA H200: " in finding.summary
 
 
+def test_a_size_that_static_never_compiled_for_fails():
+    sizes = [{"input[0] dim 0": size} for size in (8, 8, 4)]
+    calls = tuple(make_call(numbers=n, sizes={"batch": n["input[0] dim 0"]}) for n in sizes)
+    once_only = make_observation(calls=calls)
+    finding = test_recompiles.rule(once_only, Budget())
+    assert finding.outcome == "failed"
+    assert finding.summary == "call 3 (batch=4): ran eagerly, nothing compiled for its sizes"
+    again = make_capture(compilations=(make_compilation(call=0), make_compilation(call=2)))
+    healthy = make_observation(calls=calls, capture=again)
+    assert test_recompiles.rule(healthy, Budget()).outcome == "passed"
+
+
 # Randomness.
 
 
