@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fixtures.cases import Case
 from fixtures.observation import CallFacts, Checked, Difference, Observation, TensorError
 
 #: Machine epsilon by dtype.
@@ -116,6 +117,7 @@ def examine(observation: Observation, group: str) -> Numerics:
     blind: dict[str, str] = {}
     tensors = floating = blind_times = ties = 0
     worst = 0.0
+    half = in_half(observation)
     for index, call in enumerate(observation.calls):
         checked: Checked = getattr(call, group)
         where = _describe(index, call)
@@ -130,7 +132,7 @@ def examine(observation: Observation, group: str) -> Numerics:
                 blind.setdefault(error.name, _why_blind(error))
             else:
                 worst = max(worst, error.compiled_rms)
-            complaint = exceeds(error, pooled, widening(error, observation))
+            complaint = exceeds(error, pooled, widening(error, observation), half=half)
             if complaint:
                 complaints.append(f"{where}: {complaint}")
     return Numerics(tuple(complaints), tensors, floating, blind, blind_times, worst, ties)
@@ -150,6 +152,11 @@ def untreated(observation: Observation, group: str) -> str:
         f"; signal off: {len(scales)} {group} of scale {min(scales):.2g} to {max(scales):.2g}"
         f", {zero} zero"
     )
+
+
+def in_half(observation: Observation) -> bool:
+    """Whether the case computes in half precision."""
+    return Case.parse(observation.case).precision != "f32"
 
 
 def widening(error: TensorError, observation: Observation) -> float:
@@ -179,7 +186,9 @@ class Check:
     allowed: float
 
 
-def checks(error: TensorError, pooled_noise: float, widening: float = 1.0) -> tuple[Check, ...]:
+def checks(
+    error: TensorError, pooled_noise: float, widening: float = 1.0, *, half: bool = False
+) -> tuple[Check, ...]:
     """The figures of a tensor beside their bounds.
 
     Args:
@@ -187,10 +196,11 @@ def checks(error: TensorError, pooled_noise: float, widening: float = 1.0) -> tu
         pooled_noise: Median noise of its group, so that a small tensor whose own noise happens to
             be small is not held to luck.
         widening: Factor on the floors.
+        half: Whether it was computed in half precision, whatever its own dtype.
     """
     eps = EPS.get(error.dtype, EPS["float32"]) * widening
     eps *= BUFFERS if error.name.startswith("buffer ") else 1.0
-    allowances = HALF if error.dtype in ("bfloat16", "float16") else SINGLE
+    allowances = HALF if half or error.dtype in ("bfloat16", "float16") else SINGLE
     if error.scale == 0.0 or error.eager_rms > (MERE_NOISE if error.samples else BLIND):
         allowed = BLIND_FACTOR * error.eager_max + allowances["max"].floor * eps
         return (Check("largest error", error.compiled_max, error.eager_max, allowed),)
@@ -230,9 +240,11 @@ def checks(error: TensorError, pooled_noise: float, widening: float = 1.0) -> tu
     )
 
 
-def exceeds(error: TensorError, pooled_noise: float, widening: float = 1.0) -> str:
+def exceeds(
+    error: TensorError, pooled_noise: float, widening: float = 1.0, *, half: bool = False
+) -> str:
     """What is out of bounds, as a sentence; empty if nothing is."""
-    for check in checks(error, pooled_noise, widening):
+    for check in checks(error, pooled_noise, widening, half=half):
         if not check.seen <= check.allowed:  # also where it is NaN
             return _sentence(error, check)
     return ""

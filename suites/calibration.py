@@ -18,7 +18,7 @@ from fixtures import zoo
 from fixtures.cases import Case
 from fixtures.observation import Observation
 from reports import store
-from suites.bounds import checks, is_blind, pooled_noise, widening
+from suites.bounds import checks, in_half, is_blind, pooled_noise, widening
 
 GROUPS = ("outputs", "gradients", "state")
 QUANTILES = (0.5, 0.99, 0.999, 1.0)
@@ -33,7 +33,8 @@ def shares(observation: Observation) -> Iterator[tuple[str, str, float, str]]:
             for error in errors:
                 if is_blind(error):
                     continue
-                for check in checks(error, pooled, widening(error, observation)):
+                factor = widening(error, observation)
+                for check in checks(error, pooled, factor, half=in_half(observation)):
                     share = check.seen / check.allowed if check.allowed else 0.0
                     yield group, check.what, share, error.name
 
