@@ -1,5 +1,6 @@
 """Samples of eager's noise: the same call again, nudged by a rounding error."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -39,6 +40,17 @@ def test_samples_differ_by_rounding_errors():
         distance = float((sample.result.output["output"] - ours).norm() / ours.norm())
         assert 0 < distance < 1e-5
         assert sample.result.gradients.keys() == result.gradients.keys()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_nudges_do_not_follow_what_they_nudge(seed):
+    def wide():
+        return Example(nn.Linear(4096, 8), inputs=lambda: (torch.rand(6, 4096),))
+
+    _, result, samples = sampled(wide, INFER, seed)
+    ours = result.output["output"]
+    errors = [float((s.result.output["output"] - ours).norm() / ours.norm()) for s in samples]
+    assert max(errors) < 4 * min(errors)
 
 
 def test_the_eager_model_stays_as_it_is():
