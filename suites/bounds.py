@@ -44,8 +44,8 @@ SINGLE = {
     "projection": Allowance(4.0, 8.0),
 }
 HALF = {
-    "rms": Allowance(2.0, 0.5),
-    "quantile": Allowance(2.0, 1.0),
+    "rms": Allowance(1.75, 0.1),
+    "quantile": Allowance(1.75, 0.5),
     "max": Allowance(3.0, 4.0),
     "projection": Allowance(3.0, 0.125),
 }
