@@ -25,6 +25,8 @@ EPS = {
     "complex64": 2.0**-23,
     "complex128": 2.0**-52,
 }
+#: TF32 keeps ten bits of the mantissa in products of f32.
+TF32_EPS = 2.0**-10
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,10 @@ MERE_NOISE = 0.5
 BLIND_SHARE = 0.5
 #: Without a reference in float64 and without samples of eager's noise, floors are wider by this.
 WITHOUT_REFERENCE = 64.0
+
+#: Where others take more of the processor than this, threads and compilers wait for each other, and
+#: being slow says nothing.
+BUSY = 0.2
 
 #: How many lines of one kind a message shows.
 SHOWN = 6
@@ -155,14 +161,16 @@ def untreated(observation: Observation, group: str) -> str:
 
 
 def in_half(observation: Observation) -> bool:
-    """Whether the case computes in half precision."""
-    return Case.parse(observation.case).precision != "f32"
+    """Whether the case computes in half precision, or in TF32, which has as short a mantissa."""
+    return observation.tf32 or Case.parse(observation.case).precision != "f32"
 
 
 def widening(error: TensorError, observation: Observation) -> float:
     """The factor on the floors of a tensor: 1 where eager's noise is known."""
     is_exact = observation.reference.partition(";")[0] == "float64" and error.has_reference
-    return 1.0 if is_exact or error.samples else WITHOUT_REFERENCE
+    known = 1.0 if is_exact or error.samples else WITHOUT_REFERENCE
+    rounded = observation.tf32 and error.dtype == "float32"
+    return known * (TF32_EPS / EPS["float32"] if rounded else 1.0)
 
 
 def _why_blind(error: TensorError) -> str:

@@ -33,6 +33,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     return Finding("passed", summary, seen.blind_lines)
 
 
-@pytest.mark.aspect("gradients", wants=("capture", "vary"), phase="train")
+@pytest.mark.aspect(
+    "gradients", wants=("capture", "vary"), applies=lambda case: case.phase == "train"
+)
 def test_gradients_match_eager(judge: Judge) -> None:
     judge(rule)

@@ -21,6 +21,10 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     eager, compiled = seen.eager_peak_bytes, seen.compiled_peak_bytes
     ratio = compiled / eager if eager else float("inf") if compiled else 1.0
     text = f"peak {compiled / MIB:.1f} MiB, eager {eager / MIB:.1f} MiB ({ratio:.2f}×)"
+    if seen.compile_peak_bytes:
+        text += f"; reserved {seen.compiled_reserved_bytes / MIB:.0f}"
+        text += f" and {seen.eager_reserved_bytes / MIB:.0f} MiB"
+        text += f", while compiling {seen.compile_peak_bytes / MIB:.0f} MiB"
     if budget.max_memory_ratio is None:
         other = budget.elsewhere.get("max_memory_ratio")
         why = f"the threshold is for {other}" if other else "no threshold"

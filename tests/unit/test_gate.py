@@ -90,6 +90,7 @@ def options(tmp_path):
         budgets=(),
         seed=0,
         backend="inductor",
+        tf32=False,
         case_timeout=None,
         save=None,
         resume=None,

@@ -1,21 +1,14 @@
-"""Measuring: rounds come in pairs within their limits, and memory is counted to the byte."""
+"""Timing: rounds come in pairs within their limits."""
 
-import os
 import time
 from types import SimpleNamespace
 
 import pytest
-import torch
-from torch import nn
 
-from fixtures.observation import Request
 from fixtures.observe import measure
-from fixtures.observe.measure import paired_rounds, peak_memory
-from fixtures.observe.session import Session
-from fixtures.zoo import Example, Model
+from fixtures.observe.measure import paired_rounds
 from reports.statistics import FEWEST_ROUNDS
 
-MIB = 2**20
 MOST_ROUNDS = 120
 
 
@@ -37,7 +30,6 @@ class Clock:
         ours = SimpleNamespace(
             perf_counter_ns=lambda: self.now_ns,
             monotonic=lambda: self.now_ns / 1e9,
-            process_time=time.process_time,
         )
         monkeypatch.setattr(measure, "time", ours)
 
@@ -133,94 +125,3 @@ def test_the_order_is_that_of_the_seed(clock):
 
     assert order(0) == order(0)
     assert order(0) != order(1)
-
-
-# Other load.
-
-CORES = len(os.sched_getaffinity(0))
-
-
-@pytest.mark.parametrize(
-    ("busy_s", "own_s", "share"),
-    [
-        pytest.param(0.0, 0.0, 0.0, id="idle"),
-        pytest.param(4.0, 4.0, 0.0, id="all of it ours"),
-        pytest.param(10.0 * CORES, 0.0, 1.0, id="none of it ours"),
-        pytest.param(10.0 * CORES, 5.0 * CORES, 0.5, id="half of it ours"),
-        pytest.param(3.99, 4.0, 0.0, id="the kernel counts in ticks"),
-        pytest.param(11.0 * CORES, 0.0, 1.0, id="never more than all"),
-    ],
-)
-def test_the_share_of_others_is_what_is_busy_and_not_ours(monkeypatch, busy_s, own_s, share):
-    readings = iter([(100.0, 50.0, 7.0), (110.0, 50.0 + busy_s, 7.0 + own_s)])
-    monkeypatch.setattr(measure._OtherLoad, "_now", staticmethod(lambda: next(readings)))
-    assert measure._OtherLoad().share() == pytest.approx(share)
-
-
-def test_the_share_of_others_is_read_from_this_machine():
-    load = measure._OtherLoad()
-    time.sleep(0.05)
-    assert 0.0 <= load.share() <= 1.0
-
-
-# Memory.
-
-
-def allocates(*sizes):
-    """Allocate blocks one after the other, all alive until the end."""
-
-    def step():
-        return [torch.empty(size, dtype=torch.uint8) for size in sizes]
-
-    return step
-
-
-def peaks(eager, compiled):
-    seen = peak_memory(eager, compiled, device="cpu")
-    return seen.eager_peak_bytes, seen.compiled_peak_bytes
-
-
-def test_a_doubled_allocation_is_seen_exactly():
-    assert peaks(allocates(MIB), allocates(2 * MIB)) == (MIB, 2 * MIB)
-
-
-def test_what_is_alive_at_once_adds_up():
-    assert peaks(allocates(MIB), allocates(MIB, 2 * MIB)) == (MIB, 3 * MIB)
-
-
-def test_what_is_freed_before_does_not_add_up():
-    def one_after_the_other():
-        for _ in range(5):
-            torch.empty(MIB, dtype=torch.uint8)
-
-    assert peaks(one_after_the_other, allocates(5 * MIB)) == (MIB, 5 * MIB)
-
-
-def test_the_peak_counts_not_the_end():
-    def freed():
-        torch.empty(3 * MIB, dtype=torch.uint8)
-
-    assert peaks(freed, freed) == (3 * MIB, 3 * MIB)
-
-
-def test_what_was_there_before_does_not_count():
-    kept = torch.empty(8 * MIB, dtype=torch.uint8)
-    assert peaks(allocates(MIB), kept.zero_) == (MIB, 0)
-
-
-def test_a_call_that_allocates_nothing_peaks_at_nothing():
-    assert peaks(lambda: None, lambda: None) == (0, 0)
-
-
-def test_the_peak_of_a_training_step_holds_its_gradients():
-    """Those of the step before are dropped first: that must not hide the new ones."""
-    linear = Model(
-        "m", "m", build=lambda: Example(nn.Linear(1024, 256), lambda: (torch.ones(2, 1024),))
-    )
-    request = Request(
-        case="m-cpu-train-f32-default-static", wants=("capture", "memory"), backend="eager"
-    )
-    seen = Session({"m": linear}, lambda stage: None).observe(request)
-    assert seen.status == "completed", seen.failure
-    assert seen.memory.eager_peak_bytes >= MIB
-    assert seen.memory.compiled_peak_bytes >= MIB

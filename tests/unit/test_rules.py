@@ -5,8 +5,11 @@ import dataclasses
 import pytest
 
 from fixtures.budgets import ASPECTS, AllowedBreak, Budget
+from fixtures.observation import Condition, Energy
 from suites import (
     test_compile_time,
+    test_cuda_graphs,
+    test_energy,
     test_forward,
     test_gradients,
     test_graph_breaks,
@@ -43,9 +46,17 @@ SUITES = {
     "speedup": test_speedup,
     "compile_time": test_compile_time,
     "memory": test_memory,
+    "cuda_graphs": test_cuda_graphs,
+    "energy": test_energy,
 }
-STRICT = Budget(min_speedup=1.0, max_compile_s=60.0, max_memory_ratio=1.1)
-HEALTHY = make_observation(cold=True, timing=make_timing(2.0), memory=make_memory())
+STRICT = Budget(min_speedup=1.0, max_compile_s=60.0, max_memory_ratio=1.1, max_energy_ratio=1.1)
+HEALTHY = make_observation(
+    cold=True,
+    timing=make_timing(2.0),
+    memory=make_memory(),
+    energy=Energy(eager_j=1.0, compiled_j=0.8),
+    capture=make_capture(cudagraphs=2),
+)
 WRONG = make_error("output.logits", compiled_rms=1e-3, compiled_max=1e-2)
 BLIND = make_error(eager_rms=0.5, eager_max=2.0, compiled_rms=0.5, compiled_max=2.0)
 
@@ -497,7 +508,91 @@ def test_overhead_is_no_excuse_for_a_slow_model():
     assert test_speedup.rule(timed(0.5, eager_ns=10e6), budget).outcome == "failed"
 
 
+def under(*throttled):
+    """Rounds that are fast enough, on a GPU of which NVML says this."""
+    conditions = (
+        Condition(sm_mhz=1980, temperature_c=40, power_w=300.0),
+        Condition(sm_mhz=1200, temperature_c=88, power_w=650.0, throttled=throttled),
+    )
+    timing = dataclasses.replace(
+        make_timing(2.0), conditions=conditions, items=32, compiled_kernels_ns=4e5
+    )
+    return test_speedup.rule(make_observation(timing=timing), STRICT)
+
+
+def test_a_throttled_measurement_is_no_verdict():
+    finding = under("hw_thermal_slowdown", "sw_power_cap")
+    assert finding.outcome == "inconclusive"
+    assert finding.summary.endswith("the GPU held its clocks down: hw_thermal_slowdown")
+
+
+def test_a_gpu_that_draws_all_its_power_is_at_work():
+    assert under("sw_power_cap").outcome == under().outcome == "passed"
+
+
+def test_a_timing_is_described_side_by_side():
+    assert under().details == (
+        "eager: median 1 ms, p95 1 ms, 3.2e+04 items/s",
+        "compiled: median 0.5 ms, p95 0.5 ms, 6.4e+04 items/s, kernels 0.4 ms",
+        "GPU at 1200 to 1980 MHz, up to 88 °C and 650 W",
+    )
+
+
+# CUDA graphs.
+
+
+def graphs(recorded, *skips):
+    return make_observation(capture=make_capture(cudagraphs=recorded, cudagraph_skips=skips))
+
+
+def test_running_without_the_graphs_that_a_mode_promises_is_a_failure():
+    finding = test_cuda_graphs.rule(graphs(0, "skipping cudagraphs due to cpu device"), STRICT)
+    assert finding.outcome == "failed"
+    assert finding.summary == "runs without CUDA graphs: skipping cudagraphs due to cpu device"
+    assert test_cuda_graphs.rule(graphs(0), STRICT).outcome == "failed"
+
+
+def test_one_graph_skipped_of_several_is_a_failure_too():
+    some = graphs(3, "skipping cudagraphs due to mutated inputs (1 instances)")
+    assert test_cuda_graphs.rule(some, STRICT).outcome == "failed"
+    assert_proposal_helps(test_cuda_graphs.rule, some, STRICT)
+
+
+def test_a_reason_that_is_budgeted_may_skip_graphs():
+    allowing = Budget(cudagraph_skips=("mutated inputs",))
+    some = graphs(3, "skipping cudagraphs due to mutated inputs (1 instances)")
+    assert test_cuda_graphs.rule(some, allowing).outcome == "passed"
+    other = graphs(3, "skipping cudagraphs due to cpu device (x)")
+    assert test_cuda_graphs.rule(other, allowing).outcome == "failed"
+
+
+# Energy.
+
+
+def test_energy_is_held_to_eagers():
+    thirsty = make_observation(energy=Energy(eager_j=0.5, compiled_j=0.6))
+    finding = test_energy.rule(thirsty, STRICT)
+    assert finding.summary == "0.6 J a call, eager 0.5 J (1.20×), at most 1.1× allowed"
+    assert finding.outcome == "failed"
+    assert_proposal_helps(test_energy.rule, thirsty, STRICT)
+
+
+def test_energy_that_nvml_does_not_tell_is_unavailable():
+    finding = test_energy.rule(make_observation(energy=Energy(unavailable="NVML: …")), STRICT)
+    assert (finding.outcome, finding.summary) == ("skipped", "unavailable: NVML: …")
+
+
 # Compile time and memory.
+
+
+def test_a_slow_compile_on_a_busy_machine_is_inconclusive():
+    slow = dataclasses.replace(make_compile_time(90.0), busy=0.5)
+    finding = test_compile_time.rule(make_observation(cold=True, compile_time=slow), STRICT)
+    assert finding.outcome == "inconclusive"
+    assert finding.summary.endswith("others took 50% of the processor")
+    quick = dataclasses.replace(slow, total_s=50.0)
+    finding = test_compile_time.rule(make_observation(cold=True, compile_time=quick), STRICT)
+    assert finding.outcome == "passed"
 
 
 def test_a_warm_compile_time_is_not_judged():

@@ -8,7 +8,7 @@ from torch import nn
 
 from fixtures.cases import Case
 from fixtures.observe import signal
-from fixtures.observe.calls import planned_calls
+from fixtures.observe.calls import first_call
 from fixtures.observe.oracle import Lifting
 from fixtures.observe.subject import Subject
 from fixtures.zoo import Call, Example, Model
@@ -28,7 +28,7 @@ def treat(module, seed=0, **how):
 
 def figures(module, state, **how):
     subject = Subject(entry(module, **how), TRAIN, 0, weights=state)
-    return signal.measure(subject, planned_calls(subject.example, {})[0])
+    return signal.measure(subject, first_call({}))
 
 
 def layers(*parts, spoil=lambda net: None):
@@ -187,12 +187,10 @@ def test_frozen_parameters_are_left_alone():
 
 def test_treatment_does_not_touch_the_random_inputs_of_a_call():
     model = entry(Residual)
-    expected = Subject(model, TRAIN, 0).prepare(planned_calls(model.example("cpu"), {})[0])
+    expected = Subject(model, TRAIN, 0).prepare(first_call({}))
     state = signal.treat(model, "cpu", 0).state
     subject = Subject(model, TRAIN, 0, weights=state)
-    assert torch.equal(
-        subject.prepare(planned_calls(subject.example, {})[0]).args[0], expected.args[0]
-    )
+    assert torch.equal(subject.prepare(first_call({})).args[0], expected.args[0])
 
 
 # That it can be relied on.

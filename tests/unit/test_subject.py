@@ -88,9 +88,7 @@ def test_another_seed_gives_other_weights_inputs_and_cotangents():
     assert not torch.equal(one.module.first.weight, other.module.first.weight)
     assert not torch.equal(one.prepare(plan()).args[0], other.prepare(plan()).args[0])
     output = torch.zeros(5)
-    assert not torch.equal(
-        one._cotangent("output", output, 1.0), other._cotangent("output", output, 1.0)
-    )
+    assert not torch.equal(one._cotangent("output", output), other._cotangent("output", output))
 
 
 def test_the_reference_has_the_same_weights_and_inputs_in_float64():
@@ -188,14 +186,14 @@ def test_gradients_come_from_cotangents_that_do_not_depend_on_the_dtype():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.complex64])
 def test_cotangents_have_unit_norm(dtype):
-    cotangent = subject()._cotangent("output", torch.zeros(30, 7, dtype=dtype), 1.0)
+    cotangent = subject()._cotangent("output", torch.zeros(30, 7, dtype=dtype))
     assert cotangent.dtype == dtype
     assert float(cotangent.abs().double().square().sum().sqrt()) == pytest.approx(1.0, rel=1e-2)
 
 
 def test_cotangents_of_two_outputs_differ():
     made, output = subject(), torch.zeros(5)
-    one, other = (made._cotangent(path, output, 1.0) for path in ("output[0]", "output[1]"))
+    one, other = (made._cotangent(path, output) for path in ("output[0]", "output[1]"))
     assert not torch.equal(one, other)
 
 
@@ -320,8 +318,8 @@ def test_planned_are_two_calls_at_the_first_sizes_then_every_other_size():
     vary = {"batch": (4, 2, 6), "length": (24, 16)}
     example = Example(abs)
     first = {"batch": 4, "length": 24}
-    assert planned_calls(example, vary) == [PlannedCall(0, first), PlannedCall(1, first)]
-    assert varied_calls(example, vary) == [
+    assert planned_calls(example, vary, "cpu") == [PlannedCall(0, first), PlannedCall(1, first)]
+    assert varied_calls(example, vary, "cpu") == [
         PlannedCall(2, {"batch": 2, "length": 24}),
         PlannedCall(3, {"batch": 6, "length": 24}),
         PlannedCall(4, {"batch": 4, "length": 16}),
@@ -330,8 +328,12 @@ def test_planned_are_two_calls_at_the_first_sizes_then_every_other_size():
 
 def test_given_calls_are_made_as_they_are_and_vary_nothing():
     example = Example(abs, calls=[Call((1,)), Call((2,)), Call((3,))])
-    assert [planned.index for planned in planned_calls(example, {"batch": (4, 2)})] == [0, 1, 2]
-    assert varied_calls(example, {"batch": (4, 2)}) == []
+    assert [planned.index for planned in planned_calls(example, {"batch": (4, 2)}, "cpu")] == [
+        0,
+        1,
+        2,
+    ]
+    assert varied_calls(example, {"batch": (4, 2)}, "cpu") == []
 
 
 # What a call did.

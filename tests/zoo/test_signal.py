@@ -8,7 +8,7 @@ import torch
 from fixtures import zoo
 from fixtures.cases import Case
 from fixtures.observe import signal
-from fixtures.observe.calls import planned_calls
+from fixtures.observe.calls import first_call
 from fixtures.observe.subject import Subject
 from tests.zoo import explained
 
@@ -54,7 +54,7 @@ def built(model, precision, state=None):
 
 
 def plan(model, subject):
-    return planned_calls(subject.example, model.sizes("cpu"))[0]
+    return first_call(model.sizes("cpu"))
 
 
 def faults_in_f32(model, state):

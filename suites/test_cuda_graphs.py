@@ -1,0 +1,41 @@
+"""A mode that promises CUDA graphs records them: none is skipped for a reason not budgeted.
+
+Without them ``reduce-overhead`` runs as the default mode does and says so only in a log.
+https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_cudagraph_trees.html
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.budgets import Budget
+from fixtures.judging import Finding, Judge
+from fixtures.observation import Observation
+from suites.bounds import shorten
+
+
+def rule(observation: Observation, budget: Budget) -> Finding:
+    """CUDA graphs were recorded, and every reason to skip one is known."""
+    capture = observation.capture
+    assert capture is not None
+    unknown = [
+        reason
+        for reason in capture.cudagraph_skips
+        if not any(known in reason for known in budget.cudagraph_skips)
+    ]
+    if unknown:
+        summary = f"runs without CUDA graphs: {unknown[0]}"
+        proposal = {"cudagraph_skips": sorted({*budget.cudagraph_skips, *unknown})}
+        return Finding("failed", summary, shorten(unknown), proposal)
+    known = f"{len(capture.cudagraph_skips)} skipped for reasons budgeted"
+    if capture.cudagraphs:
+        also = f", {known}" if capture.cudagraph_skips else ""
+        return Finding("passed", f"{capture.cudagraphs} CUDA graphs recorded{also}")
+    if capture.cudagraph_skips:
+        return Finding("passed", f"no CUDA graph, {known}: {capture.cudagraph_skips[0]}")
+    return Finding("failed", "no CUDA graph was recorded, and PyTorch names no reason")
+
+
+@pytest.mark.aspect("cuda_graphs", wants=("capture",), applies=lambda case: case.uses_cuda_graphs)
+def test_cuda_graphs_are_recorded(judge: Judge) -> None:
+    judge(rule)

@@ -1,0 +1,39 @@
+"""A compiled call takes no more energy than budgeted, relative to eager's.
+
+By the GPU's own counter, which NVML reads.
+https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.budgets import Budget
+from fixtures.judging import Finding, Judge
+from fixtures.observation import Observation
+
+
+def rule(observation: Observation, budget: Budget) -> Finding:
+    """Joules a call are within their ratio to eager's."""
+    seen = observation.energy
+    assert seen is not None
+    if seen.unavailable or not seen.eager_j:
+        why = seen.unavailable or "the counter did not move in eager's calls"
+        return Finding("skipped", f"unavailable: {why}")
+    ratio = seen.compiled_j / seen.eager_j
+    text = f"{seen.compiled_j:.3g} J a call, eager {seen.eager_j:.3g} J ({ratio:.2f}×)"
+    if budget.max_energy_ratio is None:
+        other = budget.elsewhere.get("max_energy_ratio")
+        why = f"the threshold is for {other}" if other else "no threshold"
+        return Finding("skipped", f"not judged, {why}: {text}")
+    text += f", at most {budget.max_energy_ratio:g}× allowed"
+    if ratio <= budget.max_energy_ratio:
+        return Finding("passed", text)
+    return Finding("failed", text, proposal={"max_energy_ratio": round(1.1 * ratio, 2)})
+
+
+@pytest.mark.aspect(
+    "energy", wants=("capture", "energy"), applies=lambda case: case.device == "cuda"
+)
+def test_energy_is_within_budget(judge: Judge) -> None:
+    judge(rule)

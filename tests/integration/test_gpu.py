@@ -1,0 +1,102 @@
+"""What only a GPU shows: lost contexts, CUDA graphs, masks, scaled gradients, its own figures."""
+
+import pytest
+import torch
+
+from tests.integration.conftest import ZOOS, Session, command, run_to_its_end
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+
+INFER, TRAIN = "{}-cuda-infer-f32-default-static", "{}-cuda-train-f32-default-static"
+HALF = "{}-cuda-train-f16-default-static"
+GRAPHS = "{}-cuda-{}-f32-reduce_overhead-static"
+CASES = [
+    *(INFER.format(m) for m in ("healthy_first", "takes_all_memory", "reads_beyond")),
+    *(TRAIN.format(m) for m in ("drops", "drops_attention")),
+    *(HALF.format(m) for m in ("healthy_last", "drops", "overflows")),
+    *(GRAPHS.format(m, "infer") for m in ("mixes_devices", "healthy_last")),
+    *(GRAPHS.format(m, "train") for m in ("healthy_last", "drops")),
+]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory) -> Session:
+    """All of the GPU's zoo in one session."""
+    runs = tmp_path_factory.mktemp("gpu") / "runs"
+    chosen = [word for case in CASES for word in ("--cases", case)]
+    words = command("--zoo", str(ZOOS / "gpu.py"), *chosen, runs=runs, backend="inductor")
+    return run_to_its_end(words, None, runs, timeout_s=540.0)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        INFER.format("healthy_first"),
+        HALF.format("healthy_last"),
+        GRAPHS.format("healthy_last", "infer"),
+        GRAPHS.format("healthy_last", "train"),
+        GRAPHS.format("drops", "train"),
+        TRAIN.format("drops"),
+        HALF.format("drops"),
+        TRAIN.format("drops_attention"),
+        HALF.format("overflows"),
+    ],
+)
+def test_the_healthy_pass_what_does_not_depend_on_speed(seen, case):
+    failed = {a: s for a, s in seen.failed(case).items() if a not in ("speedup", "energy")}
+    assert not failed
+    assert seen.verdicts(case)["forward"].outcome in ("passed", "inconclusive")
+
+
+def test_running_out_of_memory_is_an_outcome_with_the_peak(seen):
+    (summary,) = set(seen.failed("takes_all_memory").values())
+    assert "ran out of memory in stage 'eager': CUDA out of memory" in summary
+    assert "peak allocated" in summary
+
+
+def test_a_lost_context_costs_that_case_only(seen):
+    (summary,) = set(seen.failed("reads_beyond").values())
+    assert "device-side assert" in summary
+    assert seen.outcomes(TRAIN.format("drops")) <= {"passed", "skipped", "inconclusive"}
+
+
+def test_graphs_are_recorded_or_missed(seen):
+    healthy = seen.verdicts(GRAPHS.format("healthy_last", "train"))["cuda_graphs"]
+    assert healthy.outcome == "passed"
+    assert "CUDA graphs recorded" in healthy.summary
+    mixed = seen.verdicts(GRAPHS.format("mixes_devices", "infer"))["cuda_graphs"]
+    assert mixed.outcome == "failed"
+    assert "cpu device" in mixed.summary
+
+
+def test_the_reference_is_given_the_masks_that_eager_drew(seen):
+    for case in (TRAIN.format("drops"), HALF.format("drops")):
+        observed = seen.run().observations[case]
+        assert observed.reference.startswith("float64")
+        assert all(error.has_reference for error in observed.calls[0].outputs.errors)
+        assert max(e.eager_rms for e in observed.calls[0].outputs.errors) < 0.01
+    assert "draws inside its kernel" in (
+        seen.run().observations[TRAIN.format("drops_attention")].reference
+    )
+
+
+def test_gradients_that_overflow_do_so_on_both_sides(seen):
+    gradients = seen.verdicts(HALF.format("overflows"))["gradients"]
+    assert gradients.outcome != "failed"
+
+
+def test_the_gpu_is_timed_by_its_own_clock(seen):
+    timing = seen.run().observations[INFER.format("healthy_first")].timing
+    assert timing.clock == "events"
+    assert timing.items == 16
+    assert 0 < timing.compiled_kernels_ns <= 1.2 * min(timing.compiled_ns)
+
+
+def test_memory_of_graphs_is_counted(seen):
+    observations = seen.run().observations
+    graphs = observations[GRAPHS.format("healthy_last", "train")].memory
+    plain = observations[HALF.format("healthy_last")].memory
+    assert graphs.graphs_bytes > 0
+    assert plain.graphs_bytes == 0
+    assert plain.eager_reserved_bytes > 0
+    assert plain.compile_peak_bytes > 0

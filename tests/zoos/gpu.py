@@ -1,0 +1,80 @@
+"""Models for a GPU: healthy ones, and ones that do there what no processor does."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from fixtures.zoo import Example, model
+
+
+class Block(nn.Module):
+    """Two layers with what is asked for in between."""
+
+    def __init__(self, between=lambda x: x):
+        super().__init__()
+        self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
+        self.between = between
+
+    def forward(self, x):
+        return self.second(self.between(functional.gelu(self.first(x))))
+
+
+def rows():
+    return (torch.randn(16, 64),)
+
+
+@model("healthy_first")
+def healthy_first():
+    return Example(Block(), inputs=rows)
+
+
+@model("drops")
+def drops():
+    """Its masks depend on the dtype that it computes in."""
+    return Example(Block(lambda x: functional.dropout(x, 0.5)), inputs=rows)
+
+
+@model("drops_attention")
+def drops_attention():
+    """Draws inside a fused kernel where there is one."""
+
+    def attend(x):
+        h = x.view(16, 1, 4, 16)
+        return functional.scaled_dot_product_attention(h, h, h, dropout_p=0.5).reshape(16, 64)
+
+    return Example(Block(attend), inputs=rows)
+
+
+@model("takes_all_memory")
+def takes_all_memory():
+    def take(x):
+        return x + torch.empty(2**43, dtype=torch.uint8, device=x.device)[: x.shape[1]]
+
+    return Example(Block(take), inputs=rows)
+
+
+@model("reads_beyond")
+def reads_beyond():
+    """An assertion on the GPU, after which nothing works in that process."""
+
+    def read(x):
+        return x[:, torch.full((64,), 10**6, device=x.device)]
+
+    return Example(Block(read), inputs=rows)
+
+
+@model("overflows")
+def overflows():
+    """Gradients that float16 does not hold once they are scaled."""
+    return Example(Block(lambda x: x * 3e4), inputs=rows, signal=False)
+
+
+@model("mixes_devices")
+def mixes_devices():
+    """A number on the processor keeps CUDA graphs from being recorded."""
+    return Example(Block(lambda x: x + torch.tensor(2.0).sin()), inputs=rows)
+
+
+@model("healthy_last")
+def healthy_last():
+    return Example(Block(), inputs=rows)
