@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, NamedTuple, Self, TypeVar
+from typing import BinaryIO, Self, TypeVar
 
 import msgspec
 
@@ -23,7 +23,7 @@ from reports.digest import Digest, Judged
 from reports.store import RunError
 
 #: How a line begins that :func:`fixtures.observation.encode` wrote.
-_BEGINNING = re.compile(rb'\{"record":"(observation|verdict)","case":"([^"\\]+)"')
+_BEGINNING = re.compile(rb'\{"record":"([a-z]+)","case":"([^"\\]+)"')
 
 _DIGEST = msgspec.json.Decoder(Digest, strict=False)
 _JUDGED = msgspec.json.Decoder(Judged)
@@ -41,27 +41,13 @@ _KIND = msgspec.json.Decoder(_Kind)
 Content = TypeVar("Content")
 
 
-class _Line(NamedTuple):
-    """Where a record stands."""
+@dataclass(slots=True)
+class _Span:
+    """Lines that stand together and are about one case."""
 
     number: int
     offset: int
     length: int
-
-
-@dataclass(slots=True)
-class _Lines:
-    """The records of a case: its last observation, its verdicts in order, and any others."""
-
-    observation: _Line | None = None
-    verdicts: list[_Line] = field(default_factory=list)
-    others: list[_Line] = field(default_factory=list)
-
-    @property
-    def every(self) -> list[_Line]:
-        """All of them."""
-        observed = [self.observation] if self.observation else []
-        return sorted((*observed, *self.verdicts, *self.others))
 
 
 @dataclass(frozen=True)
@@ -103,7 +89,8 @@ class Archive:
         self.header: Header
         self.closing: Closing | None = None
         self.truncated = False
-        self._lines: dict[str, _Lines] = {}
+        self._spans: dict[str, list[_Span]] = {}
+        self._observed: set[str] = set()
         try:
             self._file: BinaryIO = path.open("rb", buffering=2**20)
         except OSError as error:
@@ -133,8 +120,10 @@ class Archive:
     @property
     def cases(self) -> Sequence[str]:
         """Every case that was planned, and any that was observed besides."""
-        observed = (case for case, lines in self._lines.items() if lines.observation)
-        return tuple(dict.fromkeys((*self.header.planned, *observed)))
+        return tuple(dict.fromkeys((*self.header.planned, *self._observed_in_order())))
+
+    def _observed_in_order(self) -> Iterator[str]:
+        return (case for case in self._spans if case in self._observed)
 
     @property
     def missing(self) -> list[str]:
@@ -143,7 +132,7 @@ class Archive:
 
     def observed(self, case: str) -> bool:
         """Whether the run holds an observation of a case."""
-        return case in self._lines and self._lines[case].observation is not None
+        return case in self._observed
 
     def seen(self, case: str) -> Seen:
         """What the run holds of a case.
@@ -151,69 +140,62 @@ class Archive:
         Raises:
             RunError: A line is no record of a run.
         """
-        lines = self._lines.get(case, _Lines())
-        texts = dict(zip(lines.every, self._read(lines.every), strict=True))
-        digest = None
-        if lines.observation is not None:
-            digest = self._decode(_DIGEST, lines.observation, texts[lines.observation])
-        verdicts = (self._decode(_JUDGED, line, texts[line]) for line in lines.verdicts)
-        by_aspect = {verdict.aspect: verdict for verdict in verdicts}
-        planned = case in self._planned or digest is not None
-        return Seen(planned, digest, by_aspect)
+        observation: tuple[int, bytes] | None = None
+        verdicts: dict[str, Judged] = {}
+        for number, line in self._lines(case):
+            match self._kind(line, number)[0]:
+                case "observation":
+                    observation = number, line
+                case "verdict":
+                    verdict = self._decode(_JUDGED, number, line)
+                    verdicts[verdict.aspect] = verdict
+        digest = self._decode(_DIGEST, *observation) if observation else None
+        return Seen(case in self._planned or digest is not None, digest, verdicts)
 
     def raw(self, case: str) -> Iterator[str]:
-        """The lines of a case as they stand in the file, but for observations made anew."""
-        lines = self._lines.get(case, _Lines())
-        for text in self._read(lines.every):
-            yield bytes(text).decode()
+        """The lines of a case as they stand in the file."""
+        return (line.decode() for _, line in self._lines(case))
 
-    def _read(self, lines: Sequence[_Line]) -> Iterator[memoryview]:
-        """The lines, read in one go where nothing else stands between them."""
-        if not lines:
-            return
-        start = lines[0].offset
-        end = lines[-1].offset + lines[-1].length
-        if end - start == sum(line.length + 1 for line in lines) - 1:
-            text = memoryview(os.pread(self._file.fileno(), end - start, start))
-            for line in lines:
-                yield text[line.offset - start : line.offset - start + line.length]
-        else:
-            for line in lines:
-                yield memoryview(os.pread(self._file.fileno(), line.length, line.offset))
+    def _lines(self, case: str) -> Iterator[tuple[int, bytes]]:
+        for span in self._spans.get(case, ()):
+            text = os.pread(self._file.fileno(), span.length, span.offset)
+            yield from enumerate(text.removesuffix(b"\n").split(b"\n"), start=span.number)
 
-    def _decode(
-        self, decoder: msgspec.json.Decoder[Content], line: _Line, text: memoryview
-    ) -> Content:
+    def _decode(self, decoder: msgspec.json.Decoder[Content], number: int, line: bytes) -> Content:
         try:
-            return decoder.decode(text)
+            return decoder.decode(line)
         except msgspec.MsgspecError as error:
-            raise self._no_record(line.number, error) from error
+            raise self._no_record(number, error) from error
 
     def _no_record(self, number: int, why: object) -> RunError:
         return RunError(f"{self.path}:{number}: not a record of a run: {why}")
 
     def _index(self) -> None:
-        offset = 0
         header: Header | None = None
+        span, offset = _Span(0, 0, 0), 0
+        again = b"\n"  # how another verdict on the same case begins
         for number, text in enumerate(self._file, start=1):
+            start, offset = offset, offset + len(text)
             if not text.endswith(b"\n"):
                 self.truncated = True
                 break
-            line = _Line(number, offset, len(text) - 1)
-            offset += len(text)
+            if text.startswith(again):
+                span.length += len(text)
+                continue
             kind, case = self._kind(text, number)
+            again = b"\n"
             if kind == "header":
                 header = header or self._header(text, number)
             elif header is None:
                 raise RunError(f"{self.path}:{number}: a run file begins with its header")
-            elif kind == "observation":
-                self._lines.setdefault(case, _Lines()).observation = line
-            elif kind == "verdict":
-                self._lines.setdefault(case, _Lines()).verdicts.append(line)
             elif kind == "closing":
                 self.closing = self._closing(text, number)
             else:
-                self._lines.setdefault(case, _Lines()).others.append(line)
+                span = _Span(number, start, len(text))
+                self._spans.setdefault(case, []).append(span)
+                again = b'{"record":"verdict","case":"%s"' % case.encode()
+                if kind == "observation":
+                    self._observed.add(case)
         if header is None:
             raise RunError(
                 f"{self.path}: holds no header: not a run file, or cut short before its first line"
@@ -221,17 +203,18 @@ class Archive:
         self.header = header
 
     def _kind(self, text: bytes, number: int) -> tuple[str, str]:
-        if found := _BEGINNING.match(text):
-            return found[1].decode(), found[2].decode()
+        found = _BEGINNING.match(text)
+        if found and (kind := found[1].decode()) in RECORD_TYPES:
+            return kind, found[2].decode()
         try:
-            kind = _KIND.decode(text)
+            record = _KIND.decode(text)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise self._no_record(number, error) from error
-        if kind.record not in RECORD_TYPES:
-            raise self._no_record(number, f"unknown kind of record {kind.record!r}")
-        if kind.record not in ("header", "closing") and not kind.case:
+        if record.record not in RECORD_TYPES:
+            raise self._no_record(number, f"unknown kind of record {record.record!r}")
+        if record.record not in ("header", "closing") and not record.case:
             raise self._no_record(number, "it names no case")
-        return kind.record, kind.case
+        return record.record, record.case
 
     def _header(self, text: bytes, number: int) -> Header:
         try:

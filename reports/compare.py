@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from fixtures.observation import Header
-from reports import changes, facts
+from reports import changes, facts, parallel
 from reports.archive import Archive, Seen
 from reports.changes import SPEED, Change, Effect, ending, failing
 from reports.comparable import incomparable, incomplete, machines_differ, revisions
@@ -153,17 +153,17 @@ def compare(
         device: machines_differ(baseline.header, candidate.header, device)
         for device in ("cpu", "cuda")
     }
-    compared = []
-    for case in dict.fromkeys((*candidate.cases, *baseline.cases)):
-        compared.append(
-            compare_case(
-                case,
-                baseline.seen(case),
-                candidate.seen(case),
-                times_compare=not machines.get(case.split("-")[1]),
-                slowdown=(slowdowns or {}).get(case),
-            )
+
+    def one(case: str) -> CaseComparison:
+        return compare_case(
+            case,
+            baseline.seen(case),
+            candidate.seen(case),
+            times_compare=not machines.get(case.split("-")[1]),
+            slowdown=(slowdowns or {}).get(case),
         )
+
+    compared = parallel.over(tuple(dict.fromkeys((*candidate.cases, *baseline.cases))), one)
     used = {item.case.split("-")[1] for item in compared}
     differ = "; ".join(text for device, text in machines.items() if text and device in used)
     return Comparison(

@@ -9,8 +9,9 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from operator import truediv
 
-from fixtures.observation import Capture, GraphBreak, Place
+from fixtures.observation import Capture, GraphBreak, Place, Timing
 from reports import numerics
 from reports.changes import SPEED, Change
 from reports.digest import Digest
@@ -171,7 +172,7 @@ def of_times(then: Digest, now: Digest) -> Iterator[Change]:
         if min(seconds) > 0 and max(seconds) > COMPILE_FACTOR * min(seconds):
             text = f"compiles in {seconds[1]:.1f} s, {seconds[0]:.1f} s before (indicative)"
             yield Change("compile_time", "note", text)
-    if then.timing and now.timing:
+    if then.timing and now.timing and _may_differ(then.timing, now.timing):
         ours = paired_speedup(then.timing.eager_ns, then.timing.compiled_ns)
         theirs = paired_speedup(now.timing.eager_ns, now.timing.compiled_ns)
         apart = theirs.high < ours.low or ours.high < theirs.low
@@ -183,6 +184,18 @@ def of_times(then: Digest, now: Digest) -> Iterator[Change]:
                 f"compiled calls take {compiled:+.0%}, eager ones {eager:+.0%})"
             )
             yield Change(SPEED, "note", text)
+
+
+def _may_differ(before: Timing, now: Timing) -> bool:
+    """Whether the intervals are worth taking: the medians are apart. Nearly all are not."""
+    ours, theirs = (_median_speedup(timing) for timing in (before, now))
+    return abs(theirs / ours - 1) > SPEED_SHARE / 2
+
+
+def _median_speedup(timing: Timing) -> float:
+    """Not averaged where there are two medians: near enough to tell what is worth a look."""
+    ratios: list[float] = sorted(map(truediv, timing.eager_ns, timing.compiled_ns))
+    return ratios[len(ratios) // 2]
 
 
 def _median_ratio(before: Iterable[float], now: Iterable[float]) -> float:

@@ -106,9 +106,9 @@ def moved(before: Digest, now: Digest, *, half: bool) -> Moved:
         for group in GROUPS:
             earlier, later = getattr(then, group).errors, getattr(call, group).errors
             doubtful = [
-                pair
-                for pair in _pairs(earlier, later)
-                if not _is_quiet(*pair, multiples) and _is_seeing(*pair)
+                (one, other)
+                for one, other in _pairs(earlier, later)
+                if not _is_quiet(one, other, multiples) and _is_seeing(one, other)
             ]
             if not doubtful:
                 continue
@@ -123,9 +123,8 @@ def moved(before: Digest, now: Digest, *, half: bool) -> Moved:
 
 def _pairs(before: Sequence[Tensor], now: Sequence[Tensor]) -> Iterable[tuple[Tensor, Tensor]]:
     """The tensors of both runs by name; nearly always they stand in the same order."""
-    pairs = list(zip(before, now, strict=False))
-    if len(before) == len(now) and all(then.name == tensor.name for then, tensor in pairs):
-        return pairs
+    if [tensor.name for tensor in before] == [tensor.name for tensor in now]:
+        return zip(before, now, strict=True)
     known = {then.name: then for then in before}
     return [(known[tensor.name], tensor) for tensor in now if tensor.name in known]
 
