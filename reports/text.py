@@ -32,6 +32,15 @@ def comparison_lines(comparison: Comparison, *, everything: bool = False) -> Ite
         comparison: What to show.
         everything: Fold nothing away.
     """
+    return map(_plain, _lines(comparison, everything=everything))
+
+
+def _plain(line: str) -> str:
+    """A line that moves no cursor and ends nowhere else: what is in a run file may be anything."""
+    return "".join(character if character.isprintable() else " " for character in line)
+
+
+def _lines(comparison: Comparison, *, everything: bool) -> Iterator[str]:
     yield str(decide(comparison))
     if comparison.machines:
         yield f"times are not comparable, the machines differ: {comparison.machines}"

@@ -111,6 +111,17 @@ def test_the_rest_is_folded_and_all_unfolds_it(reports, tmp_path):
     assert f"  {CASE_ID}: speedup: speedup 2.00 → 1.00 (indicative" in everything
 
 
+def test_what_a_run_holds_moves_no_cursor_and_begins_no_line(reports, tmp_path, three):
+    evil = "off\x1b[2J\n::error::owned\r\x9b1m"
+    cases = [make_verdict("failed", case=case.case, summary=evil) for case in three]
+    write_run(tmp_path / "new.jsonl", *three, *cases)
+    for everything in ((), ("--all",)):
+        _, output, _ = reports("compare", "old", "new", *everything)
+        assert "off [2J ::error::owned" in output
+        assert not any(line.startswith("::") for line in output.splitlines())
+        assert output.replace("\n", "").isprintable()
+
+
 def test_many_rows_are_cut(reports, tmp_path):
     cases = [make_observation(case=f"m{i}-cpu-infer-f32-default-static") for i in range(60)]
     run(tmp_path, "old", *cases, environment=OLD)
