@@ -463,3 +463,23 @@ def test_updates_of_many_cases_are_read_back_without_ties(tmp_path):
     add_exact_entries(file, cases, "")
     budgets = Budgets([file])
     assert [budget_of(budgets, case).recompiles for case in cases] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('match = "("', "no regular expression"),
+        ('strict = "no"', "expected true or false"),
+        ("match = 3", "expected a string"),
+    ],
+)
+def test_a_malformed_expected_failure_is_said_to_be(load, line, said):
+    with pytest.raises(BudgetError, match=said):
+        load(f'[[expected_failure]]\naspect = "forward"\nreason = "x"\n{line}')
+
+
+def test_reasons_to_skip_cuda_graphs_are_strings(load):
+    with pytest.raises(BudgetError, match="a list of strings"):
+        load("[[budget]]\ncudagraph_skips = [1]")
+    allowed = budget_of(load('[[budget]]\ncudagraph_skips = ["mutated inputs"]'))
+    assert allowed.cudagraph_skips == ("mutated inputs",)

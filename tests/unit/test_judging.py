@@ -229,3 +229,33 @@ def test_one_of_many_expected_failures_is_enough():
     judged = judge(make_observation(), budget, "forward", fails)
     assert judged.verdict.outcome == "expected_failure"
     assert judged.verdict.summary.startswith("wrong numbers")
+
+
+# Expected failures by their text, and such as come and go.
+
+
+def found(*details):
+    return lambda observation, budget: Finding("failed", details[0], details)
+
+
+@pytest.mark.parametrize(
+    ("details", "outcome"),
+    [
+        (("call 1: stride differs",), "expected_failure"),
+        (("call 1: stride differs", "call 2: stride differs"), "expected_failure"),
+        (("call 1: stride differs", "… and 3 more"), "expected_failure"),
+        (("call 1: stride differs", "call 2: error is 0.5"), "failed"),
+        (("call 1: error is 0.5",), "failed"),
+    ],
+)
+def test_only_the_failure_that_was_described_is_expected(details, outcome):
+    budget = expecting(aspect="forward", match="stride differs")
+    judged = judge(make_observation(), budget, "forward", found(*details))
+    assert judged.verdict.outcome == outcome
+
+
+def test_what_comes_and_goes_may_pass():
+    loose = expecting(aspect="forward", strict=False)
+    assert judge(make_observation(), loose, "forward", passes).verdict.outcome == "passed"
+    strict = expecting(aspect="forward")
+    assert judge(make_observation(), strict, "forward", passes).verdict.outcome == "failed"
