@@ -77,7 +77,7 @@ def test_smoke_covers_what_it_promises():
     assert {case.phase for case in chosen} == {"infer", "train"}
     assert {case.precision for case in chosen} == {"f32", "bf16"}
     assert {case.dynamic for case in chosen} == set(AXES["dynamic"])
-    assert sum(tiers.is_cold(case, "smoke") for case in chosen) >= 2
+    assert sum(tiers.is_cold(case, "smoke", shipped=True) for case in chosen) >= 2
 
 
 def test_smoke_cases_are_possible_and_of_the_zoo():
@@ -124,3 +124,12 @@ def test_nothing_selected_says_why(selectors, message):
     with pytest.raises(ValueError, match=message):
         tiers.select(MODELS, {"cpu": "smoke"}, SHIPPED, **selectors)
     assert issubclass(UnknownNameError, ValueError)
+
+
+def test_a_users_model_compiles_cold_in_its_smoke_settings_in_any_tier():
+    cold = [Case.parse(f"mine-cpu-{setting}") for setting in tiers.SMOKE_DEFAULT]
+    warm = Case.parse("mine-cpu-infer-bf16-default-static")
+    for tier in tiers.TIERS:
+        assert all(tiers.is_cold(case, tier, shipped=False) for case in cold)
+        assert not tiers.is_cold(warm, tier, shipped=False)
+        assert not any(tiers.is_cold(case, tier, shipped=True) for case in cold)
