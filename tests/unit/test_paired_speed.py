@@ -7,7 +7,7 @@ import pytest
 
 from fixtures.observation import Timing
 from fixtures.pairs import Pace
-from reports.slowdowns import FLOOR, is_suspect, judge, own_spread, screen
+from reports.paired_speed import FLOOR, is_suspect, judge, own_spread, screen
 from tests.unit.making import CASE_ID as CASE
 from tests.unit.making import make_pace, make_pair
 

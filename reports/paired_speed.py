@@ -44,7 +44,7 @@ Kind = Literal[
 
 
 @dataclass(frozen=True)
-class Slowdown:
+class SpeedChange:
     """What the pairs of one case come to.
 
     Shifts are differences of logarithms, candidate against baseline; negative is worse.
@@ -72,16 +72,26 @@ class Slowdown:
     note: str = ""
 
     @property
-    def summary(self) -> str:
-        """One line."""
+    def change(self) -> str:
+        """By how much what changed."""
         if self.speedup is None or self.compiled is None or self.eager is None:
+            return self.note
+        return (
+            f"speedup {_percent(self.speedup)}, compiled {_percent(self.compiled)}, "
+            f"eager {_percent(self.eager)}"
+        )
+
+    @property
+    def summary(self) -> str:
+        """One line: what was found, by how much, on what evidence."""
+        if self.speedup is None:
             return f"not compared: {self.note}"
-        of = f"over {self.pairs} fresh pairs" if self.judged else "in one pair, indicative"
-        change = f"speedup {_percent(self.speedup)}, compiled {_percent(self.compiled)}, "
-        change += f"eager {_percent(self.eager)} {of}"
+        on = "in one pair, indicative"
         if self.judged:
-            change += f", at least {math.expm1(self.floor):.1%} counts"
-        return f"{_WORDS[self.kind]}: {change}{f' ({self.note})' if self.note else ''}"
+            least = f"at least {math.expm1(self.floor):.1%} counts"
+            on = f"over {self.pairs} fresh pairs, {least}"
+        note = f" ({self.note})" if self.note else ""
+        return f"{_WORDS[self.kind]}: {self.change} {on}{note}"
 
 
 _WORDS: dict[Kind, str] = {
@@ -102,13 +112,13 @@ def _percent(seen: Shift) -> str:
     return f"{value} [{math.expm1(seen.low):+.1%}, {math.expm1(seen.high):+.1%}]"
 
 
-def screen(pair: Pair) -> Slowdown:
+def screen(pair: Pair) -> SpeedChange:
     """What one pair indicates."""
     if pair.baseline is None or pair.candidate is None:
-        return Slowdown(pair.case, "not measured", note=pair.failure or "one side was not timed")
+        return SpeedChange(pair.case, "not measured", note=pair.failure or "one side was not timed")
     speedup, compiled, eager = map(_point, _changes(pair.baseline, pair.candidate))
     kind = _kind(speedup, compiled, eager, FLOOR)
-    return Slowdown(pair.case, kind, speedup=speedup, compiled=compiled, eager=eager)
+    return SpeedChange(pair.case, kind, speedup=speedup, compiled=compiled, eager=eager)
 
 
 def is_suspect(pair: Pair) -> bool:
@@ -140,7 +150,7 @@ def own_spread(fresh: Mapping[str, Sequence[Pair]], one_version: Iterable[Pair] 
     return far_out(differences) / math.sqrt(count)
 
 
-def judge(pairs: Iterable[Pair], *, one_version: bool = False) -> dict[str, Slowdown]:
+def judge(pairs: Iterable[Pair], *, one_version: bool = False) -> dict[str, SpeedChange]:
     """Judge all cases of a session together.
 
     Args:
@@ -183,7 +193,7 @@ def judge(pairs: Iterable[Pair], *, one_version: bool = False) -> dict[str, Slow
 
 def _judged(
     case: str, shifts: tuple[Shift, Shift, Shift], survives: bool, floor: float, pairs: int
-) -> Slowdown:
+) -> SpeedChange:
     speedup, compiled, eager = shifts
     kind, note = _kind(*shifts, floor), ""
     if speedup.mean < -floor and speedup.high >= 0:
@@ -192,7 +202,7 @@ def _judged(
         kind, note = "unsettled", "among so many suspects it may be chance"
     elif kind == "slower" and not _moved(compiled, floor):
         note = "against eager: alone, neither moved by more than its spread"
-    return Slowdown(case, kind, True, speedup, compiled, eager, floor, pairs, note)
+    return SpeedChange(case, kind, True, speedup, compiled, eager, floor, pairs, note)
 
 
 def _kind(speedup: Shift, compiled: Shift, eager: Shift, floor: float) -> Kind:

@@ -1,0 +1,151 @@
+"""``--baseline-python PATH``: every case under two interpreters, turn by turn."""
+
+import os
+import re
+import signal
+import sys
+
+import pytest
+
+from reports import store
+from tests.integration.conftest import FORWARD, SPEEDUP, ZOOS, command
+from tests.integration.processes import begun, living, soon
+
+SLOWDOWN = "suites/test_slowdown.py"
+ZOO = ("--zoo", str(ZOOS / "versions.py"))
+
+
+def case(model):
+    return f"{model}-cpu-infer-f32-default-static"
+
+
+def of(*models):
+    return (*ZOO, *(word for model in models for word in ("--cases", case(model))))
+
+
+@pytest.fixture
+def baseline(tmp_path):
+    """Our own interpreter, which only says that it is the baseline's."""
+    path = tmp_path / "python"
+    path.write_text(f'#!/bin/sh\nCOMPILEGATE_SIDE=baseline exec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+def slowdown(session, model):
+    return session.run("two").verdicts[case(model), "slowdown"]
+
+
+def test_slower_code_is_told_from_eager_that_moved(compilegate, baseline):
+    session = compilegate(
+        *(SLOWDOWN, FORWARD, *of("steady", "slower", "slower_eager")),
+        *("--baseline-python", baseline, "--pairs", "3", "--save", "two"),
+    )
+    assert session.status == 1, session.output
+    assert "the same as the candidate's (A/A" in session.output
+    assert slowdown(session, "slower").outcome == "failed"
+    assert "compiled code is slower" in slowdown(session, "slower").summary
+    assert "over 3 fresh pairs" in slowdown(session, "slower").summary
+    assert slowdown(session, "slower_eager").outcome == "passed"
+    assert "eager moved" in slowdown(session, "slower_eager").summary
+    assert slowdown(session, "steady").outcome != "failed"
+    assert f"suspect {case('slower')}, fresh pair 3" in session.output
+
+    candidate, before = session.run("two"), session.run("two.baseline")
+    assert candidate.header.baseline == "two.baseline"
+    assert candidate.closing
+    assert before.closing
+    assert before.header.planned == candidate.header.planned == tuple(before.observations)
+    assert {aspect for _, aspect in before.verdicts} == {"forward"}
+    rounds = [len(run.observations[case("steady")].timing.eager_ns) for run in (candidate, before)]
+    assert rounds[0] == rounds[1] >= 30
+
+    again = compilegate(SLOWDOWN, "--replay", "two")
+    assert again.status == 1
+    assert "fresh pair" not in again.output.partition("FAILURES")[0]
+    assert re.search(r"compiled code is slower: .* over 3 fresh pairs", again.output)
+
+
+def test_what_happens_under_the_baseline_alone_is_the_baselines(compilegate, baseline):
+    session = compilegate(
+        *(SLOWDOWN, FORWARD, *of("crashed_before", "hung_before", "fixed", "lacked_before")),
+        *("--baseline-python", baseline, "--save", "two", "--case-timeout", "20"),
+    )
+    assert session.status == 0, session.output
+    candidate, before = session.run("two"), session.run("two.baseline")
+    assert {seen.status for seen in candidate.observations.values()} == {"completed"}
+    statuses = {name.split("-")[0]: seen.status for name, seen in before.observations.items()}
+    assert statuses == {
+        "crashed_before": "crashed",
+        "hung_before": "timed_out",
+        "fixed": "completed",
+        "lacked_before": "unavailable",
+    }
+    verdicts = before.verdicts.items()
+    outcomes = {name.split("-")[0]: v.outcome for (name, _), v in verdicts}
+    assert outcomes == {
+        "crashed_before": "failed",
+        "hung_before": "failed",
+        "fixed": "failed",
+        "lacked_before": "skipped",
+    }
+    for model in ("crashed_before", "hung_before", "lacked_before"):
+        assert slowdown(session, model).outcome == "skipped"
+        assert "the baseline was not timed" in slowdown(session, model).summary
+        assert candidate.observations[case(model)].timing is not None
+
+
+def test_without_a_suite_that_times_nothing_is_timed(compilegate, baseline):
+    session = compilegate(FORWARD, *of("fixed"), "--baseline-python", baseline, "--save", "two")
+    assert session.status == 0, session.output
+    assert not session.run("two").pairs
+    assert session.run("two.baseline").observations[case("fixed")].timing is None
+
+
+def test_speed_is_judged_of_the_candidate_as_ever(compilegate, baseline):
+    session = compilegate(SPEEDUP, *of("steady"), "--baseline-python", baseline, "--save", "two")
+    verdict = session.run("two").verdicts[case("steady"), "speedup"]
+    assert re.search(r"over \d+ rounds", verdict.summary)
+    assert session.run("two").observations[case("steady")].timing.busy < 0.9
+
+
+def test_ctrl_c_leaves_nothing_running_and_a_run_that_goes_on(compilegate, baseline, runs):
+    arguments = (FORWARD, *of("fixed", "hung_before"), "--baseline-python", baseline)
+    with begun(command(*arguments, "--save", "two", runs=runs), runs) as process:
+        observed = runs / "two.baseline.jsonl"
+        assert soon(lambda: observed.exists() and '"record":"verdict"' in observed.read_text())
+        assert soon(lambda: len(living(runs)) >= 4)  # pytest, two servers, the child that hangs
+        os.killpg(process.pid, signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == 2, output
+        assert soon(lambda: not living(runs)), living(runs)
+    for name in ("two", "two.baseline"):
+        assert store.read(runs / f"{name}.jsonl").missing == [case("hung_before")]
+
+    resumed = compilegate(
+        *(FORWARD, *ZOO, "--resume", "two", "--case-timeout", "15"),
+        *("--baseline-python", baseline),
+    )
+    assert resumed.status == 0, resumed.output
+    for name in ("two", "two.baseline"):
+        run = resumed.run(name)
+        assert run.closing is not None
+        assert list(run.observations) == [case("fixed"), case("hung_before")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--baseline-python", "/nowhere/python"), "/nowhere/python: cannot be run: No such file"),
+        (("--baseline-python", "/bin/false"), "/bin/false: not a Python"),
+        (("--baseline-python", sys.executable, "-n", "2"), "leave -n out"),
+        (("--baseline-python", sys.executable, "--pairs", "1"), "at least 3 are needed"),
+    ],
+)
+def test_what_cannot_be_paired_is_refused_before_anything_is_compiled(
+    compilegate, runs, arguments, said
+):
+    session = compilegate(FORWARD, *of("steady"), *arguments)
+    assert session.status == 4
+    assert said in session.output
+    assert not runs.exists()
