@@ -16,12 +16,13 @@ against eager, too.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from fixtures.pairs import Pace, Pair
-from reports.statistics import Shift, false_discovery, far_out, shift
+from reports.statistics import BUSY, Shift, false_discovery, far_out, shift
 
 #: Smaller changes are of no consequence, whatever their significance. In ln, as all shifts here.
 FLOOR = math.log(1.03)
@@ -182,7 +183,8 @@ def judge(pairs: Iterable[Pair], *, one_version: bool = False) -> dict[str, Spee
     )
     for case, some in suspects.items():
         if case in shifts:
-            found[case] = _judged(case, shifts[case], survives[case], floor, len(some))
+            judged = _judged(case, shifts[case], survives[case], floor, len(some))
+            found[case] = _unless_busy(judged, some)
             continue
         failures = [p.failure for p in fresh.get(case, {}).values() if p.failure]
         seen = found[case]
@@ -203,6 +205,15 @@ def _judged(
     elif kind == "slower" and not _moved(compiled, floor):
         note = "against eager: alone, neither moved by more than its spread"
     return SpeedChange(case, kind, True, speedup, compiled, eager, floor, pairs, note)
+
+
+def _unless_busy(judged: SpeedChange, pairs: Iterable[Pair]) -> SpeedChange:
+    """What is slower on a processor that others keep busy may be waiting for it."""
+    paces = [pace for pair in pairs for pace in (pair.baseline, pair.candidate) if pace]
+    busy = statistics.median(pace.busy for pace in paces)
+    if judged.kind != "slower" or busy <= BUSY or judged.case.split("-")[1] != "cpu":
+        return judged
+    return replace(judged, kind="unsettled", note=f"others took {busy:.0%} of the processor")
 
 
 def _kind(speedup: Shift, compiled: Shift, eager: Shift, floor: float) -> Kind:

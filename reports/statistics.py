@@ -11,6 +11,9 @@ from dataclasses import dataclass
 ALPHA = 0.01
 #: The fewest pairs for which the sign test reaches that coverage.
 FEWEST_ROUNDS = 8
+#: Where others take more of the processor than this, threads and compilers wait for each other, and
+#: being slow says nothing.
+BUSY = 0.2
 
 
 @dataclass(frozen=True)

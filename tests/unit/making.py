@@ -96,10 +96,9 @@ def make_timing(speedup=2.0, rounds=30, eager_ns=1e6, spread=0.0):
     return Timing(eager_ns=(eager_ns,) * rounds, compiled_ns=tuple(compiled), iterations=1)
 
 
-def make_pace(eager_ns=2e6, compiled_ns=1e6, rounds=30):
-    return Pace(
-        eager_ns=eager_ns, compiled_ns=compiled_ns, speedup=eager_ns / compiled_ns, rounds=rounds
-    )
+def make_pace(eager_ns=2e6, compiled_ns=1e6, **changed):
+    fields = {"speedup": eager_ns / compiled_ns, "rounds": 30}
+    return Pace(eager_ns=eager_ns, compiled_ns=compiled_ns, **fields | changed)
 
 
 def make_pair(number=0, case=CASE_ID, eager=1.0, compiled=1.0, **changed):

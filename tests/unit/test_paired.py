@@ -1,6 +1,7 @@
 """Two processes observed side by side: in turns A B B A, stopped together, whoever dies."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -18,11 +19,12 @@ class Attempt:
         self.log, self.side, self.request = log, side, request
         self.observation = None
         self._compiled_ns, self._left = compiled_ns, dies_after
-        self._rounds = self._told = 0
+        self._iterations = {"A": 4, "B": 7}[side]
+        self._rounds = self._told = self._agreed = 0
         log.append(("begins", side))
 
-    def tell(self, rounds):
-        self._told = rounds
+    def tell(self, rounds, iterations):
+        self._told, self._agreed = rounds, iterations
         self.log.append(("turn" if rounds else "goes on", self.side))
 
     def hear(self, key):
@@ -32,12 +34,17 @@ class Attempt:
             return None
         self._left -= 1
         self._rounds += self._told
-        return {"eager_ns": [2e6] * self._told, "compiled_ns": [self._compiled_ns] * self._told}
+        return {
+            "eager_ns": [2e6] * self._told,
+            "compiled_ns": [self._compiled_ns] * self._told,
+            "iterations": self._iterations,
+        }
 
     def finish(self):
         if self.observation is None:
             self.log.append(("finishes", self.side))
             timing = make_timing(2e6 / self._compiled_ns, self._rounds, 2e6)
+            timing = replace(timing, iterations=self._agreed)
             self.observation = make_observation(timing=timing if self.request.in_turns else None)
         return self.observation
 
@@ -78,6 +85,7 @@ def test_turns_go_there_and_back(first, order):
         (what, side) for side in order for what in ("goes on", "finishes")
     ]  # alone, one after the other
     assert made.pair.baseline.rounds == made.pair.candidate.rounds == 30
+    assert made.baseline.timing.iterations == made.candidate.timing.iterations == 7
 
 
 def test_a_pair_holds_the_paces_of_both():

@@ -86,6 +86,18 @@ def test_a_pair_that_failed_is_left_out_and_its_reason_is_said():
     assert judge([make_pair(compiled=1.2), *crashed, *fresh])[CASE].pairs == 4
 
 
+@pytest.mark.parametrize(("device", "kind"), [("cpu", "unsettled"), ("cuda", "slower")])
+def test_on_a_busy_processor_slower_code_may_only_be_waiting(device, kind):
+    case = f"tiny-{device}-infer-f32-default-static"
+    busy = {
+        "baseline": make_pace(busy=0.5),
+        "candidate": make_pace(compiled_ns=1.3e6, busy=0.5),
+    }
+    seen = judge(make_pair(number, case, **busy) for number in range(6))[case]
+    assert seen.kind == kind
+    assert ("others took 50% of the processor" in seen.summary) == (kind == "unsettled")
+
+
 def test_a_resumed_session_counts_a_pair_once():
     given = pairs(1.10, 1.11, 1.09, 1.10, 1.12)
     assert judge([*given, *given]) == judge(given)

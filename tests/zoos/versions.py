@@ -33,7 +33,7 @@ class Works(nn.Module):
 
 
 def working(**more):
-    return Example(Works(**({} if BASELINE else more)), inputs=lambda: (torch.randn(256, 128),))
+    return Example(Works(**({} if BASELINE else more)), inputs=lambda: (torch.randn(512, 128),))
 
 
 @model("steady")
