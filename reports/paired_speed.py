@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fixtures.pairs import Pace, Pair
+from reports.compare import Cause, Slowdown
 from reports.statistics import BUSY, Shift, false_discovery, far_out, shift
 
 #: Smaller changes are of no consequence, whatever their significance. In ln, as all shifts here.
@@ -250,3 +251,27 @@ def _shifts(pairs: Sequence[Pair]) -> tuple[Shift, Shift, Shift]:
 def _point(change: float) -> Shift:
     """One difference: no interval, and no test."""
     return Shift(mean=change, low=change, high=change, p_below=math.nan, count=1)
+
+
+_CAUSES: dict[Kind, Cause] = {
+    "slower": "compiled slower",
+    "faster": "compiled faster",
+    "eager moved": "eager moved",
+    "both moved": "eager moved",
+    "unsettled": "unsettled",
+}
+
+
+def as_slowdown(seen: SpeedChange) -> Slowdown | None:
+    """A change of speed as comparisons take it; None where nothing was measured."""
+    if seen.speedup is None:
+        return None
+    fell = [-100 * math.expm1(x) for x in (seen.speedup.mean, seen.speedup.high, seen.speedup.low)]
+    return Slowdown(
+        case=seen.case,
+        change_percent=fell[0],
+        low=fell[1],
+        high=fell[2],
+        judged=seen.judged,
+        cause=_CAUSES.get(seen.kind, "no change"),
+    )

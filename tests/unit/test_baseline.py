@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from fixtures import baseline
-from fixtures.baseline import Asked, Baseline, check_interpreter
+from fixtures.baseline import Asked, PairedBaseline, check_interpreter
 from fixtures.cases import Case
 from fixtures.observation import Closing, Device, Request
 from fixtures.observer import ObserverError
@@ -92,7 +92,7 @@ def live():
 
 @pytest.fixture
 def screened(live):
-    made = Baseline(make_environment(), live=live, fresh_pairs=3)
+    made = PairedBaseline(make_environment(), live=live, fresh_pairs=3)
     for case in (SLOW, STEADY, SLOWER):
         made.observe(ask(Case.parse(case)), candidate=None)
     return made
