@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fixtures.pairs import Pace, Pair
+from reports.archive import Archive
 from reports.compare import Cause, Slowdown
 from reports.statistics import BUSY, Shift, false_discovery, far_out, shift
 
@@ -275,3 +276,18 @@ def as_slowdown(seen: SpeedChange) -> Slowdown | None:
         judged=seen.judged,
         cause=_CAUSES.get(seen.kind, "no change"),
     )
+
+
+def slowdowns_of(baseline: Archive, candidate: Archive) -> dict[str, Slowdown]:
+    """What the pairs of two stored runs come to; none where they were not paired with each other.
+
+    Raises:
+        RunError: A line of the candidate's run is no record.
+    """
+    if candidate.header.baseline != baseline.path.stem:
+        return {}
+    before, now = baseline.header.environment, candidate.header.environment
+    pairs = (pair for case in candidate.cases for pair in candidate.pairs(case))
+    judged = judge(pairs, one_version=before.versions == now.versions)
+    slowdowns = ((case, as_slowdown(seen)) for case, seen in judged.items())
+    return {case: slowdown for case, slowdown in slowdowns if slowdown is not None}

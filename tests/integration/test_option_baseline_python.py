@@ -11,7 +11,7 @@ from reports import store
 from tests.integration.conftest import FORWARD, SPEEDUP, ZOOS, command
 from tests.integration.processes import begun, living, soon
 
-SLOWDOWN = "suites/test_slowdown.py"
+SLOWDOWN, UPGRADE = "suites/test_slowdown.py", "suites/test_upgrade.py"
 #: Threads that wait for each other on a busy machine make times of calls a lottery.
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 ZOO = ("--zoo", str(ZOOS / "versions.py"))
@@ -73,10 +73,11 @@ def test_slower_code_is_told_from_eager_that_moved(compilegate, baseline):
 
 def test_what_happens_under_the_baseline_alone_is_the_baselines(compilegate, baseline):
     session = compilegate(
-        *(SLOWDOWN, FORWARD, *of("crashed_before", "hung_before", "fixed", "lacked_before")),
+        *(SLOWDOWN, FORWARD, UPGRADE, *of("crashed_before", "hung_before", "fixed", "lacked_before")),
         *("--baseline-python", baseline, "--save", "two", "--case-timeout", "20"),
     )
     assert session.status == 0, session.output
+    assert "safe (4 cases, 3 fixed, 1 new)" in session.output
     candidate, before = session.run("two"), session.run("two.baseline")
     assert {seen.status for seen in candidate.observations.values()} == {"completed"}
     statuses = {name.split("-")[0]: seen.status for name, seen in before.observations.items()}
@@ -136,6 +137,17 @@ def test_ctrl_c_leaves_nothing_running_and_a_run_that_goes_on(compilegate, basel
         run = resumed.run(name)
         assert run.closing is not None
         assert list(run.observations) == [case("steady"), case("hung_before")]
+
+
+def test_what_breaks_counts_against_the_candidate(compilegate, baseline):
+    """The interpreters change places: what was fixed is broken."""
+    session = compilegate(
+        *(FORWARD, UPGRADE, *of("fixed"), "--baseline-python", sys.executable),
+        env={"COMPILEGATE_SIDE": "baseline"},
+        python=baseline,
+    )
+    assert session.status == 1
+    assert "do not upgrade: 1 broken (1 case)" in session.output
 
 
 @pytest.mark.parametrize(

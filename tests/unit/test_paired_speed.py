@@ -7,9 +7,20 @@ import pytest
 
 from fixtures.observation import Timing
 from fixtures.pairs import Pace
-from reports.paired_speed import FLOOR, is_suspect, judge, own_spread, screen
+from reports.archive import Archive
+from reports.compare import compare
+from reports.paired_speed import (
+    FLOOR,
+    as_slowdown,
+    is_suspect,
+    judge,
+    own_spread,
+    screen,
+    slowdowns_of,
+)
 from tests.unit.making import CASE_ID as CASE
-from tests.unit.making import make_pace, make_pair
+from tests.unit.making import make_observation, make_pace, make_pair
+from tests.unit.runs import NEW, OLD, compared, seen, write_run
 
 
 def pairs(*compiled, eager=1.0, first=None):
@@ -182,3 +193,43 @@ def test_a_tenth_slower_is_found_and_little_else():
         false += len(names - truly)
     assert found / (40 * len(planted)) > 0.9
     assert false / max(found + false, 1) < 0.05
+
+
+# As comparisons of runs take it.
+
+
+def test_stored_pairs_count_where_both_runs_are_of_one_session(tmp_path):
+    now = [make_observation(), *pairs(1.25, 1.26, 1.24, 1.25, 1.25)]
+    write_run(tmp_path / "a.jsonl", *now, environment=NEW, baseline="a.baseline")
+    write_run(tmp_path / "a.baseline.jsonl", make_observation(), environment=OLD)
+    write_run(tmp_path / "b.jsonl", make_observation(), environment=OLD)
+    with (
+        Archive(tmp_path / "a.jsonl") as candidate,
+        Archive(tmp_path / "a.baseline.jsonl") as baseline,
+        Archive(tmp_path / "b.jsonl") as other,
+    ):
+        slowdown = slowdowns_of(baseline, candidate)[CASE]
+        assert slowdowns_of(other, candidate) == {}
+        assert slowdowns_of(baseline, other) == {}
+        comparison = compare(baseline, candidate, {CASE: slowdown})
+    assert (slowdown.cause, slowdown.judged) == ("compiled slower", True)
+    assert slowdown.low < slowdown.change_percent < slowdown.high
+    assert slowdown.change_percent == pytest.approx(20, abs=0.2)
+    (case,) = comparison.cases
+    assert case.kind == "regressed"
+    assert case.is_slower
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (pairs(1.4, 1.0, 1.0, 1.0, 1.0), "inconclusive"),
+        (pairs(1.0, 1.01, 0.99, 1.0, 1.0, eager=0.8), "unchanged"),
+        ([make_pair(compiled=1.3)], "inconclusive"),  # a suspect without its pairs
+        ([make_pair(compiled=0.5)], "unchanged"),
+        ([make_pair(candidate=None, failure="crashed")], "unchanged"),
+    ],
+)
+def test_only_slower_code_that_was_judged_counts(given, kind):
+    slowdown = as_slowdown(judge(given)[CASE])
+    assert compared(seen(), seen(), case=CASE, slowdown=slowdown).kind == kind
