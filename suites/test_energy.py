@@ -14,7 +14,7 @@ from fixtures.observation import Observation
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
-    """Joules a call are within their ratio to eager's."""
+    """Joules a call are within their ratio to eager's, give or take the slack."""
     seen = observation.energy
     assert seen is not None
     if seen.unavailable or not seen.eager_j:
@@ -27,7 +27,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         why = f"the threshold is for {other}" if other else "no threshold"
         return Finding("skipped", f"not judged, {why}: {text}")
     text += f", at most {budget.max_energy_ratio:g}× allowed"
-    if ratio <= budget.max_energy_ratio:
+    if seen.compiled_j <= budget.max_energy_ratio * seen.eager_j + budget.energy_slack_j:
         return Finding("passed", text)
     return Finding("failed", text, proposal={"max_energy_ratio": round(1.1 * ratio, 2)})
 

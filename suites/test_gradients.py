@@ -22,10 +22,15 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     calls = len(observation.calls)
     if observation.calls and all(call.raised for call in observation.calls):
         return Finding("passed", f"raises in all {calls} calls, as eager does")
+    overflowed = sum(call.overflowed for call in observation.calls)
+    if overflowed and seen.floating == 0:
+        text = f"overflow in all {overflowed} calls, in eager too: no optimizer would use them"
+        return Finding("inconclusive", f"blind: scaled gradients {text}")
     if seen.floating == 0:
         return Finding("skipped", "nothing to differentiate: no gradient arrives in eager either")
+    also = f", {overflowed} of which overflow as in eager" if overflowed else ""
     summary = (
-        f"{seen.floating} gradients and updates over {calls} calls{seen.notes}, "
+        f"{seen.floating} gradients and updates over {calls} calls{also}{seen.notes}, "
         f"error {seen.worst:.2g}{untreated(observation, 'gradients')}"
     )
     if seen.blind_times > BLIND_SHARE * seen.floating:

@@ -14,7 +14,7 @@ CASES = [
     *(INFER.format(m) for m in ("healthy_first", "takes_all_memory", "reads_beyond")),
     *(TRAIN.format(m) for m in ("drops", "drops_attention")),
     *(HALF.format(m) for m in ("healthy_last", "drops", "overflows")),
-    *(GRAPHS.format(m, "infer") for m in ("mixes_devices", "healthy_last")),
+    *(GRAPHS.format(m, "infer") for m in ("writes_its_input", "healthy_last")),
     *(GRAPHS.format(m, "train") for m in ("healthy_last", "drops")),
 ]
 
@@ -26,6 +26,12 @@ def seen(tmp_path_factory) -> Session:
     chosen = [word for case in CASES for word in ("--cases", case)]
     words = command("--zoo", str(ZOOS / "gpu.py"), *chosen, runs=runs, backend="inductor")
     return run_to_its_end(words, None, runs, timeout_s=540.0)
+
+
+def exact_failures(seen, case):
+    """What failed, of what does not depend on how busy a machine is or how small a model."""
+    failed = seen.failed(case)
+    return {a: s for a, s in failed.items() if a not in ("speedup", "energy", "memory")}
 
 
 @pytest.mark.parametrize(
@@ -43,8 +49,7 @@ def seen(tmp_path_factory) -> Session:
     ],
 )
 def test_the_healthy_pass_what_does_not_depend_on_speed(seen, case):
-    failed = {a: s for a, s in seen.failed(case).items() if a not in ("speedup", "energy")}
-    assert not failed
+    assert not exact_failures(seen, case)
     assert seen.verdicts(case)["forward"].outcome in ("passed", "inconclusive")
 
 
@@ -57,16 +62,16 @@ def test_running_out_of_memory_is_an_outcome_with_the_peak(seen):
 def test_a_lost_context_costs_that_case_only(seen):
     (summary,) = set(seen.failed("reads_beyond").values())
     assert "device-side assert" in summary
-    assert seen.outcomes(TRAIN.format("drops")) <= {"passed", "skipped", "inconclusive"}
+    assert not exact_failures(seen, GRAPHS.format("healthy_last", "infer"))
 
 
 def test_graphs_are_recorded_or_missed(seen):
     healthy = seen.verdicts(GRAPHS.format("healthy_last", "train"))["cuda_graphs"]
     assert healthy.outcome == "passed"
     assert "CUDA graphs recorded" in healthy.summary
-    mixed = seen.verdicts(GRAPHS.format("mixes_devices", "infer"))["cuda_graphs"]
+    mixed = seen.verdicts(GRAPHS.format("writes_its_input", "infer"))["cuda_graphs"]
     assert mixed.outcome == "failed"
-    assert "cpu device" in mixed.summary
+    assert "mutated inputs" in mixed.summary
 
 
 def test_the_reference_is_given_the_masks_that_eager_drew(seen):
@@ -82,7 +87,8 @@ def test_the_reference_is_given_the_masks_that_eager_drew(seen):
 
 def test_gradients_that_overflow_do_so_on_both_sides(seen):
     gradients = seen.verdicts(HALF.format("overflows"))["gradients"]
-    assert gradients.outcome != "failed"
+    assert gradients.outcome == "inconclusive"
+    assert "overflow in all" in gradients.summary
 
 
 def test_the_gpu_is_timed_by_its_own_clock(seen):
@@ -98,5 +104,5 @@ def test_memory_of_graphs_is_counted(seen):
     plain = observations[HALF.format("healthy_last")].memory
     assert graphs.graphs_bytes > 0
     assert plain.graphs_bytes == 0
-    assert plain.eager_reserved_bytes > 0
     assert plain.compile_peak_bytes > 0
+    assert graphs.compiled_reserved_bytes >= graphs.graphs_bytes

@@ -73,7 +73,12 @@ def test_slower_code_is_told_from_eager_that_moved(compilegate, baseline):
 
 def test_what_happens_under_the_baseline_alone_is_the_baselines(compilegate, baseline):
     session = compilegate(
-        *(SLOWDOWN, FORWARD, UPGRADE, *of("crashed_before", "hung_before", "fixed", "lacked_before")),
+        *(
+            SLOWDOWN,
+            FORWARD,
+            UPGRADE,
+            *of("crashed_before", "hung_before", "fixed", "lacked_before"),
+        ),
         *("--baseline-python", baseline, "--save", "two", "--case-timeout", "20"),
     )
     assert session.status == 0, session.output

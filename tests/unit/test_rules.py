@@ -440,6 +440,24 @@ def test_only_the_code_that_recompiled_too_often_is_shown():
     assert details == ("net.py:2 in loud:", "  at call 2: because")
 
 
+# Gradients that overflow.
+
+
+def test_gradients_that_always_overflow_show_nothing():
+    call = make_call(overflowed=True, gradients=make_checked())
+    finding = test_gradients.rule(make_observation(calls=(call, call)), STRICT)
+    assert finding.outcome == "inconclusive"
+    assert "overflow in all 2 calls, in eager too" in finding.summary
+
+
+def test_gradients_that_overflow_now_and_then_are_judged_by_the_other_calls():
+    good = make_call(gradients=make_checked(make_error("gradient w")))
+    call = make_call(overflowed=True, gradients=make_checked())
+    finding = test_gradients.rule(make_observation(calls=(call, good)), STRICT)
+    assert finding.outcome == "passed"
+    assert "1 of which overflow as in eager" in finding.summary
+
+
 # Speed.
 
 
@@ -575,6 +593,13 @@ def test_energy_is_held_to_eagers():
     assert finding.summary == "0.6 J a call, eager 0.5 J (1.20×), at most 1.1× allowed"
     assert finding.outcome == "failed"
     assert_proposal_helps(test_energy.rule, thirsty, STRICT)
+
+
+def test_a_little_energy_may_be_wasted_whatever_the_ratio():
+    thirsty = make_observation(energy=Energy(eager_j=0.01, compiled_j=0.05))
+    allowing = Budget(max_energy_ratio=1.1, energy_slack_j=0.04)
+    assert test_energy.rule(thirsty, allowing).outcome == "passed"
+    assert test_energy.rule(thirsty, Budget(max_energy_ratio=1.1)).outcome == "failed"
 
 
 def test_energy_that_nvml_does_not_tell_is_unavailable():

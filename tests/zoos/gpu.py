@@ -69,10 +69,10 @@ def overflows():
     return Example(Block(lambda x: x * 3e4), inputs=rows, signal=False)
 
 
-@model("mixes_devices")
-def mixes_devices():
-    """A number on the processor keeps CUDA graphs from being recorded."""
-    return Example(Block(lambda x: x + torch.tensor(2.0).sin()), inputs=rows)
+@model("writes_its_input")
+def writes_its_input():
+    """An input that changes keeps CUDA graphs from being recorded."""
+    return Example(lambda x: x.mul_(2).sum(1), inputs=rows)
 
 
 @model("healthy_last")
