@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from reports import store
+from reports.statistics import BUSY
 from tests.integration.conftest import FORWARD, SPEEDUP, ZOOS, command
 from tests.integration.processes import begun, living, soon
 
@@ -25,13 +26,17 @@ def of(*models):
     return (*ZOO, *(word for model in models for word in ("--cases", case(model))))
 
 
-@pytest.fixture
-def baseline(tmp_path):
-    """Our own interpreter, which only says that it is the baseline's."""
-    path = tmp_path / "python"
-    path.write_text(f'#!/bin/sh\nCOMPILEGATE_SIDE=baseline exec {sys.executable} "$@"\n')
+def interpreter(path, side):
+    """Our own interpreter under another environment."""
+    path.write_text(f'#!/bin/sh\nCOMPILEGATE_SIDE={side} exec {sys.executable} "$@"\n')
     path.chmod(0o755)
     return str(path)
+
+
+@pytest.fixture
+def baseline(tmp_path):
+    """The interpreter of the baseline."""
+    return interpreter(tmp_path / "python", "baseline")
 
 
 def slowdown(session, model):
@@ -45,12 +50,14 @@ def test_slower_code_is_told_from_eager_that_moved(compilegate, baseline):
         env=ONE_THREAD,
     )
     assert "the same as the candidate's (A/A" in session.output
-    if (found := slowdown(session, "slower")).outcome == "inconclusive":
-        pytest.skip(f"the machine is busy: {found.summary}")
-    assert session.status == 1, session.output
-    assert found.outcome == "failed"
-    assert "compiled code is slower" in found.summary
-    assert "over 3 fresh pairs" in found.summary
+    found = slowdown(session, "slower")
+    assert re.search(r"speedup -[3-9]\d\.\d%.* over 3 fresh pairs", found.summary), found.summary
+    if found.outcome != "inconclusive":
+        assert found.outcome == "failed"
+        assert found.summary.startswith("compiled code is slower")
+    else:  # it was seen, but cannot be judged where others keep the processor busy
+        assert max(pair.candidate.busy for pair in session.run("two").pairs.values()) > BUSY
+    assert session.status == (found.outcome == "failed"), session.output
     assert slowdown(session, "slower_eager").outcome == "passed"
     assert "moved" in slowdown(session, "slower_eager").summary  # compiled too, if it was disturbed
     assert slowdown(session, "steady").outcome != "failed"
@@ -65,10 +72,10 @@ def test_slower_code_is_told_from_eager_that_moved(compilegate, baseline):
     rounds = [len(run.observations[case("steady")].timing.eager_ns) for run in (candidate, before)]
     assert rounds[0] == rounds[1] >= 30
 
-    again = compilegate(SLOWDOWN, "--replay", "two")
-    assert again.status == 1
-    assert "fresh pair" not in again.output.partition("FAILURES")[0]
-    assert re.search(r"compiled code is slower: .* over 3 fresh pairs", again.output)
+    again = compilegate(SLOWDOWN, "--replay", "two", "--save", "again")
+    assert again.status == session.status
+    assert "suspect" not in again.output.partition("FAILURES")[0]
+    assert again.run("again").verdicts[case("slower"), "slowdown"] == found
 
 
 def test_what_happens_under_the_baseline_alone_is_the_baselines(compilegate, baseline):
@@ -144,15 +151,16 @@ def test_ctrl_c_leaves_nothing_running_and_a_run_that_goes_on(compilegate, basel
         assert list(run.observations) == [case("steady"), case("hung_before")]
 
 
-def test_what_breaks_counts_against_the_candidate(compilegate, baseline):
-    """The interpreters change places: what was fixed is broken."""
+def test_what_breaks_counts_against_the_candidate(compilegate, tmp_path):
+    """The versions change places: what was fixed is broken."""
     session = compilegate(
-        *(FORWARD, UPGRADE, *of("fixed"), "--baseline-python", sys.executable),
+        *(FORWARD, UPGRADE, *of("fixed"), "--save", "two"),
+        *("--baseline-python", interpreter(tmp_path / "python", "candidate")),
         env={"COMPILEGATE_SIDE": "baseline"},
-        python=baseline,
     )
     assert session.status == 1
     assert "do not upgrade: 1 broken (1 case)" in session.output
+    assert "see it again" in session.output
 
 
 @pytest.mark.parametrize(
