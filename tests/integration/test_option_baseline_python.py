@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -111,6 +112,33 @@ def test_what_happens_under_the_baseline_alone_is_the_baselines(compilegate, bas
         assert slowdown(session, model).outcome == "skipped"
         assert "the baseline was not timed" in slowdown(session, model).summary
         assert candidate.observations[case(model)].timing is not None
+
+
+_BARE = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"pytest", "_pytest", "msgspec", "tomlkit", "xdist", "pynvml"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+"""
+
+
+def test_the_baseline_needs_nothing_but_torch(compilegate, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(_BARE)
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    words = [python, "-c", "import msgspec"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "No module named 'msgspec'" in done.stderr
+    session = compilegate(FORWARD, *of("fixed"), "--baseline-python", str(python), "--save", "two")
+    assert session.status == 0, session.output
+    assert session.run("two.baseline").verdicts[case("fixed"), "forward"].outcome == "passed"
 
 
 def test_without_a_suite_that_times_nothing_is_timed(compilegate, baseline):
