@@ -14,7 +14,7 @@ import pytest
 
 from tests.faults import costs as cost
 from tests.faults import table as tables
-from tests.faults.catalogue import FAULTS
+from tests.faults.catalogue import FAULTS, fault
 from tests.faults.costs import Judged
 from tests.faults.sessions import Planted, finished, observe, tiny_cases
 
@@ -34,6 +34,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="plant the faults in models of the zoo instead, and write the table of what was "
         "detected to FILE in Markdown, or print it",
     )
+    parser.addoption(
+        "--device",
+        metavar="DEVICE",
+        choices=("cpu", "cuda"),
+        help="where the faults are planted (default: cpu)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Sets the device that every fault's case names."""
+    fault.device = config.getoption("--device", None) or "cpu"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

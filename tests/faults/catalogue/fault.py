@@ -23,6 +23,8 @@ FROM_THE_START = (
 #: What depends on the values of an output.
 VALUES = ("forward", "gradients", "side_effects", "randomness")
 
+#: Where faults are planted: ``--device``.
+device = "cpu"
 #: The name of no fault.
 SOUND = "sound"
 
@@ -65,9 +67,9 @@ class Fault:
     def case(self, victim: str) -> str:
         """The case in which it shows in a victim."""
         model = victim if self.shipped else f"{self.name}.{victim}"
-        return f"{model}-cpu-{self.setting}"
+        return f"{model}-{device}-{self.setting}"
 
     def twin(self, victim: str) -> str:
         """The same case without the fault."""
         model = victim if self.shipped else f"{SOUND}.{victim}"
-        return f"{model}-cpu-{self.setting}"
+        return f"{model}-{device}-{self.setting}"

@@ -187,15 +187,21 @@ def embedding_of_the_next(graph: fx.Graph) -> int:
 
 
 def _attentions(graph: fx.Graph) -> list[fx.Node]:
-    return calls(graph, aten._scaled_dot_product_flash_attention_for_cpu)
+    return calls(
+        graph,
+        aten._scaled_dot_product_flash_attention_for_cpu,
+        aten._scaled_dot_product_efficient_attention,
+    )
 
 
 @plant("forward")
 def attention_mask_lost(graph: fx.Graph) -> int:
     changed = 0
     for node in _attentions(graph):
-        if len(node.args) > 4 and node.args[4]:
-            changed += _set_argument(node, 4, False)
+        names = [argument.name for argument in node.target._schema.arguments]
+        causal = names.index("is_causal")
+        if len(node.args) > causal and node.args[causal]:
+            changed += _set_argument(node, causal, False)
         elif node.kwargs.get("attn_mask") is not None:
             node.update_kwarg("attn_mask", None)
             changed += 1
