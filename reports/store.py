@@ -72,11 +72,8 @@ def read(path: Path) -> Run:
     for number, line in enumerate(lines, start=1):
         try:
             record = decode(line)
-        except _NewerError as error:
-            raise RunError(
-                f"{path}: written by a newer compilegate (format {error}, "
-                f"this one reads up to {SCHEMA}): update compilegate"
-            ) from error
+        except NewerError as error:
+            raise RunError(f"{path}: {error}") from error
         except (ValueError, msgspec.MsgspecError) as error:
             raise RunError(f"{path}:{number}: not a record of a run: {error}") from error
         if isinstance(record, Header):
@@ -97,8 +94,14 @@ def read(path: Path) -> Run:
     return run
 
 
-class _NewerError(Exception):
+class NewerError(Exception):
     """A header of a format that did not exist yet."""
+
+    def __init__(self, schema: int) -> None:
+        super().__init__(
+            f"written by a newer compilegate (format {schema}, "
+            f"this one reads up to {SCHEMA}): update compilegate"
+        )
 
 
 def decode(line: str) -> Record:
@@ -106,13 +109,14 @@ def decode(line: str) -> Record:
 
     Raises:
         ValueError: It is none.
+        NewerError: It is the header of a format that did not exist yet.
     """
     content = msgspec.json.decode(line, type=dict[str, Any])
     name = content.pop("record", None)
     if name not in RECORD_TYPES:
         raise ValueError(f"unknown kind of record {name!r}")
     if content.get("schema", 0) > SCHEMA:
-        raise _NewerError(content["schema"])
+        raise NewerError(content["schema"])
     return msgspec.convert(content, RECORD_TYPES[name], strict=False)
 
 
