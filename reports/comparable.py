@@ -1,0 +1,65 @@
+"""Whether two runs, and two observations of a case, are of the same thing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fixtures.observation import Header
+from reports.archive import Archive
+from reports.digest import Digest
+
+
+def incomparable(before: Digest, now: Digest) -> str:
+    """Why two observations of a case are not of the same thing; empty if they are."""
+    reasons = []
+    if before.backend != now.backend:
+        reasons.append(f"backend {before.backend} → {now.backend}")
+    if before.seed != now.seed:
+        reasons.append(f"seed {before.seed} → {now.seed}")
+    if before.fingerprint and now.fingerprint and before.fingerprint != now.fingerprint:
+        parameters = f"{before.parameters:,} → {now.parameters:,} parameters"
+        reasons.append(f"the model is another one: {parameters}, or other shapes")
+    if calls_differ(before, now):
+        reasons.append("its calls have other sizes")
+    return "; ".join(reasons)
+
+
+def calls_differ(before: Digest, now: Digest) -> bool:
+    """Whether the calls that both runs made were of different sizes: another recipe."""
+    pairs = zip(before.calls, now.calls, strict=False)
+    return any(then.sizes != call.sizes for then, call in pairs)
+
+
+def machines_differ(baseline: Header, candidate: Header, kind: str) -> str:
+    """How the machines differ on which cases of a device ran; empty if they do not."""
+    ours, theirs = baseline.environment.device(kind), candidate.environment.device(kind)
+    if ours is None or theirs is None:
+        return "" if ours is theirs else f"no {kind} in one of the runs"
+    differences = [
+        f"{what} {old} → {new}"
+        for what, old, new in (
+            (kind, ours.name, theirs.name),
+            ("cores", ours.cores, theirs.cores),
+            ("driver", ours.driver, theirs.driver),
+        )
+        if old != new
+    ]
+    return ", ".join(differences)
+
+
+def cautions(baseline: Archive, candidate: Archive) -> Iterator[str]:
+    """What a reader should know before believing the comparison."""
+    for name, run in (("baseline", baseline), ("candidate", candidate)):
+        cut = ", and its last line was cut short" if run.truncated else ""
+        if run.missing:
+            planned = len(run.header.planned)
+            yield (
+                f"the {name} {run.path} is incomplete: {len(run.missing)} of {planned} cases were "
+                f"not observed{cut}; go on with --resume {run.path.stem}"
+            )
+    revisions = baseline.header.revision, candidate.header.revision
+    if revisions[0] != revisions[1]:
+        yield (
+            f"the runs were judged by two revisions of compilegate ({revisions[0] or 'unknown'}, "
+            f"{revisions[1] or 'unknown'}): --replay judges a run again"
+        )

@@ -1,0 +1,313 @@
+"""Two runs, case by case: every planned case of either ends in exactly one class.
+
+Nothing here imports torch or pytest, and nothing is judged anew: what passed and failed is what
+was recorded; counts, numbers and memory are compared as they were observed. What is looked at is in
+:mod:`reports.changes` and :mod:`reports.facts`, what it all comes to in :mod:`reports.decision`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from fixtures.observation import Header
+from reports import changes, facts
+from reports.archive import Archive, Seen
+from reports.changes import SPEED, Change, Effect, ending, failing
+from reports.comparable import cautions, incomparable, machines_differ
+from reports.digest import Digest
+
+#: In the order in which a reader should look at them.
+Class = Literal[
+    "broken",
+    "regressed",
+    "gone",
+    "inconclusive",
+    "not comparable",
+    "fixed",
+    "improved",
+    "new",
+    "unchanged",
+]
+CLASSES: tuple[Class, ...] = get_args(Class)
+#: The classes that count against the candidate.
+WORSE: tuple[Class, ...] = ("broken", "regressed")
+
+
+class CompareError(ValueError):
+    """Runs that cannot be compared, or a comparison that does not add up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slowdown:
+    """What pairs of live processes, one per version, showed of a case's speed.
+
+    Attributes:
+        case: Its id.
+        change_percent: By how much the speedup over eager fell; negative where it rose.
+        low: Lower end of its interval.
+        high: Upper end.
+        judged: Whether there were enough pairs to judge; else it is indicative and fails nothing.
+        cause: What the change is due to. Only *compiled slower* counts against the candidate.
+        proposal: A ``min_speedup`` that would hold it, where compiled code became faster.
+    """
+
+    case: str
+    change_percent: float
+    low: float
+    high: float
+    judged: bool
+    cause: Literal["compiled slower", "compiled faster", "eager moved", "no change"]
+    proposal: float | None = None
+
+
+@dataclass(frozen=True)
+class CaseComparison:
+    """What became of a case.
+
+    Attributes:
+        case: Its id.
+        kind: Its class.
+        changes: What changed; empty for nearly all.
+        doubt: Why the answer cannot be *safe* on account of it; empty if it can.
+    """
+
+    case: str
+    kind: Class
+    changes: tuple[Change, ...] = ()
+    doubt: str = ""
+
+    @property
+    def reason(self) -> str:
+        """The change that decided its class, in one line."""
+        if (decisive := self.decisive) is None:
+            return ""
+        return f"{decisive.aspect}: {decisive.text}" if decisive.aspect else decisive.text
+
+    @property
+    def decisive(self) -> Change | None:
+        """The change that decided its class, if any did."""
+        effect = next((effect for effect, kind in _DECIDES if kind == self.kind), "note")
+        return next((change for change in self.changes if change.effect == effect), None)
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether all that is worse is its speed."""
+        worse = [change for change in self.changes if change.effect in ("broken", "worse")]
+        return bool(worse) and all(change.aspect == SPEED for change in worse)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs compared.
+
+    Attributes:
+        baseline: Header of the run that is in use.
+        candidate: Header of the run that is to take its place.
+        cases: One entry for every case that either planned.
+        machines: How the machines differ; empty where times can be compared.
+        cautions: What else a reader should know.
+    """
+
+    baseline: Header
+    candidate: Header
+    cases: tuple[CaseComparison, ...]
+    machines: str = ""
+    cautions: tuple[str, ...] = ()
+    counts: Mapping[Class, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        counted = Counter(item.kind for item in self.cases)
+        object.__setattr__(self, "counts", {kind: counted[kind] for kind in CLASSES})
+        planned = {*self.baseline.planned, *self.candidate.planned}
+        seen = Counter(item.case for item in self.cases)
+        lost, twice = planned - seen.keys(), [case for case, times in seen.items() if times > 1]
+        if lost or twice or sum(self.counts.values()) != len(seen):
+            raise CompareError(
+                f"the classes do not add up: {len(self.cases)} entries for {len(planned)} planned "
+                f"cases, {len(lost)} of them missing, {len(twice)} twice; this is a bug of "
+                "compilegate"
+            )
+
+    def of(self, *kinds: Class) -> Iterator[CaseComparison]:
+        """The cases of some classes."""
+        return (item for item in self.cases if item.kind in kinds)
+
+
+def compare(
+    baseline: Archive, candidate: Archive, slowdowns: Mapping[str, Slowdown] | None = None
+) -> Comparison:
+    """Compare two stored runs.
+
+    Args:
+        baseline: The run of what is in use.
+        candidate: The run of what is to take its place.
+        slowdowns: What live pairs showed, by case.
+
+    Raises:
+        RunError: A line of either is no record.
+    """
+    machines = {
+        device: machines_differ(baseline.header, candidate.header, device)
+        for device in ("cpu", "cuda")
+    }
+    compared = []
+    for case in dict.fromkeys((*candidate.cases, *baseline.cases)):
+        compared.append(
+            compare_case(
+                case,
+                baseline.seen(case),
+                candidate.seen(case),
+                times_compare=not machines.get(case.split("-")[1]),
+                slowdown=(slowdowns or {}).get(case),
+            )
+        )
+    used = {item.case.split("-")[1] for item in compared}
+    differ = "; ".join(text for device, text in machines.items() if text and device in used)
+    return Comparison(
+        baseline.header,
+        candidate.header,
+        tuple(compared),
+        differ,
+        tuple(cautions(baseline, candidate)),
+    )
+
+
+def compare_case(
+    case: str,
+    before: Seen,
+    now: Seen,
+    *,
+    times_compare: bool = True,
+    slowdown: Slowdown | None = None,
+) -> CaseComparison:
+    """Compare one case.
+
+    Args:
+        case: Its id.
+        before: What the baseline holds of it.
+        now: What the candidate holds of it.
+        times_compare: Whether both ran on the same machine.
+        slowdown: What live pairs showed of its speed.
+    """
+    absent = _absent(case, before, now)
+    if absent is not None:
+        return absent
+    assert before.digest is not None
+    assert now.digest is not None
+    if why := incomparable(before.digest, now.digest):
+        newly = _failure(now) if not _failure(before) else ""
+        doubt = f"fails now, and cannot be compared: {newly}" if newly else ""
+        also = f"; {doubt}" if doubt else ""
+        return CaseComparison(case, "not comparable", (Change("", "note", why + also),), doubt)
+    half = case.split("-")[3] != "f32"
+    found = list(changes_of(before, now, half=half, times_compare=times_compare))
+    if slowdown is not None:
+        found = [change for change in found if change.aspect != SPEED]
+        found += of_pairs(slowdown)
+    return CaseComparison(case, _class(found), tuple(found))
+
+
+def _absent(case: str, before: Seen, now: Seen) -> CaseComparison | None:
+    """The class of a case that one of the runs, or both, did not observe."""
+    lacking = _unavailable(before.digest), _unavailable(now.digest)
+    kind: Class
+    text = doubt = ""
+    if not now.planned:
+        kind, text = "gone", "the candidate's plan does not have it"
+    elif now.digest is None:
+        kind, text = "gone", "planned, but not observed"
+    elif all(lacking):
+        kind, text = "not comparable", f"unavailable in both: {lacking[1]}"
+    elif lacking[1]:
+        kind, text = "gone" if before.digest else "new", f"not observed: {lacking[1]}"
+    elif not before.planned:
+        fails = _failure(now)
+        kind, text = "new", f"not in the baseline{f'; fails: {fails}' if fails else ''}"
+    elif before.digest is None:
+        kind, text = "new", "planned in the baseline, but not observed there"
+        doubt = text
+    elif lacking[0]:
+        kind, text = "new", f"not observed in the baseline: {lacking[0]}"
+    else:
+        return None
+    return CaseComparison(
+        case, kind, (Change("", "note", text),), text if kind == "gone" else doubt
+    )
+
+
+def _failure(seen: Seen) -> str:
+    """How a case fails: its ending, or the aspects that fail; empty where none does."""
+    if seen.digest is not None and seen.digest.failure is not None:
+        return ending(seen.digest)
+    return ", ".join(failing(seen.verdicts))
+
+
+def _unavailable(digest: Digest | None) -> str:
+    if digest is None or digest.status != "unavailable" or digest.failure is None:
+        return ""
+    return digest.failure.message
+
+
+def changes_of(before: Seen, now: Seen, *, half: bool, times_compare: bool) -> Iterator[Change]:
+    """Everything that changed, of a case that both runs observed and that can be compared.
+
+    Args:
+        before: What the baseline holds of it.
+        now: What the candidate holds of it.
+        half: Whether it computes in half precision.
+        times_compare: Whether both ran on the same machine.
+    """
+    then, digest = before.digest, now.digest
+    assert then is not None
+    assert digest is not None
+    if then.failure is not None or digest.failure is not None:
+        yield from changes.of_endings(before, now)
+        return
+    yield from changes.of_verdicts(before.verdicts, now.verdicts, times_compare=times_compare)
+    yield from facts.of_differences(then, digest)
+    yield from facts.of_numerics(then, digest, half=half)
+    if then.capture is not None and digest.capture is not None and then.capture.graphs:
+        yield from facts.of_breaks(then.capture, digest.capture)
+        if ("vary" in then.wants) == ("vary" in digest.wants):
+            yield from facts.of_recompilations(then.capture, digest.capture)
+    yield from facts.of_memory(then, digest)
+    if times_compare:
+        yield from facts.of_times(then, digest)
+
+
+def of_pairs(slowdown: Slowdown) -> Iterator[Change]:
+    """What live pairs make of a case."""
+    fell, low, high = slowdown.change_percent, slowdown.low, slowdown.high
+    turned = "fell" if fell >= 0 else "rose"
+    if fell < 0:
+        fell, low, high = -fell, -high, -low
+    text = f"{slowdown.cause}: the speedup {turned} by {fell:.1f}% [{low:.1f}%, {high:.1f}%]"
+    if slowdown.cause == "no change":
+        return
+    if not slowdown.judged:
+        yield Change(SPEED, "note", f"{text} (indicative: too few pairs)")
+    elif slowdown.cause == "compiled slower":
+        yield Change(SPEED, "worse", text)
+    elif slowdown.cause == "compiled faster":
+        proposal = {"min_speedup": slowdown.proposal} if slowdown.proposal else {}
+        yield Change(SPEED, "better", text, proposal=proposal)
+    else:
+        yield Change(SPEED, "note", text)
+
+
+#: The effects that decide a class, the first that occurs.
+_DECIDES: tuple[tuple[Effect, Class], ...] = (
+    ("broken", "broken"),
+    ("worse", "regressed"),
+    ("fixed", "fixed"),
+    ("unclear", "inconclusive"),
+    ("better", "improved"),
+)
+
+
+def _class(found: Sequence[Change]) -> Class:
+    effects = {change.effect for change in found}
+    return next((kind for effect, kind in _DECIDES if effect in effects), "unchanged")

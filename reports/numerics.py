@@ -1,0 +1,183 @@
+"""Whether compiled numbers moved away from the fp64 reference, from one run to another.
+
+Eager's own distance from the reference, in either run, is the noise; what compiled code already was
+off by before is known. Only what lies beyond a multiple of both is *further*. The multiples are
+smaller than those within one run (``suites/bounds.py``), where an error has nothing to be compared
+with but eager's.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from reports.digest import GROUPS, Digest, Group, Tensor
+
+#: Machine epsilon by dtype.
+EPS = {
+    "float64": 2.0**-52,
+    "float32": 2.0**-23,
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+    "complex64": 2.0**-23,
+    "complex128": 2.0**-52,
+}
+
+
+@dataclass(frozen=True)
+class Multiples:
+    """How far an error may grow: times the noise, and in eps where there is hardly any."""
+
+    rms: float
+    largest: float
+    scale: float
+    floor: float
+
+
+SINGLE = Multiples(rms=2.0, largest=3.0, scale=3.0, floor=4.0)
+HALF = Multiples(rms=1.5, largest=2.5, scale=2.5, floor=0.1)
+#: Floors of the largest error and of buffers are wider by this, as in ``suites/bounds.py``.
+LARGEST_FLOOR, BUFFERS = 8.0, 8.0
+#: What jumps (a ReLU that opens, a maximum that moves) has few large errors, now more, now fewer.
+JUMPY = 4.0
+#: The largest error of many elements is about this many times their root mean square.
+TAIL = 6.0
+#: This share of the noise may look like a wrong scale: neighbouring roundings are correlated.
+CORRELATED = 0.5
+#: Above this share of its scale, eager's own error hides whatever happens to a tensor.
+BLIND = 0.25
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A tensor whose compiled error grew.
+
+    Attributes:
+        call: Index of the call.
+        name: The tensor.
+        figure: Which figure grew.
+        before: The error then, relative to the tensor's scale.
+        now: The error now.
+        eager: Eager's, the larger of both runs.
+        allowed: What it might have grown to.
+    """
+
+    call: int
+    name: str
+    figure: str
+    before: float
+    now: float
+    eager: float
+    allowed: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} at call {self.call + 1}: {self.figure} {self.before:.3g} → {self.now:.3g}"
+            f" of its scale (eager {self.eager:.3g}, allowed {self.allowed:.3g})"
+        )
+
+
+def further(before: Digest, now: Digest, *, half: bool) -> dict[str, list[Growth]]:
+    """The tensors whose compiled error grew beyond noise, by group.
+
+    Args:
+        before: The case in the one run.
+        now: The same case in the other.
+        half: Whether the case computes in half precision.
+    """
+    multiples = HALF if half else SINGLE
+    found: dict[str, list[Growth]] = {}
+    for index, (then, call) in enumerate(zip(before.calls, now.calls, strict=False)):
+        for group in GROUPS:
+            growths = list(_of_group(index, getattr(then, group), getattr(call, group), multiples))
+            if growths:
+                found.setdefault(group, []).extend(growths)
+    return found
+
+
+def _of_group(call: int, before: Group, now: Group, multiples: Multiples) -> Iterator[Growth]:
+    if not now.errors:
+        return
+    pooled = -1.0  # taken only where it is needed: nearly all tensors are well within their own
+    for then, tensor in _pairs(before.errors, now.errors):
+        eps = EPS.get(tensor.dtype, EPS["float32"])
+        floor = multiples.floor * eps
+        noise = max(then.eager_rms, tensor.eager_rms, then.compiled_rms)
+        if (
+            tensor.compiled_rms <= noise
+            and tensor.compiled_max <= max(then.eager_max, tensor.eager_max, then.compiled_max)
+            and abs(tensor.compiled_projection) <= CORRELATED * noise + floor
+        ):
+            continue
+        if _is_blind(then) or _is_blind(tensor) or then.has_reference != tensor.has_reference:
+            continue
+        if pooled < 0:
+            pooled = _pooled_noise(before.errors, now.errors)
+        if growth := _growth(call, then, tensor, pooled, multiples):
+            yield growth
+
+
+def _pairs(before: Sequence[Tensor], now: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    """The tensors of both runs by name; nearly always they stand in the same order."""
+    known: dict[str, Tensor] | None = None
+    for index, tensor in enumerate(now):
+        if index < len(before) and before[index].name == tensor.name:
+            yield before[index], tensor
+            continue
+        if known is None:
+            known = {then.name: then for then in before}
+        if then := known.get(tensor.name):
+            yield then, tensor
+
+
+def _is_blind(tensor: Tensor) -> bool:
+    return tensor.scale == 0.0 or tensor.eager_rms > BLIND
+
+
+def _pooled_noise(before: Sequence[Tensor], now: Sequence[Tensor]) -> float:
+    """Median noise of a group, so that a small tensor is not held to luck."""
+    seeing = [tensor.eager_rms for tensor in (*before, *now) if not _is_blind(tensor)]
+    return statistics.median(seeing) if seeing else 0.0
+
+
+def _growth(
+    call: int, then: Tensor, tensor: Tensor, pooled: float, multiples: Multiples
+) -> Growth | None:
+    eps = EPS.get(tensor.dtype, EPS["float32"])
+    eps *= BUFFERS if tensor.name.startswith("buffer ") else 1.0
+    wider = JUMPY if then.jumps or tensor.jumps else 1.0
+    floor = multiples.floor * eps
+    noise = max(then.eager_rms, tensor.eager_rms, pooled)
+    eager_max = max(then.eager_max, tensor.eager_max)
+    eager_scale = max(abs(then.eager_projection), abs(tensor.eager_projection))
+    looks_like_scale = noise * max(TAIL / math.sqrt(tensor.numel or 1), CORRELATED)
+    scale_before = abs(then.compiled_projection)
+    for figure, before, now, eager, allowed in (
+        (
+            "root mean square error",
+            then.compiled_rms,
+            tensor.compiled_rms,
+            max(then.eager_rms, tensor.eager_rms),
+            wider * multiples.rms * max(noise, then.compiled_rms) + floor,
+        ),
+        (
+            "largest error",
+            then.compiled_max,
+            tensor.compiled_max,
+            eager_max,
+            wider * multiples.largest * max(eager_max, TAIL * noise, then.compiled_max)
+            + LARGEST_FLOOR * floor,
+        ),
+        (
+            "error of scale",
+            scale_before,
+            abs(tensor.compiled_projection),
+            eager_scale,
+            wider * (multiples.scale * max(eager_scale, scale_before) + looks_like_scale) + floor,
+        ),
+    ):
+        if not now <= allowed and not math.isnan(before):  # also where it became NaN
+            return Growth(call, tensor.name, figure, before, now, eager, allowed)
+    return None

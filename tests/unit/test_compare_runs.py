@@ -1,0 +1,276 @@
+"""Every planned case of either run ends in exactly one class, and none vanishes silently."""
+
+from dataclasses import replace
+
+import pytest
+
+from fixtures.observation import Device
+from reports.compare import CaseComparison, CompareError, Comparison, Slowdown
+from reports.digest import Digest
+from tests.unit.making import (
+    CASE_ID,
+    make_call,
+    make_environment,
+    make_failed_observation,
+    make_header,
+    make_observation,
+    make_timing,
+    make_verdict,
+)
+from tests.unit.runs import (
+    ABSENT,
+    NEW,
+    OLD,
+    UNOBSERVED,
+    compare_files,
+    compared,
+    effects,
+    seen,
+    write_run,
+)
+
+OTHER_ID = "tiny-cpu-infer-f32-default-static"
+LACKS = make_failed_observation("unavailable", stage="build", message="timm is not installed")
+
+
+# Cases that only one run has.
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "kind", "text"),
+    [
+        (seen(), ABSENT, "gone", "the candidate's plan does not have it"),
+        (seen(), UNOBSERVED, "gone", "planned, but not observed"),
+        (seen(), seen(LACKS), "gone", "not observed: timm is not installed"),
+        (UNOBSERVED, UNOBSERVED, "gone", "planned, but not observed"),
+        (UNOBSERVED, ABSENT, "gone", "the candidate's plan does not have it"),
+        (UNOBSERVED, seen(), "new", "planned in the baseline, but not observed there"),
+    ],
+)
+def test_a_case_that_is_missing_on_a_side_keeps_the_answer_from_being_safe(before, now, kind, text):
+    result = compared(before, now)
+    assert (result.kind, result.reason, result.doubt) == (kind, text, text)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "kind", "text"),
+    [
+        (ABSENT, seen(), "new", "not in the baseline"),
+        (ABSENT, seen(forward="failed"), "new", "not in the baseline; fails: forward"),
+        (ABSENT, seen(LACKS), "new", "not observed: timm is not installed"),
+        (seen(LACKS), seen(), "new", "not observed in the baseline: timm is not installed"),
+        (seen(LACKS), seen(LACKS), "not comparable", "unavailable in both: timm is not installed"),
+    ],
+)
+def test_a_case_that_is_new_or_nowhere_to_be_had_leaves_the_answer_alone(before, now, kind, text):
+    result = compared(before, now)
+    assert (result.kind, result.reason, result.doubt) == (kind, text, "")
+
+
+def test_a_new_case_that_ends_early_says_so():
+    result = compared(ABSENT, seen(make_failed_observation("crashed")))
+    assert result.reason == "not in the baseline; fails: crashed in stage compile: it broke"
+
+
+# Cases that are not the same thing.
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"backend": "aot_eager"}, "backend inductor → aot_eager"),
+        ({"seed": 7}, "seed 0 → 7"),
+        ({"fingerprint": "b", "parameters": 12}, "the model is another one: 10 → 12 parameters"),
+        ({"calls": (make_call(sizes={"batch": 9}),) * 2}, "its calls have other sizes"),
+    ],
+)
+def test_what_is_not_the_same_thing_is_not_comparable(changed, why):
+    before = make_observation(fingerprint="a", parameters=10)
+    result = compared(before, replace(before, **changed))
+    assert result.kind == "not comparable"
+    assert result.reason.startswith(why)
+    assert result.doubt == ""
+    assert compared(before, before).kind == "unchanged"
+
+
+def test_another_model_that_fails_now_keeps_the_answer_from_being_safe():
+    before, now = (make_observation(fingerprint=fingerprint) for fingerprint in "ab")
+    result = compared(seen(before), seen(now, forward="failed"))
+    assert result.doubt == "fails now, and cannot be compared: forward"
+    assert compared(seen(before, forward="failed"), seen(now, forward="failed")).doubt == ""
+
+
+def test_a_case_that_died_before_its_model_was_known_is_comparable():
+    before = make_observation(fingerprint="a")
+    died = make_failed_observation("crashed", stage="build")
+    assert compared(before, seen(died, forward="failed")).kind == "broken"
+
+
+def test_fewer_calls_are_compared_as_far_as_they_go():
+    three, two = (make_observation(calls=(make_call(),) * count) for count in (3, 2))
+    assert compared(three, two).kind == "unchanged"
+
+
+# The class of several changes.
+
+
+def test_the_gravest_change_decides():
+    before = seen(forward="passed", gradients="failed", memory="failed", side_effects="passed")
+    after = [
+        ({"forward": "failed"}, "broken"),
+        ({"forward": "passed", "side_effects": "inconclusive"}, "fixed"),
+        ({"gradients": "failed", "side_effects": "inconclusive"}, "inconclusive"),
+        ({"gradients": "failed", "side_effects": "passed"}, "improved"),
+    ]
+    outcomes = {"forward": "passed", "gradients": "passed", "memory": "passed"}
+    outcomes["side_effects"] = "passed"
+    for change, kind in after:
+        outcomes |= change
+        assert compared(before, seen(**outcomes)).kind == kind
+
+
+# Speed of live pairs.
+
+
+def slowdown(cause, *, judged=True, **changed):
+    fields = {"case": CASE_ID, "change_percent": 12.0, "low": 8.0, "high": 15.0}
+    return Slowdown(**fields | changed, judged=judged, cause=cause)
+
+
+@pytest.mark.parametrize(
+    ("cause", "judged", "kind"),
+    [
+        ("compiled slower", True, "regressed"),
+        ("compiled slower", False, "unchanged"),
+        ("eager moved", True, "unchanged"),
+        ("compiled faster", True, "improved"),
+        ("compiled faster", False, "unchanged"),
+        ("no change", True, "unchanged"),
+    ],
+)
+def test_only_compiled_code_that_was_judged_slower_counts(cause, judged, kind):
+    result = compared(seen(), seen(), slowdown=slowdown(cause, judged=judged))
+    assert result.kind == kind
+    assert result.is_slower == (kind == "regressed")
+
+
+def test_live_pairs_replace_what_two_processes_say():
+    before, now = (make_observation(timing=make_timing(speedup)) for speedup in (2.0, 1.0))
+    assert effects(compared(before, now)) == [("speedup", "note")]
+    assert compared(before, now, slowdown=slowdown("no change")).changes == ()
+    (change,) = compared(before, now, slowdown=slowdown("compiled slower")).changes
+    assert change.text == "compiled slower: the speedup fell by 12.0% [8.0%, 15.0%]"
+
+
+def test_what_is_slower_and_broken_is_not_only_slower():
+    result = compared(seen(), seen(forward="failed"), slowdown=slowdown("compiled slower"))
+    assert (result.kind, result.is_slower) == ("broken", False)
+
+
+def test_faster_code_comes_with_a_budget():
+    interval = {"change_percent": -20.0, "low": -24.0, "high": -16.0}
+    faster = slowdown("compiled faster", **interval, proposal=1.8)
+    (change,) = compared(seen(), seen(), slowdown=faster).changes
+    assert change.text == "compiled faster: the speedup rose by 20.0% [16.0%, 24.0%]"
+    assert change.proposal == {"min_speedup": 1.8}
+
+
+# Whole runs.
+
+
+def run(path, *observations, **how):
+    records = [r for o in observations for r in (o, make_verdict(case=o.case))]
+    return write_run(path, *records, **how)
+
+
+def test_a_run_against_itself_has_no_difference(tmp_path):
+    both = (make_observation(), make_observation(case=OTHER_ID))
+    a = run(tmp_path / "a.jsonl", *both, environment=OLD)
+    b = run(tmp_path / "b.jsonl", *both)
+    comparison = compare_files(a, b)
+    assert {kind: count for kind, count in comparison.counts.items() if count} == {"unchanged": 2}
+    assert comparison.machines == ""
+    assert comparison.cautions == ()
+    assert all(item.changes == () for item in comparison.cases)
+
+
+def test_every_planned_case_of_either_run_is_there_once(tmp_path):
+    ids = [f"m{i}-cpu-infer-f32-default-static" for i in range(5)]
+    cases = [make_observation(case=case) for case in ids]
+    a = run(tmp_path / "a.jsonl", *cases[:3], planned=ids[:4], complete=False)
+    b = run(tmp_path / "b.jsonl", cases[0], cases[4], planned=[ids[0], ids[1], ids[4]])
+    comparison = compare_files(a, b)
+    assert {item.case: item.kind for item in comparison.cases} == dict(
+        zip(ids, ["unchanged", "gone", "gone", "gone", "new"], strict=True)
+    )
+    assert sum(comparison.counts.values()) == 5
+    assert [caution.partition(":")[0] for caution in comparison.cautions] == [
+        f"the baseline {a} is incomplete",
+        f"the candidate {b} is incomplete",
+    ]
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        [],
+        [CaseComparison(CASE_ID, "unchanged")],
+        [CaseComparison(c, "unchanged") for c in (CASE_ID, OTHER_ID, OTHER_ID)],
+    ],
+)
+def test_classes_that_do_not_add_up_are_never_shown(cases):
+    planned = make_header(planned=(CASE_ID,)), make_header(planned=(CASE_ID, OTHER_ID))
+    with pytest.raises(CompareError, match="the classes do not add up"):
+        Comparison(*planned, tuple(cases))
+
+
+@pytest.mark.parametrize(
+    ("device", "told"),
+    [
+        (Device(kind="cpu", name="Intel Xeon", memory_bytes=1, cores=2), "cpu AMD EPYC 9655 → Int"),
+        (Device(kind="cpu", name="AMD EPYC 9655", memory_bytes=1, cores=8), "cores 2 → 8"),
+    ],
+)
+def test_times_of_other_machines_are_not_compared_and_that_is_said(tmp_path, device, told):
+    fast, slow = (
+        replace(make_observation(timing=make_timing(speedup)), case=CASE_ID)
+        for speedup in (3.0, 1.0)
+    )
+    a = run(tmp_path / "a.jsonl", fast)
+    b = run(tmp_path / "b.jsonl", slow, environment=make_environment(devices=(device,)))
+    comparison = compare_files(a, b)
+    assert comparison.machines.startswith(told)
+    assert comparison.cases[0].changes == ()
+    same = run(tmp_path / "c.jsonl", slow)
+    assert effects(compare_files(a, same).cases[0]) == [("speedup", "note")]
+
+
+def test_a_driver_makes_another_machine_of_a_gpu(tmp_path):
+    case = "tiny-cuda-infer-f32-default-static"
+    paths = []
+    for driver in ("550.1", "560.2"):
+        gpu = Device(kind="cuda", name="NVIDIA H200", memory_bytes=1, driver=driver)
+        environment = make_environment(devices=(*NEW.devices, gpu))
+        path = tmp_path / f"{driver}.jsonl"
+        paths.append(run(path, make_observation(case=case), environment=environment))
+    assert compare_files(*paths).machines == "driver 550.1 → 560.2"
+
+
+def test_two_revisions_of_compilegate_are_told(tmp_path):
+    a = run(tmp_path / "a.jsonl", make_observation())
+    b = run(tmp_path / "b.jsonl", make_observation(), revision="def")
+    (caution,) = compare_files(a, b).cautions
+    assert caution.startswith("the runs were judged by two revisions of compilegate (abc, def)")
+
+
+def test_slowdowns_are_taken_by_case(tmp_path):
+    a = run(tmp_path / "a.jsonl", make_observation(), make_observation(case=OTHER_ID))
+    comparison = compare_files(a, a, slowdowns={CASE_ID: slowdown("compiled slower")})
+    assert {item.case: item.kind for item in comparison.cases} == {
+        CASE_ID: "regressed",
+        OTHER_ID: "unchanged",
+    }
+
+
+def test_a_digest_is_what_the_suites_hand_over():
+    assert Digest.of(make_observation()).case == CASE_ID

@@ -1,0 +1,98 @@
+"""The first line: safe, do not upgrade, or cannot say; what was not looked at is never safe."""
+
+import pytest
+
+from fixtures.observation import Device
+from reports.changes import Change
+from reports.compare import CaseComparison, Comparison
+from reports.decision import decide
+from tests.unit.making import make_environment, make_header
+
+H200 = (Device(kind="cuda", name="NVIDIA H200", memory_bytes=1, driver="550"),)
+EFFECT = {"broken": "broken", "regressed": "worse", "fixed": "fixed", "improved": "better"}
+
+
+def comparison(*kinds, versions=("2.14.1+cu130", "2.15.0+cu130"), doubts=(), devices=(H200, H200)):
+    cases = []
+    for index, word in enumerate(kinds):
+        aspect, kind = ("speedup", "regressed") if word == "slower" else ("forward", word)
+        change = Change(aspect, EFFECT.get(kind, "note"), f"text {index}")
+        doubt = f"doubt {index}" if index in doubts else ""
+        case = f"m{index}-cuda-infer-f32-default-static"
+        cases.append(CaseComparison(case, kind, (change,), doubt))
+    headers = [
+        make_header(
+            planned=[item.case for item in cases],
+            environment=make_environment(versions={"torch": version}, devices=found),
+        )
+        for version, found in zip(versions, devices, strict=True)
+    ]
+    return Comparison(*headers, tuple(cases))
+
+
+def test_the_sentence_that_a_release_manager_reads():
+    kinds = ["broken"] * 2 + ["slower"] + ["inconclusive"] * 3 + ["unchanged"] * 306
+    decision = decide(comparison(*kinds))
+    assert str(decision) == (
+        "torch 2.14.1 → 2.15.0 on NVIDIA H200: do not upgrade: 2 broken, 1 slower "
+        "(312 cases, 3 inconclusive)"
+    )
+    assert decision.exit_status == 1
+
+
+@pytest.mark.parametrize(
+    ("kinds", "text", "status"),
+    [
+        (["unchanged"] * 3, "safe (3 cases)", 0),
+        (["unchanged"], "safe (1 case)", 0),
+        (
+            ["unchanged", "fixed", "improved", "new", "inconclusive", "not comparable"],
+            "safe (6 cases, 1 inconclusive, 1 not comparable, 1 fixed, 1 improved, 1 new)",
+            0,
+        ),
+        (["regressed", "slower", "fixed"], "do not upgrade: 1 regressed, 1 slower", 1),
+        (["broken", "new"], "do not upgrade: 1 broken (2 cases, 1 new)", 1),
+        ([], "cannot say: neither run planned any case (0 cases)", 2),
+        (["new", "new"], "cannot say: the runs have no case in common (2 cases, 2 new)", 2),
+        (["not comparable"], "cannot say: nothing can be compared: forward: text 0", 2),
+    ],
+)
+def test_each_answer_has_its_exit_status(kinds, text, status):
+    decision = decide(comparison(*kinds))
+    assert text in str(decision)
+    assert decision.exit_status == status
+
+
+def test_doubt_keeps_the_answer_from_being_safe():
+    decision = decide(comparison("unchanged", "gone", doubts=[1]))
+    assert str(decision).endswith(
+        ": cannot say: 1 gone, m1-cuda-infer-f32-default-static: doubt 1 (2 cases, 1 gone)"
+    )
+    assert decision.exit_status == 2
+    several = decide(comparison("new", "gone", "gone", "unchanged", doubts=[0, 1, 2]))
+    assert "1 new, 2 gone, first m0-cuda-infer-f32-default-static: doubt 0" in several.because
+
+
+def test_what_is_worse_is_worse_however_much_is_missing():
+    decision = decide(comparison("broken", "gone", "gone", doubts=[1, 2]))
+    assert decision.answer == "do not upgrade"
+    assert "2 gone" in str(decision)
+
+
+@pytest.mark.parametrize(
+    ("versions", "where"),
+    [
+        (("2.14.1+cpu", "2.15.0+cu130"), "torch 2.14.1 → 2.15.0 on"),
+        (("2.15.0+cpu", "2.15.0+cpu"), "torch 2.15.0 → 2.15.0 on"),
+        (("2.15.0+cu126", "2.15.0+cu130"), "torch 2.15.0+cu126 → 2.15.0+cu130 on"),
+    ],
+)
+def test_builds_are_named_where_they_are_what_differs(versions, where):
+    assert decide(comparison("unchanged", versions=versions)).where.startswith(where)
+
+
+def test_both_devices_are_named_where_they_differ():
+    other = (Device(kind="cuda", name="NVIDIA A100", memory_bytes=1),)
+    assert decide(comparison("unchanged", devices=(other, H200))).where.endswith(
+        "on NVIDIA A100 → NVIDIA H200"
+    )
