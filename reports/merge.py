@@ -1,0 +1,112 @@
+"""Shards of one run put together: the same environment, seed and tier, each case once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fixtures.observation import Closing, Environment, Header
+from reports import store
+from reports.archive import Archive
+from reports.store import RunError
+
+
+def merge(paths: Sequence[Path], target: Path) -> tuple[int, list[str]]:
+    """Write one run file from several.
+
+    The closing record is written if, and only if, every case that any of them planned was observed.
+
+    Args:
+        paths: The shards.
+        target: The file to make.
+
+    Returns:
+        The number of planned cases, and those of them that none observed.
+
+    Raises:
+        RunError: A shard is no run file, was made in another way, or holds a case of another one;
+            or the target exists or cannot be written.
+    """
+    if target.exists():
+        raise RunError(f"{target} exists: give another --output, or remove it first")
+    with ExitStack() as opened:
+        shards = [opened.enter_context(Archive(path)) for path in paths]
+        for shard in shards[1:]:
+            _refuse_another(shards[0], shard)
+        owner = _owners(shards)
+        planned = tuple(dict.fromkeys(case for shard in shards for case in shard.header.planned))
+        header = replace(
+            shards[0].header,
+            created=min(shard.header.created for shard in shards),
+            planned=planned,
+        )
+        missing = [case for case in planned if case not in owner]
+        writer = store.Writer(target)
+        writer.write(header)
+        for case, shard in owner.items():
+            for line in shard.raw(case):
+                writer.write(line)
+        if not missing:
+            wall_s = max(shard.closing.wall_s if shard.closing else 0.0 for shard in shards)
+            writer.write(Closing(cases=len(planned), wall_s=wall_s))
+        writer.close()
+    if writer.trouble:
+        raise RunError(f"cannot write {writer.trouble}")
+    return len(planned), missing
+
+
+def _owners(shards: Sequence[Archive]) -> dict[str, Archive]:
+    """The shard that observed each case."""
+    owner: dict[str, Archive] = {}
+    for shard in shards:
+        for case in shard.cases:
+            if not shard.observed(case):
+                continue
+            if case in owner:
+                raise RunError(
+                    f"{case} was observed in {owner[case].path} and again in {shard.path}: shards "
+                    "must not overlap; leave one of them out"
+                )
+            owner[case] = shard
+    return owner
+
+
+def _refuse_another(first: Archive, other: Archive) -> None:
+    ours, theirs = _made(first.header), _made(other.header)
+    differences = [
+        f"{what} {ours.get(what, 'none')} → {theirs.get(what, 'none')}"
+        for what in dict.fromkeys((*ours, *theirs))
+        if ours.get(what) != theirs.get(what)
+    ]
+    if differences:
+        raise RunError(
+            f"{other.path} is no shard of the run that {first.path} is of: "
+            f"{'; '.join(differences)}. Only runs made alike can be merged; use compare for others"
+        )
+
+
+def _made(header: Header) -> dict[str, Any]:
+    """What must be alike in all shards; machines of one kind differ in memory and kernel."""
+    return {
+        **dict(_environment(header.environment)),
+        "seed": header.seed,
+        "tier": header.tier,
+        "backend": header.backend,
+        "compilegate": header.revision or "of unknown revision",
+    }
+
+
+def _environment(environment: Environment) -> Iterator[tuple[str, Any]]:
+    yield "python", environment.python
+    yield from environment.versions.items()
+    yield "compiler", environment.compiler
+    yield "cuda", environment.cuda or "none"
+    for kind in ("cpu", "cuda"):
+        device = environment.device(kind)
+        yield (
+            f"{kind} device",
+            (device.name, device.cores, device.driver, device.capability) if device else "none",
+        )

@@ -1,0 +1,101 @@
+"""A comparison or a run in rows: cases of a model that came to the same share one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from reports.archive import Seen
+from reports.changes import Change
+from reports.compare import CLASSES, CaseComparison, Class, Comparison
+
+#: Classes that a table shows; the others are counted.
+TOLD: tuple[Class, ...] = tuple(kind for kind in CLASSES if kind not in ("unchanged", "new"))
+
+
+@dataclass(frozen=True)
+class Row:
+    """Cases of one model that came to the same for the same reason.
+
+    Attributes:
+        kind: Their class, or the outcome of their verdict.
+        cases: Their ids.
+        aspect: What it is about; empty for the case as a whole.
+        text: What happened.
+        details: Further lines.
+        proposals: Budget values that would hold what became better, as TOML.
+    """
+
+    kind: str
+    cases: tuple[str, ...]
+    aspect: str
+    text: str
+    details: tuple[str, ...] = ()
+    proposals: tuple[str, ...] = ()
+
+    @property
+    def who(self) -> str:
+        """The first case, and how many more."""
+        more = f" and {len(self.cases) - 1} more" if len(self.cases) > 1 else ""
+        return f"{self.cases[0]}{more}"
+
+    @property
+    def what(self) -> str:
+        """The aspect and what happened, in one line."""
+        return f"{self.aspect}: {self.text}" if self.aspect else self.text
+
+
+def rows_of(comparison: Comparison, kinds: Sequence[Class] = TOLD) -> list[Row]:
+    """What a table shows of a comparison, what to look at first at the top."""
+    rank = {kind: index for index, kind in enumerate(CLASSES)}
+    told = sorted(comparison.of(*kinds), key=lambda item: rank[item.kind])
+    alike: dict[tuple[str, str, str, str], list[CaseComparison]] = {}
+    for item in told:
+        change = item.decisive or Change("", "note", "")
+        key = (item.kind, item.case.partition("-")[0], change.aspect, change.text)
+        alike.setdefault(key, []).append(item)
+    rows = []
+    for (kind, _, aspect, text), items in alike.items():
+        change = items[0].decisive or Change("", "note", "")
+        proposed = [line for item in items for line in proposals(item)]
+        cases = tuple(item.case for item in items)
+        rows.append(Row(kind, cases, aspect, text, change.details, tuple(proposed)))
+    return rows
+
+
+def proposals(item: CaseComparison) -> list[str]:
+    """Budget entries that would hold what became better in a case, each as a line of TOML."""
+    return [
+        f"{key} = {_toml(value)}"
+        for change in item.changes
+        if change.effect == "better"
+        for key, value in change.proposal.items()
+    ]
+
+
+def _toml(value: object) -> str:
+    match value:
+        case str():
+            escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+            return f'"{escaped}"'
+        case list():
+            return f"[{', '.join(map(_toml, value))}]"
+        case dict():
+            return f"{{ {', '.join(f'{key} = {_toml(item)}' for key, item in value.items())} }}"
+        case _:
+            return str(value)
+
+
+def verdict_rows(cases: Iterable[tuple[str, Seen]], outcomes: Sequence[str]) -> list[Row]:
+    """The verdicts of a run with some outcomes, in the order of these."""
+    alike: dict[tuple[str, str, str, str], list[str]] = {}
+    for case, seen in cases:
+        for verdict in seen.verdicts.values():
+            if verdict.outcome in outcomes:
+                key = (verdict.outcome, case.partition("-")[0], verdict.aspect, verdict.summary)
+                alike.setdefault(key, []).append(case)
+    rows = [
+        Row(outcome, tuple(names), aspect, text)
+        for (outcome, _, aspect, text), names in alike.items()
+    ]
+    return sorted(rows, key=lambda row: outcomes.index(row.kind))

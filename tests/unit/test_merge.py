@@ -1,0 +1,106 @@
+"""Shards become one run: whole if nothing is missing, and only of runs that were made alike."""
+
+import pytest
+
+from fixtures.observation import Device
+from reports import store
+from reports.merge import merge
+from reports.store import RunError
+from tests.unit.making import make_environment, make_observation, make_verdict
+from tests.unit.runs import write_run
+
+IDS = [f"m{i}-cpu-infer-f32-default-static" for i in range(4)]
+
+
+def shard(path, *cases, **how):
+    records = [r for c in cases for r in (make_observation(case=c), make_verdict(case=c))]
+    return write_run(path, *records, **how)
+
+
+@pytest.fixture
+def target(tmp_path):
+    return tmp_path / "merged.jsonl"
+
+
+def test_shards_become_one_whole_run(tmp_path, target):
+    a = shard(tmp_path / "a.jsonl", *IDS[:2], created="2026-01-02")
+    b = shard(tmp_path / "b.jsonl", *IDS[2:], created="2026-01-01")
+    assert merge([a, b], target) == (4, [])
+    run = store.read(target)
+    assert run.header.planned == tuple(IDS)
+    assert run.header.created == "2026-01-01"
+    assert run.observations == {case: make_observation(case=case) for case in IDS}
+    assert run.verdicts == {(case, "forward"): make_verdict(case=case) for case in IDS}
+    assert run.closing is not None
+    assert run.closing.cases == 4
+
+
+def test_what_is_missing_is_named_and_leaves_the_run_open(tmp_path, target):
+    a = shard(tmp_path / "a.jsonl", IDS[0], planned=IDS[:2], complete=False)
+    b = shard(tmp_path / "b.jsonl", IDS[2])
+    assert merge([a, b], target) == (3, [IDS[1]])
+    assert store.read(target).closing is None
+
+
+def test_a_shard_begun_again_fills_what_the_first_one_left(tmp_path, target):
+    a = shard(tmp_path / "a.jsonl", IDS[0], planned=IDS[:2], complete=False)
+    b = shard(tmp_path / "b.jsonl", IDS[1])
+    assert merge([a, b], target) == (2, [])
+    assert store.read(target).closing is not None
+
+
+def test_one_shard_is_copied(tmp_path, target):
+    a = shard(tmp_path / "a.jsonl", *IDS)
+    merge([a], target)
+    assert target.read_text() == a.read_text()
+
+
+def test_a_case_in_two_shards_is_refused(tmp_path, target):
+    a, b = (shard(tmp_path / f"{name}.jsonl", IDS[0]) for name in "ab")
+    with pytest.raises(RunError, match=rf"{IDS[0]} was observed in .*a.jsonl and again in .*b"):
+        merge([a, b], target)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"seed": 3}, "seed 0 → 3;|seed 0 → 3. Only"),
+        ({"tier": {"cpu": "full"}}, "tier .*smoke.* → .*full"),
+        ({"backend": "eager"}, "backend inductor → eager"),
+        ({"revision": "def"}, "compilegate abc → def"),
+        ({"environment": make_environment(versions={"torch": "2.16"})}, "torch 2.15.0.* → 2.16"),
+        ({"environment": make_environment(python="3.13")}, "python 3.12.1 → 3.13"),
+        ({"environment": make_environment(devices=())}, "cpu device .* → none"),
+    ],
+)
+def test_runs_that_were_made_otherwise_are_refused(tmp_path, target, other, told):
+    plain = {"environment": make_environment()}
+    a = shard(tmp_path / "a.jsonl", IDS[0], **plain)
+    b = shard(tmp_path / "b.jsonl", IDS[1], **plain | other)
+    with pytest.raises(RunError, match=told):
+        merge([a, b], target)
+    assert not target.exists()
+
+
+def test_runners_of_one_kind_may_differ_in_memory_and_kernel(tmp_path, target):
+    twin = Device(kind="cpu", name="AMD EPYC 9655", memory_bytes=2**34 + 5, cores=2)
+    a = shard(tmp_path / "a.jsonl", IDS[0], environment=make_environment())
+    other = make_environment(devices=(twin,), platform="Linux-6.9")
+    b = shard(tmp_path / "b.jsonl", IDS[1], environment=other)
+    assert merge([a, b], target) == (2, [])
+
+
+def test_a_file_that_is_there_is_not_overwritten(tmp_path, target):
+    a = shard(tmp_path / "a.jsonl", IDS[0])
+    target.write_text("precious")
+    with pytest.raises(RunError, match=r"merged\.jsonl exists"):
+        merge([a], target)
+    assert target.read_text() == "precious"
+
+
+def test_a_full_disk_is_told(tmp_path):
+    a = shard(tmp_path / "a.jsonl", IDS[0])
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match="cannot write"):
+        merge([a], tmp_path / "file" / "merged.jsonl")

@@ -1,0 +1,216 @@
+"""``python -m reports``: what each command prints, its exit status, and a sentence for mistakes."""
+
+import subprocess
+import sys
+
+import pytest
+
+from reports.__main__ import main
+from tests.unit.making import (
+    CASE_ID,
+    make_break,
+    make_capture,
+    make_memory,
+    make_observation,
+    make_timing,
+    make_verdict,
+)
+from tests.unit.runs import NEW, OLD, write_run
+
+IDS = [f"net-cpu-infer-f32-default-{dynamic}" for dynamic in ("static", "auto", "dynamic")]
+LINE = "torch 2.14.1 → 2.15.0 on AMD EPYC 9655: "
+
+
+def run(folder, name, *observations, outcome="passed", environment=NEW, **how):
+    verdicts = [make_verdict(outcome, case=o.case, summary="it is off") for o in observations]
+    return write_run(
+        folder / f"{name}.jsonl", *observations, *verdicts, environment=environment, **how
+    )
+
+
+@pytest.fixture
+def reports(tmp_path, capsys):
+    """Runs a command in the folder of the runs; gives its exit status, output and errors."""
+
+    def command(*arguments):
+        status = main([arguments[0], "--runs", str(tmp_path), *map(str, arguments[1:])])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return command
+
+
+@pytest.fixture
+def three(tmp_path):
+    """A baseline of three healthy cases."""
+    cases = [make_observation(case=case) for case in IDS]
+    run(tmp_path, "old", *cases, environment=OLD)
+    return cases
+
+
+def test_nothing_worse_exits_with_0(reports, tmp_path, three):
+    run(tmp_path, "new", *three)
+    assert reports("compare", "old", "new") == (
+        0,
+        f"{LINE}safe (3 cases)\n\n3 unchanged, 3 in all\n",
+        "",
+    )
+
+
+def test_something_worse_exits_with_1_and_says_what_to_look_at_first(reports, tmp_path, three):
+    run(tmp_path, "new", *three, outcome="failed")
+    status, output, _ = reports("compare", "old", "new")
+    assert status == 1
+    assert output == (
+        f"{LINE}do not upgrade: 3 broken (3 cases)\n"
+        "\n"
+        "look at first:\n"
+        "  net-cpu-infer-f32-default-static and 2 more\n"
+        "    forward: it is off\n"
+        "\n"
+        "class   case                                         what\n"
+        "broken  net-cpu-infer-f32-default-static and 2 more  forward: it is off\n"
+        "\n"
+        "3 broken, 3 in all\n"
+    )
+
+
+def test_what_cannot_be_told_exits_with_2(reports, tmp_path, three):
+    run(tmp_path, "new", *three[:2], planned=IDS, complete=False)
+    status, output, _ = reports("compare", "old", "new")
+    assert status == 2
+    assert output.startswith(f"{LINE}cannot say: 1 gone, {IDS[2]}: planned, but not observed")
+    assert "the candidate" in output
+    assert "1 of 3 cases were not observed; go on with --resume new" in output
+
+
+def test_runs_of_another_seed_cannot_be_compared(reports, tmp_path, three):
+    run(tmp_path, "new", *(make_observation(case=case, seed=4) for case in IDS))
+    status, output, _ = reports("compare", "old", "new")
+    assert status == 2
+    assert "cannot say: nothing can be compared: seed 0 → 4" in output
+
+
+def test_the_rest_is_folded_and_all_unfolds_it(reports, tmp_path):
+    def observed(speedup, compiled, *breaks):
+        return make_observation(
+            timing=make_timing(speedup),
+            memory=make_memory(100 * 2**20, compiled * 2**20),
+            capture=make_capture(breaks=breaks),
+        )
+
+    run(tmp_path, "old", observed(2.0, 100, make_break()), environment=OLD)
+    run(tmp_path, "new", observed(1.0, 60))
+    status, output, _ = reports("compare", "old", "new")
+    assert status == 0
+    assert "2 tighter budgets would hold what is better: --all shows it" in output
+    assert "decides nothing: 1 difference, of times mostly; --all shows them" in output
+    _, everything, _ = reports("compare", "old", "new", "--all")
+    assert f"  {CASE_ID}: max_memory_ratio = 0.66" in everything
+    assert f"  {CASE_ID}: graph_breaks = []" in everything
+    assert f"  {CASE_ID}: speedup: speedup 2.00 → 1.00 (indicative" in everything
+
+
+def test_many_rows_are_cut(reports, tmp_path):
+    cases = [make_observation(case=f"m{i}-cpu-infer-f32-default-static") for i in range(60)]
+    run(tmp_path, "old", *cases, environment=OLD)
+    run(tmp_path, "new", *cases, outcome="failed")
+    _, output, _ = reports("compare", "old", "new")
+    assert "… and 20 more rows: --all shows them" in output
+    assert "m59-" not in output
+    _, everything, _ = reports("compare", "old", "new", "--all")
+    assert "m59-" in everything
+
+
+def test_markdown_of_a_comparison_and_of_a_run(reports, tmp_path, three):
+    run(tmp_path, "new", *three, outcome="failed")
+    status, output, _ = reports("compare", "old", "new", "--format", "markdown")
+    assert (status, output.splitlines()[0]) == (1, f"## {LINE}do not upgrade: 3 broken (3 cases)")
+    status, output, _ = reports("markdown", "new")
+    assert (status, output.splitlines()[0]) == (
+        1,
+        "## torch 2.15.0 on AMD EPYC 9655: 3 cases, 3 failed",
+    )
+    assert reports("markdown", "old")[0] == 0
+    run(tmp_path, "half", *three[:2], planned=IDS, complete=False)
+    status, output, _ = reports("markdown", "half")
+    assert status == 2
+    assert "1 not observed" in output
+
+
+def test_output_is_written_where_it_is_wanted(reports, tmp_path, three):
+    target = tmp_path / "summary.md"
+    status, output, _ = reports("markdown", "old", "--output", target)
+    assert (status, output) == (0, "")
+    assert target.read_text().startswith("## torch 2.14.1")
+    status, _, errors = reports("markdown", "old", "--output", tmp_path / "no" / "where.md")
+    assert status == 2
+    assert "where.md: No such file or directory" in errors
+
+
+def test_merge_tells_what_it_made(reports, tmp_path, three):
+    run(tmp_path, "more", make_observation())
+    target = tmp_path / "all.jsonl"
+    assert reports("merge", "old", "more", "-o", target)[0] == 2  # not of one torch
+    run(tmp_path, "other", *three)
+    assert reports("merge", "other", "more", "-o", target) == (
+        0,
+        f"{target}: 4 cases of 2 runs\n",
+        "",
+    )
+
+
+def test_merge_of_incomplete_shards_says_what_is_missing(reports, tmp_path, three):
+    run(tmp_path, "half", *three[:1], planned=IDS, complete=False)
+    status, _, errors = reports("merge", "half", "-o", tmp_path / "all.jsonl")
+    assert status == 2
+    assert errors == f"compilegate: incomplete: {IDS[1]} and 1 more not observed\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("compare", "old", "nwe"), "no run 'nwe' in"),
+        (("compare", "olf", "old"), "did you mean 'old'?"),
+        (("markdown", "nothing"), "no run 'nothing'"),
+        (("merge", "old"), "merge needs --output FILE"),
+        (("compare", "old", "torn"), "torn.jsonl:2: not a record of a run"),
+        (("compare", "old", "empty"), "empty.jsonl: holds no header"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_status_2(reports, tmp_path, three, arguments, told):
+    text = (tmp_path / "old.jsonl").read_text()
+    (tmp_path / "torn.jsonl").write_text(text.replace('"record":"observation"', "x", 1))
+    (tmp_path / "empty.jsonl").touch()
+    status, output, errors = reports(*arguments)
+    assert (status, output) == (2, "")
+    assert errors.startswith("compilegate: ")
+    assert told in errors
+    assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["compare", "a"], ["frobnicate"]])
+def test_a_wrong_command_line_exits_with_2(arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+
+
+def test_it_needs_neither_torch_nor_pytest(tmp_path, three):
+    run(tmp_path, "new", *three)
+    words = ["compare", "--runs", str(tmp_path), "old", "new"]
+    program = (
+        "import sys; sys.modules['torch'] = sys.modules['pytest'] = None\n"
+        f"from reports.__main__ import main; sys.exit(main({words!r}))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_reader_who_has_seen_enough_is_no_error(tmp_path, three):
+    run(tmp_path, "new", *three)
+    words = [sys.executable, "-m", "reports", "markdown", str(tmp_path / "new.jsonl")]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    _, errors = process.communicate()
+    assert errors == b""
