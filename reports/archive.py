@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self, TypeVar
+from typing import BinaryIO, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -41,8 +41,7 @@ _KIND = msgspec.json.Decoder(_Kind)
 Content = TypeVar("Content")
 
 
-@dataclass(frozen=True)
-class _Line:
+class _Line(NamedTuple):
     """Where a record stands."""
 
     number: int
@@ -56,6 +55,11 @@ class _Lines:
 
     observation: _Line | None = None
     verdicts: list[_Line] = field(default_factory=list)
+
+    @property
+    def every(self) -> list[_Line]:
+        """All of them."""
+        return [*([self.observation] if self.observation else []), *self.verdicts]
 
 
 @dataclass(frozen=True)
@@ -142,8 +146,11 @@ class Archive:
             RunError: A line is no record of a run.
         """
         lines = self._lines.get(case, _Lines())
-        digest = self._decode(_DIGEST, lines.observation) if lines.observation else None
-        verdicts = (self._decode(_JUDGED, line) for line in lines.verdicts)
+        texts = dict(zip(lines.every, self._read(lines.every), strict=True))
+        digest = None
+        if lines.observation is not None:
+            digest = self._decode(_DIGEST, lines.observation, texts[lines.observation])
+        verdicts = (self._decode(_JUDGED, line, texts[line]) for line in lines.verdicts)
         by_aspect = {verdict.aspect: verdict for verdict in verdicts}
         planned = case in self._planned or digest is not None
         return Seen(planned, digest, by_aspect)
@@ -151,16 +158,28 @@ class Archive:
     def raw(self, case: str) -> Iterator[str]:
         """The lines of a case as they stand in the file: its last observation, its verdicts."""
         lines = self._lines.get(case, _Lines())
-        for line in (lines.observation, *lines.verdicts):
-            if line is not None:
-                yield self._read(line).decode()
+        for text in self._read(lines.every):
+            yield bytes(text).decode()
 
-    def _read(self, line: _Line) -> bytes:
-        return os.pread(self._file.fileno(), line.length, line.offset)
+    def _read(self, lines: Sequence[_Line]) -> Iterator[memoryview]:
+        """The lines, read in one go where nothing else stands between them."""
+        if not lines:
+            return
+        start = lines[0].offset
+        end = lines[-1].offset + lines[-1].length
+        if end - start == sum(line.length + 1 for line in lines) - 1:
+            text = memoryview(os.pread(self._file.fileno(), end - start, start))
+            for line in lines:
+                yield text[line.offset - start : line.offset - start + line.length]
+        else:
+            for line in lines:
+                yield memoryview(os.pread(self._file.fileno(), line.length, line.offset))
 
-    def _decode(self, decoder: msgspec.json.Decoder[Content], line: _Line) -> Content:
+    def _decode(
+        self, decoder: msgspec.json.Decoder[Content], line: _Line, text: memoryview
+    ) -> Content:
         try:
-            return decoder.decode(self._read(line))
+            return decoder.decode(text)
         except msgspec.MsgspecError as error:
             raise self._no_record(line.number, error) from error
 

@@ -53,17 +53,21 @@ def _differences(digest: Digest, group: str) -> dict[tuple[str, str], str]:
 
 def of_numerics(then: Digest, now: Digest, *, half: bool) -> Iterator[Change]:
     """Tensors further from the fp64 reference than before, or closer, beyond noise."""
-    for group, growths in numerics.further(then, now, half=half).items():
-        worst = max(growths, key=lambda growth: growth.now / (growth.allowed or 1.0))
-        text = f"{_tensors(growths)} further from the fp64 reference: {worst}"
+    moved = numerics.moved(then, now, half=half)
+    for group, growths in moved.further.items():
+        text = f"{_tensors(growths)} further from the fp64 reference: {_worst(growths)}"
         yield Change(ASPECT_OF[group], "worse", text)
-    for group, growths in numerics.further(now, then, half=half).items():
-        worst = max(growths, key=lambda growth: growth.now / (growth.allowed or 1.0))
+    for group, growths in moved.closer.items():
+        worst = _worst(growths)
         text = (
             f"{_tensors(growths)} closer to the fp64 reference: {worst.name} at call "
             f"{worst.call + 1}: {worst.figure} {worst.now:.3g} → {worst.before:.3g} of its scale"
         )
         yield Change(ASPECT_OF[group], "better", text)
+
+
+def _worst(growths: Iterable[numerics.Growth]) -> numerics.Growth:
+    return max(growths, key=lambda growth: growth.now / (growth.allowed or 1.0))
 
 
 def _tensors(growths: Iterable[numerics.Growth]) -> str:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from reports.digest import GROUPS, Digest, Group, Tensor
+from reports.digest import GROUPS, Digest, Tensor
 
 #: Machine epsilon by dtype.
 EPS = {
@@ -79,8 +79,21 @@ class Growth:
         )
 
 
-def further(before: Digest, now: Digest, *, half: bool) -> dict[str, list[Growth]]:
-    """The tensors whose compiled error grew beyond noise, by group.
+@dataclass
+class Moved:
+    """The tensors of a case whose compiled error moved beyond noise, by group.
+
+    Attributes:
+        further: Away from the reference.
+        closer: Towards it; their *before* is the error now.
+    """
+
+    further: dict[str, list[Growth]] = field(default_factory=dict)
+    closer: dict[str, list[Growth]] = field(default_factory=dict)
+
+
+def moved(before: Digest, now: Digest, *, half: bool) -> Moved:
+    """What moved between two observations of a case.
 
     Args:
         before: The case in the one run.
@@ -88,48 +101,55 @@ def further(before: Digest, now: Digest, *, half: bool) -> dict[str, list[Growth
         half: Whether the case computes in half precision.
     """
     multiples = HALF if half else SINGLE
-    found: dict[str, list[Growth]] = {}
+    found = Moved()
     for index, (then, call) in enumerate(zip(before.calls, now.calls, strict=False)):
         for group in GROUPS:
-            growths = list(_of_group(index, getattr(then, group), getattr(call, group), multiples))
-            if growths:
-                found.setdefault(group, []).extend(growths)
+            earlier, later = getattr(then, group).errors, getattr(call, group).errors
+            doubtful = [
+                pair
+                for pair in _pairs(earlier, later)
+                if not _is_quiet(*pair, multiples) and _is_seeing(*pair)
+            ]
+            if not doubtful:
+                continue
+            pooled = _pooled_noise(earlier, later)
+            for one, other in doubtful:
+                if growth := _growth(index, one, other, pooled, multiples):
+                    found.further.setdefault(group, []).append(growth)
+                if growth := _growth(index, other, one, pooled, multiples):
+                    found.closer.setdefault(group, []).append(growth)
     return found
 
 
-def _of_group(call: int, before: Group, now: Group, multiples: Multiples) -> Iterator[Growth]:
-    if not now.errors:
-        return
-    pooled = -1.0  # taken only where it is needed: nearly all tensors are well within their own
-    for then, tensor in _pairs(before.errors, now.errors):
-        eps = EPS.get(tensor.dtype, EPS["float32"])
-        floor = multiples.floor * eps
-        noise = max(then.eager_rms, tensor.eager_rms, then.compiled_rms)
-        if (
-            tensor.compiled_rms <= noise
-            and tensor.compiled_max <= max(then.eager_max, tensor.eager_max, then.compiled_max)
-            and abs(tensor.compiled_projection) <= CORRELATED * noise + floor
-        ):
-            continue
-        if _is_blind(then) or _is_blind(tensor) or then.has_reference != tensor.has_reference:
-            continue
-        if pooled < 0:
-            pooled = _pooled_noise(before.errors, now.errors)
-        if growth := _growth(call, then, tensor, pooled, multiples):
-            yield growth
-
-
-def _pairs(before: Sequence[Tensor], now: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+def _pairs(before: Sequence[Tensor], now: Sequence[Tensor]) -> Iterable[tuple[Tensor, Tensor]]:
     """The tensors of both runs by name; nearly always they stand in the same order."""
-    known: dict[str, Tensor] | None = None
-    for index, tensor in enumerate(now):
-        if index < len(before) and before[index].name == tensor.name:
-            yield before[index], tensor
-            continue
-        if known is None:
-            known = {then.name: then for then in before}
-        if then := known.get(tensor.name):
-            yield then, tensor
+    pairs = list(zip(before, now, strict=False))
+    if len(before) == len(now) and all(then.name == tensor.name for then, tensor in pairs):
+        return pairs
+    known = {then.name: then for then in before}
+    return [(known[tensor.name], tensor) for tensor in now if tensor.name in known]
+
+
+def _is_quiet(then: Tensor, tensor: Tensor, multiples: Multiples) -> bool:
+    """Whether both sides are within eager's own noise: nearly all are, and no bound is tighter."""
+    noise = then.eager_rms if then.eager_rms > tensor.eager_rms else tensor.eager_rms
+    largest = then.eager_max if then.eager_max > tensor.eager_max else tensor.eager_max
+    noise_allowed, largest_allowed = multiples.rms * noise, multiples.largest * largest
+    scale_allowed = CORRELATED * noise
+    return (
+        then.compiled_rms <= noise_allowed
+        and tensor.compiled_rms <= noise_allowed
+        and then.compiled_max <= largest_allowed
+        and tensor.compiled_max <= largest_allowed
+        and -scale_allowed <= then.compiled_projection <= scale_allowed
+        and -scale_allowed <= tensor.compiled_projection <= scale_allowed
+    )
+
+
+def _is_seeing(then: Tensor, tensor: Tensor) -> bool:
+    """Whether a difference would mean anything."""
+    blind = _is_blind(then) or _is_blind(tensor)
+    return not blind and then.has_reference == tensor.has_reference
 
 
 def _is_blind(tensor: Tensor) -> bool:

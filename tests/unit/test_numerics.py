@@ -3,7 +3,7 @@
 import pytest
 
 from reports.digest import Digest
-from reports.numerics import further
+from reports.numerics import moved
 from tests.unit.making import FLOAT32_NOISE, make_call, make_checked, make_error, make_observation
 
 NAN = float("nan")
@@ -12,6 +12,10 @@ NAN = float("nan")
 def digest(*errors, group="outputs", calls=1):
     call = make_call(**{group: make_checked(*errors)})
     return Digest.of(make_observation(calls=(call,) * calls))
+
+
+def further(before, now, *, half=False):
+    return moved(before, now, half=half).further
 
 
 def grown(before, now, *, half=False):
@@ -68,9 +72,9 @@ def test_a_small_tensor_is_held_to_the_noise_of_its_group():
     lucky = make_error("bias", eager_rms=0.0, eager_max=0.0, compiled_rms=0.0, compiled_max=0.0)
     now = make_error("bias", eager_rms=0.0, eager_max=0.0, compiled_rms=6e-7, compiled_max=6e-7)
     others = [make_error(f"weight {i}", eager_rms=4e-7, eager_max=2e-6) for i in range(5)]
-    assert further(digest(lucky, *others), digest(now, *others), half=False) == {}
+    assert further(digest(lucky, *others), digest(now, *others)) == {}
     alone = [make_error(f"weight {i}", eager_rms=1e-9) for i in range(5)]
-    found = further(digest(lucky, *alone), digest(now, *alone), half=False)
+    found = further(digest(lucky, *alone), digest(now, *alone))
     assert [growth.name for growth in found["outputs"]] == ["bias"]
 
 
@@ -101,9 +105,9 @@ def test_buffers_have_wider_floors():
 def test_tensors_are_matched_by_name_in_whatever_order():
     before = digest(make_error("a", compiled_rms=1e-3, compiled_max=1e-2), make_error("b"))
     now = digest(make_error("b"), make_error("a", compiled_rms=1e-3, compiled_max=1e-2))
-    assert further(before, now, half=False) == {}
+    assert further(before, now) == {}
     swapped = digest(make_error("b", compiled_rms=1e-3), make_error("a"), make_error("new"))
-    found = further(before, swapped, half=False)
+    found = further(before, swapped)
     assert [growth.name for growth in found["outputs"]] == ["b"]
 
 
@@ -111,12 +115,12 @@ def test_every_group_and_call_is_looked_at():
     for group in ("outputs", "gradients", "state"):
         before = digest(make_error(), group=group, calls=2)
         now = digest(make_error(compiled_rms=1e-3), group=group, calls=2)
-        found = further(before, now, half=False)
+        found = further(before, now)
         assert [growth.call for growth in found[group]] == [0, 1]
 
 
 def test_a_growth_says_what_it_saw_and_what_was_allowed():
-    found = further(digest(make_error()), digest(make_error(compiled_rms=1e-5)), half=False)
+    found = further(digest(make_error()), digest(make_error(compiled_rms=1e-5)))
     (growth,) = found["outputs"]
     assert str(growth) == (
         "output at call 1: root mean square error 1e-07 → 1e-05 of its scale "
