@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple, Self, TypeVar
 
 import msgspec
 
-from fixtures.observation import Closing, Header, Observation, Verdict
+from fixtures.observation import RECORD_TYPES, Closing, Header, Observation, Verdict
 from reports import store
 from reports.digest import Digest, Judged
 from reports.store import RunError
@@ -51,15 +51,17 @@ class _Line(NamedTuple):
 
 @dataclass(slots=True)
 class _Lines:
-    """The records of a case: its last observation, and its verdicts in order."""
+    """The records of a case: its last observation, its verdicts in order, and any others."""
 
     observation: _Line | None = None
     verdicts: list[_Line] = field(default_factory=list)
+    others: list[_Line] = field(default_factory=list)
 
     @property
     def every(self) -> list[_Line]:
         """All of them."""
-        return [*([self.observation] if self.observation else []), *self.verdicts]
+        observed = [self.observation] if self.observation else []
+        return sorted((*observed, *self.verdicts, *self.others))
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ class Archive:
         return Seen(planned, digest, by_aspect)
 
     def raw(self, case: str) -> Iterator[str]:
-        """The lines of a case as they stand in the file: its last observation, its verdicts."""
+        """The lines of a case as they stand in the file, but for observations made anew."""
         lines = self._lines.get(case, _Lines())
         for text in self._read(lines.every):
             yield bytes(text).decode()
@@ -204,8 +206,10 @@ class Archive:
                 self._lines.setdefault(case, _Lines()).observation = line
             elif kind == "verdict":
                 self._lines.setdefault(case, _Lines()).verdicts.append(line)
-            else:
+            elif kind == "closing":
                 self.closing = self._closing(text, number)
+            else:
+                self._lines.setdefault(case, _Lines()).others.append(line)
         if header is None:
             raise RunError(
                 f"{self.path}: holds no header: not a run file, or cut short before its first line"
@@ -219,9 +223,9 @@ class Archive:
             kind = _KIND.decode(text)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise self._no_record(number, error) from error
-        if kind.record not in ("header", "observation", "verdict", "closing"):
+        if kind.record not in RECORD_TYPES:
             raise self._no_record(number, f"unknown kind of record {kind.record!r}")
-        if kind.record in ("observation", "verdict") and not kind.case:
+        if kind.record not in ("header", "closing") and not kind.case:
             raise self._no_record(number, "it names no case")
         return kind.record, kind.case
 

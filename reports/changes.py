@@ -17,10 +17,12 @@ from reports.digest import Digest, Judged
 
 Effect = Literal["broken", "worse", "unclear", "fixed", "better", "note"]
 
-#: Aspects whose thresholds are on a measured quantity: beyond one is worse, not broken.
-MEASURED = ("memory", "compile_time")
 #: The aspect that two processes cannot settle: it is told, and judged from live pairs only.
 SPEED = "speedup"
+#: Aspects whose thresholds are on a measured quantity: beyond one is worse, not broken.
+MEASURED = ("memory", "compile_time", "energy")
+#: Aspects that say nothing about another machine.
+OF_MACHINE = ("compile_time", "energy", SPEED)
 #: Aspects that not every run judges: compile time where it is cold, speed where it was measured.
 _OCCASIONAL = (*MEASURED, SPEED)
 
@@ -111,7 +113,7 @@ def of_verdicts(
     """Aspects with another outcome. Those that say the same (nothing was compiled) are one."""
     alike: dict[tuple[Effect, str], list[str]] = {}
     for aspect in dict.fromkeys((*now, *before)):
-        if aspect in ("compile_time", SPEED) and not times_compare:
+        if aspect in OF_MACHINE and not times_compare:
             continue
         if turned := _turn(aspect, before.get(aspect), now.get(aspect)):
             alike.setdefault(turned, []).append(aspect)

@@ -16,12 +16,18 @@ def incomparable(before: Digest, now: Digest) -> str:
         reasons.append(f"backend {before.backend} → {now.backend}")
     if before.seed != now.seed:
         reasons.append(f"seed {before.seed} → {now.seed}")
+    if before.tf32 != now.tf32:
+        reasons.append(f"TF32 {_on(before.tf32)} → {_on(now.tf32)}")
     if before.fingerprint and now.fingerprint and before.fingerprint != now.fingerprint:
         parameters = f"{before.parameters:,} → {now.parameters:,} parameters"
         reasons.append(f"the model is another one: {parameters}, or other shapes")
     if calls_differ(before, now):
         reasons.append("its calls have other sizes")
     return "; ".join(reasons)
+
+
+def _on(switch: bool) -> str:
+    return "on" if switch else "off"
 
 
 def calls_differ(before: Digest, now: Digest) -> bool:

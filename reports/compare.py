@@ -202,7 +202,7 @@ def compare_case(
         doubt = f"fails now, and cannot be compared: {newly}" if newly else ""
         also = f"; {doubt}" if doubt else ""
         return CaseComparison(case, "not comparable", (Change("", "note", why + also),), doubt)
-    half = case.split("-")[3] != "f32"
+    half = now.digest.tf32 or case.split("-")[3] != "f32"
     found = list(changes_of(before, now, half=half, times_compare=times_compare))
     if slowdown is not None:
         found = [change for change in found if change.aspect != SPEED]

@@ -15,6 +15,7 @@ from fixtures.observation import (
     Capture,
     CompileTime,
     Difference,
+    Energy,
     Failure,
     Memory,
     Observation,
@@ -81,6 +82,8 @@ class Digest(msgspec.Struct, frozen=True):
     compile_time: CompileTime | None = None
     timing: Timing | None = None
     memory: Memory | None = None
+    energy: Energy | None = None
+    tf32: bool = False
 
     @classmethod
     def of(cls, observation: Observation) -> Digest:

@@ -99,8 +99,8 @@ def test_the_last_record_counts(path):
     with Archive(path) as run:
         seen = run.seen(CASE_ID)
         assert [json.loads(line)["record"] for line in run.raw(CASE_ID)] == [
-            "observation",
             "verdict",
+            "observation",
             "verdict",
         ]
     assert seen.digest == Digest.of(last)

@@ -38,7 +38,7 @@ def test_a_verdict_that_turns_decides_the_class(before, now, kind):
     assert compared(seen(forward=before), seen(forward=now)).kind == kind
 
 
-@pytest.mark.parametrize("aspect", ["memory", "compile_time"])
+@pytest.mark.parametrize("aspect", ["memory", "compile_time", "energy"])
 def test_beyond_a_budget_that_it_kept_is_worse_not_broken(aspect):
     passed, failed = seen(**{aspect: "passed"}), seen(**{aspect: "failed"})
     assert compared(passed, failed).kind == "regressed"
@@ -57,7 +57,7 @@ def test_a_speedup_below_its_budget_is_indicative_and_fails_nothing():
         assert compared(passed, seen(speedup=outcome)).changes == ()
 
 
-@pytest.mark.parametrize("aspect", ["speedup", "compile_time"])
+@pytest.mark.parametrize("aspect", ["speedup", "compile_time", "energy"])
 def test_times_of_two_machines_say_nothing(aspect):
     passed, failed = seen(**{aspect: "passed"}), seen(**{aspect: "failed"})
     assert compared(passed, failed, times_compare=False).changes == ()

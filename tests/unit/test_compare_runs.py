@@ -80,6 +80,7 @@ def test_a_new_case_that_ends_early_says_so():
     [
         ({"backend": "aot_eager"}, "backend inductor → aot_eager"),
         ({"seed": 7}, "seed 0 → 7"),
+        ({"tf32": True}, "TF32 off → on"),
         ({"fingerprint": "b", "parameters": 12}, "the model is another one: 10 → 12 parameters"),
         ({"calls": (make_call(sizes={"batch": 9}),) * 2}, "its calls have other sizes"),
     ],
