@@ -19,6 +19,8 @@ Effect = Literal["broken", "worse", "unclear", "fixed", "better", "note"]
 
 #: The aspect that two processes cannot settle: it is told, and judged from live pairs only.
 SPEED = "speedup"
+#: Aspects that are themselves about what changed.
+OF_CHANGE = ("upgrade", "slowdown")
 #: Aspects whose thresholds are on a measured quantity: beyond one is worse, not broken.
 MEASURED = ("memory", "compile_time", "energy")
 #: Aspects that say nothing about another machine.
@@ -113,7 +115,7 @@ def of_verdicts(
     """Aspects with another outcome. Those that say the same (nothing was compiled) are one."""
     alike: dict[tuple[Effect, str], list[str]] = {}
     for aspect in dict.fromkeys((*now, *before)):
-        if aspect in OF_MACHINE and not times_compare:
+        if aspect in OF_CHANGE or (aspect in OF_MACHINE and not times_compare):
             continue
         if turned := _turn(aspect, before.get(aspect), now.get(aspect)):
             alike.setdefault(turned, []).append(aspect)

@@ -53,19 +53,22 @@ def machines_differ(baseline: Header, candidate: Header, kind: str) -> str:
     return ", ".join(differences)
 
 
-def cautions(baseline: Archive, candidate: Archive) -> Iterator[str]:
-    """What a reader should know before believing the comparison."""
-    for name, run in (("baseline", baseline), ("candidate", candidate)):
-        cut = ", and its last line was cut short" if run.truncated else ""
-        if run.missing:
-            planned = len(run.header.planned)
-            yield (
-                f"the {name} {run.path} is incomplete: {len(run.missing)} of {planned} cases were "
-                f"not observed{cut}; go on with --resume {run.path.stem}"
-            )
-    revisions = baseline.header.revision, candidate.header.revision
-    if revisions[0] != revisions[1]:
+def incomplete(name: str, run: Archive) -> Iterator[str]:
+    """That a run lacks cases that it planned, and how to go on."""
+    cut = ", and its last line was cut short" if run.truncated else ""
+    if run.missing:
         yield (
-            f"the runs were judged by two revisions of compilegate ({revisions[0] or 'unknown'}, "
-            f"{revisions[1] or 'unknown'}): --replay judges a run again"
+            f"the {name} {run.path} is incomplete: {len(run.missing)} of "
+            f"{len(run.header.planned)} cases were not observed{cut}; "
+            f"go on with --resume {run.path.stem}"
+        )
+
+
+def revisions(baseline: Header, candidate: Header) -> Iterator[str]:
+    """That two revisions of compilegate judged the runs."""
+    ours, theirs = baseline.revision or "unknown", candidate.revision or "unknown"
+    if ours != theirs:
+        yield (
+            f"the runs were judged by two revisions of compilegate ({ours}, {theirs}): "
+            "--replay judges a run again"
         )

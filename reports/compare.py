@@ -16,7 +16,7 @@ from fixtures.observation import Header
 from reports import changes, facts
 from reports.archive import Archive, Seen
 from reports.changes import SPEED, Change, Effect, ending, failing
-from reports.comparable import cautions, incomparable, machines_differ
+from reports.comparable import incomparable, incomplete, machines_differ, revisions
 from reports.digest import Digest
 
 #: In the order in which a reader should look at them.
@@ -171,7 +171,11 @@ def compare(
         candidate.header,
         tuple(compared),
         differ,
-        tuple(cautions(baseline, candidate)),
+        (
+            *incomplete("baseline", baseline),
+            *incomplete("candidate", candidate),
+            *revisions(baseline.header, candidate.header),
+        ),
     )
 
 

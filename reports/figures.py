@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fixtures.observation import Outcome
 from reports.archive import Seen
-from reports.digest import Digest
+from reports.digest import Digest, Judged
 from reports.statistics import Interval, paired_speedup
 
 #: Tensors of which eager itself is off by more than this are left out of the worst error.
@@ -80,12 +79,28 @@ def _worst(digest: Digest, group: str) -> float | None:
     )
 
 
-def outcome_of(seen: Seen) -> Outcome | None:
-    """The gravest outcome of a case's verdicts; None where it has none."""
-    outcomes = {verdict.outcome for verdict in seen.verdicts.values()}
-    return next((outcome for outcome in GRAVITY if outcome in outcomes), None)
+@dataclass(frozen=True)
+class Standing:
+    """Where a case of one run stands: all that a table needs, and little to keep.
 
+    Attributes:
+        observed: Whether it was.
+        verdicts: By aspect.
+        figures: What was measured.
+    """
 
-def count_outcomes(cases: Iterable[tuple[str, Seen]]) -> Counter[Outcome | None]:
-    """How many cases came to each outcome."""
-    return Counter(outcome_of(seen) for _, seen in cases)
+    observed: bool
+    verdicts: Mapping[str, Judged]
+    figures: Figures
+
+    @classmethod
+    def of(cls, seen: Seen) -> Standing:
+        """The standing of a case."""
+        figures = figures_of(seen.digest) if seen.digest else Figures()
+        return cls(seen.digest is not None, seen.verdicts, figures)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The gravest outcome of its verdicts; None where it has none."""
+        outcomes = {verdict.outcome for verdict in self.verdicts.values()}
+        return next((outcome for outcome in GRAVITY if outcome in outcomes), None)

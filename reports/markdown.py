@@ -6,14 +6,16 @@ https://docs.github.com/actions/reference/workflows-and-actions/workflow-command
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fixtures.observation import Environment
-from reports.archive import Archive, Seen
+from reports.archive import Archive
 from reports.compare import WORSE, Class, Comparison
 from reports.decision import decide
-from reports.figures import Figures, count_outcomes, figures_of, outcome_of
+from reports.figures import Figures, Standing
 from reports.rows import Row, rows_of, verdict_rows
+from reports.terminal import count
 from reports.text import MEANING
 
 #: GitHub drops the summary of a step that is larger than 1 MiB as a whole.
@@ -65,17 +67,23 @@ def of_comparison(comparison: Comparison, limit: int = LIMIT) -> str:
         if change.effect == "note" and change.aspect
     ]
     if notes:
-        lines += _folded(f"{len(notes)} differences that decide nothing", _list(notes))
+        lines += _folded(f"decides nothing: {count(len(notes), 'difference')}", _list(notes))
     return fit(lines, limit)
 
 
 def of_run(run: Archive, limit: int = LIMIT) -> str:
     """One stored run. See :func:`of_cases`."""
-    seen = {case: run.seen(case) for case in run.cases}
-    return of_cases(seen, run.header.environment, limit)
+    return of_cases(standings(run), run.header.environment, limit)
 
 
-def of_cases(cases: Mapping[str, Seen], environment: Environment | None, limit: int = LIMIT) -> str:
+def standings(run: Archive) -> dict[str, Standing]:
+    """Where each case of a stored run stands."""
+    return {case: Standing.of(run.seen(case)) for case in run.cases}
+
+
+def of_cases(
+    cases: Mapping[str, Standing], environment: Environment | None, limit: int = LIMIT
+) -> str:
     """One run: how many cases are good, what failed, then every case, folded.
 
     Args:
@@ -84,28 +92,27 @@ def of_cases(cases: Mapping[str, Seen], environment: Environment | None, limit: 
         limit: Bytes that the text may have.
     """
     lines = [f"## {escape(title(cases, environment))}", ""]
-    failed = verdict_rows(cases.items(), ("failed",))
+    failed = verdict_rows(cases, ("failed",))
     if failed:
         lines += [*_table(failed[:OPEN]), ""]
     if failed[OPEN:]:
         lines += _folded(f"{len(failed) - OPEN} more rows of what failed", _table(failed[OPEN:]))
     for outcome in ("inconclusive", "expected_failure"):
-        if rows := verdict_rows(cases.items(), (outcome,)):
-            count = sum(len(row.cases) for row in rows)
-            name = outcome.replace("_", " ")
-            lines += _folded(f"{count} verdicts: {name}", _table(rows))
+        if rows := verdict_rows(cases, (outcome,)):
+            verdicts = count(sum(len(row.cases) for row in rows), "verdict")
+            lines += _folded(f"{verdicts}: {outcome.replace('_', ' ')}", _table(rows))
     lines += _folded(f"All {len(cases)} cases", _figures_table(cases))
     return fit(lines, limit)
 
 
-def title(cases: Mapping[str, Seen], environment: Environment | None) -> str:
+def title(cases: Mapping[str, Standing], environment: Environment | None) -> str:
     """Where, how many cases, and how many of them are not good."""
-    counts = count_outcomes(cases.items())
-    parts = [f"{len(cases)} case{'s' * (len(cases) != 1)}"]
+    counts = Counter(standing.outcome for standing in cases.values())
+    parts = [count(len(cases), "case")]
     parts.append(f"{counts['failed']} failed" if counts["failed"] else "none failed")
     if counts["inconclusive"]:
         parts.append(f"{counts['inconclusive']} inconclusive")
-    if missing := sum(seen.digest is None for seen in cases.values()):
+    if missing := sum(not standing.observed for standing in cases.values()):
         parts.append(f"{missing} not observed")
     where = ""
     if environment is not None:
@@ -118,7 +125,8 @@ def title(cases: Mapping[str, Seen], environment: Environment | None) -> str:
 
 def exit_status(run: Archive) -> int:
     """Of showing one run: 1 if anything failed, 2 if it is incomplete, else 0."""
-    failed = any(outcome_of(run.seen(case)) == "failed" for case in run.cases)
+    verdicts = (verdict for case in run.cases for verdict in run.seen(case).verdicts.values())
+    failed = any(verdict.outcome == "failed" for verdict in verdicts)
     return 1 if failed else 2 if run.missing else 0
 
 
@@ -162,14 +170,13 @@ def _folded(summary: str, lines: Iterable[str]) -> list[str]:
     return [f"<details><summary>{escape(summary)}</summary>", "", *lines, "", "</details>", ""]
 
 
-def _figures_table(cases: Mapping[str, Seen]) -> Iterator[str]:
+def _figures_table(cases: Mapping[str, Standing]) -> Iterator[str]:
     yield "| | case | speedup | compile | memory | breaks | recompiles | forward | gradients |"
     yield "|---|---|--:|--:|--:|--:|--:|--:|--:|"
-    for case, seen in cases.items():
-        outcome = (outcome_of(seen) or "not judged").replace("_", " ")
-        found = figures_of(seen.digest) if seen.digest else Figures()
-        cells = " | ".join(_cells(found))
-        yield f"| {outcome if seen.digest else 'not observed'} | {code(case)} | {cells} |"
+    for case, standing in cases.items():
+        judged = (standing.outcome or "not judged").replace("_", " ")
+        cells = " | ".join(_cells(standing.figures))
+        yield f"| {judged if standing.observed else 'not observed'} | {code(case)} | {cells} |"
 
 
 def _cells(found: Figures) -> Iterator[str]:

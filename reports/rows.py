@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.archive import Seen
 from reports.changes import Change
 from reports.compare import CLASSES, CaseComparison, Class, Comparison
+from reports.figures import Standing
 
 #: Classes that a table shows; the others are counted.
 TOLD: tuple[Class, ...] = tuple(kind for kind in CLASSES if kind not in ("unchanged", "new"))
@@ -86,11 +86,11 @@ def _toml(value: object) -> str:
             return str(value)
 
 
-def verdict_rows(cases: Iterable[tuple[str, Seen]], outcomes: Sequence[str]) -> list[Row]:
+def verdict_rows(cases: Mapping[str, Standing], outcomes: Sequence[str]) -> list[Row]:
     """The verdicts of a run with some outcomes, in the order of these."""
     alike: dict[tuple[str, str, str, str], list[str]] = {}
-    for case, seen in cases:
-        for verdict in seen.verdicts.values():
+    for case, standing in cases.items():
+        for verdict in standing.verdicts.values():
             if verdict.outcome in outcomes:
                 key = (verdict.outcome, case.partition("-")[0], verdict.aspect, verdict.summary)
                 alike.setdefault(key, []).append(case)

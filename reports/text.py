@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from reports.compare import CLASSES, WORSE, Comparison
 from reports.decision import decide
 from reports.rows import Row, rows_of
+from reports.terminal import count
 
 #: What is shown before it is folded into a number.
 FIRST, DETAILS, ROWS, WIDTH = 5, 4, 40, 160
@@ -48,8 +49,8 @@ def comparison_lines(comparison: Comparison, *, everything: bool = False) -> Ite
         if len(rows) > ROWS and not everything:
             yield f"… and {len(rows) - ROWS} more rows: --all shows them"
     if proposed := [line for row in rows for line in row.proposals]:
-        count = f"{len(proposed)} tighter budget{'s' * (len(proposed) != 1)} would hold what is"
-        yield from ("", f"{count} better now:" if everything else f"{count} better: --all shows it")
+        text = f"{count(len(proposed), 'tighter budget')} would hold what is better"
+        yield from ("", f"{text}:" if everything else f"{text}: --all shows it")
         for row in rows if everything else ():
             for line in row.proposals:
                 yield f"  {row.who}: {line}"
@@ -76,8 +77,8 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
 
 def _counted(comparison: Comparison) -> Iterator[str]:
     for kind in CLASSES:
-        if count := comparison.counts[kind]:
-            yield f"{count} {kind}"
+        if number := comparison.counts[kind]:
+            yield f"{number} {kind}"
     yield f"{len(comparison.cases)} in all"
 
 

@@ -1,0 +1,85 @@
+"""Workflow commands and the job summary: escaped as GitHub reads them, few, and within limits."""
+
+import pytest
+
+from reports.github import ANNOTATIONS, LENGTH, append_summary, error_annotations
+from reports.rows import Row
+from tests.unit.making import CASE_ID
+
+
+def row(text="it broke", index=0, cases=1):
+    return Row("failed", (CASE_ID,) * cases, "forward", f"{text}{index or ''}")
+
+
+def test_a_failure_is_one_line_that_github_understands():
+    assert list(error_annotations([row()])) == [
+        f"::error title=compilegate%3A {CASE_ID}::forward: it broke"
+    ]
+    (line,) = error_annotations([row(cases=3)])
+    assert f"{CASE_ID} and 2 more::" in line
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("50% worse", "50%25 worse"),
+        ("a\nb\r\nc", "a%0Ab%0D%0Ac"),
+        ("x\n::set-output name=a::b", "x%0A::set-output name=a::b"),
+        ("a, b: c", "a, b: c"),
+    ],
+)
+def test_messages_are_escaped(text, shown):
+    (line,) = error_annotations([row(text)])
+    assert line.endswith(f"::forward: {shown}")
+    assert "\n" not in line
+
+
+def test_titles_cannot_add_properties():
+    odd = Row("failed", ("a,file=/etc/passwd::b",), "forward", "x")
+    (line,) = error_annotations([odd])
+    assert line == "::error title=compilegate%3A a%2Cfile=/etc/passwd%3A%3Ab::forward: x"
+
+
+def test_no_more_are_made_than_are_shown():
+    lines = list(error_annotations([row(index=i) for i in range(25)]))
+    assert len(lines) == ANNOTATIONS
+    assert lines[-1] == "::error title=compilegate::16 more: see the job summary"
+    assert len(list(error_annotations([row(index=i) for i in range(10)]))) == 10
+    assert list(error_annotations([])) == []
+
+
+def test_long_messages_are_cut():
+    (line,) = error_annotations([row("x" * 10_000)])
+    assert len(line) < LENGTH + 100
+
+
+def test_a_summary_is_added_to_what_is_there(tmp_path):
+    path = tmp_path / "summary.md"
+    path.write_text("before\n")
+    rooms = []
+
+    def write(room):
+        rooms.append(room)
+        return "after\n"
+
+    assert append_summary(path, write, limit=5000) == ""
+    assert path.read_text() == "before\nafter\n"
+    assert rooms == [5000 - len("before\n")]
+
+
+def test_a_summary_is_begun_where_there_is_none(tmp_path):
+    path = tmp_path / "summary.md"
+    assert append_summary(path, str, limit=5000) == ""
+    assert path.read_text() == "5000"
+
+
+def test_a_full_summary_is_left_alone_and_that_is_said(tmp_path):
+    path = tmp_path / "summary.md"
+    path.write_text("x" * 4500)
+    assert "is full" in append_summary(path, lambda room: "more", limit=5000)
+    assert path.read_text() == "x" * 4500
+
+
+def test_a_summary_that_cannot_be_written_is_told(tmp_path):
+    trouble = append_summary(tmp_path / "no" / "summary.md", lambda room: "x", limit=5000)
+    assert "No such file or directory" in trouble
