@@ -32,7 +32,9 @@ FORWARD, BREAKS, SPEEDUP = (
 )
 
 #: Variables of the session around this one, or of the machine, that would change what is tested.
-_FOREIGN = re.compile(r"PYTEST_.*|CI|BUILD_NUMBER|(NO|FORCE|PY)_COLORS?|TORCH_COMPILE_DISABLE")
+_FOREIGN = re.compile(
+    r"PYTEST_.*|CI|GITHUB_.*|BUILD_NUMBER|(NO|FORCE|PY)_COLORS?|TORCH_COMPILE_DISABLE"
+)
 
 
 @dataclass

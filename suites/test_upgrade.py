@@ -1,0 +1,118 @@
+"""Nothing is worse than it was under the PyTorch in use: every case against its stored run.
+
+Collected with ``--baseline-run RUN``. What changed is judged, not what fails: a failure that was
+there before is no reason to stay, and a new graph break is one though budgets allow it.
+What each class means is in ``docs/reports.md``.
+https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_troubleshooting.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from fixtures.budgets import Budget
+from fixtures.cases import Case
+from fixtures.gate import Gate
+from fixtures.judging import Finding, Rule, judge
+from fixtures.observation import WANTS, Observation, Outcome, Verdict, Want
+from reports.archive import Seen
+from reports.compare import CaseComparison, Class, compare_case
+from reports.rows import proposals
+from suites import test_compile_time as compile_time
+from suites import test_cuda_graphs as cuda_graphs
+from suites import test_energy as energy
+from suites import test_forward as forward
+from suites import test_gradients as gradients
+from suites import test_graph_breaks as graph_breaks
+from suites import test_memory as memory
+from suites import test_randomness as randomness
+from suites import test_recompiles as recompiles
+from suites import test_side_effects as side_effects
+from suites import test_speedup as speedup
+
+#: The suites whose verdicts are compared.
+_SUITES = (
+    forward,
+    gradients,
+    side_effects,
+    randomness,
+    graph_breaks,
+    recompiles,
+    cuda_graphs,
+    speedup,
+    compile_time,
+    memory,
+    energy,
+)
+_OUTCOMES: dict[Class, Outcome] = {
+    "broken": "failed",
+    "regressed": "failed",
+    "gone": "failed",
+    "inconclusive": "inconclusive",
+    "not comparable": "skipped",
+    "new": "skipped",
+    "fixed": "passed",
+    "improved": "passed",
+    "unchanged": "passed",
+}
+
+
+def aspects() -> Iterator[tuple[str, Rule, Sequence[Want], Callable[[Case], bool]]]:
+    """Name, rule and needs of every aspect, and the cases that have it."""
+    for suite in _SUITES:
+        for name, test in vars(suite).items():
+            for mark in getattr(test, "pytestmark", ()) if name.startswith("test_") else ():
+                if mark.name == "aspect":
+                    applies = mark.kwargs.get("applies") or (lambda case: True)
+                    yield mark.args[0], suite.rule, mark.kwargs["wants"], applies
+
+
+def verdicts(observation: Observation, budget: Budget) -> Iterator[Verdict]:
+    """The verdicts of all suites on a case."""
+    case = Case.parse(observation.case)
+    for aspect, rule, wants, applies in aspects():
+        if applies(case) and (aspect != "compile_time" or observation.cold):
+            yield judge(observation, budget, aspect, rule, wants).verdict
+
+
+def rule(observation: Observation, budget: Budget, before: Seen, *, times_compare: bool) -> Finding:
+    """The case is in no class that counts against the candidate."""
+    now = Seen.of(observation, verdicts(observation, budget))
+    return finding(compare_case(observation.case, before, now, times_compare=times_compare))
+
+
+def finding(comparison: CaseComparison) -> Finding:
+    """What a comparison comes to as a finding."""
+    outcome = _OUTCOMES[comparison.kind]
+    if outcome == "skipped" and comparison.doubt:
+        outcome = "inconclusive"
+    lines = []
+    for change in comparison.changes:
+        if change.aspect:
+            lines.append(f"{change.effect}: {change.aspect}: {change.text}")
+            lines += [f"  {line}" for line in change.details]
+    lines += [f"budget: {line}" for line in proposals(comparison)]
+    reason = f": {comparison.reason}" if comparison.reason else ""
+    summary = f"{comparison.kind}{reason}"
+    return Finding(outcome, summary, tuple(lines), comparison=comparison)
+
+
+@pytest.mark.aspect("upgrade", wants=WANTS, baseline=True)
+def test_nothing_is_worse_than_before(
+    case: Case,
+    gate: Gate,
+    observation: Observation,
+    budget: Budget,
+    judge_change: Callable[[Finding], None],
+) -> None:
+    assert gate.before is not None
+    times_compare = gate.before.times_compare(case, gate.environment)
+    judge_change(rule(observation, budget, gate.before.seen(case), times_compare=times_compare))
+
+
+@pytest.mark.aspect("upgrade", wants=(), gone=True)
+def test_no_case_vanished(case: Case, gate: Gate, judge_change: Callable[[Finding], None]) -> None:
+    assert gate.before is not None
+    judge_change(finding(gate.before.vanished(case)))
