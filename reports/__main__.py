@@ -57,9 +57,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.add_argument("baseline", metavar="A", help="the run of what is in use")
     one.add_argument("candidate", metavar="B", help="the run of what is to take its place")
-    one.add_argument("--format", choices=("text", "markdown"), default="text")
+    one.add_argument("--format", choices=("text", "markdown", "html"), default="text")
     one.add_argument("--all", action="store_true", help="fold nothing away in text")
     one.set_defaults(do=_compare)
+
+    one = commands.add_parser(
+        "html", parents=[shared], help="one page of a run, or of a run beside its baseline"
+    )
+    one.add_argument("run", metavar="RUN")
+    one.add_argument("baseline", metavar="BASELINE", nargs="?")
+    one.set_defaults(do=_html)
 
     one = commands.add_parser("markdown", parents=[shared], help="a run as a GitHub job summary")
     one.add_argument("run", metavar="RUN")
@@ -87,7 +94,23 @@ def _compare(options: argparse.Namespace) -> int:
                 _write(options.output, (f"{line}\n" for line in lines))
             case "markdown":
                 _write(options.output, [markdown.of_comparison(comparison)])
+            case "html":
+                from reports import html  # noqa: PLC0415 (pages alone need Jinja)
+
+                page = html.of_comparison(comparison, baseline, candidate)
+                _write_page(options, candidate.path, page)
     return decide(comparison).exit_status
+
+
+def _html(options: argparse.Namespace) -> int:
+    from reports import html  # noqa: PLC0415 (pages alone need Jinja)
+
+    if options.baseline:
+        options.candidate, options.format, options.all = options.run, "html", False
+        return _compare(options)
+    with Archive(_find(options.run, options)) as run:
+        _write_page(options, run.path, html.of_run(run))
+        return markdown.exit_status(run)
 
 
 def _markdown(options: argparse.Namespace) -> int:
@@ -106,6 +129,12 @@ def _merge(options: argparse.Namespace) -> int:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         print(f"compilegate: incomplete: {missing[0]}{more} not observed", file=sys.stderr)
     return 2 if missing else 0
+
+
+def _write_page(options: argparse.Namespace, run: Path, pieces: Iterable[str]) -> None:
+    target = options.output or Path(f"{run.stem}.html")
+    _write(target, pieces)
+    print(target)
 
 
 def _write(target: Path | None, pieces: Iterable[str]) -> None:

@@ -148,6 +148,24 @@ def test_output_is_written_where_it_is_wanted(reports, tmp_path, three):
     assert "where.md: No such file or directory" in errors
 
 
+def test_pages_are_written_where_they_are_wanted(reports, tmp_path, three, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(tmp_path, "new", *three, outcome="failed")
+    for arguments, name, status in (
+        (("html", "new"), "new.html", 1),
+        (("html", "old"), "old.html", 0),
+        (("html", "new", "old"), "new.html", 1),
+        (("html", "old", "-o", "page.html"), "page.html", 0),
+        (("compare", "old", "new", "--format", "html", "-o", "two.html"), "two.html", 1),
+    ):
+        assert reports(*arguments) == (status, f"{name}\n", "")
+        page = (tmp_path / name).read_text()
+        assert page.startswith("<!doctype html>")
+        two_runs = "old" in arguments[2:3] or "new" in arguments[2:3]
+        assert ("do not upgrade: 3 broken" in page) == two_runs
+        (tmp_path / name).unlink()
+
+
 def test_merge_tells_what_it_made(reports, tmp_path, three):
     run(tmp_path, "more", make_observation())
     target = tmp_path / "all.jsonl"

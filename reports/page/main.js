@@ -1,0 +1,9 @@
+// Puts it all together.
+
+makeFilters();
+makeHeatmap();
+makeTable();
+makeCharts();
+applyFilters();
+makeDetail();
+document.documentElement.dataset.ready = "";

@@ -1,0 +1,324 @@
+"""The HTML page in headless Chromium, offline: what it shows, and what one can do with it.
+
+Needs Chromium and the package playwright (``pip install -e '.[dev]'``); skipped where they are not.
+``COMPILEGATE_CHROMIUM`` names the browser where it is not found.
+"""
+
+import os
+import shutil
+import time
+from dataclasses import replace
+
+import pytest
+
+from fixtures.observation import encode
+from reports import html, store
+from reports.archive import Archive
+from reports.compare import compare
+from tests.integration.conftest import faulty_case
+from tests.unit.making import (
+    make_break,
+    make_capture,
+    make_failed_observation,
+    make_memory,
+    make_observation,
+    make_timing,
+    make_verdict,
+)
+from tests.unit.runs import NEW, OLD, write_run
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+CHROMIUM = os.environ.get("COMPILEGATE_CHROMIUM") or next(
+    filter(None, map(shutil.which, NAMES)), ""
+)
+HOSTILE = "</script><script>window.hurt = 1</script><img src=x onerror='window.hurt = 1'>"
+NET = "net-cpu-train-f32-default-{}"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Headless Chromium."""
+    if not CHROMIUM:
+        pytest.skip("no Chromium on this machine: install one, or name it in COMPILEGATE_CHROMIUM")
+    reason = "playwright is not installed: pip install playwright"
+    playwright = pytest.importorskip("playwright.sync_api", reason=reason)
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def show(browser, tmp_path):
+    """Opens a page, offline; fails where its script complains or anything is loaded."""
+    contexts, complaints = [], []
+
+    def open_page(pieces, *, width=1280, height=900, scheme="light", fragment=""):
+        path = tmp_path / "page.html"
+        path.write_text("".join(pieces))
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, offline=True
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "request",
+            lambda request: (
+                complaints.append(request.url) if "page.html" not in request.url else None
+            ),
+        )
+        page.goto(f"file://{path}{fragment}")
+        page.wait_for_selector("html[data-ready]", timeout=20_000)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def page_of(path):
+    with Archive(path) as run:
+        return list(html.of_run(run))
+
+
+def page_of_two(old, new):
+    with Archive(old) as baseline, Archive(new) as candidate:
+        return list(html.of_comparison(compare(baseline, candidate), baseline, candidate))
+
+
+def until(page, expression, value):
+    """Waits; the page's own policy keeps Playwright from waiting inside of it."""
+    deadline = time.monotonic() + 5
+    while (seen := page.evaluate(expression)) != value and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert seen == value
+
+
+def shown_cases(page):
+    """The cases of the table, in order; all of them, since there are few."""
+    return page.locator("#table .layer .tr").evaluate_all("rows => rows.map((r) => r.dataset.case)")
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Two runs that differ in each way."""
+
+    def run(name, environment, *cases):
+        records = [r for o, outcome in cases for r in (o, make_verdict(outcome, case=o.case))]
+        return write_run(tmp_path / name, *records, environment=environment)
+
+    def observed(dynamic, speedup=2.0, **changed):
+        timing = make_timing(speedup, spread=0.05)
+        return make_observation(
+            case=NET.format(dynamic), timing=timing, memory=make_memory(), **changed
+        )
+
+    broken = replace(
+        make_failed_observation("raised", message=HOSTILE, traceback=HOSTILE),
+        case=NET.format("static"),
+    )
+    breaks = make_capture(breaks=(make_break(HOSTILE, "GB0170"),))
+    old = [(observed(dynamic), "passed") for dynamic in ("static", "auto", "dynamic")]
+    new = [
+        (broken, "failed"),
+        (observed("auto", 1.25, capture=breaks), "passed"),
+        (observed("dynamic", 1.5), "passed"),
+    ]
+    return run("old.jsonl", OLD, *old), run("new.jsonl", NEW, *new)
+
+
+def test_values_are_those_of_a_real_run(show, faulty):
+    run = store.read(faulty.run().path)
+    page = show(page_of(run.path))
+    assert f"{len(run.header.planned)} cases" in page.locator("h1").inner_text()
+    for case in (faulty_case("breaks"), faulty_case("sound"), faulty_case("gradient_is_doubled")):
+        observation = run.observations[case]
+        page.evaluate("name => openCase(name)", case)
+        page.wait_for_selector("dialog[open]")
+        text = page.locator("#detail-body").inner_text()
+        for (of, aspect), verdict in run.verdicts.items():
+            if of == case:
+                row = page.locator("#detail-body tr", has_text=aspect.replace("_", " ")).first
+                assert row.locator("td").nth(1).inner_text() == verdict.outcome.replace("_", " ")
+                assert row.locator("td").nth(2).inner_text() == " ".join(verdict.summary.split())
+        assert observation.memory is not None
+        assert f"{observation.memory.eager_peak_bytes} bytes" in text
+        assert f"{observation.memory.compiled_peak_bytes} bytes" in text
+        assert observation.capture is not None
+        for found in observation.capture.breaks:
+            assert str(found.place) in text
+        assert f"python -m fixtures.observe {case}" in text
+        errors = {
+            (error.name, call + 1): error
+            for call, facts in enumerate(observation.calls)
+            for group in (facts.outputs, facts.gradients, facts.state)
+            for error in group.errors
+        }
+        cells = (
+            page.locator("#detail-body table")
+            .last.locator("tbody tr")
+            .evaluate_all(
+                "rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
+            )
+        )
+        assert cells
+        for name, _, call, dtype, scale, *figures in cells:
+            error = errors[name, int(call)]
+            assert dtype == error.dtype
+            assert float(scale) == error.scale
+            assert [float(figure) for figure in figures] == [
+                error.eager_rms,
+                error.compiled_rms,
+                error.eager_max,
+                error.compiled_max,
+            ]
+
+
+def test_classes_words_and_axes_filter_map_table_and_charts(show, faulty):
+    run = store.read(faulty.run().path)
+    failing = {case for (case, _), v in run.verdicts.items() if v.outcome == "failed"}
+    page = show(page_of(run.path), height=3000)
+    every = page.evaluate("view.length")
+    assert every == len(run.header.planned)
+    page.click("#kinds [data-kind=failed]")
+    assert page.evaluate("view.length") == len(failing)
+    assert set(shown_cases(page)) <= failing
+    cells = page.locator("#map .cell")
+    assert cells.count() == len(failing)
+    assert f"{len(failing)} of {every} cases" in page.locator("#shown").inner_text()
+    page.fill("#search", "br*ks-cpu STATIC")
+    until(page, "view.length", 1)
+    assert shown_cases(page) == [faulty_case("breaks")]
+    page.click("#clear")
+    assert page.evaluate("view.length") == every
+    page.select_option("[data-axis=phase]", "train")
+    training = [case for case in run.header.planned if "-train-" in case]
+    assert set(shown_cases(page)) == set(training)
+    page.fill("#search", "nothing like it")
+    until(page, "view.length", 0)
+    assert page.locator(".empty").is_visible()
+
+
+def test_columns_sort_both_ways(show, faulty):
+    run = store.read(faulty.run().path)
+    page = show(page_of(run.path), height=6000)
+    page.click("[data-sort=case]")
+    assert shown_cases(page) == sorted(run.header.planned)
+    page.click("[data-sort=case]")
+    assert shown_cases(page) == sorted(run.header.planned, reverse=True)
+    page.click("[data-sort=compile_s]")
+    times = [run.observations[case].compile_time for case in shown_cases(page)]
+    seconds = [time.total_s for time in times if time is not None]
+    assert seconds == sorted(seconds)
+    assert None not in times[: len(seconds)]  # what was not measured comes last
+    page.click("[data-sort=compile_s]")
+    assert None not in [run.observations[c].compile_time for c in shown_cases(page)][: len(seconds)]
+
+
+def test_models_of_the_map_are_ordered_as_wanted(show, two):
+    page = show(page_of_two(*two))
+    settings = page.locator("#map .head span").evaluate_all("all => all.map((s) => s.title)")
+    assert settings == [f"cpu-train-f32-default-{d}" for d in ("static", "auto", "dynamic")]
+    assert "cpu, train, f32, default" in page.locator("#common").inner_text()
+    letters = page.locator("#map .cell").all_inner_texts()
+    assert letters == ["F", "R", ""]
+    page.select_option("#metric", "speedup")
+    titles = page.locator("#map .cell").evaluate_all("all => all.map((cell) => cell.title)")
+    assert titles[0].endswith("static: not measured")
+    assert titles[2].endswith("dynamic: 1.50×")
+    assert page.locator("#legend .scale").is_visible()
+
+
+def test_a_detail_opens_from_everywhere_and_closes(show, two):
+    pieces = page_of_two(*two)
+    page = show(pieces)
+    dialog = page.locator("dialog#detail")
+    for place in ("#map .cell >> nth=0", "#table .layer .tr >> nth=0", ".first a >> nth=0"):
+        page.click(place)
+        dialog.wait_for(state="visible")
+        assert NET.format("static") in page.locator("#detail-title").inner_text()
+        assert NET.format("static") in page.evaluate("location.hash")
+        page.click("#close")
+        dialog.wait_for(state="hidden")
+        until(page, "location.hash", "")
+    linked = show(pieces, fragment=f"#{NET.format('auto')}")
+    linked.locator("dialog#detail").wait_for(state="visible")
+    assert "1 new graph break" in linked.locator("#detail-body").inner_text()
+
+
+def test_both_sides_of_a_comparison_are_plotted_round_by_round(show, two):
+    page = show(page_of_two(*two), fragment=f"#{NET.format('dynamic')}")
+    page.locator("dialog#detail").wait_for(state="visible")
+    assert page.locator(".side h2").all_inner_texts() == ["torch 2.14.1", "torch 2.15.0"]
+    assert page.locator(".side svg").count() == 2
+    rounds = page.locator(".side >> nth=1").locator("circle.compiled title").all_text_contents()
+    timing = make_timing(1.5, spread=0.05)
+    expected = [float(f"{value:.6g}") for value in timing.compiled_ns]
+    assert [float(text.split(": ")[1].removesuffix(" ns")) for text in rounds] == expected
+    assert [text.split(",")[0] for text in rounds][:2] == ["round 1", "round 2"]
+
+
+def test_nothing_of_a_run_is_run(show, two):
+    page = show(page_of_two(*two))
+    for dynamic in ("static", "auto"):
+        page.evaluate("name => openCase(name)", NET.format(dynamic))
+        page.locator("dialog#detail").wait_for(state="visible")
+        assert HOSTILE in page.locator("#detail-body").inner_text()
+        page.click("#close")
+    assert HOSTILE in page.locator(".first").inner_text()
+    assert page.evaluate("window.hurt") is None
+    assert page.evaluate("document.querySelectorAll('img').length") == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_it_is_readable_on_every_screen(show, two, scheme, width):
+    page = show(page_of_two(*two), width=width, scheme=scheme)
+    wide = "() => document.documentElement.scrollWidth - innerWidth"
+    assert page.evaluate(wide) <= 0
+    contrast = page.evaluate(
+        """() => {
+          const light = (text) => text.match(/\\d+/g).slice(0, 3).reduce((sum, v) => sum + +v, 0);
+          const style = getComputedStyle(document.body);
+          return [light(style.color), light(style.backgroundColor)];
+        }"""
+    )
+    assert (contrast[0] > contrast[1]) == (scheme == "dark")
+    assert abs(contrast[0] - contrast[1]) > 450
+    page.evaluate("name => openCase(name)", NET.format("auto"))
+    page.locator("dialog#detail").wait_for(state="visible")
+    assert page.evaluate(wide) <= 0
+
+
+def test_ten_thousand_cases_open_in_three_seconds(show, tmp_path):
+    models = [f"m{index}" for index in range(625)]
+    settings = [
+        f"{p}-{n}-default-{d}"
+        for p in ("infer", "train")
+        for n in ("f32", "bf16")
+        for d in ("static", "auto", "dynamic", "marked")
+    ]
+    template = encode(make_observation(timing=make_timing(1.5, spread=0.1), memory=make_memory()))
+    verdict = encode(make_verdict(summary="4 outputs over 4 calls, error 1.2e-07"))
+    case = make_observation().case
+    ids = [f"{model}-cpu-{setting}" for model in models for setting in settings]
+    path = write_run(tmp_path / "big.jsonl", planned=ids, complete=False)
+    with path.open("a") as file:
+        for name in ids:
+            file.write(template.replace(case, name, 1) + "\n")
+            file.write(verdict.replace(case, name, 1) + "\n")
+    pieces = page_of_two(path, path)
+    started = time.perf_counter()
+    page = show(pieces)
+    opened_s = time.perf_counter() - started
+    assert page.evaluate("cases.length") == 10_000
+    assert page.locator("#map .cell").count() < 2_000  # only what is in sight exists
+    assert opened_s < 3
+    page.fill("#search", "m62*")
+    until(page, "view.length", 6 * 16)
+    page.locator("#map").evaluate("map => map.scrollTo(0, 1e6)")
+    page.click("[data-sort=case]")
+    assert shown_cases(page)[0].startswith("m62-")

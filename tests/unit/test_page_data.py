@@ -1,0 +1,227 @@
+"""What a page is given: every case, its figures as the run file has them, safe inside a script."""
+
+import base64
+import json
+import re
+import zlib
+
+import pytest
+
+from fixtures.observation import Energy
+from reports import html, page_data
+from reports.archive import Archive, Seen
+from reports.changes import Change
+from reports.compare import CaseComparison
+from reports.digest import Digest
+from reports.page_data import COLUMNS, OUTCOMES, PageData, command, details, encode, number
+from tests.unit.making import (
+    CASE_ID,
+    make_break,
+    make_call,
+    make_capture,
+    make_checked,
+    make_compilation,
+    make_error,
+    make_failed_observation,
+    make_header,
+    make_memory,
+    make_observation,
+    make_timing,
+    make_verdict,
+)
+from tests.unit.runs import UNOBSERVED, compare_files, seen, write_run
+
+HOSTILE = "</script><script>alert(1)</script><!--\u2028]]>&amp;'\""
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, None),
+        (3, 3),
+        (2.0, 2),
+        (1.234567891, 1.23457),
+        (1.2e-7, 1.2e-7),
+        (1e300, 1e300),
+        (float("nan"), "NaN"),
+        (float("inf"), "∞"),
+        (float("-inf"), "-∞"),
+    ],
+)
+def test_numbers_keep_the_digits_of_a_run_file(value, shown):
+    assert number(value) == shown
+    json.dumps(number(value), allow_nan=False)
+
+
+def test_no_text_ends_the_script_that_it_stands_in():
+    text = encode({HOSTILE: [HOSTILE]})
+    assert not re.search(r"[<>&\u2028\u2029]", text)
+    assert json.loads(text) == {HOSTILE: [HOSTILE]}
+
+
+def test_details_come_out_as_they_went_in():
+    data = PageData()
+    for index in range(page_data.CHUNK + 3):
+        data.add([f"case {index}"], {"case": f"case {index}", "text": HOSTILE})
+    data.close()
+    assert len(data.rows) == page_data.CHUNK + 3
+    chunks = [json.loads(zlib.decompress(base64.b64decode(chunk))) for chunk in data.chunks]
+    assert [len(chunk) for chunk in chunks] == [page_data.CHUNK, 3]
+    assert chunks[1][2] == {"case": f"case {page_data.CHUNK + 2}", "text": HOSTILE}
+    assert re.fullmatch(r"[A-Za-z0-9+/=]+", data.chunks[0])
+
+
+def row(standing):
+    return dict(zip(COLUMNS, page_data.row_of_run(CASE_ID, standing), strict=True))
+
+
+def test_a_row_holds_the_figures_of_a_case():
+    observation = make_observation(timing=make_timing(2.0), memory=make_memory(100, 125), cold=True)
+    assert row(seen(observation, forward="failed", memory="passed")) == {
+        "case": CASE_ID,
+        "kind": OUTCOMES.index("failed"),
+        "speedup": 2,
+        "low": 2,
+        "high": 2,
+        "compile_s": 4,
+        "cold": 1,
+        "memory": 1.25,
+        "breaks": 0,
+        "recompiles": 0,
+        "forward": 1e-7,
+        "gradients": 1e-7,
+        "reason": "forward: forward failed",
+        "speedup_before": None,
+        "compile_s_before": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("standing", "kind"),
+    [
+        (seen(forward="passed"), "passed"),
+        (seen(forward="passed", memory="inconclusive"), "inconclusive"),
+        (Seen(True, Digest.of(make_observation())), "not judged"),
+        (UNOBSERVED, "not observed"),
+    ],
+)
+def test_a_row_names_what_its_case_came_to(standing, kind):
+    assert OUTCOMES[row(standing)["kind"]] == kind
+
+
+def test_a_row_of_two_runs_has_the_candidates_figures_and_what_they_were():
+    before, now = (seen(make_observation(timing=make_timing(s))) for s in (2.0, 1.5))
+    item = CaseComparison(CASE_ID, "broken", (Change("forward", "broken", "off"),))
+    cells = dict(zip(COLUMNS, page_data.row_of_comparison(item, before, now), strict=True))
+    assert (cells["speedup"], cells["speedup_before"], cells["reason"]) == (1.5, 2, "forward: off")
+    gone = page_data.row_of_comparison(CaseComparison(CASE_ID, "gone"), before, UNOBSERVED)
+    assert dict(zip(COLUMNS, gone, strict=True))["speedup"] is None
+
+
+def side(observation, header=None, **outcomes):
+    (told,) = details(CASE_ID, [(header or make_header(), seen(observation, **outcomes))])["sides"]
+    return told
+
+
+def test_details_tell_all_that_was_measured():
+    tensors = [make_error(f"t{i}", compiled_rms=(i + 1) * 1e-7) for i in range(20)]
+    tensors.append(make_error("nan", compiled_rms=float("nan")))
+    observation = make_observation(
+        calls=(make_call(outputs=make_checked(*tensors), gradients=make_checked()),),
+        capture=make_capture(
+            breaks=(make_break(),),
+            fallbacks=(make_break(), make_break("other")),
+            compilations=(make_compilation(), make_compilation(2, "size 4")),
+            limits=("8 times",),
+        ),
+        timing=make_timing(2.0, rounds=9),
+        memory=make_memory(100, 125),
+        energy=Energy(eager_j=2.0, compiled_j=1.5),
+        tf32=True,
+    )
+    told = side(observation, forward="failed")
+    assert told["verdicts"] == [["forward", "failed", "forward failed"]]
+    assert told["capture"]["breaks"][0] == [
+        "Call to `print`",
+        "GB0001",
+        "net.py:10 in forward",
+        "model",
+    ]
+    assert [found[0] for found in told["capture"]["breaks"]] == ["Call to `print`", "other"]
+    assert told["capture"]["recompiles"] == [[3, "net.py:10 in forward", "size 4"]]
+    assert told["capture"]["limits"] == ["8 times"]
+    assert told["eager_ns"] == [1000000] * 9
+    assert told["compiled_ns"] == [500000] * 9
+    assert told["speedup"] == [2, 2, 2]
+    assert told["compile_s"] == [4, 1, 1, 1, 1]
+    assert told["memory_bytes"] == [100, 125]
+    assert told["energy_j"] == [2, 1.5]
+    assert ["TF32", "on"] in told["facts"]
+    assert told["tensor_count"] == 21
+    assert [found[2] for found in told["tensors"]][:3] == ["nan", "t19", "t18"]
+    assert told["tensors"][0][-3] == "NaN"
+    json.dumps(told, allow_nan=False)
+
+
+def test_a_failure_is_told_with_the_end_of_its_traceback():
+    lines = "\n".join(map(str, range(100)))
+    observation = make_failed_observation("raised", traceback=lines, output="last words")
+    failure = side(observation)["failure"]
+    assert failure["stage"] == "compile"
+    assert failure["traceback"].splitlines()[-1] == "99"
+    assert len(failure["traceback"].splitlines()) == page_data.LINES
+    assert failure["output"] == "last words"
+
+
+def test_a_side_that_was_not_observed_says_whether_it_was_planned():
+    told = details(CASE_ID, [(make_header(), UNOBSERVED)])["sides"][0]
+    assert told == {"torch": "2.15.0", "planned": True, "verdicts": []}
+
+
+@pytest.mark.parametrize(
+    ("changed", "arguments", "words"),
+    [
+        ({}, (), ""),
+        ({"seed": 3, "cold": True}, (), " --seed 3 --cold"),
+        ({"backend": "eager", "tf32": True}, (), " --backend eager --tf32"),
+        ({}, ("suites/", "--zoo", "my zoo.py", "--zoo=b.py"), " --zoo 'my zoo.py' --zoo b.py"),
+    ],
+)
+def test_the_command_observes_the_case_again(changed, arguments, words):
+    digest = Digest.of(make_observation(**changed))
+    assert command(digest, arguments) == f"python -m fixtures.observe {CASE_ID}{words}"
+
+
+# The page itself, as text. What it does is in tests/integration/test_page.py.
+
+
+@pytest.fixture
+def pages(tmp_path):
+    failed = make_verdict("failed", summary=HOSTILE)
+    hostile = make_failed_observation("raised", message=HOSTILE, traceback=HOSTILE)
+    a = write_run(tmp_path / "a.jsonl", make_observation(), make_verdict())
+    b = write_run(tmp_path / "b.jsonl", hostile, failed, arguments=(HOSTILE,), revision=HOSTILE)
+    with Archive(a) as before, Archive(b) as now:
+        compared = html.of_comparison(compare_files(a, b), before, now)
+        return {"run": "".join(html.of_run(now)), "compared": "".join(compared)}
+
+
+@pytest.mark.parametrize("name", ["run", "compared"])
+def test_a_page_names_nothing_outside_of_itself(pages, name):
+    page = re.sub(r"http://www\.w3\.org/2000/svg", "", pages[name])
+    assert not re.search(r"https?://|@import|url\(|<link|src=|<iframe", page)
+    assert "default-src 'none'" in page
+
+
+@pytest.mark.parametrize("name", ["run", "compared"])
+def test_nothing_of_a_run_is_markup_in_a_page(pages, name):
+    assert pages[name].count("<script") == pages[name].count("</script>") == 3
+    assert "alert(1)</script>" not in pages[name]
+    assert "&lt;/script&gt;" in pages[name]
+
+
+def test_the_verdict_is_the_first_thing_on_a_page(pages):
+    heading = re.search(r"<h1>(.*)</h1>", pages["compared"])
+    assert heading
+    assert heading[1] == "do not upgrade: 1 broken"
+    assert "<h1>1 case, 1 failed</h1>" in pages["run"]
