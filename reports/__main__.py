@@ -16,6 +16,7 @@ from reports import markdown, merge, store, text
 from reports.archive import Archive
 from reports.compare import CompareError, compare
 from reports.decision import decide
+from reports.paired_speed import slowdowns_of
 from reports.store import RunError
 
 
@@ -86,7 +87,7 @@ def _compare(options: argparse.Namespace) -> int:
         Archive(_find(options.baseline, options)) as baseline,
         Archive(_find(options.candidate, options)) as candidate,
     ):
-        comparison = compare(baseline, candidate)
+        comparison = compare(baseline, candidate, slowdowns_of(baseline, candidate))
         match options.format:
             case "text":
                 lines = text.comparison_lines(comparison, everything=options.all)

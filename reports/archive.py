@@ -18,6 +18,7 @@ from typing import BinaryIO, Self, TypeVar
 import msgspec
 
 from fixtures.observation import RECORD_TYPES, Closing, Header, Observation, Verdict
+from fixtures.pairs import Pair
 from reports import store
 from reports.digest import Digest, Judged
 from reports.store import RunError
@@ -152,6 +153,21 @@ class Archive:
         digest = self._decode(_DIGEST, *observation) if observation else None
         return Seen(case in self._planned or digest is not None, digest, verdicts)
 
+    def pairs(self, case: str) -> Iterator[Pair]:
+        """The pairs of processes that timed a case, in a run that was paired.
+
+        Raises:
+            RunError: A line is no record of a run.
+        """
+        lines = self._lines.get(case, _Lines()).others
+        for line, text in zip(lines, self._read(lines), strict=True):
+            try:
+                record = store.decode(bytes(text).decode())
+            except (ValueError, msgspec.MsgspecError) as error:
+                raise self._no_record(line.number, error) from error
+            if isinstance(record, Pair):
+                yield record
+
     def raw(self, case: str) -> Iterator[str]:
         """The lines of a case as they stand in the file."""
         return (line.decode() for _, line in self._lines(case))
@@ -218,7 +234,7 @@ class Archive:
 
     def _header(self, text: bytes, number: int) -> Header:
         try:
-            record = store.decode(text.decode())
+            record = store.decode(bytes(text).decode())
         except store.NewerError as error:
             raise RunError(f"{self.path}: {error}") from error
         except (ValueError, msgspec.MsgspecError) as error:

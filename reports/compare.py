@@ -40,6 +40,9 @@ class CompareError(ValueError):
     """Runs that cannot be compared, or a comparison that does not add up."""
 
 
+Cause = Literal["compiled slower", "compiled faster", "eager moved", "no change", "unsettled"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Slowdown:
     """What pairs of live processes, one per version, showed of a case's speed.
@@ -59,7 +62,7 @@ class Slowdown:
     low: float
     high: float
     judged: bool
-    cause: Literal["compiled slower", "compiled faster", "eager moved", "no change"]
+    cause: Cause
     proposal: float | None = None
 
 
@@ -291,8 +294,12 @@ def of_pairs(slowdown: Slowdown) -> Iterator[Change]:
     text = f"{slowdown.cause}: the speedup {turned} by {fell:.1f}% [{low:.1f}%, {high:.1f}%]"
     if slowdown.cause == "no change":
         return
-    if not slowdown.judged:
-        yield Change(SPEED, "note", f"{text} (indicative: too few pairs)")
+    if slowdown.cause == "unsettled":
+        yield Change(
+            SPEED, "unclear", f"{text} (a suspect; its pairs neither confirm nor clear it)"
+        )
+    elif not slowdown.judged:
+        yield Change(SPEED, "note", f"{text} (indicative: one pair of processes)")
     elif slowdown.cause == "compiled slower":
         yield Change(SPEED, "worse", text)
     elif slowdown.cause == "compiled faster":

@@ -42,6 +42,8 @@ def merge(paths: Sequence[Path], target: Path) -> tuple[int, list[str]]:
             shards[0].header,
             created=min(shard.header.created for shard in shards),
             planned=planned,
+            # Of paired shards, their baselines are to be merged, too, under this name.
+            baseline=f"{target.stem}.baseline" if shards[0].header.baseline else "",
         )
         missing = [case for case in planned if case not in owner]
         writer = store.Writer(target)

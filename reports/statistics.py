@@ -11,6 +11,9 @@ from dataclasses import dataclass
 ALPHA = 0.01
 #: The fewest pairs for which the sign test reaches that coverage.
 FEWEST_ROUNDS = 8
+#: Where others take more of the processor than this, threads and compilers wait for each other, and
+#: being slow says nothing.
+BUSY = 0.2
 
 
 @dataclass(frozen=True)
@@ -60,3 +63,109 @@ def paired_speedup(eager_ns: Sequence[float], compiled_ns: Sequence[float]) -> I
         low=math.exp(ratios[rank - 1]),
         high=math.exp(ratios[-rank]),
     )
+
+
+# Across processes: https://en.wikipedia.org/wiki/Student%27s_t-distribution, and Abramowitz and
+# Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4, which are exact for whole degrees.
+
+
+def t_within(t: float, degrees: int) -> float:
+    """Probability that a Student t variable lies within ±t.
+
+    Args:
+        t: At least 0; infinity is 1.
+        degrees: Degrees of freedom, at least 1.
+    """
+    angle = math.atan(t / math.sqrt(degrees))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    if degrees % 2 == 0:
+        term = total = 1.0
+        for k in range(1, degrees // 2):
+            term *= (2 * k - 1) / (2 * k) * cosine**2
+            total += term
+        return sine * total
+    total, term = 0.0, cosine
+    for k in range(1, (degrees - 1) // 2 + 1):
+        total += term
+        term *= 2 * k / (2 * k + 1) * cosine**2
+    return 2 / math.pi * (angle + sine * total)
+
+
+def t_quantile(coverage: float, degrees: int) -> float:
+    """The t for which a Student t variable lies within ±t with this probability.
+
+    Args:
+        coverage: Between 0 and 1.
+        degrees: Degrees of freedom, at least 1.
+    """
+    low, high = 0.0, 1.0
+    while t_within(high, degrees) < coverage:
+        high *= 2
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if t_within(middle, degrees) < coverage else (low, middle)
+    return (low + high) / 2
+
+
+@dataclass(frozen=True)
+class Shift:
+    """The mean of differences between processes.
+
+    Attributes:
+        mean: Their mean.
+        low: Lower end of its t interval.
+        high: Upper end.
+        p_below: Of the one-sided t test: the probability of a mean this far below zero, or farther,
+            where there is no shift.
+        count: How many differences there were.
+    """
+
+    mean: float
+    low: float
+    high: float
+    p_below: float
+    count: int
+
+
+def shift(differences: Sequence[float], coverage: float = 0.95) -> Shift:
+    """Estimate the mean of differences that are independent and about normal.
+
+    Args:
+        differences: At least two.
+        coverage: Of the interval.
+
+    Raises:
+        ValueError: Fewer than two differences.
+    """
+    count = len(differences)
+    if count < 2:
+        raise ValueError(f"an interval needs at least 2 differences, not {count}")
+    mean = statistics.fmean(differences)
+    error = statistics.stdev(differences) / math.sqrt(count)
+    half = t_quantile(coverage, count - 1) * error
+    t = abs(mean) / error if error else math.inf if mean else 0.0
+    tail = (1 - t_within(t, count - 1)) / 2
+    p_below = tail if mean < 0 else 1 - tail
+    return Shift(mean=mean, low=mean - half, high=mean + half, p_below=p_below, count=count)
+
+
+def false_discovery(p_values: Sequence[float], rate: float = 0.05) -> list[bool]:
+    """Which of many tests hold when a share ``rate`` of those that do may be false.
+
+    Benjamini and Hochberg (1995): with the p values in ascending order, all up to the last k for
+    which p_(k) ≤ k/m · rate.
+    """
+    ascending = sorted(p_values)
+    limits = [p for k, p in enumerate(ascending, start=1) if p <= k / len(ascending) * rate]
+    limit = max(limits, default=-1.0)
+    return [p <= limit for p in p_values]
+
+
+def far_out(values: Sequence[float]) -> float:
+    """Tukey's outer fence, Q3 + 3·IQR: above it a value is far out among these.
+
+    Raises:
+        ValueError: Fewer than two values.
+    """
+    first, _, third = statistics.quantiles(values, n=4, method="inclusive")
+    return third + 3 * (third - first)

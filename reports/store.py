@@ -1,7 +1,7 @@
 """Run files: one session in one environment as JSON lines, each record written when it is made.
 
-``header, (observation | verdict)*, closing``. The closing record says that every planned case was
-observed. A line cut short by a crash is dropped and reported; everything before it counts.
+``header, (observation | verdict | pair)*, closing``. The closing record says that every planned
+case was observed. A line cut short by a crash is dropped and reported; everything before it counts.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from fixtures.observation import (
     Verdict,
     encode,
 )
+from fixtures.pairs import Pair
 
 
 class RunError(ValueError):
@@ -40,6 +41,7 @@ class Run:
         header: What was asked, of what, where.
         observations: By case id; the last of each.
         verdicts: By case id and aspect; the last of each.
+        pairs: Two processes each, timed turn by turn; by case and number.
         closing: None if the run is incomplete.
         truncated: Whether the last line was cut short.
     """
@@ -48,6 +50,7 @@ class Run:
     header: Header
     observations: dict[str, Observation] = field(default_factory=dict)
     verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
+    pairs: dict[tuple[str, int], Pair] = field(default_factory=dict)
     closing: Closing | None = None
     truncated: bool = False
 
@@ -84,6 +87,8 @@ def read(path: Path) -> Run:
             run.observations[record.case] = record
         elif isinstance(record, Verdict):
             run.verdicts[record.case, record.aspect] = record
+        elif isinstance(record, Pair):
+            run.pairs[record.case, record.number] = record
         else:
             run.closing = record
     if run is None:

@@ -74,10 +74,6 @@ BLIND_SHARE = 0.5
 #: Without a reference in float64 and without samples of eager's noise, floors are wider by this.
 WITHOUT_REFERENCE = 64.0
 
-#: Where others take more of the processor than this, threads and compilers wait for each other, and
-#: being slow says nothing.
-BUSY = 0.2
-
 #: How many lines of one kind a message shows.
 SHOWN = 6
 

@@ -10,7 +10,7 @@ import pytest
 from fixtures.budgets import Budget
 from fixtures.judging import Finding, Judge
 from fixtures.observation import Observation
-from suites.bounds import BUSY
+from reports.statistics import BUSY
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:

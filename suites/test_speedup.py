@@ -17,8 +17,7 @@ from fixtures.budgets import Budget
 from fixtures.judging import Finding, Judge
 from fixtures.observation import Observation, Outcome, Timing
 from fixtures.replay_clock import ReplayClock
-from reports.statistics import Interval, paired_speedup
-from suites.bounds import BUSY
+from reports.statistics import BUSY, Interval, paired_speedup
 
 CLOCK = ReplayClock()
 

@@ -1,7 +1,8 @@
-"""Nothing is worse than it was under the PyTorch in use: every case against its stored run.
+"""Nothing is worse than it was under the PyTorch in use: each case against the other run.
 
-Collected with ``--baseline-run RUN``. What changed is judged, not what fails: a failure that was
-there before is no reason to stay, and a new graph break is one though budgets allow it.
+Collected with ``--baseline-run RUN`` or ``--baseline-python PATH``. What changed is judged, not
+what fails: a failure that was there before is no reason to stay, and a new graph break is one
+though budgets allow it.
 What each class means is in ``docs/reports.md``.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_troubleshooting.html
 """
@@ -18,7 +19,7 @@ from fixtures.gate import Gate
 from fixtures.judging import Finding, Rule, judge
 from fixtures.observation import WANTS, Observation, Outcome, Verdict, Want
 from reports.archive import Seen
-from reports.compare import CaseComparison, Class, compare_case
+from reports.compare import CaseComparison, Class, Slowdown, compare_case
 from reports.rows import proposals
 from suites import test_compile_time as compile_time
 from suites import test_cuda_graphs as cuda_graphs
@@ -77,10 +78,19 @@ def verdicts(observation: Observation, budget: Budget) -> Iterator[Verdict]:
             yield judge(observation, budget, aspect, rule, wants).verdict
 
 
-def rule(observation: Observation, budget: Budget, before: Seen, *, times_compare: bool) -> Finding:
+def rule(
+    observation: Observation,
+    budget: Budget,
+    before: Seen,
+    *,
+    times_compare: bool,
+    slowdown: Slowdown | None = None,
+) -> Finding:
     """The case is in no class that counts against the candidate."""
     now = Seen.of(observation, verdicts(observation, budget))
-    return finding(compare_case(observation.case, before, now, times_compare=times_compare))
+    return finding(
+        compare_case(observation.case, before, now, times_compare=times_compare, slowdown=slowdown)
+    )
 
 
 def finding(comparison: CaseComparison) -> Finding:
@@ -101,15 +111,26 @@ def finding(comparison: CaseComparison) -> Finding:
 
 @pytest.mark.aspect("upgrade", wants=WANTS, baseline=True)
 def test_nothing_is_worse_than_before(
-    case: Case,
     gate: Gate,
     observation: Observation,
     budget: Budget,
+    slowdown: Slowdown | None,
     judge_change: Callable[[Finding], None],
 ) -> None:
+    case = Case.parse(observation.case)
     assert gate.before is not None
     times_compare = gate.before.times_compare(case, gate.environment)
-    judge_change(rule(observation, budget, gate.before.seen(case), times_compare=times_compare))
+    before = seen_before(gate, case)
+    judge_change(rule(observation, budget, before, times_compare=times_compare, slowdown=slowdown))
+
+
+def seen_before(gate: Gate, case: Case) -> Seen:
+    """What is held of a case under the PyTorch in use; pairs are judged by all suites here."""
+    theirs = gate.paired.observed.get(case.id) if gate.paired else None
+    if theirs is not None:
+        return Seen.of(theirs, verdicts(theirs, gate.budget_before(case)))
+    assert gate.before is not None
+    return gate.before.seen(case)
 
 
 @pytest.mark.aspect("upgrade", wants=(), gone=True)

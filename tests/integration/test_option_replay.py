@@ -2,6 +2,7 @@
 
 import re
 
+from fixtures.observation import SCHEMA
 from tests.integration.conftest import EXACT, FORWARD, SPEEDUP
 
 
@@ -75,7 +76,7 @@ def test_a_file_that_is_no_run_is_refused_with_its_line(compilegate, stored):
 
 def test_a_run_of_a_newer_format_asks_for_a_newer_compilegate(compilegate, stored):
     path = stored("sound")
-    path.write_text(path.read_text().replace('"schema":1', '"schema":99'))
+    path.write_text(path.read_text().replace(f'"schema":{SCHEMA}', '"schema":99'))
     session = compilegate("--replay", "stored")
     assert session.status == 4
     assert "update compilegate" in session.output

@@ -21,6 +21,7 @@ from fixtures.observation import (
     Timing,
     Verdict,
 )
+from fixtures.pairs import Pace, Pair
 
 CASE_ID = "tiny-cpu-train-f32-default-static"
 FLOAT32_NOISE = 1e-7
@@ -93,6 +94,17 @@ def make_timing(speedup=2.0, rounds=30, eager_ns=1e6, spread=0.0):
     """Rounds whose ratio is ``speedup``, up and down by ``spread`` in turn."""
     compiled = [eager_ns / speedup * (1 + spread * (-1) ** i) for i in range(rounds)]
     return Timing(eager_ns=(eager_ns,) * rounds, compiled_ns=tuple(compiled), iterations=1)
+
+
+def make_pace(eager_ns=2e6, compiled_ns=1e6, **changed):
+    fields = {"speedup": eager_ns / compiled_ns, "rounds": 30}
+    return Pace(eager_ns=eager_ns, compiled_ns=compiled_ns, **fields | changed)
+
+
+def make_pair(number=0, case=CASE_ID, eager=1.0, compiled=1.0, **changed):
+    """A pair whose candidate takes so many times the baseline's time."""
+    fields = {"baseline": make_pace(), "candidate": make_pace(2e6 * eager, 1e6 * compiled)}
+    return Pair(case=case, number=number, first="baseline", **fields | changed)
 
 
 def make_memory(eager=100 * 2**20, compiled=100 * 2**20):

@@ -191,6 +191,10 @@ def write_run(path, *records):
         ({"tier": "smok"}, "unknown tier 'smok'; did you mean 'smoke'"),
         ({"replay": "a", "resume": "a"}, "--replay and --resume exclude each other"),
         ({"save": "a", "resume": "a"}, "--save and --resume exclude each other"),
+        ({"replay": "a", "baseline_python": "python"}, "--replay and --baseline-python exclude"),
+        ({"pairs": 2}, "--pairs 2: at least 3 are needed to judge"),
+        ({"resume": "paired"}, "held against another PyTorch; name that one again with --base"),
+        ({"resume": "there", "baseline_python": "python"}, "it began without; start a new run"),
         ({"save": "there"}, "the run 'there' exists in .*--resume there"),
         ({"case_timeout": 0.0}, "--case-timeout 0: expected seconds above 0"),
         ({"case_timeout": -2.5}, "--case-timeout -2.5: expected seconds above 0"),
@@ -207,6 +211,7 @@ def write_run(path, *records):
 def test_wrong_options_are_one_sentence(options, changed, message):
     write_run(options.runs / "there.jsonl", make_header(), make_observation())
     write_run(options.runs / "empty.jsonl", make_header())
+    write_run(options.runs / "paired.jsonl", make_header(baseline="paired.baseline"))
     options = dataclasses.replace(options, **changed)
     with pytest.raises(pytest.UsageError, match=message):
         open_gate(options, needs_environment=False)

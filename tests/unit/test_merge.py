@@ -6,7 +6,7 @@ from fixtures.observation import Device
 from reports import store
 from reports.merge import merge
 from reports.store import RunError
-from tests.unit.making import make_environment, make_observation, make_verdict
+from tests.unit.making import make_environment, make_observation, make_pair, make_verdict
 from tests.unit.runs import write_run
 
 IDS = [f"m{i}-cpu-infer-f32-default-static" for i in range(4)]
@@ -33,6 +33,18 @@ def test_shards_become_one_whole_run(tmp_path, target):
     assert run.verdicts == {(case, "forward"): make_verdict(case=case) for case in IDS}
     assert run.closing is not None
     assert run.closing.cases == 4
+
+
+def test_paired_shards_keep_their_pairs_and_name_the_merged_baseline(tmp_path, target):
+    first, second = make_pair(0, IDS[0]), make_pair(0, IDS[1])
+    a = write_run(tmp_path / "a.jsonl", make_observation(case=IDS[0]), first, baseline="a.baseline")
+    b = write_run(
+        tmp_path / "b.jsonl", make_observation(case=IDS[1]), second, baseline="b.baseline"
+    )
+    assert merge([a, b], target) == (2, [])
+    run = store.read(target)
+    assert run.header.baseline == "merged.baseline"
+    assert run.pairs == {(IDS[0], 0): first, (IDS[1], 0): second}
 
 
 def test_what_is_missing_is_named_and_leaves_the_run_open(tmp_path, target):

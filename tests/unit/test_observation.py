@@ -26,6 +26,7 @@ from tests.unit.making import (
     make_failed_observation,
     make_header,
     make_observation,
+    make_pair,
     make_timing,
     make_verdict,
 )
@@ -55,6 +56,8 @@ RECORDS = {
     ),
     "failed observation": make_failed_observation("crashed", stage="compile", kind="SIGSEGV"),
     "verdict": make_verdict("failed", details=("one", "two")),
+    "pair": make_pair(3, compiled=1.25),
+    "pair that failed": make_pair(candidate=None, failure="the candidate died of SIGSEGV"),
     "closing": Closing(cases=3, wall_s=1.25),
 }
 

@@ -5,7 +5,17 @@ import random
 
 import pytest
 
-from reports.statistics import ALPHA, FEWEST_ROUNDS, paired_speedup, sign_test_rank
+from reports.statistics import (
+    ALPHA,
+    FEWEST_ROUNDS,
+    false_discovery,
+    far_out,
+    paired_speedup,
+    shift,
+    sign_test_rank,
+    t_quantile,
+    t_within,
+)
 
 
 @pytest.mark.parametrize(
@@ -91,3 +101,85 @@ def test_sides_of_different_length_are_refused():
 def test_too_few_rounds_are_refused(rounds):
     with pytest.raises(ValueError, match=f"{rounds} rounds are too few: at least 8"):
         paired_speedup([1.0] * rounds, [1.0] * rounds)
+
+
+# Across processes. The quantiles are those of printed tables.
+
+
+@pytest.mark.parametrize(
+    ("degrees", "coverage", "quantile"),
+    [
+        (1, 0.95, 12.706),
+        (2, 0.95, 4.303),
+        (3, 0.95, 3.182),
+        (4, 0.95, 2.776),
+        (4, 0.99, 4.604),
+        (5, 0.90, 2.015),
+        (9, 0.95, 2.262),
+        (10, 0.99, 3.169),
+        (30, 0.95, 2.042),
+        (120, 0.95, 1.980),
+    ],
+)
+def test_t_quantiles_are_the_tables(degrees, coverage, quantile):
+    assert t_quantile(coverage, degrees) == pytest.approx(quantile, abs=6e-4)
+
+
+@pytest.mark.parametrize("degrees", [*range(1, 12), 30, 101])
+@pytest.mark.parametrize("t", [0.1, 1.0, 2.5, 12.0])
+def test_t_within_is_the_integral_of_the_density(t, degrees):
+    log_gammas = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)
+    constant = math.exp(log_gammas) / math.sqrt(degrees * math.pi)
+    steps = 4000  # Simpson's rule
+    weights = [1, *([4, 2] * (steps // 2 - 1)), 4, 1]
+    density = [
+        (1 + (i / steps * t) ** 2 / degrees) ** (-(degrees + 1) / 2) for i in range(steps + 1)
+    ]
+    area = constant * t / steps / 3 * sum(w * d for w, d in zip(weights, density, strict=True))
+    assert t_within(t, degrees) == pytest.approx(2 * area, abs=1e-9)
+
+
+def test_t_is_bounded():
+    assert t_within(0.0, 4) == 0.0
+    assert t_within(math.inf, 4) == pytest.approx(1.0)
+
+
+def test_a_shift_is_the_textbooks():
+    seen = shift([-0.05, -0.07, -0.06, -0.04, -0.08])
+    assert seen.mean == pytest.approx(-0.06)
+    error = math.sqrt(0.00025 / 5)
+    assert (seen.low, seen.high) == pytest.approx(
+        (-0.06 - 2.7764 * error, -0.06 + 2.7764 * error), rel=1e-4
+    )
+    assert seen.p_below == pytest.approx(0.000529, abs=1e-6)  # t = 8.485, 4 degrees
+    assert shift([0.05, 0.07, 0.06, 0.04, 0.08]).p_below == pytest.approx(1 - seen.p_below)
+
+
+@pytest.mark.parametrize(("value", "p_below"), [(-1.0, 0.0), (0.0, 0.5), (1.0, 1.0)])
+def test_differences_that_are_all_the_same_leave_no_doubt(value, p_below):
+    seen = shift([value] * 3)
+    assert (seen.low, seen.mean, seen.high) == (value, value, value)
+    assert seen.p_below == p_below
+
+
+@pytest.mark.parametrize("differences", [[], [0.1]])
+def test_a_shift_needs_two_differences(differences):
+    with pytest.raises(ValueError, match=f"at least 2 differences, not {len(differences)}"):
+        shift(differences)
+
+
+def test_benjamini_and_hochberg_hold_up_to_the_last_below_the_line():
+    # The example of their paper: 15 p values, of which the four smallest hold at 5%.
+    p_values = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459]
+    p_values += [0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0000]
+    assert false_discovery(p_values) == [True] * 4 + [False] * 11
+    assert false_discovery(p_values[::-1]) == [False] * 11 + [True] * 4
+    # One above its own line holds where a later one lies below its.
+    assert false_discovery([0.04, 0.05]) == [True, True]
+    assert false_discovery([0.04, 0.06]) == [False, False]
+    assert false_discovery([]) == []
+
+
+def test_the_outer_fence_is_tukeys():
+    assert far_out([1, 2, 3, 4, 5]) == 4 + 3 * 2
+    assert far_out([2.0, 2.0]) == 2.0

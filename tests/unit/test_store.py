@@ -7,7 +7,7 @@ import pytest
 
 from fixtures.observation import SCHEMA, Closing, encode
 from reports.store import RunError, Writer, decode, find, read
-from tests.unit.making import CASE_ID, make_header, make_observation, make_verdict
+from tests.unit.making import CASE_ID, make_header, make_observation, make_pair, make_verdict
 
 OTHER_ID = "tiny-cpu-infer-f32-default-static"
 
@@ -74,6 +74,11 @@ def test_the_last_record_of_a_case_counts(path):
     run = read(path)
     assert run.observations[CASE_ID].seed == 2
     assert run.verdicts[CASE_ID, "forward"].outcome == "passed"
+
+
+def test_pairs_are_read_back_by_case_and_number(path):
+    write(path, make_header(), make_pair(0), make_pair(1), last := make_pair(1, compiled=1.25))
+    assert read(path).pairs == {(CASE_ID, 0): make_pair(0), (CASE_ID, 1): last}
 
 
 def test_a_second_header_takes_nothing_away(path):

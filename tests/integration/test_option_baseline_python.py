@@ -1,0 +1,209 @@
+"""``--baseline-python PATH``: every case under two interpreters, turn by turn."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from reports import store
+from reports.statistics import BUSY
+from tests.integration.conftest import FORWARD, SPEEDUP, ZOOS, command
+from tests.integration.processes import begun, living, soon
+
+SLOWDOWN, UPGRADE = "suites/test_slowdown.py", "suites/test_upgrade.py"
+#: Threads that wait for each other on a busy machine make times of calls a lottery.
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+ZOO = ("--zoo", str(ZOOS / "versions.py"))
+
+
+def case(model):
+    return f"{model}-cpu-infer-f32-default-static"
+
+
+def of(*models):
+    return (*ZOO, *(word for model in models for word in ("--cases", case(model))))
+
+
+def interpreter(path, side):
+    """Our own interpreter under another environment."""
+    path.write_text(f'#!/bin/sh\nCOMPILEGATE_SIDE={side} exec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.fixture
+def baseline(tmp_path):
+    """The interpreter of the baseline."""
+    return interpreter(tmp_path / "python", "baseline")
+
+
+def slowdown(session, model):
+    return session.run("two").verdicts[case(model), "slowdown"]
+
+
+def test_slower_code_is_told_from_eager_that_moved(compilegate, baseline):
+    session = compilegate(
+        *(SLOWDOWN, FORWARD, *of("steady", "slower", "slower_eager")),
+        *("--baseline-python", baseline, "--pairs", "3", "--save", "two"),
+        env=ONE_THREAD,
+    )
+    assert "the same as the candidate's (A/A" in session.output
+    found = slowdown(session, "slower")
+    assert re.search(r"speedup -[3-9]\d\.\d%.* over 3 fresh pairs", found.summary), found.summary
+    if found.outcome != "inconclusive":
+        assert found.outcome == "failed"
+        assert found.summary.startswith("compiled code is slower")
+    else:  # it was seen, but cannot be judged where others keep the processor busy
+        assert max(pair.candidate.busy for pair in session.run("two").pairs.values()) > BUSY
+    assert session.status == (found.outcome == "failed"), session.output
+    assert slowdown(session, "slower_eager").outcome == "passed"
+    assert "moved" in slowdown(session, "slower_eager").summary  # compiled too, if it was disturbed
+    assert slowdown(session, "steady").outcome != "failed"
+    assert f"suspect {case('slower')}, fresh pair 3" in session.output
+
+    candidate, before = session.run("two"), session.run("two.baseline")
+    assert candidate.header.baseline == "two.baseline"
+    assert candidate.closing
+    assert before.closing
+    assert before.header.planned == candidate.header.planned == tuple(before.observations)
+    assert {aspect for _, aspect in before.verdicts} == {"forward"}
+    rounds = [len(run.observations[case("steady")].timing.eager_ns) for run in (candidate, before)]
+    assert rounds[0] == rounds[1] >= 30
+
+    again = compilegate(SLOWDOWN, "--replay", "two", "--save", "again")
+    assert again.status == session.status
+    assert "suspect" not in again.output.partition("FAILURES")[0]
+    assert again.run("again").verdicts[case("slower"), "slowdown"] == found
+
+
+def test_what_happens_under_the_baseline_alone_is_the_baselines(compilegate, baseline):
+    session = compilegate(
+        *(
+            SLOWDOWN,
+            FORWARD,
+            UPGRADE,
+            *of("crashed_before", "hung_before", "fixed", "lacked_before"),
+        ),
+        *("--baseline-python", baseline, "--save", "two", "--case-timeout", "20"),
+    )
+    assert session.status == 0, session.output
+    assert "safe (4 cases, 3 fixed, 1 new)" in session.output
+    candidate, before = session.run("two"), session.run("two.baseline")
+    assert {seen.status for seen in candidate.observations.values()} == {"completed"}
+    statuses = {name.split("-")[0]: seen.status for name, seen in before.observations.items()}
+    assert statuses == {
+        "crashed_before": "crashed",
+        "hung_before": "timed_out",
+        "fixed": "completed",
+        "lacked_before": "unavailable",
+    }
+    verdicts = before.verdicts.items()
+    outcomes = {name.split("-")[0]: v.outcome for (name, _), v in verdicts}
+    assert outcomes == {
+        "crashed_before": "failed",
+        "hung_before": "failed",
+        "fixed": "failed",
+        "lacked_before": "skipped",
+    }
+    for model in ("crashed_before", "hung_before", "lacked_before"):
+        assert slowdown(session, model).outcome == "skipped"
+        assert "the baseline was not timed" in slowdown(session, model).summary
+        assert candidate.observations[case(model)].timing is not None
+
+
+_BARE = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"pytest", "_pytest", "msgspec", "tomlkit", "xdist", "pynvml"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+"""
+
+
+def test_the_baseline_needs_nothing_but_torch(compilegate, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(_BARE)
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    words = [python, "-c", "import msgspec"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "No module named 'msgspec'" in done.stderr
+    session = compilegate(FORWARD, *of("fixed"), "--baseline-python", str(python), "--save", "two")
+    assert session.status == 0, session.output
+    assert session.run("two.baseline").verdicts[case("fixed"), "forward"].outcome == "passed"
+
+
+def test_without_a_suite_that_times_nothing_is_timed(compilegate, baseline):
+    session = compilegate(FORWARD, *of("fixed"), "--baseline-python", baseline, "--save", "two")
+    assert session.status == 0, session.output
+    assert not session.run("two").pairs
+    assert session.run("two.baseline").observations[case("fixed")].timing is None
+
+
+def test_speed_is_judged_of_the_candidate_as_ever(compilegate, baseline):
+    session = compilegate(SPEEDUP, *of("steady"), "--baseline-python", baseline, "--save", "two")
+    verdict = session.run("two").verdicts[case("steady"), "speedup"]
+    assert re.search(r"over \d+ rounds", verdict.summary)
+    assert session.run("two").observations[case("steady")].timing.busy < 0.9
+
+
+def test_ctrl_c_leaves_nothing_running_and_a_run_that_goes_on(compilegate, baseline, runs):
+    arguments = (FORWARD, *of("steady", "hung_before"), "--baseline-python", baseline)
+    with begun(command(*arguments, "--save", "two", runs=runs), runs) as process:
+        observed = runs / "two.baseline.jsonl"
+        assert soon(lambda: observed.exists() and '"record":"verdict"' in observed.read_text())
+        assert soon(lambda: len(living(runs)) >= 4)  # pytest, two servers, the child that hangs
+        os.killpg(process.pid, signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == 2, output
+        assert soon(lambda: not living(runs)), living(runs)
+    for name in ("two", "two.baseline"):
+        assert store.read(runs / f"{name}.jsonl").missing == [case("hung_before")]
+
+    resumed = compilegate(
+        *(FORWARD, *ZOO, "--resume", "two", "--case-timeout", "15"),
+        *("--baseline-python", baseline),
+    )
+    assert resumed.status == 0, resumed.output
+    for name in ("two", "two.baseline"):
+        run = resumed.run(name)
+        assert run.closing is not None
+        assert list(run.observations) == [case("steady"), case("hung_before")]
+
+
+def test_what_breaks_counts_against_the_candidate(compilegate, tmp_path):
+    """The versions change places: what was fixed is broken."""
+    session = compilegate(
+        *(FORWARD, UPGRADE, *of("fixed"), "--save", "two"),
+        *("--baseline-python", interpreter(tmp_path / "python", "candidate")),
+        env={"COMPILEGATE_SIDE": "baseline"},
+    )
+    assert session.status == 1
+    assert "do not upgrade: 1 broken (1 case)" in session.output
+    assert "see it again" in session.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--baseline-python", "/nowhere/python"), "/nowhere/python: cannot be run: No such file"),
+        (("--baseline-python", "/bin/false"), "/bin/false: not a Python"),
+        (("--baseline-python", sys.executable, "-n", "2"), "leave -n out"),
+        (("--baseline-python", sys.executable, "--pairs", "1"), "at least 3 are needed"),
+    ],
+)
+def test_what_cannot_be_paired_is_refused_before_anything_is_compiled(
+    compilegate, runs, arguments, said
+):
+    session = compilegate(FORWARD, *of("steady"), *arguments)
+    assert session.status == 4
+    assert said in session.output
+    assert not runs.exists()

@@ -1,0 +1,189 @@
+"""The PyTorch in use: refused in a sentence where it cannot observe; suspects get their pairs."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from fixtures import baseline
+from fixtures.baseline import Asked, PairedBaseline, check_interpreter
+from fixtures.cases import Case
+from fixtures.observation import Closing, Device, Request
+from fixtures.observer import ObserverError
+from fixtures.paired import Both
+from reports import store
+from tests.unit.making import (
+    make_environment,
+    make_header,
+    make_observation,
+    make_pair,
+    make_verdict,
+)
+
+SLOW, STEADY, SLOWER = (f"{name}-cpu-infer-f32-default-static" for name in "abc")
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Makes an interpreter of a shell script."""
+
+    def make(text):
+        path = tmp_path / "python"
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f'exec {sys.executable} -S "$@"', "has no torch; install one there"),
+        ("echo 3 9 1", "Python 3.9, at least 3.11 is needed"),
+        ("echo hello", "not a Python: hello"),
+        ("echo broken >&2; exit 3", "not a Python: broken"),
+        ("exit 0", "not a Python: no answer"),
+    ],
+)
+def test_an_interpreter_that_cannot_observe_is_refused(script, text, said):
+    python = script(text)
+    with pytest.raises(ObserverError) as refused:
+        check_interpreter(python)
+    assert str(refused.value).startswith(f"--baseline-python {python}: ")
+    assert said in str(refused.value)
+
+
+def test_an_interpreter_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(ObserverError, match="cannot be run: No such file"):
+        check_interpreter(str(tmp_path / "python"))
+    with pytest.raises(ObserverError, match="cannot be run: Permission denied"):
+        check_interpreter(str(tmp_path))
+
+
+def test_our_own_interpreter_will_do():
+    check_interpreter(sys.executable)
+
+
+class Live:
+    """Two interpreters, of which the candidate's is slower in some cases."""
+
+    def __init__(self, *slower):
+        self.slower, self.asked = slower, []
+
+    def observe(self, request, *, model, device, timeout_s):
+        made = make_observation(case=request.case)
+        compiled = 1.2 if request.case in self.slower else 1.0
+        return Both(made, made, make_pair(0, request.case, compiled=compiled))
+
+    def fresh_pair(self, request, *, model, device, timeout_s, number):
+        self.asked.append((request.case, number))
+        return make_pair(number, request.case, compiled=1.2 + number / 1000)
+
+
+def ask(case):
+    return Asked(case, Request(case=case.id, wants=("capture", "time")), 60.0)
+
+
+@pytest.fixture
+def live():
+    return Live(SLOW, SLOWER)
+
+
+@pytest.fixture
+def screened(live):
+    made = PairedBaseline(make_environment(), live=live, fresh_pairs=3)
+    for case in (SLOW, STEADY, SLOWER):
+        made.observe(ask(Case.parse(case)), candidate=None)
+    return made
+
+
+def test_suspects_get_fresh_pairs_one_round_after_another(screened, live):
+    assert screened.suspects == [SLOW, SLOWER]
+    made = list(screened.settle(ask))
+    assert live.asked == [(case, k) for k in (1, 2, 3) for case in (SLOW, SLOWER)]
+    assert [(pair.case, pair.number) for pair in made] == live.asked
+    assert screened.speeds[SLOW].kind == "slower"
+    assert screened.speeds[SLOW].pairs == 3
+    assert screened.speeds[STEADY].kind == "unchanged"
+
+
+def test_pairs_that_a_resumed_run_holds_are_not_made_again(screened, live):
+    held = make_pair(1, SLOW, compiled=1.2)
+    screened.pairs[SLOW, 1] = held
+    list(screened.settle(ask))
+    assert (SLOW, 1) not in live.asked
+    assert len(live.asked) == 5
+
+
+def test_a_case_that_is_observed_anew_loses_its_old_pairs(screened):
+    list(screened.settle(ask))
+    screened.observe(ask(Case.parse(SLOW)), candidate=None)
+    assert [number for case, number in screened.pairs if case == SLOW] == [0]
+
+
+def test_autotuning_modes_are_timed_again_without_their_cache(screened, live):
+    colds = []
+    live.fresh_pair = lambda request, **known: (
+        colds.append(request.cold) or make_pair(known["number"], request.case)
+    )
+    case = SLOW.replace("-default-", "-max_autotune-")
+    screened.pairs = {(case, 0): make_pair(0, case, compiled=1.2)}
+    list(screened.settle(ask))
+    assert colds == [True] * 3
+
+
+def test_a_device_that_the_baseline_lacks_leaves_the_candidate_alone(screened, live):
+    class Candidate:
+        def observe(self, request, **_):
+            return make_observation(case=request.case)
+
+    case = SLOW.replace("-cpu-", "-cuda-")
+    made = screened.observe(ask(Case.parse(case)), Candidate())
+    assert made.status == "completed"
+    assert screened.observed[case].status == "unavailable"
+    assert screened.speeds[case].kind == "not measured"
+    assert "no cuda device that torch 2.15.0+cpu can use" in screened.speeds[case].summary
+
+
+def test_stored_pairs_are_judged_without_interpreters(tmp_path):
+    header = make_header(planned=(SLOW,), baseline="night.baseline")
+    gpu = make_environment(devices=(Device(kind="cuda", name="H200", memory_bytes=1),))
+    files = {
+        "night": [
+            header,
+            make_observation(case=SLOW),
+            *(make_pair(k, SLOW, compiled=1.25) for k in range(6)),
+        ],
+        "night.baseline": [
+            replace(header, environment=gpu, baseline=""),
+            theirs := make_observation(case=SLOW, seed=3),
+            verdict := make_verdict(case=SLOW),
+        ],
+    }
+    for name, records in files.items():
+        writer = store.Writer(tmp_path / f"{name}.jsonl")
+        for record in (*records, Closing(cases=1, wall_s=1.0)):
+            writer.write(record)
+        writer.close()
+    made = baseline.stored(store.read(tmp_path / "night.jsonl"))
+    assert made.environment == gpu
+    assert made.observed == {SLOW: theirs}
+    assert made.verdicts == {(SLOW, "forward"): verdict}
+    assert list(made.settle(ask)) == []
+    assert made.speeds[SLOW].kind == "slower"
+
+
+def test_a_run_that_was_not_paired_has_no_baseline(tmp_path):
+    writer = store.Writer(tmp_path / "plain.jsonl")
+    writer.write(make_header())
+    writer.close()
+    assert baseline.stored(store.read(tmp_path / "plain.jsonl")) is None
+
+
+def test_a_baseline_that_is_not_beside_its_run_is_said_to_be_missing(tmp_path):
+    writer = store.Writer(tmp_path / "night.jsonl")
+    writer.write(make_header(baseline="night.baseline"))
+    writer.close()
+    with pytest.raises(store.RunError, match=r"no run 'night\.baseline'"):
+        baseline.stored(store.read(tmp_path / "night.jsonl"))

@@ -1,0 +1,158 @@
+"""Two processes observed side by side: in turns A B B A, stopped together, whoever dies."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from fixtures.observation import Request
+from fixtures.paired import PairedObserver
+from tests.unit.making import CASE_ID, make_failed_observation, make_observation, make_timing
+
+TIMED = Request(case=CASE_ID, wants=("capture", "time"), timing_budget_s=60.0)
+
+
+class Attempt:
+    """A child that times rounds on command, and may die after some turns."""
+
+    def __init__(self, log, side, request, *, compiled_ns, dies_after):
+        self.log, self.side, self.request = log, side, request
+        self.observation = None
+        self._compiled_ns, self._left = compiled_ns, dies_after
+        self._iterations = {"A": 4, "B": 7}[side]
+        self._rounds = self._told = self._agreed = 0
+        log.append(("begins", side))
+
+    def tell(self, rounds, iterations):
+        self._told, self._agreed = rounds, iterations
+        self.log.append(("turn" if rounds else "goes on", self.side))
+
+    def hear(self, key):
+        assert key == "turn"
+        if self._left == 0:
+            self.observation = make_failed_observation("crashed", stage="time")
+            return None
+        self._left -= 1
+        self._rounds += self._told
+        return {
+            "eager_ns": [2e6] * self._told,
+            "compiled_ns": [self._compiled_ns] * self._told,
+            "iterations": self._iterations,
+        }
+
+    def finish(self):
+        if self.observation is None:
+            self.log.append(("finishes", self.side))
+            timing = make_timing(2e6 / self._compiled_ns, self._rounds, 2e6)
+            timing = replace(timing, iterations=self._agreed)
+            self.observation = make_observation(timing=timing if self.request.in_turns else None)
+        return self.observation
+
+
+class Observer:
+    def __init__(self, log, side, compiled_ns=1e6, dies_after=-1):
+        self._made = (log, side)
+        self._acts = {"compiled_ns": compiled_ns, "dies_after": dies_after}
+
+    def begin(self, request, **_):
+        return Attempt(*self._made, request, **self._acts)
+
+    def end_child(self):
+        self._made[0].append(("ends", self._made[1]))
+
+
+def paired(log, baseline=None, candidate=None):
+    return PairedObserver(
+        Observer(log, "A", **(baseline or {})), Observer(log, "B", **(candidate or {}))
+    )
+
+
+def observe(observer, request=TIMED, **changed):
+    return observer.observe(request, model="tiny", device="cpu", timeout_s=60.0, **changed)
+
+
+def turns(log):
+    return "".join(side for what, side in log if what == "turn")
+
+
+@pytest.mark.parametrize(("first", "order"), [("baseline", "AB"), ("candidate", "BA")])
+def test_turns_go_there_and_back(first, order):
+    log = []
+    made = observe(paired(log), first=first)
+    assert log[:2] == [("begins", order[0]), ("begins", order[1])]
+    assert turns(log) == (order + order[::-1]) * 5
+    assert log[-4:] == [
+        (what, side) for side in order for what in ("goes on", "finishes")
+    ]  # alone, one after the other
+    assert made.pair.baseline.rounds == made.pair.candidate.rounds == 30
+    assert made.baseline.timing.iterations == made.candidate.timing.iterations == 7
+
+
+def test_a_pair_holds_the_paces_of_both():
+    made = observe(paired([], candidate={"compiled_ns": 1.25e6}), number=3)
+    assert (made.pair.case, made.pair.number, made.pair.first) == (CASE_ID, 3, "baseline")
+    assert made.pair.baseline.speedup == pytest.approx(2.0)
+    assert made.pair.candidate.speedup == pytest.approx(1.6)
+    assert made.pair.failure == ""
+
+
+def test_rounds_go_on_while_the_candidates_speedup_is_not_clear():
+    log = []
+    observe(paired(log, candidate={"compiled_ns": 2e6}))  # a speedup of exactly 1
+    assert turns(log).count("B") == 40  # 120 rounds
+
+
+def test_the_time_ends_the_rounds_together():
+    log = []
+    request = Request(case=CASE_ID, wants=("time",), timing_budget_s=0.0)
+    made = observe(paired(log, candidate={"compiled_ns": 2e6}), request)
+    assert turns(log) == "ABBAABBA"  # the fewest that have an interval
+    assert made.pair.candidate.rounds == 12
+
+
+@pytest.mark.parametrize("dies_after", [0, 1, 2, 3, 8])
+@pytest.mark.parametrize(
+    ("dying", "living"), [("baseline", "candidate"), ("candidate", "baseline")]
+)
+def test_one_that_dies_leaves_the_other_to_its_rounds(dying, living, dies_after):
+    made = observe(paired([], **{dying: {"dies_after": dies_after}}))
+    assert getattr(made, dying).status == "crashed"
+    assert getattr(made, living).status == "completed"
+    assert len(getattr(made, living).timing.eager_ns) == 30
+    assert getattr(made.pair, dying) is None
+    assert getattr(made.pair, living) is not None
+    assert f"the {dying} was not timed (time: it broke)" in made.pair.failure
+
+
+def test_both_may_die():
+    dies = {"dies_after": 2}
+    made = observe(paired([], dies, dies))
+    assert made.pair.baseline is made.pair.candidate is None
+    assert "baseline was not timed" in made.pair.failure
+    assert "candidate was not timed" in made.pair.failure
+
+
+def test_without_timing_they_are_observed_one_after_the_other():
+    log = []
+    made = observe(paired(log), Request(case=CASE_ID, wants=("capture",)))
+    assert log == list(itertools.product(("begins", "finishes"), "A")) + list(
+        itertools.product(("begins", "finishes"), "B")
+    )
+    assert made.pair is None
+
+
+def test_fresh_pairs_are_of_new_processes_and_take_turns_to_begin():
+    begun = []
+    for number in (1, 2, 3, 4):
+        log = []
+        pair = paired(log).fresh_pair(
+            Request(case=CASE_ID, wants=("capture", "vary"), timing_budget_s=60.0),
+            model="tiny",
+            device="cpu",
+            timeout_s=60.0,
+            number=number,
+        )
+        assert log[:2] == log[-2:] == [("ends", "A"), ("ends", "B")]
+        assert pair.number == number
+        begun += [side for what, side in log if what == "begins"]
+    assert "".join(begun) == "ABBAABBA"

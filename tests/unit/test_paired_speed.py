@@ -1,0 +1,235 @@
+"""Slower compiled code is told from chance, from a process's mood, and from eager that moved."""
+
+import math
+import random
+
+import pytest
+
+from fixtures.observation import Timing
+from fixtures.pairs import Pace
+from reports.archive import Archive
+from reports.compare import compare
+from reports.paired_speed import (
+    FLOOR,
+    as_slowdown,
+    is_suspect,
+    judge,
+    own_spread,
+    screen,
+    slowdowns_of,
+)
+from tests.unit.making import CASE_ID as CASE
+from tests.unit.making import make_observation, make_pace, make_pair
+from tests.unit.runs import NEW, OLD, compared, seen, write_run
+
+
+def pairs(*compiled, eager=1.0, first=None):
+    """A screening pair and fresh ones."""
+    return [make_pair(0, compiled=first or compiled[0], eager=eager)] + [
+        make_pair(k, compiled=c, eager=eager) for k, c in enumerate(compiled, start=1)
+    ]
+
+
+def test_a_pace_is_taken_from_rounds():
+    timing = Timing(eager_ns=(4.0, 2.0, 6.0), compiled_ns=(2.0, 2.0, 2.0), iterations=1)
+    seen = Pace.of(timing)
+    assert (seen.eager_ns, seen.compiled_ns, seen.rounds) == (4.0, 2.0, 3)
+    assert seen.speedup == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("eager", "compiled", "kind", "suspect"),
+    [
+        (1.0, 1.0, "unchanged", False),
+        (1.0, 1.02, "unchanged", False),
+        (1.0, 1.1, "slower", True),
+        (1.0, 0.9, "faster", False),
+        (1.2, 1.0, "eager moved", False),
+        (0.8, 1.0, "eager moved", True),
+        (1.2, 1.2, "both moved", False),
+        (0.7, 0.9, "both moved", True),
+        (0.8, 1.2, "slower", True),
+        (1.02, 0.98, "faster", False),
+    ],
+)
+def test_one_pair_indicates_and_never_judges(eager, compiled, kind, suspect):
+    one = make_pair(eager=eager, compiled=compiled)
+    seen = screen(one)
+    assert (seen.kind, seen.judged) == (kind, False)
+    assert is_suspect(one) is suspect
+    assert "indicative" in seen.summary
+
+
+def test_a_side_that_was_not_timed_is_not_compared():
+    one = make_pair(candidate=None, failure="the candidate crashed")
+    assert screen(one).kind == "not measured"
+    assert screen(one).summary == "not compared: the candidate crashed"
+    assert not is_suspect(one)
+    assert judge([one])[CASE].kind == "not measured"
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "said"),
+    [
+        (pairs(1.10, 1.11, 1.09, 1.10, 1.12), "slower", "compiled code is slower"),
+        # The screening pair is no evidence: its fresh ones clear it.
+        (pairs(1.0, 1.01, 0.99, 1.0, 1.0, first=1.3), "unchanged", "no difference"),
+        # Significant, but of no consequence.
+        (pairs(1.020, 1.021, 1.019, 1.020, 1.020, first=1.3), "unchanged", "no difference"),
+        (pairs(1.4, 1.0, 1.0, 1.0, 1.0), "unsettled", "the interval reaches zero"),
+        (pairs(1.0, 1.01, 0.99, 1.0, 1.0, eager=0.8), "eager moved", "compiled code did not"),
+        (pairs(1.1, 1.1), "unsettled", "3 fresh pairs are needed"),
+    ],
+)
+def test_fresh_pairs_judge(given, kind, said):
+    seen = judge(given)[CASE]
+    assert seen.kind == kind
+    assert said in seen.summary
+    assert seen.judged == (len(given) > 3)
+
+
+def test_a_pair_that_failed_is_left_out_and_its_reason_is_said():
+    crashed = [make_pair(k, candidate=None, failure="died of SIGSEGV") for k in (1, 2, 3)]
+    seen = judge([make_pair(compiled=1.2), *crashed])[CASE]
+    assert seen.kind == "unsettled"
+    assert "died of SIGSEGV" in seen.summary
+    fresh = [make_pair(k, compiled=1.2 + k / 1000) for k in range(4, 8)]
+    assert judge([make_pair(compiled=1.2), *crashed, *fresh])[CASE].pairs == 4
+
+
+@pytest.mark.parametrize(("device", "kind"), [("cpu", "unsettled"), ("cuda", "slower")])
+def test_on_a_busy_processor_slower_code_may_only_be_waiting(device, kind):
+    case = f"tiny-{device}-infer-f32-default-static"
+    busy = {
+        "baseline": make_pace(busy=0.5),
+        "candidate": make_pace(compiled_ns=1.3e6, busy=0.5),
+    }
+    seen = judge(make_pair(number, case, **busy) for number in range(6))[case]
+    assert seen.kind == kind
+    assert ("others took 50% of the processor" in seen.summary) == (kind == "unsettled")
+
+
+def test_a_resumed_session_counts_a_pair_once():
+    given = pairs(1.10, 1.11, 1.09, 1.10, 1.12)
+    assert judge([*given, *given]) == judge(given)
+
+
+def test_what_could_be_one_of_many_chance_findings_is_not_settled():
+    """p = 0.04 among a hundred suspects is nothing; alone it would count."""
+    doubtful = [0.10, 0.01, 0.12, 0.02, 0.05]
+    cases = [f"m{index}-cpu-infer-f32-default-static" for index in range(100)]
+    many = []
+    for case in cases:
+        many.append(make_pair(0, case, compiled=1.1))
+        spread = doubtful if case == cases[0] else [0.008, -0.008, 0.008, -0.008, 0.0]
+        many += [make_pair(k, case, compiled=1 + s) for k, s in enumerate(spread, start=1)]
+    alone = [one for one in many if one.case == cases[0]]
+    assert judge(alone)[cases[0]].kind == "slower"
+    seen = judge(many)[cases[0]]
+    assert seen.kind == "unsettled"
+
+
+def test_the_floor_rises_with_the_machines_own_spread():
+    calm = {CASE: [make_pair(k) for k in range(1, 6)]}
+    assert own_spread(calm) == 0.0  # too few differences to tell
+    restless = {
+        f"{index}": [
+            make_pair(k, baseline=make_pace(2e6 * (1 + 0.1 * (k % 2))), candidate=make_pace())
+            for k in range(1, 6)
+        ]
+        for index in range(4)
+    }
+    assert own_spread(restless) > 2 * FLOOR
+    assert own_spread({CASE: calm[CASE]}, [make_pair(compiled=1.05)] * 40) == pytest.approx(
+        math.log(1.05) / math.sqrt(5), rel=0.01
+    )
+
+
+# Simulations: processes have a mood of 2%, rounds within them none that matters.
+
+MOOD = 0.02
+CASES = 200
+
+
+def session(draw, slower=()):
+    """A session of CASES cases, of which some are slower by a tenth, and K = 5."""
+
+    def between(number, case, planted):
+        sides = {
+            side: make_pace(2e6, 1e6 * math.exp(draw.gauss(0, MOOD)) * (1.1 if slow else 1.0))
+            for side, slow in (("baseline", False), ("candidate", planted))
+        }
+        return make_pair(number, case, **sides)
+
+    made = []
+    for index in range(CASES):
+        case = f"m{index}-cpu-infer-f32-default-static"
+        first = between(0, case, index in slower)
+        made.append(first)
+        if is_suspect(first):
+            made += [between(k, case, index in slower) for k in range(1, 6)]
+    return made
+
+
+def test_false_alarms_are_rare_where_nothing_changed():
+    draw = random.Random(7)
+    sessions = [session(draw) for _ in range(40)]
+    suspected = sum(is_suspect(one) for made in sessions for one in made if one.number == 0)
+    # One pair alone would raise the alarm in one case of seven.
+    assert 0.10 < suspected / (40 * CASES) < 0.20
+    alarms = [sum(s.kind == "slower" for s in judge(made).values()) for made in sessions]
+    assert sum(alarms) <= 4, alarms  # of 8,000 cases
+
+
+def test_a_tenth_slower_is_found_and_little_else():
+    draw = random.Random(8)
+    planted = range(0, CASES, 40)
+    found = false = 0
+    for _ in range(40):
+        judged = judge(session(draw, planted))
+        names = {case for case, seen in judged.items() if seen.kind == "slower"}
+        truly = {f"m{index}-cpu-infer-f32-default-static" for index in planted}
+        found += len(names & truly)
+        false += len(names - truly)
+    assert found / (40 * len(planted)) > 0.9
+    assert false / max(found + false, 1) < 0.05
+
+
+# As comparisons of runs take it.
+
+
+def test_stored_pairs_count_where_both_runs_are_of_one_session(tmp_path):
+    now = [make_observation(), *pairs(1.25, 1.26, 1.24, 1.25, 1.25)]
+    write_run(tmp_path / "a.jsonl", *now, environment=NEW, baseline="a.baseline")
+    write_run(tmp_path / "a.baseline.jsonl", make_observation(), environment=OLD)
+    write_run(tmp_path / "b.jsonl", make_observation(), environment=OLD)
+    with (
+        Archive(tmp_path / "a.jsonl") as candidate,
+        Archive(tmp_path / "a.baseline.jsonl") as baseline,
+        Archive(tmp_path / "b.jsonl") as other,
+    ):
+        slowdown = slowdowns_of(baseline, candidate)[CASE]
+        assert slowdowns_of(other, candidate) == {}
+        assert slowdowns_of(baseline, other) == {}
+        comparison = compare(baseline, candidate, {CASE: slowdown})
+    assert (slowdown.cause, slowdown.judged) == ("compiled slower", True)
+    assert slowdown.low < slowdown.change_percent < slowdown.high
+    assert slowdown.change_percent == pytest.approx(20, abs=0.2)
+    (case,) = comparison.cases
+    assert case.kind == "regressed"
+    assert case.is_slower
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (pairs(1.4, 1.0, 1.0, 1.0, 1.0), "inconclusive"),
+        (pairs(1.0, 1.01, 0.99, 1.0, 1.0, eager=0.8), "unchanged"),
+        ([make_pair(compiled=1.3)], "inconclusive"),  # a suspect without its pairs
+        ([make_pair(compiled=0.5)], "unchanged"),
+        ([make_pair(candidate=None, failure="crashed")], "unchanged"),
+    ],
+)
+def test_only_slower_code_that_was_judged_counts(given, kind):
+    slowdown = as_slowdown(judge(given)[CASE])
+    assert compared(seen(), seen(), case=CASE, slowdown=slowdown).kind == kind

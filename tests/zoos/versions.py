@@ -1,0 +1,96 @@
+"""Models that differ between two versions of PyTorch, told apart by ``COMPILEGATE_SIDE``.
+
+The interpreter of the baseline sets it; everything else about the two is the same.
+"""
+
+import ctypes
+import os
+import time
+
+import torch
+from torch import nn
+
+from fixtures.zoo import Example, model
+
+BASELINE = os.environ.get("COMPILEGATE_SIDE") == "baseline"
+
+
+class Works(nn.Module):
+    """Products of matrices, and as many again as it is told to where nobody sees the result."""
+
+    def __init__(self, more_when_compiled=0, more_in_eager=0):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(128, 128) / 12)
+        self.more = {True: more_when_compiled, False: more_in_eager}
+
+    def forward(self, x):
+        for _ in range(4):
+            x = torch.tanh(x @ self.weight)
+        wasted = x.detach()
+        for _ in range(self.more[torch.compiler.is_compiling()]):
+            wasted = torch.tanh(wasted @ self.weight)
+        return x + 0.0 * wasted
+
+
+def working(**more):
+    return Example(Works(**({} if BASELINE else more)), inputs=lambda: (torch.randn(512, 128),))
+
+
+@model("steady")
+def steady():
+    return working()
+
+
+@model("slower")
+def slower():
+    return working(more_when_compiled=12)
+
+
+@model("slower_eager")
+def slower_eager():
+    return working(more_in_eager=12)
+
+
+class Acts(nn.Module):
+    """A layer that does something when it is called eagerly, under the baseline only."""
+
+    def __init__(self, action):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.action = action
+
+    def forward(self, x):
+        if BASELINE and not torch.compiler.is_compiling():
+            self.action()
+        return self.linear(x)
+
+
+def acting(action):
+    return Example(Acts(action), inputs=lambda: (torch.randn(2, 4),))
+
+
+@model("crashed_before")
+def crashed_before():
+    return acting(lambda: ctypes.string_at(0))
+
+
+@model("hung_before")
+def hung_before():
+    return acting(lambda: time.sleep(3600))
+
+
+class Fixed(nn.Module):
+    """Compiled code is off by a tenth under the baseline."""
+
+    def forward(self, x):
+        return x * 1.1 if BASELINE and torch.compiler.is_compiling() else x * 1.0
+
+
+@model("fixed")
+def fixed():
+    return Example(Fixed(), inputs=lambda: (torch.randn(8, 8),))
+
+
+@model("lacked_before", requires="tomllib" if not BASELINE else "no_such_package")
+def lacked_before():
+    return Example(Fixed(), inputs=lambda: (torch.randn(8, 8),))
