@@ -159,12 +159,13 @@ class Archive:
         Raises:
             RunError: A line is no record of a run.
         """
-        lines = self._lines.get(case, _Lines()).others
-        for line, text in zip(lines, self._read(lines), strict=True):
+        for number, line in self._lines(case):
+            if self._kind(line, number)[0] != "pair":
+                continue
             try:
-                record = store.decode(bytes(text).decode())
+                record = store.decode(line.decode())
             except (ValueError, msgspec.MsgspecError) as error:
-                raise self._no_record(line.number, error) from error
+                raise self._no_record(number, error) from error
             if isinstance(record, Pair):
                 yield record
 
