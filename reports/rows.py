@@ -48,7 +48,11 @@ class Row:
 def rows_of(comparison: Comparison, kinds: Sequence[Class] = TOLD) -> list[Row]:
     """What a table shows of a comparison, what to look at first at the top."""
     rank = {kind: index for index, kind in enumerate(CLASSES)}
-    told = sorted(comparison.of(*kinds), key=lambda item: rank[item.kind])
+
+    def place(item: CaseComparison) -> tuple[int, int]:
+        return rank[item.kind], gravity(item.decisive.aspect if item.decisive else "")
+
+    told = sorted(comparison.of(*kinds), key=place)
     alike: dict[tuple[str, str, str, str], list[CaseComparison]] = {}
     for item in told:
         change = item.decisive or Change("", "note", "")
@@ -98,4 +102,13 @@ def verdict_rows(cases: Mapping[str, Standing], outcomes: Sequence[str]) -> list
         Row(outcome, tuple(names), aspect, text)
         for (outcome, _, aspect, text), names in alike.items()
     ]
-    return sorted(rows, key=lambda row: outcomes.index(row.kind))
+    return sorted(rows, key=lambda row: (outcomes.index(row.kind), gravity(row.aspect)))
+
+
+#: Wrong answers come before what they cost.
+_GRAVEST = ("forward", "gradients", "side_effects", "randomness", "graph_breaks", "recompiles")
+
+
+def gravity(aspect: str) -> int:
+    """The place of an aspect among what to look at first."""
+    return _GRAVEST.index(aspect) if aspect in _GRAVEST else len(_GRAVEST)

@@ -10,6 +10,7 @@ from reports.changes import Change
 from reports.compare import CaseComparison, Comparison
 from reports.figures import Standing
 from reports.markdown import LIMIT, escape, exit_status, fit, of_cases, of_comparison, of_run
+from reports.rows import verdict_rows
 from tests.unit.making import (
     CASE_ID,
     make_environment,
@@ -170,3 +171,10 @@ def test_ids_are_shown_whole():
     text = of_cases({CASE_ID: standing()}, None)
     (shown,) = set(re.findall(r"<code>(.*?)</code>", text))
     assert Case.parse(shown).id == CASE_ID
+
+
+def test_wrong_answers_stand_above_what_they_cost():
+    aspects = ("memory", "recompiles", "gradients")
+    verdicts = [make_verdict("failed", aspect=aspect) for aspect in aspects]
+    rows = verdict_rows({CASE_ID: Standing.of(Seen.of(make_observation(), verdicts))}, ("failed",))
+    assert [row.aspect for row in rows] == ["gradients", "recompiles", "memory"]
