@@ -5,8 +5,11 @@ import dataclasses
 import pytest
 
 from fixtures.cases import Case
-from fixtures.gate import Gate, Options, could_select, open_gate, selects
+from fixtures.gate import Gate
+from fixtures.markers import could_select, selects
 from fixtures.observation import Device
+from fixtures.opening import open_gate
+from fixtures.options import Options
 from fixtures.zoo import Model
 from reports.store import Writer, read
 from tests.unit.making import make_environment, make_header, make_observation
