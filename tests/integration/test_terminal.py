@@ -27,7 +27,7 @@ def test_a_case_is_one_line_with_progress_letters_and_figures(faulty):
     assert lines[-1].startswith(f"[{len(planned)}/{len(planned)}] ")
     (breaks,) = [line for line in lines if faulty_case("breaks") in line]
     assert " ..F.. " in breaks
-    assert re.search(r"forward \S+  breaks 1  recompiles 0  compile \d\.\d s warm", breaks)
+    assert re.search(r"forward \S+  breaks 1  recompiles 0  compile \d\.\d s cold", breaks)
     (blind,) = [line for line in lines if faulty_case("only_zeros") in line]
     assert " ?.... " in blind
 
