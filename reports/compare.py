@@ -40,6 +40,9 @@ class CompareError(ValueError):
     """Runs that cannot be compared, or a comparison that does not add up."""
 
 
+#: Per cent by which one pair of processes must differ for that to be told.
+WORTH_TELLING = 3.0
+
 Cause = Literal["compiled slower", "compiled faster", "eager moved", "no change", "unsettled"]
 
 
@@ -291,9 +294,11 @@ def of_pairs(slowdown: Slowdown) -> Iterator[Change]:
     turned = "fell" if fell >= 0 else "rose"
     if fell < 0:
         fell, low, high = -fell, -high, -low
-    text = f"{slowdown.cause}: the speedup {turned} by {fell:.1f}% [{low:.1f}%, {high:.1f}%]"
-    if slowdown.cause == "no change":
+    text = f"{slowdown.cause}: the speedup {turned} by {fell:.1f}%"
+    if slowdown.cause == "no change" or not (slowdown.judged or fell >= WORTH_TELLING):
         return
+    if slowdown.judged:
+        text += f" [{low:.1f}%, {high:.1f}%]"
     if slowdown.cause == "unsettled":
         yield Change(
             SPEED, "unclear", f"{text} (a suspect; its pairs neither confirm nor clear it)"

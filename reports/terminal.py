@@ -101,6 +101,7 @@ class Outcome:
         verdicts: By case id.
         wall_s: Seconds from begin to end, times the number of workers.
         fresh: Cases that were observed just now.
+        beside: What was observed in the same time under another PyTorch.
     """
 
     environment: Environment | None
@@ -109,6 +110,7 @@ class Outcome:
     verdicts: Mapping[str, Sequence[Verdict]]
     wall_s: float
     fresh: int
+    beside: Sequence[Observation] = ()
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ def _time(outcome: Outcome) -> list[str]:
         return []
     rest: dict[str, float] = {}
     useful = other = 0.0
-    for observation in outcome.observations.values():
+    for observation in (*outcome.observations.values(), *outcome.beside):
         for name, seconds in observation.spent_s.items():
             if name in ("compile", "warm_toolchain", "run"):
                 useful += seconds
