@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fixtures.observe.load import OtherLoad
+from fixtures.observe.load import OtherLoad, session_s
 
 CORES = len(os.sched_getaffinity(0))
 
@@ -35,26 +35,29 @@ def test_the_share_of_others_is_read_from_this_machine():
     assert 0.0 <= load.share() <= 1.0
 
 
-def burn(seconds, *, command=()):
-    """A process that keeps one core busy, ours or, as a daemon, a stranger."""
-    spin = f"import time\nwhile time.process_time() < {seconds}: pass"
-    return subprocess.Popen([*command, sys.executable, "-c", spin])
+@pytest.fixture
+def burnt():
+    """Starts a session of its own that burns processor time, and sleeps then."""
+    started = []
+
+    def burn(seconds):
+        spin = f"import time\nwhile time.process_time() < {seconds}: pass\ntime.sleep(600)"
+        started.append(subprocess.Popen([sys.executable, "-c", spin], start_new_session=True))
+        deadline = time.monotonic() + 60
+        while session_s(started[-1].pid) < seconds - 0.1:  # the kernel counts in ticks
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return started[-1].pid
+
+    yield burn
+    for process in started:
+        process.kill()
+        process.wait()
 
 
-def seen_while_burning(**how):
-    """The processor time of one core that counts as others', of what is burnt here."""
-    quiet = OtherLoad()
-    time.sleep(0.5)
-    before = quiet.share()
-    process = burn(2.0, **how)
-    time.sleep(0.3)
-    load = OtherLoad()
-    time.sleep(0.5)
-    share = load.share()
-    process.kill()
-    process.wait()
-    return (share - before) * CORES
-
-
-def test_what_a_stranger_burns_is_not_ours():
-    assert seen_while_burning(command=("setsid", "-f")) > seen_while_burning() + 0.3
+def test_what_a_session_burns_is_its_own_and_not_another_s(burnt):
+    ours = burnt(0.3)
+    before = session_s(ours)
+    assert before >= 0.2
+    assert burnt(0.9) != ours
+    assert session_s(ours) - before < 0.3
