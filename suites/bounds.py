@@ -15,16 +15,8 @@ from dataclasses import dataclass, field
 
 from fixtures.cases import Case
 from fixtures.observation import CallFacts, Checked, Difference, Observation, TensorError
+from reports.numerics import EPS
 
-#: Machine epsilon by dtype.
-EPS = {
-    "float64": 2.0**-52,
-    "float32": 2.0**-23,
-    "float16": 2.0**-10,
-    "bfloat16": 2.0**-7,
-    "complex64": 2.0**-23,
-    "complex128": 2.0**-52,
-}
 #: TF32 keeps ten bits of the mantissa in products of f32.
 TF32_EPS = 2.0**-10
 
