@@ -221,8 +221,10 @@ def _unless_busy(judged: SpeedChange, pairs: Iterable[Pair]) -> SpeedChange:
 def _kind(speedup: Shift, compiled: Shift, eager: Shift, floor: float) -> Kind:
     """What moved, of shifts that moved by more than the floor and whose intervals miss zero."""
     relative, compiled_moved, eager_moved = (_moved(s, floor) for s in (speedup, compiled, eager))
-    if relative and compiled_moved in (relative, 0) and not (eager_moved and not compiled_moved):
-        return "slower" if relative < 0 else "faster"
+    if relative < 0 and (compiled_moved < 0 or not (compiled_moved or eager_moved)):
+        return "slower"  # however much faster eager became: compiled code is what is judged
+    if relative > 0 and compiled_moved >= 0 and not eager_moved:
+        return "faster"
     if eager_moved:
         return "both moved" if compiled_moved else "eager moved"
     return "unchanged"

@@ -48,6 +48,7 @@ def test_a_pace_is_taken_from_rounds():
         (0.8, 1.0, "eager moved", True),
         (1.2, 1.2, "both moved", False),
         (0.7, 0.9, "both moved", True),
+        (1.2, 0.9, "both moved", False),
         (0.8, 1.2, "slower", True),
         (1.02, 0.98, "faster", False),
     ],
