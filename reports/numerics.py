@@ -14,16 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from reports.digest import GROUPS, Digest, Tensor
-
-#: Machine epsilon by dtype.
-EPS = {
-    "float64": 2.0**-52,
-    "float32": 2.0**-23,
-    "float16": 2.0**-10,
-    "bfloat16": 2.0**-7,
-    "complex64": 2.0**-23,
-    "complex128": 2.0**-52,
-}
+from reports.noise import BLIND, BUFFERS, CORRELATED, EPS, JUMPY, TAIL
 
 
 @dataclass(frozen=True)
@@ -38,16 +29,8 @@ class Multiples:
 
 SINGLE = Multiples(rms=2.0, largest=3.0, scale=3.0, floor=4.0)
 HALF = Multiples(rms=1.5, largest=2.5, scale=2.5, floor=0.1)
-#: Floors of the largest error and of buffers are wider by this, as in ``suites/bounds.py``.
-LARGEST_FLOOR, BUFFERS = 8.0, 8.0
-#: What jumps (a ReLU that opens, a maximum that moves) has few large errors, now more, now fewer.
-JUMPY = 4.0
-#: The largest error of many elements is about this many times their root mean square.
-TAIL = 6.0
-#: This share of the noise may look like a wrong scale: neighbouring roundings are correlated.
-CORRELATED = 0.5
-#: Above this share of its scale, eager's own error hides whatever happens to a tensor.
-BLIND = 0.25
+#: The floor of the largest error is wider by this.
+LARGEST_FLOOR = 8.0
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from fixtures.cases import Case
 from fixtures.observation import CallFacts, Checked, Difference, Observation, TensorError
-from reports.numerics import EPS
+from reports.noise import BLIND, BUFFERS, CORRELATED, EPS, JUMPY, TAIL
 
 #: TF32 keeps ten bits of the mantissa in products of f32.
 TF32_EPS = 2.0**-10
@@ -43,22 +43,10 @@ HALF = {
     "max": Allowance(3.0, 4.0),
     "projection": Allowance(3.0, 0.125),
 }
-#: A running mean is small beside what it is the mean of: floors of buffers are wider by this.
-BUFFERS = 8.0
-#: What jumps has few large errors, now more, now fewer: its multiples are so many times wider.
-JUMPY = 4.0
-#: The largest error of many elements is about this many times their root mean square.
-TAIL = 6.0
 #: One error in a hundred is larger than this many times the root mean square, if they are normal.
 QUANTILE = 2.6
-#: Rounding errors of neighbouring operations are correlated: this share of the noise may look like
-#: a wrong scale, however many elements there are.
-CORRELATED = 0.5
-#: A tensor whose eager noise exceeds this share of its scale is blind: one that is halved could
-#: pass …
-BLIND = 0.25
-#: … and where it is zero, or mere noise, only an error this many times eager's is seen. Up to there
-#: it is still held to its noise, if that was sampled.
+#: In a blind tensor that is zero, or mere noise, only an error this many times eager's is seen. Up
+#: to there it is still held to its noise, if that was sampled.
 BLIND_FACTOR = 100.0
 MERE_NOISE = 0.5
 #: More blind tensors than this share, and a verdict on gradients is inconclusive.

@@ -4,9 +4,8 @@ import dataclasses
 
 import pytest
 
+from reports.noise import BLIND, EPS
 from suites.bounds import (
-    BLIND,
-    EPS,
     SHOWN,
     WITHOUT_REFERENCE,
     examine,

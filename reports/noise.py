@@ -1,0 +1,28 @@
+"""What rounding noise looks like, as measured on healthy code (``docs/calibration.md``).
+
+Shared by the bounds within one run (``suites/bounds.py``) and between two (``numerics.py``).
+"""
+
+from __future__ import annotations
+
+#: Machine epsilon by dtype.
+EPS = {
+    "float64": 2.0**-52,
+    "float32": 2.0**-23,
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+    "complex64": 2.0**-23,
+    "complex128": 2.0**-52,
+}
+#: A running mean is small beside what it is the mean of: floors of buffers are wider by this.
+BUFFERS = 8.0
+#: What jumps (a ReLU that opens, a maximum that moves) has few large errors, now more, now fewer:
+#: its multiples are so many times wider.
+JUMPY = 4.0
+#: The largest error of many elements is about this many times their root mean square.
+TAIL = 6.0
+#: Rounding errors of neighbouring operations are correlated: this share of the noise may look like
+#: a wrong scale, however many elements there are.
+CORRELATED = 0.5
+#: Eager noise above this share of a tensor's scale makes it blind: one that is halved could pass.
+BLIND = 0.25
