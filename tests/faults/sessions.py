@@ -48,7 +48,7 @@ def observe(
     backend: str = DECOMPOSED,
     suites: tuple[str, ...] = JUDGED,
     zoo: Path = PLANTS,
-    timeout_s: float = 900.0,
+    timeout_s: float = 3000.0,
 ) -> Planted:
     """One session over some cases of the zoo of faults.
 

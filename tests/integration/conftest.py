@@ -117,7 +117,7 @@ def surroundings(runs: Path, changes: Mapping[str, str] | None = None) -> dict[s
 
 
 def run_to_its_end(
-    words: Sequence[str], env: Mapping[str, str] | None, runs: Path, timeout_s: float = 240.0
+    words: Sequence[str], env: Mapping[str, str] | None, runs: Path, timeout_s: float = 1200.0
 ) -> Session:
     """Run a command from the checkout."""
     done = subprocess.run(
@@ -245,7 +245,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Session:
     cases = ("--zoo", str(ZOOS / "hostile.py"), "--cases", "*-cpu-infer-f32-default-static")
     models = re.findall(r'^@model\("(\w+)"', (ZOOS / "hostile.py").read_text(), re.MULTILINE)
     chosen = [word for model in models for word in ("--models", model)]
-    timeout = ("--case-timeout", "10", "-m", "cpu")
+    timeout = ("--case-timeout", "40", "-m", "cpu")
     return _once(tmp_path_factory, "hostile", *EXACT, *cases, *chosen, *timeout)
 
 

@@ -29,7 +29,7 @@ def living(runs: Path) -> list[str]:
     return found
 
 
-def soon(holds: Callable[[], object], within_s: float = 60.0) -> bool:
+def soon(holds: Callable[[], object], within_s: float = 240.0) -> bool:
     """Whether something comes to hold in a while; busy machines take theirs."""
     deadline = time.monotonic() + within_s
     while not holds():

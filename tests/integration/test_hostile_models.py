@@ -12,7 +12,7 @@ ASPECTS = {"forward", "side_effects", "graph_breaks", "recompiles", "memory"}
     ("model", "said"),
     [
         ("segfaults", "crashed in stage 'eager': the process died of SIGSEGV"),
-        ("hangs", "timed out in stage 'eager': the process was killed after 10 s"),
+        ("hangs", "timed out in stage 'eager': the process was killed after 40 s"),
         ("exits", "crashed in stage 'eager': the process exited with status 0 without an answer"),
         ("raises_in_build", "raised in stage 'build': RuntimeError: no such weights"),
         ("segfaults_in_build", "crashed in stage 'build': the process died of SIGSEGV"),
@@ -72,4 +72,4 @@ def test_what_models_print_is_not_shown_and_the_run_is_complete(hostile):
 
 
 def test_no_process_survives(hostile):
-    assert soon(lambda: not living(hostile.runs), within_s=10), living(hostile.runs)
+    assert soon(lambda: not living(hostile.runs)), living(hostile.runs)

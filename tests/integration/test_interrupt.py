@@ -31,7 +31,7 @@ def test_nothing_is_left_running_and_the_run_is_readable(runs, arguments, send, 
         # pytest, server, and the child that hangs
         assert soon(lambda: len(living(runs)) >= 3)
         os.killpg(process.pid, send)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=240)
         assert process.returncode == status, output
         assert soon(lambda: not living(runs)), living(runs)
     (path,) = runs.glob("*.jsonl")

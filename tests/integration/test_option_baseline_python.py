@@ -9,13 +9,14 @@ import sys
 import pytest
 
 from reports import store
-from reports.statistics import BUSY
+from reports.statistics import FEWEST_ROUNDS
 from tests.integration.conftest import FORWARD, SPEEDUP, ZOOS, command
 from tests.integration.processes import begun, living, soon
 
 SLOWDOWN, UPGRADE = "suites/test_slowdown.py", "suites/test_upgrade.py"
 #: Threads that wait for each other on a busy machine make times of calls a lottery.
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+PAIRED = ("two", "two.baseline")
 ZOO = ("--zoo", str(ZOOS / "versions.py"))
 
 
@@ -57,11 +58,12 @@ def test_slower_code_is_told_from_eager_that_moved(compilegate, baseline):
         assert found.outcome == "failed"
         assert found.summary.startswith("compiled code is slower")
     else:  # it was seen, but cannot be judged where others keep the processor busy
-        assert max(pair.candidate.busy for pair in session.run("two").pairs.values()) > BUSY
-    assert session.status == (found.outcome == "failed"), session.output
+        assert re.search("others took|reaches zero|may be chance", found.summary), found.summary
+    failed = [v for v in session.run("two").verdicts.values() if v.outcome == "failed"]
+    assert session.status == bool(failed), session.output
     assert slowdown(session, "slower_eager").outcome == "passed"
     assert "moved" in slowdown(session, "slower_eager").summary  # compiled too, if it was disturbed
-    assert slowdown(session, "steady").outcome != "failed"
+    assert not re.search(r"speedup -[3-9]\d", slowdown(session, "steady").summary)
     assert f"suspect {case('slower')}, fresh pair 3" in session.output
 
     candidate, before = session.run("two"), session.run("two.baseline")
@@ -71,7 +73,7 @@ def test_slower_code_is_told_from_eager_that_moved(compilegate, baseline):
     assert before.header.planned == candidate.header.planned == tuple(before.observations)
     assert {aspect for _, aspect in before.verdicts} == {"forward"}
     rounds = [len(run.observations[case("steady")].timing.eager_ns) for run in (candidate, before)]
-    assert rounds[0] == rounds[1] >= 30
+    assert rounds[0] == rounds[1] >= FEWEST_ROUNDS
 
     again = compilegate(SLOWDOWN, "--replay", "two", "--save", "again")
     assert again.status == session.status
@@ -81,23 +83,17 @@ def test_slower_code_is_told_from_eager_that_moved(compilegate, baseline):
 
 def test_what_happens_under_the_baseline_alone_is_the_baselines(compilegate, baseline):
     session = compilegate(
-        *(
-            SLOWDOWN,
-            FORWARD,
-            UPGRADE,
-            *of("crashed_before", "hung_before", "fixed", "lacked_before"),
-        ),
-        *("--baseline-python", baseline, "--save", "two", "--case-timeout", "20"),
+        *(SLOWDOWN, FORWARD, UPGRADE, *of("crashed_before", "hung_before", "lacked_before")),
+        *("--baseline-python", baseline, "--save", "two", "--case-timeout", "60"),
     )
     assert session.status == 0, session.output
-    assert "safe (4 cases, 3 fixed, 1 new)" in session.output
+    assert "safe (3 cases, 2 fixed, 1 new)" in session.output
     candidate, before = session.run("two"), session.run("two.baseline")
     assert {seen.status for seen in candidate.observations.values()} == {"completed"}
     statuses = {name.split("-")[0]: seen.status for name, seen in before.observations.items()}
     assert statuses == {
         "crashed_before": "crashed",
         "hung_before": "timed_out",
-        "fixed": "completed",
         "lacked_before": "unavailable",
     }
     verdicts = before.verdicts.items()
@@ -105,7 +101,6 @@ def test_what_happens_under_the_baseline_alone_is_the_baselines(compilegate, bas
     assert outcomes == {
         "crashed_before": "failed",
         "hung_before": "failed",
-        "fixed": "failed",
         "lacked_before": "skipped",
     }
     for model in ("crashed_before", "hung_before", "lacked_before"):
@@ -152,7 +147,7 @@ def test_speed_is_judged_of_the_candidate_as_ever(compilegate, baseline):
     session = compilegate(SPEEDUP, *of("steady"), "--baseline-python", baseline, "--save", "two")
     verdict = session.run("two").verdicts[case("steady"), "speedup"]
     assert re.search(r"over \d+ rounds", verdict.summary)
-    assert session.run("two").observations[case("steady")].timing.busy < 0.9
+    assert session.run("two").observations[case("steady")].timing.busy <= 1
 
 
 def test_ctrl_c_leaves_nothing_running_and_a_run_that_goes_on(compilegate, baseline, runs):
@@ -162,21 +157,31 @@ def test_ctrl_c_leaves_nothing_running_and_a_run_that_goes_on(compilegate, basel
         assert soon(lambda: observed.exists() and '"record":"verdict"' in observed.read_text())
         assert soon(lambda: len(living(runs)) >= 4)  # pytest, two servers, the child that hangs
         os.killpg(process.pid, signal.SIGINT)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=240)
         assert process.returncode == 2, output
         assert soon(lambda: not living(runs)), living(runs)
-    for name in ("two", "two.baseline"):
+    for name in PAIRED:
         assert store.read(runs / f"{name}.jsonl").missing == [case("hung_before")]
 
     resumed = compilegate(
-        *(FORWARD, *ZOO, "--resume", "two", "--case-timeout", "15"),
+        *(FORWARD, *ZOO, "--resume", "two", "--case-timeout", "60"),
         *("--baseline-python", baseline),
     )
     assert resumed.status == 0, resumed.output
-    for name in ("two", "two.baseline"):
+    for name in PAIRED:
         run = resumed.run(name)
         assert run.closing is not None
         assert list(run.observations) == [case("steady"), case("hung_before")]
+
+
+def test_what_is_fixed_counts_for_the_candidate(compilegate, baseline):
+    session = compilegate(
+        *(FORWARD, UPGRADE, *of("fixed"), "--baseline-python", baseline, "--save", "two")
+    )
+    assert session.status == 0, session.output
+    assert "safe (1 case, 1 fixed)" in session.output
+    outcomes = (session.run(name).verdicts[case("fixed"), "forward"].outcome for name in PAIRED)
+    assert tuple(outcomes) == ("passed", "failed")
 
 
 def test_what_breaks_counts_against_the_candidate(compilegate, tmp_path):

@@ -18,7 +18,7 @@ CASES = [
 ]
 BUDGETS = Budgets([], sorted(SHIPPED_BUDGETS.glob("*.toml")))
 #: Each compiles with the real backend, cold here: minutes.
-TIMEOUT_S = 1200
+TIMEOUT_S = 3000
 
 
 def expected(case: Case) -> set[str]:

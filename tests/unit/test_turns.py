@@ -35,7 +35,7 @@ def test_it_is_ready_before_its_first_turn_and_ends_when_told():
     other = Pytest(0)
     timing = rounds(other)
     (turn,) = other.told
-    assert turn.pop("iterations") > 2  # of a call that takes no time at all
+    assert turn.pop("iterations") >= 1
     assert turn == {"eager_ns": [], "compiled_ns": []}
     assert timing.eager_ns == timing.compiled_ns == ()
 
