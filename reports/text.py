@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from reports.compare import CLASSES, WORSE, Comparison
@@ -54,7 +55,7 @@ def _lines(comparison: Comparison, *, everything: bool) -> Iterator[str]:
             yield from _first(row)
     if rows:
         yield ""
-        yield from _table(rows if everything else rows[:ROWS])
+        yield from _table(rows if everything else rows[:ROWS], whole=everything)
         if len(rows) > ROWS and not everything:
             yield f"… and {len(rows) - ROWS} more rows: --all shows them"
     if proposed := [line for row in rows for line in row.proposals]:
@@ -75,13 +76,13 @@ def _first(row: Row) -> Iterator[str]:
         yield f"      … and {len(row.details) - DETAILS} more lines"
 
 
-def _table(rows: Sequence[Row]) -> Iterator[str]:
+def _table(rows: Sequence[Row], *, whole: bool) -> Iterator[str]:
     kinds = max(len("class"), *(len(row.kind) for row in rows))
     names = max(len("case"), *(len(row.who) for row in rows))
     yield f"{'class':<{kinds}}  {'case':<{names}}  what"
     for row in rows:
         line = f"{row.kind:<{kinds}}  {row.who:<{names}}  {row.what}"
-        yield line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
+        yield line if whole or len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
 
 
 def _counted(comparison: Comparison) -> Iterator[str]:
