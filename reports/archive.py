@@ -141,7 +141,7 @@ class Archive:
         Raises:
             RunError: A line is no record of a run.
         """
-        observation: tuple[int, bytes] | None = None
+        observation: tuple[int, memoryview] | None = None
         verdicts: dict[str, Judged] = {}
         for number, line in self._lines(case):
             match self._kind(line, number)[0]:
@@ -163,7 +163,7 @@ class Archive:
             if self._kind(line, number)[0] != "pair":
                 continue
             try:
-                record = store.decode(line.decode())
+                record = store.decode(str(line, "utf-8"))
             except (ValueError, msgspec.MsgspecError) as error:
                 raise self._no_record(number, error) from error
             if isinstance(record, Pair):
@@ -171,14 +171,19 @@ class Archive:
 
     def raw(self, case: str) -> Iterator[str]:
         """The lines of a case as they stand in the file."""
-        return (line.decode() for _, line in self._lines(case))
+        return (str(line, "utf-8") for _, line in self._lines(case))
 
-    def _lines(self, case: str) -> Iterator[tuple[int, bytes]]:
+    def _lines(self, case: str) -> Iterator[tuple[int, memoryview]]:
         for span in self._spans.get(case, ()):
             text = os.pread(self._file.fileno(), span.length, span.offset)
-            yield from enumerate(text.removesuffix(b"\n").split(b"\n"), start=span.number)
+            view, number, start = memoryview(text), span.number, 0
+            while (end := text.find(b"\n", start)) >= 0:
+                yield number, view[start:end]
+                number, start = number + 1, end + 1
 
-    def _decode(self, decoder: msgspec.json.Decoder[Content], number: int, line: bytes) -> Content:
+    def _decode(
+        self, decoder: msgspec.json.Decoder[Content], number: int, line: memoryview
+    ) -> Content:
         try:
             return decoder.decode(line)
         except msgspec.MsgspecError as error:
@@ -219,7 +224,7 @@ class Archive:
             )
         self.header = header
 
-    def _kind(self, text: bytes, number: int) -> tuple[str, str]:
+    def _kind(self, text: bytes | memoryview, number: int) -> tuple[str, str]:
         found = _BEGINNING.match(text)
         if found and (kind := found[1].decode()) in RECORD_TYPES:
             return kind, found[2].decode()
