@@ -97,6 +97,7 @@ def _made(header: Header) -> dict[str, Any]:
         "seed": header.seed,
         "tier": header.tier,
         "backend": header.backend,
+        "TF32": "on" if header.tf32 else "off",
         "compilegate": header.revision or "of unknown revision",
     }
 

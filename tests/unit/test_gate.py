@@ -239,8 +239,8 @@ def test_a_stored_run_gives_its_cases_environment_and_observations(options):
     assert gate.observe(CPU) == (made, False)
 
 
-def test_a_resumed_run_keeps_its_seed_backend_and_plan(options):
-    header = make_header(planned=(CPU.id, GPU.id), seed=7, backend="aot_eager")
+def test_a_resumed_run_keeps_its_seed_backend_rounding_and_plan(options):
+    header = make_header(planned=(CPU.id, GPU.id), seed=7, backend="aot_eager", tf32=True)
     write_run(options.runs / "there.jsonl", header, made := make_observation(case=CPU.id))
     gate = open_gate(
         dataclasses.replace(options, resume="there"),
@@ -249,7 +249,8 @@ def test_a_resumed_run_keeps_its_seed_backend_and_plan(options):
         known_environment=make_environment(),
     )
     assert gate.cases == [CPU, GPU]
-    assert (gate.options.seed, gate.options.backend) == (7, "aot_eager")
+    kept = gate.options
+    assert (kept.seed, kept.backend, kept.tf32) == (7, "aot_eager", True)
     gate.want({CPU.id: ["capture"]})
     assert gate.observe(CPU) == (made, False)
 

@@ -80,6 +80,7 @@ def test_a_case_in_two_shards_is_refused(tmp_path, target):
         ({"seed": 3}, "seed 0 → 3;|seed 0 → 3. Only"),
         ({"tier": {"cpu": "full"}}, "tier .*smoke.* → .*full"),
         ({"backend": "eager"}, "backend inductor → eager"),
+        ({"tf32": True}, "TF32 off → on"),
         ({"revision": "def"}, "compilegate abc → def"),
         ({"environment": make_environment(versions={"torch": "2.16"})}, "torch 2.15.0.* → 2.16"),
         ({"environment": make_environment(python="3.13")}, "python 3.12.1 → 3.13"),
