@@ -43,7 +43,9 @@ class CompareError(ValueError):
 #: Per cent by which one pair of processes must differ for that to be told.
 WORTH_TELLING = 3.0
 
-Cause = Literal["compiled slower", "compiled faster", "eager moved", "no change", "unsettled"]
+Cause = Literal[
+    "compiled slower", "compiled faster", "eager moved", "both moved", "no change", "unsettled"
+]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -260,7 +260,7 @@ _CAUSES: dict[Kind, Cause] = {
     "slower": "compiled slower",
     "faster": "compiled faster",
     "eager moved": "eager moved",
-    "both moved": "eager moved",
+    "both moved": "both moved",
     "unsettled": "unsettled",
 }
 
