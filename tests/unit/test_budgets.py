@@ -478,8 +478,9 @@ def test_a_malformed_expected_failure_is_said_to_be(load, line, said):
         load(f'[[expected_failure]]\naspect = "forward"\nreason = "x"\n{line}')
 
 
-def test_reasons_to_skip_cuda_graphs_are_strings(load):
-    with pytest.raises(BudgetError, match="a list of strings"):
-        load("[[budget]]\ncudagraph_skips = [1]")
-    allowed = budget_of(load('[[budget]]\ncudagraph_skips = ["mutated inputs"]'))
-    assert allowed.cudagraph_skips == ("mutated inputs",)
+@pytest.mark.parametrize("key", ["cudagraph_skips", "recompile_guards"])
+def test_known_reasons_are_strings(load, key):
+    with pytest.raises(BudgetError, match=f"{key} = .*a list of strings"):
+        load(f"[[budget]]\n{key} = [1]")
+    allowed = budget_of(load(f'[[budget]]\n{key} = ["mutated inputs"]'))
+    assert getattr(allowed, key) == ("mutated inputs",)

@@ -402,6 +402,18 @@ def test_proposed_recompiles_are_besides_the_settings_own_and_not_added_twice():
     assert_proposal_helps(test_recompiles.rule, observation, Budget(recompiles=1))
 
 
+def test_guards_that_are_known_to_fail_do_not_count_and_others_do():
+    observation = recompiled("dynamic", 2, batches(4, 2, 6))
+    one = test_recompiles.rule(observation, Budget(recompile_guards=("mismatch 0",)))
+    assert one.outcome == "failed"
+    assert one.summary == (
+        "1 recompilations of one code object, 0 allowed for 'dynamic', "
+        "besides 1 whose guards are known to fail"
+    )
+    both = Budget(recompile_guards=("mismatch 0", "mismatch 1"))
+    assert test_recompiles.rule(observation, both).outcome == "passed"
+
+
 def test_recompilations_count_per_code_object():
     """A graph break compiles two code objects: neither is a recompilation."""
     compilations = [make_compilation(0, code=make_place(line)) for line in (1, 2, 3)]
