@@ -70,6 +70,7 @@ class Numerics:
         blind_times: In how many comparisons a tensor was blind.
         worst: Largest root mean square error of a compiled tensor that is not blind.
         ties: Integers that were decided otherwise where eager itself is undecided.
+        opaque: What could only be compared by type.
     """
 
     complaints: tuple[str, ...] = ()
@@ -79,13 +80,15 @@ class Numerics:
     blind_times: int = 0
     worst: float = 0.0
     ties: int = 0
+    opaque: tuple[str, ...] = ()
 
     @property
     def notes(self) -> str:
-        """What a summary says besides: blind tensors and ties."""
+        """What a summary says besides: blind tensors, ties, what was not looked into."""
         blind = f", {len(self.blind)} blind" if self.blind else ""
         ties = f", {self.ties} ties decided otherwise" if self.ties else ""
-        return blind + ties
+        first = f", {len(self.opaque)} not looked into: {self.opaque[0]}" if self.opaque else ""
+        return blind + ties + first
 
     @property
     def blind_lines(self) -> tuple[str, ...]:
@@ -98,6 +101,7 @@ def examine(observation: Observation, group: str) -> Numerics:
     complaints: list[str] = []
     blind: dict[str, str] = {}
     tensors = floating = blind_times = ties = 0
+    opaque: dict[str, None] = {}
     worst = 0.0
     half = in_half(observation)
     for index, call in enumerate(observation.calls):
@@ -107,6 +111,7 @@ def examine(observation: Observation, group: str) -> Numerics:
         tensors += checked.tensors
         floating += len(checked.errors)
         ties += checked.ties
+        opaque |= dict.fromkeys(checked.opaque)
         pooled = pooled_noise(checked.errors)
         for error in checked.errors:
             if is_blind(error):
@@ -117,7 +122,9 @@ def examine(observation: Observation, group: str) -> Numerics:
             complaint = exceeds(error, pooled, widening(error, observation), half=half)
             if complaint:
                 complaints.append(f"{where}: {complaint}")
-    return Numerics(tuple(complaints), tensors, floating, blind, blind_times, worst, ties)
+    return Numerics(
+        tuple(complaints), tensors, floating, blind, blind_times, worst, ties, tuple(opaque)
+    )
 
 
 def untreated(observation: Observation, group: str) -> str:

@@ -27,7 +27,7 @@ def test_the_stored_run_is_not_touched_and_no_other_is_written(compilegate, stor
 def test_other_budgets_give_other_verdicts(compilegate, stored, write):
     stored("recompiles")
     assert compilegate(*EXACT, "--replay", "stored").counts == {"failed": 1, "passed": 4}
-    mine = write("mine.toml", '[[budget]]\nmodel = "recompiles"\nrecompiles = 1\n')
+    mine = write("mine.toml", '[[budget]]\nmodel = "recompiles"\nrecompiles = 2\n')
     assert compilegate(*EXACT, "--replay", "stored", "--budgets", mine).counts == {"passed": 5}
 
 

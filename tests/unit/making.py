@@ -111,7 +111,7 @@ def make_memory(eager=100 * 2**20, compiled=100 * 2**20):
     return Memory(eager_peak_bytes=eager, compiled_peak_bytes=compiled)
 
 
-def make_randomness(mean_gap=1.0, **compiled):
+def make_randomness(mean_gap=1.0, own_gap=1.0, **compiled):
     """Draws of both sides, alike but for what compiled code is given."""
     fields = {
         "spreads": (0.2, 0.19, 0.21, 0.2, 0.21, 0.19),
@@ -120,7 +120,9 @@ def make_randomness(mean_gap=1.0, **compiled):
         "slope": 1.0,
     }
     sides = Draws(**fields), Draws(**fields | compiled)
-    return Randomness(calls=24, eager=sides[0], compiled=sides[1], mean_gap=mean_gap)
+    return Randomness(
+        calls=24, eager=sides[0], compiled=sides[1], mean_gap=mean_gap, own_gap=own_gap
+    )
 
 
 def make_failure(stage="compile", kind="TorchRuntimeError", message="it broke", **changed):

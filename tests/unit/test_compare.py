@@ -1,10 +1,12 @@
 """Comparing: every planted difference is found and named, and a healthy twin shows none."""
 
+import enum
 import math
 
 import pytest
 import torch
 from torch import nn
+from torch._dynamo import exc
 
 from fixtures.cases import Case
 from fixtures.observe.calls import PlannedCall
@@ -478,6 +480,87 @@ def test_a_sparse_output_is_compared_by_its_values():
     assert differences(lambda x: x.to_sparse(), lambda x: x * 1)
 
 
+# Marks: values that are none.
+
+
+def marked(mark, factor=1.0):
+    """A first column of marks, beside values."""
+
+    def run(x):
+        values = x * factor
+        return torch.cat([mark(values[:, :1]), values[:, 1:]], 1)
+
+    return run
+
+
+MARKS = {
+    "mask": lambda x: torch.full_like(x, -1e9),
+    "least number": lambda x: torch.full_like(x, torch.finfo(torch.float32).min),
+    "mask that is added": lambda x: x - 1e9,
+    "large bias": lambda x: x + 1e6,
+}
+
+
+@pytest.mark.parametrize("mark", MARKS.values(), ids=MARKS)
+def test_marks_hide_nothing_beside_them(mark):
+    healthy = Compared(marked(mark), marked(mark)).outputs
+    assert complaints(healthy) == []
+    assert 0.1 < healthy.errors[0].scale < 10
+    assert complaints(Compared(marked(mark), marked(mark, 1.001)).outputs)
+
+
+def test_a_wrong_mark_is_found():
+    ours, theirs = (marked(lambda x, m=m: torch.full_like(x, m)) for m in (-1e9, -1.1e9))
+    assert complaints(Compared(ours, theirs).outputs)
+
+
+def test_large_values_are_no_marks_where_all_are_large():
+    (error,) = Compared(lambda x: x * 1e9, lambda x: x * 1e9).outputs.errors
+    assert error.scale > 1e8
+    assert error.numel == 24
+
+
+# What are no tensors.
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (lambda x: (x, Colour.RED), lambda x: (x, Colour.BLUE)),
+        (lambda x: (x, {1, 2}), lambda x: (x, {1, 3})),
+        (lambda x: (x, range(3)), lambda x: (x, range(4))),
+        (lambda x: (x, x.numpy().astype("int64")), lambda x: (x, x.numpy().astype("int64") + 1)),
+        (lambda x: (x, x.numpy()), lambda x: (x, x.numpy()[:2].copy())),
+        (lambda x: (x, x.numpy()), lambda x: (x, x.double().numpy())),
+        (lambda x: (x, x.numpy()), lambda x: (x, x)),
+    ],
+)
+def test_other_values_than_tensors_are_compared(ours, theirs):
+    assert differences(ours, ours) == []
+    assert differences(ours, theirs)
+
+
+def test_arrays_are_held_to_the_same_bounds_as_tensors():
+    made = Compared(lambda x: (x, x.sin().numpy()), lambda x: (x, x.cos().numpy()))
+    assert complaints(made.outputs)
+    assert complaints(Compared(lambda x: x.sin().numpy(), lambda x: x.sin().numpy()).outputs) == []
+
+
+def test_what_cannot_be_compared_is_named():
+    class Cache:
+        pass
+
+    assert Compared(lambda x: (x, Cache()), lambda x: (x, Cache())).outputs.opaque == (
+        "output[1] (Cache)",
+    )
+    assert Compared(lambda x: (x, None, "a"), lambda x: (x, None, "a")).outputs.opaque == ()
+
+
 # What is raised.
 
 
@@ -515,6 +598,13 @@ def test_raising_differently_is_found(ours, theirs, expected):
     (found,) = made.outputs.differences
     assert (found.where, found.what, found.eager, found.compiled) == ("call", "raises", *expected)
     assert made.gradients.tensors == made.state.tensors == 0
+
+
+def test_a_compiler_that_fails_does_not_raise_as_the_model_does():
+    failure = exc.BackendCompilerFailed("inductor", AssertionError("no such buffer"), None)
+    ((where, what, eager, compiled),) = differences(raising(RuntimeError("x")), raising(failure))
+    assert (where, what, eager) == ("call", "raises", "RuntimeError: x")
+    assert compiled.startswith("BackendCompilerFailed: ")
 
 
 # Gradients.
@@ -679,6 +769,44 @@ def test_a_buffer_that_is_missing_on_one_side_is_found():
 
     (found,) = Compared(Counting, theirs).state.differences
     assert found.where == "buffer seen"
+
+
+class Logs(nn.Module):
+    """Keeps containers, public and private."""
+
+    def __init__(self):
+        super().__init__()
+        self.pending = {"a": 1.0}
+        self._log = []
+
+    def forward(self, x):
+        self.pending.clear()
+        self._log.append(x.shape[0])
+        self._last = 3.0
+        return x * 2
+
+
+@pytest.mark.parametrize("lost", ["pending.a", "_log[0]", "_last"])
+def test_a_change_that_is_lost_is_found(lost):
+    def theirs(module, x):
+        if lost != "pending.a":
+            module.pending.clear()
+        if lost != "_log[0]":
+            module._log.append(x.shape[0])
+        if lost != "_last":
+            module._last = 3.0
+        return x * 2
+
+    (found,) = Compared(Logs, theirs).state.differences
+    assert (found.where, found.what) == (f"attribute {lost}", "value")
+
+
+def test_private_attributes_that_compiling_adds_are_no_difference():
+    def theirs(module, x):
+        module._compiled_code = 7
+        return module(x)
+
+    assert Compared(Logs, theirs).state.differences == ()
 
 
 def test_a_parameter_changed_on_one_side_is_found():

@@ -10,19 +10,20 @@ from fixtures.observe.compare import compare_outputs, is_doubtful
 from fixtures.observe.noise import SAMPLES, Sampler
 from fixtures.observe.subject import Subject
 from fixtures.zoo import Call, Example, Model
+from suites.bounds import exceeds
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
 TRAIN = Case.parse("m-cpu-train-f32-default-static")
 FIRST = PlannedCall(0, {})
 
 
-def sampled(build, case=INFER, seed=0):
+def sampled(build, case=INFER, seed=0, nudge=1):
     """An eager subject, its first call, and samples of it."""
     model = Model("m", "m", build=build)
     eager = Subject(model, case, seed)
     result = eager.call(eager.prepare(FIRST), 0)
     sampler = Sampler(lambda: Subject(model, case, seed))
-    return eager, result, sampler.samples(FIRST, eager, result, 1)
+    return eager, result, sampler.samples(FIRST, eager, result, nudge)
 
 
 def normed():
@@ -114,6 +115,31 @@ def compared(swapped):
 def test_an_index_that_eager_itself_is_unsure_of_is_a_tie():
     checked = compared(swapped=0)
     assert (checked.differences, checked.ties) == ((), 1)
+
+
+def quantized(x):
+    return (x.exp() * 2**20).round().int()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "is_right"),
+    [
+        (lambda x: (x.double().exp() * 2**20).round().int(), True),
+        (lambda x: 0 * quantized(x), False),
+        (lambda x: quantized(x) + 12345, False),
+    ],
+)
+def test_integers_that_eager_is_unsure_of_may_be_off_as_far_as_eager_is(theirs, is_right):
+    def inputs():
+        return (torch.linspace(0.0, 3.0, 64),)
+
+    _, ours, samples = sampled(lambda: Example(quantized, inputs=inputs), nudge=64)
+    compiled = Subject(Model("m", "m", build=lambda: Example(theirs, inputs=inputs)), INFER, 0)
+    result = compiled.call(compiled.prepare(FIRST), 0)
+    checked = compare_outputs(ours, result, [], samples)
+    wrong = [text for error in checked.errors if (text := exceeds(error, 0.0))]
+    assert bool(checked.differences or wrong) is not is_right
+    assert all(error.dtype == "int32" for error in checked.errors)
 
 
 def test_an_index_that_eager_is_sure_of_is_wrong():

@@ -10,6 +10,7 @@ from fixtures.observe.compare import compare_outputs
 from fixtures.observe.reference import Reference
 from fixtures.observe.result import Result
 from fixtures.observe.subject import Subject
+from fixtures.observe.tape import Tape
 from fixtures.zoo import Example, Model
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
@@ -130,3 +131,30 @@ def test_results_are_made_once():
     assert reference.results(FIRST)[0] is reference.results(FIRST)[0]
     assert len(calls) == 1
     assert isinstance(reference.results(FIRST)[0], Result)
+
+
+def noisy(x):
+    return x + 0.3 * torch.randn_like(x)
+
+
+def eager_call(model):
+    eager, tape = Subject(model, INFER, 0), Tape(is_needed=False)
+    return eager.call(eager.prepare(FIRST), 0, tape), tape
+
+
+def test_the_reference_adds_the_numbers_that_eager_drew():
+    reference, model = reference_of(noisy)
+    made, tape = eager_call(model)
+    (truth,) = reference.results(FIRST, tape)
+    assert reference.is_exact
+    assert torch.allclose(truth.output["output"].float(), made.output["output"])
+
+
+@pytest.mark.parametrize("is_needed", [False, True])
+def test_a_tape_that_does_not_fit_is_done_without_where_that_is_possible(is_needed):
+    reference, _ = reference_of(noisy)
+    _, another = reference_of(lambda x: x * torch.empty_like(x).bernoulli_())
+    _, tape = eager_call(another)
+    tape.is_needed = is_needed
+    assert len(reference.results(FIRST, tape)) == (0 if is_needed else 1)
+    assert reference.is_exact is not is_needed

@@ -714,6 +714,19 @@ def test_a_size_that_static_never_compiled_for_fails():
     assert test_recompiles.rule(healthy, Budget()).outcome == "passed"
 
 
+def test_a_frame_that_raises_as_eager_does_is_no_break():
+    observed = make_break("Observed exception")
+    calls = (make_call(), make_call(raised="ValueError: no"))
+    raising = make_observation(calls=calls, capture=make_capture(fallbacks=(observed, PRINT)))
+    finding = test_graph_breaks.rule(raising, Budget())
+    assert finding.outcome == "failed"
+    assert finding.summary.startswith("1 graph break not budgeted: Call to `print`")
+    quiet = make_observation(calls=calls, capture=make_capture(fallbacks=(observed,)))
+    assert test_graph_breaks.rule(quiet, Budget()).outcome == "passed"
+    silent = make_observation(capture=make_capture(fallbacks=(observed,)))
+    assert test_graph_breaks.rule(silent, Budget()).outcome == "failed"
+
+
 # Randomness.
 
 
@@ -738,6 +751,10 @@ def test_what_draws_nothing_passes_and_says_so():
         ({"spreads": (0.3, 0.31, 0.29, 0.3, 0.31, 0.29)}, "spread of the outputs between calls"),
         ({"together": (3.9, 4.1, 4.0, 3.9, 4.1, 4.0)}, "joint spread of a batch's rows is 4"),
         ({"mean_gap": 100.0}, "mean over calls is 10.0 times as far from eager's"),
+        (
+            {"mean_gap": 9.0, "own_gap": 1.2},
+            "times as far from eager's as chance makes it (allowed 2)",
+        ),
         ({"slope": 0.9}, "backward and forward use different random numbers"),
     ],
 )
@@ -753,6 +770,7 @@ def test_other_statistics_fail_and_say_which(changed, said):
         {"spreads": (0.2, 0.21, 0.19, 0.22, 0.2, 0.18)},
         {"together": (1.2, 0.8, 1.3, 0.9, 1.1, 0.7)},
         {"mean_gap": 4.0},
+        {"mean_gap": 9.0, "own_gap": 3.0},
         {"slope": 1.01},
         {"slope": None},
     ],

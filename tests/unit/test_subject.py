@@ -314,7 +314,7 @@ def test_made_inputs_are_given_the_sizes_that_they_ask_for():
     }
 
 
-def test_planned_are_two_calls_at_the_first_sizes_then_every_other_size():
+def test_planned_are_two_calls_at_the_first_sizes_then_every_other_size_and_both_again():
     vary = {"batch": (4, 2, 6), "length": (24, 16)}
     example = Example(abs)
     first = {"batch": 4, "length": 24}
@@ -323,7 +323,19 @@ def test_planned_are_two_calls_at_the_first_sizes_then_every_other_size():
         PlannedCall(2, {"batch": 2, "length": 24}),
         PlannedCall(3, {"batch": 6, "length": 24}),
         PlannedCall(4, {"batch": 4, "length": 16}),
+        PlannedCall(5, first, moved=True),
+        PlannedCall(6, {"batch": 2, "length": 24}),
     ]
+    assert varied_calls(example, {}, "cpu") == [PlannedCall(2, {}, moved=True)]
+
+
+@pytest.mark.parametrize(("case", "moves"), [(INFER, True), (TRAIN, False)])
+def test_weights_are_moved_where_nothing_else_moves_them(case, moves):
+    made = subject(case=case)
+    before = made.parameters()["first.weight"].detach().clone()
+    made.prepare(PlannedCall(4, {"batch": 6}, moved=True))
+    moved = 1.02 * before if moves else before
+    assert torch.allclose(made.parameters()["first.weight"], moved)
 
 
 def test_given_calls_are_made_as_they_are_and_vary_nothing():

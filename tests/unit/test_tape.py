@@ -10,7 +10,7 @@ from fixtures.observe.tape import Tape, TapeError
 
 def recorded(draw):
     torch.manual_seed(0)
-    tape = Tape()
+    tape = Tape(is_needed=True)
     with tape.recording():
         return draw(torch.float32), tape
 

@@ -1,0 +1,74 @@
+"""What calls changed is put back into the objects that hold it."""
+
+import torch
+from torch import nn
+
+from fixtures.observe.snapshot import Snapshot
+
+
+class Keeps(nn.Module):
+    """Changes something of every kind in each call."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.register_buffer("seen", torch.zeros(()))
+        self.hidden = torch.zeros(3)
+        self.moments = [torch.zeros(3)]
+        self.table = {"mean": torch.zeros(3)}
+        self.calls = 0
+
+    def forward(self, x):
+        self.seen += 1
+        self.hidden = self.hidden + x
+        self.moments[0].add_(x)
+        self.moments.append(x)
+        self.table["mean"] = self.table["mean"] + x
+        self.table["last"] = x
+        self.calls += 1
+        with torch.no_grad():
+            self.weight.mul_(2)
+        return x
+
+
+def contents(module):
+    kept = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    kept |= {"hidden": module.hidden, "calls": module.calls}
+    kept |= {f"moments {i}": tensor for i, tensor in enumerate(module.moments)}
+    kept |= {f"table {name}": tensor for name, tensor in module.table.items()}
+    return {n: v.tolist() if isinstance(v, torch.Tensor) else v for n, v in kept.items()}
+
+
+def test_everything_is_put_back():
+    module = Keeps()
+    before, hidden, seen = contents(module), module.hidden, module.seen
+    snapshot = Snapshot(module, parameters=True)
+    module(torch.ones(3))
+    module(torch.ones(3))
+    assert contents(module) != before
+    snapshot.put_back()
+    assert contents(module) == before
+    assert module.hidden is hidden
+    assert module.seen is seen
+
+
+def test_parameters_are_kept_only_if_asked_for():
+    module = Keeps()
+    snapshot = Snapshot(module, parameters=False)
+    module(torch.ones(3))
+    snapshot.put_back()
+    assert module.weight.tolist() == [2, 2, 2]
+
+
+def test_what_was_not_written_to_is_not_written_to():
+    module = nn.Linear(3, 3)
+    module.table = torch.ones(1).expand(4)  # writing to it would raise
+    snapshot = Snapshot(module, parameters=True)
+    version = module.weight._version
+    module(torch.ones(3))
+    snapshot.put_back()
+    assert module.weight._version == version
+
+
+def test_of_a_function_nothing_is_kept():
+    Snapshot(torch.sin, parameters=True).put_back()
