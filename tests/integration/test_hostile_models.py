@@ -1,6 +1,9 @@
 """Models that do their worst get a verdict on every aspect, and their neighbours are judged."""
 
+from pathlib import Path
+
 import pytest
+from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from tests.integration.processes import living, soon
 
@@ -69,6 +72,13 @@ def test_what_models_print_is_not_shown_and_the_run_is_complete(hostile):
     run = hostile.run()
     assert run.missing == []
     assert run.closing is not None
+
+
+def test_what_a_killed_compiler_leaves_is_removed(hostile):
+    assert hostile.outcomes("hangs") == {"failed"}
+    folder = Path(cache_dir(), "hangs")
+    assert folder.exists()
+    assert [*folder.iterdir()] == []
 
 
 def test_no_process_survives(hostile):

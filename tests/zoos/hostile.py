@@ -6,9 +6,11 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import torch
 from torch import nn
+from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from fixtures.zoo import Example, model
 
@@ -42,7 +44,14 @@ def segfaults():
 
 @model("hangs")
 def hangs():
-    return acting(lambda: time.sleep(3600))
+    def hang():
+        """As where the C++ compiler hangs, with a library half written."""
+        library = Path(cache_dir(), "hangs", "half.so")
+        library.parent.mkdir(parents=True, exist_ok=True)
+        library.write_bytes(b"\x7fELF")
+        time.sleep(3600)
+
+    return acting(hang)
 
 
 @model("exits")
