@@ -828,6 +828,15 @@ def test_an_update_that_is_lost_or_scaled_is_found(share):
     assert text.startswith("update w (float32)")
 
 
+@pytest.mark.parametrize(("off", "is_right"), [(6e-8, True), (1e-4, False)])
+def test_a_step_that_rounding_swallows_is_held_to_the_parameter(off, is_right):
+    initial = {"w": torch.linspace(0.5, 1.0, 64)}
+    expected = {"w": initial["w"].double() + 1e-19}
+    compiled = {"w": initial["w"] + off * (torch.arange(64) == 7)}
+    checked = compare_parameters(initial, initial, compiled, expected, stepped=("w",))
+    assert (complaints(checked) == []) is is_right
+
+
 def test_the_same_update_rounded_otherwise_is_healthy():
     initial, update = torch.randn(50), 1e-3 * torch.randn(50)
     expected = {"w": initial.double() + update.double()}
