@@ -147,7 +147,6 @@ def test_speed_is_judged_of_the_candidate_as_ever(compilegate, baseline):
     session = compilegate(SPEEDUP, *of("steady"), "--baseline-python", baseline, "--save", "two")
     verdict = session.run("two").verdicts[case("steady"), "speedup"]
     assert re.search(r"over \d+ rounds", verdict.summary)
-    assert session.run("two").observations[case("steady")].timing.busy <= 1
 
 
 def test_ctrl_c_leaves_nothing_running_and_a_run_that_goes_on(compilegate, baseline, runs):
