@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import gzip
 import os
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -61,14 +63,14 @@ class Run:
 
 
 def read(path: Path) -> Run:
-    """Read a run file.
+    """Read a run file; one that is kept compressed, ``NAME.jsonl.gz``, as it is.
 
     Raises:
         RunError: It does not exist, is not a run file, or was written by a newer version.
     """
     try:
-        lines = path.read_text().split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+        lines = _text(path).split("\n")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise RunError(f"cannot read the run file {path}: {error}") from error
     tail = lines.pop()
     run: Run | None = None
@@ -97,6 +99,12 @@ def read(path: Path) -> Run:
         )
     run.truncated = bool(tail)
     return run
+
+
+def _text(path: Path) -> str:
+    if path.suffix == ".gz":
+        return gzip.decompress(path.read_bytes()).decode()
+    return path.read_text()
 
 
 class NewerError(Exception):

@@ -20,6 +20,8 @@ from tests.faults.sessions import Planted, finished, observe, tiny_cases
 
 #: For so long speed is measured again where others keep the machine busy.
 PATIENCE_S = 60.0
+#: Of the sessions, in which nothing is timed.
+WORKERS = str(max(2, (os.cpu_count() or 2) // 2))
 TABLE = pytest.StashKey[tables.Table]()
 T = TypeVar("T")
 
@@ -98,7 +100,10 @@ def decomposed(tmp_path_factory: pytest.TempPathFactory) -> Planted:
     """All faults that need no code to be generated, and their twins."""
     cases = tiny_cases(fault for fault in FAULTS if not fault.inductor)
     return _once(
-        tmp_path_factory, "decomposed", lambda folder: observe(folder, cases, "-n", "2"), finished
+        tmp_path_factory,
+        "decomposed",
+        lambda folder: observe(folder, cases, "-n", WORKERS),
+        finished,
     )
 
 
@@ -109,7 +114,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Planted:
     return _once(
         tmp_path_factory,
         "generated",
-        lambda folder: observe(folder, cases, backend="inductor"),
+        lambda folder: observe(folder, cases, "-n", WORKERS, backend="inductor"),
         finished,
     )
 

@@ -1,5 +1,6 @@
 """``--resume RUN``: what is missing in a run is observed, in the environment that it began in."""
 
+import gzip
 from dataclasses import replace
 
 import pytest
@@ -64,6 +65,16 @@ def test_a_users_model_without_its_zoo_is_refused_and_the_run_unharmed(compilega
     assert session.status == 4
     assert "'breaks'" in session.output
     assert "--zoo" in session.output
+
+
+def test_a_compressed_run_is_refused_and_unharmed(compilegate, tmp_path):
+    path = tmp_path / "kept.jsonl.gz"
+    path.write_bytes(gzip.compress(b"{}\n"))
+    before = path.read_bytes()
+    session = compilegate("--resume", str(path))
+    assert path.read_bytes() == before
+    assert session.status == 4
+    assert f"cannot resume {path}: it is compressed" in session.output
 
 
 @pytest.mark.parametrize(

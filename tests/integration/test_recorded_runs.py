@@ -3,7 +3,6 @@
 Their files are kept as they were written: nothing here needs a GPU, and no rule may drift.
 """
 
-import gzip
 from pathlib import Path
 
 import pytest
@@ -22,21 +21,15 @@ BUDGETED_SINCE = {
 }
 
 
-@pytest.fixture
-def recorded(tmp_path):
-    def unpack(name):
-        path = tmp_path / f"{name}.jsonl"
-        path.write_bytes(gzip.decompress((DATA / f"{name}.jsonl.gz").read_bytes()))
-        return path
-
-    return unpack
+def recorded(name):
+    return DATA / f"{name}.jsonl.gz"
 
 
 @pytest.mark.parametrize(
     ("name", "cases"),
     [("h200-three-gpus", 39), ("h200-two-gpus", 32), ("h200-one-gpu", 7)],
 )
-def test_a_recorded_run_is_judged_as_it_was(compilegate, recorded, name, cases):
+def test_a_recorded_run_is_judged_as_it_was(compilegate, name, cases):
     path = recorded(name)
     live = store.read(path)
     session = compilegate("--replay", str(path), "--save", "again")
@@ -52,7 +45,7 @@ def test_a_recorded_run_is_judged_as_it_was(compilegate, recorded, name, cases):
     assert differing == {key: o for key, o in BUDGETED_SINCE.items() if key in live.verdicts}
 
 
-def test_what_was_run_twice_was_judged_alike(recorded):
+def test_what_was_run_twice_was_judged_alike():
     """On two GPUs at once and on one alone: every verdict on the same cases."""
     two, one = (store.read(recorded(f"h200-{n}")) for n in ("two-gpus", "one-gpu"))
     shared = two.verdicts.keys() & one.verdicts.keys()

@@ -1,5 +1,6 @@
 """Run files: whatever they have been through, what they hold is read or refused in a sentence."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -95,6 +96,16 @@ def test_a_line_cut_short_is_dropped_and_reported(path):
     assert run.truncated
     assert list(run.observations) == [CASE_ID]
     assert run.verdicts == {}
+
+
+def test_a_compressed_run_is_read_as_it_is(path):
+    write(path, make_header(), make_observation(), make_verdict())
+    compressed = path.with_name("run.jsonl.gz")
+    compressed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read(compressed).verdicts == read(path).verdicts
+    compressed.write_bytes(compressed.read_bytes()[:-20])
+    with pytest.raises(RunError, match=r"cannot read the run file .*run\.jsonl\.gz"):
+        read(compressed)
 
 
 def test_a_run_cut_anywhere_is_read_or_refused_never_misread(path):
