@@ -222,6 +222,23 @@ def compare_case(
     return CaseComparison(case, _class(found), tuple(found))
 
 
+def compare_unfinished(case: str, before: Seen, now: Seen) -> CaseComparison:
+    """Compare a case that was observed in a session which ended before it came to be compared.
+
+    What is worse already counts; the rest is open.
+
+    Args:
+        case: Its id.
+        before: What the baseline holds of it.
+        now: What the candidate holds of it.
+    """
+    found = compare_case(case, before, now)
+    if found.kind in WORSE or before.digest is None:
+        return found
+    text = "observed, but the session ended before it was judged"
+    return CaseComparison(case, "inconclusive", (Change("", "unclear", text), *found.changes), text)
+
+
 def _absent(case: str, before: Seen, now: Seen) -> CaseComparison | None:
     """The class of a case that one of the runs, or both, did not observe."""
     lacking = _unavailable(before.digest), _unavailable(now.digest)

@@ -150,7 +150,7 @@ def test_speed_is_judged_of_the_candidate_as_ever(compilegate, baseline):
 
 
 def test_ctrl_c_leaves_nothing_running_and_a_run_that_goes_on(compilegate, baseline, runs):
-    arguments = (FORWARD, *of("steady", "hung_before"), "--baseline-python", baseline)
+    arguments = (FORWARD, UPGRADE, *of("steady", "hung_before"), "--baseline-python", baseline)
     with begun(command(*arguments, "--save", "two", runs=runs), runs) as process:
         observed = runs / "two.baseline.jsonl"
         assert soon(lambda: observed.exists() and '"record":"verdict"' in observed.read_text())
@@ -159,6 +159,8 @@ def test_ctrl_c_leaves_nothing_running_and_a_run_that_goes_on(compilegate, basel
         output, _ = process.communicate(timeout=240)
         assert process.returncode == 2, output
         assert soon(lambda: not living(runs)), living(runs)
+    assert "cannot say: 1 inconclusive, 1 gone" in output
+    assert "observed, but the session ended before it was judged" in output
     for name in PAIRED:
         assert store.read(runs / f"{name}.jsonl").missing == [case("hung_before")]
 

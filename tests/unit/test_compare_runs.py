@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from fixtures.observation import Device
-from reports.compare import CaseComparison, CompareError, Comparison, Slowdown
+from reports.compare import (
+    CaseComparison,
+    CompareError,
+    Comparison,
+    Slowdown,
+    compare_unfinished,
+)
 from reports.digest import Digest
 from tests.unit.making import (
     CASE_ID,
@@ -31,6 +37,15 @@ from tests.unit.runs import (
 
 OTHER_ID = "tiny-cpu-infer-f32-default-static"
 LACKS = make_failed_observation("unavailable", stage="build", message="timm is not installed")
+
+
+def test_what_was_observed_when_a_session_ended_is_compared_as_far_as_it_goes():
+    unfinished = compare_unfinished(CASE_ID, seen(), seen())
+    assert unfinished.kind == "inconclusive"
+    said = "observed, but the session ended before it was judged"
+    assert (unfinished.reason, unfinished.doubt) == (said, said)
+    assert compare_unfinished(CASE_ID, seen(), seen(forward="failed")).kind == "broken"
+    assert compare_unfinished(CASE_ID, ABSENT, seen()).kind == "new"
 
 
 # Cases that only one run has.

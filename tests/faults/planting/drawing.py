@@ -26,17 +26,27 @@ def _masks(graph: fx.Graph) -> list[fx.Node]:
     return [node for node in calls(graph, aten.gt) if isinstance(node.args[1], float)]
 
 
+def _generator(inputs: list[Any]) -> torch.Generator:
+    """What is drawn from on the device of a graph's inputs."""
+    device = next(i.device for i in inputs if isinstance(i, torch.Tensor))
+    if device.type == "cpu":
+        return torch.default_generator
+    return torch.cuda.default_generators[device.index]
+
+
 @each_call
 def dropout_frozen(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
-    torch.set_rng_state(memory.setdefault("state", torch.get_rng_state()))
+    generator = _generator(inputs)
+    generator.set_state(memory.setdefault("state", generator.get_state()))
     return compiled(*inputs)
 
 
 @each_call
 def generator_put_back(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
-    before = torch.get_rng_state()
+    generator = _generator(inputs)
+    before = generator.get_state()
     outputs = compiled(*inputs)
-    torch.set_rng_state(before)
+    generator.set_state(before)
     return outputs
 
 

@@ -247,4 +247,5 @@ def gelu_of_another_kind() -> None:
 def relu_bug() -> None:
     torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
     torch._inductor.config.cpp.simdlen = 1  # vectorized code does not have this bug
+    torch._inductor.config.triton.inject_relu_bug_TESTING_ONLY = "accuracy"
     announce("set")
