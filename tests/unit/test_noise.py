@@ -7,6 +7,7 @@ from torch import nn
 from fixtures.cases import Case
 from fixtures.observe.calls import PlannedCall
 from fixtures.observe.compare import compare_outputs, is_doubtful
+from fixtures.observe.errors import tensor_error
 from fixtures.observe.noise import SAMPLES, Sampler
 from fixtures.observe.subject import Subject
 from fixtures.zoo import Call, Example, Model
@@ -52,6 +53,25 @@ def test_nudges_do_not_follow_what_they_nudge(seed):
     ours = result.output["output"]
     errors = [float((s.result.output["output"] - ours).norm() / ours.norm()) for s in samples]
     assert max(errors) < 4 * min(errors)
+
+
+def off_in_a_row(by, row):
+    """A matrix that is right but for rounding, and a row that is off in all elements alike."""
+    tensor = torch.randn(64, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    rounding = 1 + 1e-7 * torch.randn(64, 64, generator=torch.Generator().manual_seed(row))
+    tensor = tensor * rounding
+    tensor[row] += by
+    return tensor.float()
+
+
+@pytest.mark.parametrize(("sometimes", "is_right"), [(0.01, True), (0.0, False)])
+def test_where_rounding_alone_makes_eager_jump_compiled_code_may(sometimes, is_right):
+    truth = off_in_a_row(0.0, 0).double()
+    ours, theirs = off_in_a_row(0.0, 1), off_in_a_row(0.1, 2)
+    samples = [(off_in_a_row(sometimes * (row % 2), row), 1.0) for row in range(3, 7)]
+    (error,) = tensor_error("x", ours, theirs, [truth], samples)
+    assert error.jumps is is_right
+    assert (exceeds(error, 0.0) == "") is is_right
 
 
 def test_the_eager_model_stays_as_it_is():
