@@ -18,6 +18,18 @@ BUDGETED_SINCE = {
     ("vit_b_16-cuda-train-f16-reduce_overhead-marked", "recompiles"): "passed",
     ("mlp-cuda-train-f32-default-static", "speedup"): "passed",
     ("t5-cuda-infer-f32-default-static", "forward"): "expected_failure",
+    ("squeezenet1_1-cuda-infer-bf16-reduce_overhead-static", "speedup"): "passed",
+    **{
+        ("gh190856_second_derivative-cuda-infer-f32-default-static", aspect): "expected_failure"
+        for aspect in [
+            "forward",
+            "side_effects",
+            "graph_breaks",
+            "recompiles",
+            "randomness",
+            "memory",
+        ]
+    },
 }
 
 
@@ -27,7 +39,13 @@ def recorded(name):
 
 @pytest.mark.parametrize(
     ("name", "cases"),
-    [("h200-three-gpus", 39), ("h200-two-gpus", 32), ("h200-one-gpu", 7)],
+    [
+        ("h200-three-gpus", 39),
+        ("h200-two-gpus", 32),
+        ("h200-one-gpu", 7),
+        ("h200-small", 32),
+        ("h200-known-bugs", 33),
+    ],
 )
 def test_a_recorded_run_is_judged_as_it_was(compilegate, name, cases):
     path = recorded(name)
@@ -36,18 +54,26 @@ def test_a_recorded_run_is_judged_as_it_was(compilegate, name, cases):
     assert session.status == 0, session.output
     again = session.run("again")
     assert len(again.observations) == len(live.observations) == cases
-    assert again.verdicts.keys() == live.verdicts.keys()
-    differing = {
-        key: verdict.outcome
-        for key, verdict in again.verdicts.items()
-        if verdict.outcome != live.verdicts[key].outcome
-    }
-    assert differing == {key: o for key, o in BUDGETED_SINCE.items() if key in live.verdicts}
+    assert again.verdicts.keys() >= live.verdicts.keys()  # the live session may have been a part
+    now = {key: again.verdicts[key].outcome for key in live.verdicts}
+    then = {key: verdict.outcome for key, verdict in live.verdicts.items()}
+    assert now == then | {key: o for key, o in BUDGETED_SINCE.items() if key in live.verdicts}
 
 
-def test_what_was_run_twice_was_judged_alike():
-    """On two GPUs at once and on one alone: every verdict on the same cases."""
-    two, one = (store.read(recorded(f"h200-{n}")) for n in ("two-gpus", "one-gpu"))
-    shared = two.verdicts.keys() & one.verdicts.keys()
-    assert len(shared) == 69
-    assert all(two.verdicts[key].outcome == one.verdicts[key].outcome for key in shared)
+@pytest.mark.parametrize(
+    ("one", "other", "verdicts"),
+    [
+        ("three-gpus", "two-gpus", 90),
+        ("three-gpus", "small", 139),
+        ("two-gpus", "one-gpu", 69),
+        ("two-gpus", "small", 253),
+    ],
+)
+def test_what_was_run_twice_was_judged_alike(one, other, verdicts):
+    """On several machines, one GPU or more: all but thresholds of speed that were set since."""
+    first, second = (store.read(recorded(f"h200-{name}")).verdicts for name in (one, other))
+    shared = first.keys() & second.keys()
+    assert len(shared) == verdicts
+    differing = {key for key in shared if first[key].outcome != second[key].outcome}
+    assert differing <= BUDGETED_SINCE.keys()
+    assert all(aspect == "speedup" for _, aspect in differing)
