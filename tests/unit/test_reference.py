@@ -46,6 +46,26 @@ def test_a_model_that_runs_in_float64_has_one_exact_reference():
     assert (reference.kind, reference.is_exact) == ("float64", True)
 
 
+@pytest.mark.parametrize(("most_kept", "built"), [(2**31, 1), (0, 2)])
+def test_results_that_are_too_large_to_keep_are_made_anew_for_the_next_case(
+    monkeypatch, most_kept, built
+):
+    monkeypatch.setattr("fixtures.observe.reference._MOST_KEPT", most_kept)
+    model = Model("m", "m", build=lambda: Example(nn.Linear(8, 8), _inputs))
+    subjects = []
+
+    def build(lifting):
+        subjects.append(Subject(model, TRAIN, 0, lifting=lifting))
+        return subjects[-1]
+
+    reference = Reference(build)
+    one, other = [[reference.results(call)[0] for call in (FIRST, SECOND)] for _ in range(2)]
+    for ours, theirs in zip(one, other, strict=True):
+        assert torch.equal(ours.output["output"], theirs.output["output"])
+        assert torch.equal(ours.gradients["weight"], theirs.gradients["weight"])
+    assert len(subjects) == built
+
+
 def test_what_does_not_run_in_float64_is_held_to_float32_and_says_why():
     reference, _ = reference_of(Single)
     (result,) = reference.results(FIRST)
