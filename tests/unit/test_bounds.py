@@ -77,6 +77,28 @@ def test_a_scale_fault_below_bf16_noise_is_out_of_bounds(projection, direction):
     assert f"scale is {direction}" in text
 
 
+@pytest.mark.parametrize(
+    ("dtype", "noise", "is_right"),
+    [("float32", 1e-3, True), ("float32", 1e-5, False), ("bfloat16", 0.05, False)],
+)
+def test_one_jump_is_within_bounds_where_noise_is_no_rounding(dtype, noise, is_right):
+    """As measured: a ReLU that opened in one channel of a norm's bias, 256 elements, in float32."""
+    jumped = make_error(
+        dtype=dtype,
+        numel=256,
+        eager_rms=noise,
+        eager_max=12 * noise,
+        compiled_rms=6.3 * noise,
+        compiled_max=85 * noise,
+    )
+    assert (exceeds(jumped, noise) == "") is is_right
+
+
+@pytest.mark.parametrize("fault", [{"compiled_rms": 0.05}, {"compiled_projection": 0.05}])
+def test_what_is_wrong_throughout_is_out_of_bounds_there_too(fault):
+    assert exceeds(make_error(eager_rms=1e-3, eager_max=1.2e-2, **fault), 1e-3)
+
+
 def test_eagers_own_scale_fault_is_allowed_to_compiled():
     fault = {"eager_projection": 1e-3, "compiled_projection": 2e-3}
     assert complaint(eager_rms=1e-3, eager_max=2e-3, compiled_rms=2e-3, **fault) == ""
