@@ -746,7 +746,7 @@ def test_what_draws_nothing_passes_and_says_so():
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"repeats": 3}, "compiled calls repeat each other: 3 pairs of 24 calls"),
+        ({"repeats": 6}, "compiled calls repeat each other: 6 pairs of 24 calls"),
         ({"spreads": (0.0,) * 6}, "spread of the outputs between calls is 0, in eager 0.2"),
         ({"spreads": (0.3, 0.31, 0.29, 0.3, 0.31, 0.29)}, "spread of the outputs between calls"),
         ({"together": (3.9, 4.1, 4.0, 3.9, 4.1, 4.0)}, "joint spread of a batch's rows is 4"),
@@ -767,6 +767,7 @@ def test_other_statistics_fail_and_say_which(changed, said):
 @pytest.mark.parametrize(
     "changed",
     [
+        {"repeats": 5},
         {"spreads": (0.2, 0.21, 0.19, 0.22, 0.2, 0.18)},
         {"together": (1.2, 0.8, 1.3, 0.9, 1.1, 0.7)},
         {"mean_gap": 4.0},
