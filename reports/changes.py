@@ -123,6 +123,15 @@ def of_verdicts(
         yield Change(", ".join(aspects), effect, text)
 
 
+def unjudged(before: Mapping[str, Judged], now: Mapping[str, Judged]) -> list[str]:
+    """Aspects that the baseline judged and the candidate's session did not ask for."""
+    return [
+        aspect
+        for aspect, verdict in before.items()
+        if verdict.outcome != "skipped" and aspect not in (*now, *OF_CHANGE, *_OCCASIONAL)
+    ]
+
+
 def _turn(aspect: str, then: Judged | None, now: Judged | None) -> tuple[Effect, str] | None:
     """What a verdict's change comes to; None where there is nothing to tell."""
     was: Outcome = then.outcome if then else "skipped"

@@ -219,7 +219,9 @@ def compare_case(
     if slowdown is not None:
         found = [change for change in found if change.aspect != SPEED]
         found += of_pairs(slowdown)
-    return CaseComparison(case, _class(found), tuple(found))
+    unjudged = changes.unjudged(before.verdicts, now.verdicts)
+    doubt = f"not judged now: {', '.join(unjudged)}" if unjudged else ""
+    return CaseComparison(case, _class(found), tuple(found), doubt)
 
 
 def compare_unfinished(case: str, before: Seen, now: Seen) -> CaseComparison:

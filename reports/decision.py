@@ -52,8 +52,8 @@ def decide(comparison: Comparison) -> Decision:
     if doubts:
         why = _doubt(doubts)
         return Decision("cannot say", why, where, _besides(comparison))
-    compared = sum(1 for item in comparison.cases if item.kind not in ("new", "not comparable"))
-    if not compared:
+    told_nothing = ("new", "not comparable", "inconclusive")
+    if all(item.kind in told_nothing for item in comparison.cases):
         why = _why_nothing(comparison)
         return Decision("cannot say", why, where, _besides(comparison))
     return Decision("safe", "", where, _besides(comparison))
@@ -82,6 +82,8 @@ def _doubt(doubts: Sequence[CaseComparison]) -> str:
 def _why_nothing(comparison: Comparison) -> str:
     if not comparison.cases:
         return "neither run planned any case"
+    if comparison.counts["inconclusive"]:
+        return f"nothing is conclusive: {next(comparison.of('inconclusive')).reason}"
     if not comparison.counts["not comparable"]:
         return "the runs have no case in common"
     first = next(comparison.of("not comparable"))

@@ -87,17 +87,20 @@ class Standing:
         observed: Whether it was.
         verdicts: By aspect.
         figures: What was measured.
+        ended_early: Whether it crashed, raised or did not come to its end otherwise.
     """
 
     observed: bool
     verdicts: Mapping[str, Judged]
     figures: Figures
+    ended_early: bool = False
 
     @classmethod
     def of(cls, seen: Seen) -> Standing:
         """The standing of a case."""
         figures = figures_of(seen.digest) if seen.digest else Figures()
-        return cls(seen.digest is not None, seen.verdicts, figures)
+        ended_early = seen.digest is not None and seen.digest.failure is not None
+        return cls(seen.digest is not None, seen.verdicts, figures, ended_early)
 
     @property
     def outcome(self) -> Outcome | None:

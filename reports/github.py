@@ -19,9 +19,17 @@ _IN_MESSAGE = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _IN_PROPERTY = _IN_MESSAGE | str.maketrans({":": "%3A", ",": "%2C"})
 
 
-def error_annotations(rows: Sequence[Row]) -> Iterator[str]:
-    """An error for each row, as many as are shown, and one that counts the rest."""
-    shown = rows if len(rows) <= ANNOTATIONS else rows[: ANNOTATIONS - 1]
+def error_annotations(rows: Sequence[Row], decision: str = "") -> Iterator[str]:
+    """The decision, an error for each row, as many as are shown, and one that counts the rest.
+
+    Args:
+        rows: What failed.
+        decision: The decision if it is not *safe*; empty if it is, or there is none.
+    """
+    room = ANNOTATIONS - bool(decision)
+    shown = rows if len(rows) <= room else rows[: room - 1]
+    if decision:
+        yield _error("compilegate", decision)
     for row in shown:
         yield _error(f"compilegate: {row.who}", row.what)
     if len(shown) < len(rows):

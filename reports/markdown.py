@@ -16,7 +16,7 @@ from reports.decision import decide
 from reports.figures import Figures, Standing
 from reports.rows import Row, rows_of, verdict_rows
 from reports.terminal import count
-from reports.text import MEANING
+from reports.text import MEANING, plain
 
 #: GitHub drops the summary of a step that is larger than 1 MiB as a whole.
 LIMIT = 2**20 - 2**14
@@ -30,7 +30,7 @@ _SPECIAL = re.compile(r"[\\`*{}\[\]<>#|~&$!@]|(?<!\w)_|_(?!\w)|(?<=http):|(?<=ht
 
 def escape(text: str) -> str:
     """Text that Markdown, HTML and a table's cell show as it is, in one line."""
-    line = " ".join(text.split())
+    line = plain(" ".join(text.split()))
     return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", line)
 
 

@@ -21,6 +21,7 @@ from reports.compare import CLASSES, CaseComparison
 from reports.decision import version
 from reports.digest import GROUPS, Digest
 from reports.figures import GRAVITY, Figures, Standing, figures_of
+from reports.reproduction import command, zoos_in
 from reports.rows import proposals
 
 #: Cases whose details are compressed together.
@@ -169,7 +170,7 @@ def _side(header: Header, seen: Seen) -> dict[str, Any]:
     side |= {
         "status": digest.status,
         "facts": _facts(digest),
-        "command": command(digest, header.arguments),
+        "command": command(digest, zoos_in(header.arguments)),
         "tensors": list(_tensors(digest)),
         "tensor_count": sum(len(getattr(c, g).errors) for c in digest.calls for g in GROUPS),
     }
@@ -249,26 +250,6 @@ def _beyond(compiled: float, eager: float) -> float:
 
 def _last(text: str) -> str:
     return "\n".join(text.rstrip().splitlines()[-LINES:])
-
-
-def command(digest: Digest, arguments: Sequence[str]) -> str:
-    """The command that observes a case again, from the checkout."""
-    words = ["python", "-m", "fixtures.observe", digest.case]
-    for file in _zoos(arguments):
-        words += ["--zoo", file]
-    words += ["--seed", str(digest.seed)] if digest.seed else []
-    words += ["--backend", digest.backend] if digest.backend != "inductor" else []
-    words += ["--cold"] if digest.cold else []
-    words += ["--tf32"] if digest.tf32 else []
-    return shlex.join(words)
-
-
-def _zoos(arguments: Sequence[str]) -> Iterator[str]:
-    for index, word in enumerate(arguments):
-        if word == "--zoo" and index + 1 < len(arguments):
-            yield arguments[index + 1]
-        elif word.startswith("--zoo="):
-            yield word.removeprefix("--zoo=")
 
 
 def environment(header: Header) -> Mapping[str, str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
+from fixtures.observation import Stage
 from reports.changes import Change
 from reports.compare import CLASSES, CaseComparison, Class, Comparison
 from reports.figures import Standing
@@ -91,13 +94,20 @@ def _toml(value: object) -> str:
 
 
 def verdict_rows(cases: Mapping[str, Standing], outcomes: Sequence[str]) -> list[Row]:
-    """The verdicts of a run with some outcomes, in the order of these."""
+    """The verdicts of a run with some outcomes, in the order of these.
+
+    What all aspects say of a case that ended early is about the whole of it.
+    """
     alike: dict[tuple[str, str, str, str], list[str]] = {}
     for case, standing in cases.items():
+        said = Counter(verdict.summary for verdict in standing.verdicts.values())
         for verdict in standing.verdicts.values():
             if verdict.outcome in outcomes:
-                key = (verdict.outcome, case.partition("-")[0], verdict.aspect, verdict.summary)
-                alike.setdefault(key, []).append(case)
+                is_whole = standing.ended_early and said[verdict.summary] > 1
+                aspect = "" if is_whole else verdict.aspect
+                key = (verdict.outcome, case.partition("-")[0], aspect, verdict.summary)
+                if case not in alike.setdefault(key, []):
+                    alike[key].append(case)
     rows = [
         Row(outcome, tuple(names), aspect, text)
         for (outcome, _, aspect, text), names in alike.items()
@@ -105,10 +115,14 @@ def verdict_rows(cases: Mapping[str, Standing], outcomes: Sequence[str]) -> list
     return sorted(rows, key=lambda row: (outcomes.index(row.kind), gravity(row.aspect)))
 
 
-#: Wrong answers come before what they cost.
-_GRAVEST = ("forward", "gradients", "side_effects", "randomness", "graph_breaks", "recompiles")
+#: What ended early comes first, the earliest stage before all; then wrong answers, then their cost.
+_GRAVEST = (
+    "",
+    *(f"stage {stage}" for stage in get_args(Stage)),
+    *("forward", "gradients", "side_effects", "randomness", "graph_breaks", "recompiles"),
+)
 
 
 def gravity(aspect: str) -> int:
-    """The place of an aspect among what to look at first."""
+    """The place of an aspect among what to look at first; empty for a case as a whole."""
     return _GRAVEST.index(aspect) if aspect in _GRAVEST else len(_GRAVEST)

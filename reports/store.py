@@ -143,6 +143,8 @@ def find(name: str, directory: Path) -> Path:
     for candidate in (given, directory / name, directory / f"{name}.jsonl"):
         if candidate.is_file():
             return candidate
+    if given.is_dir():
+        raise RunError(f"{name} is a directory; give a run in it by its path")
     known = sorted(path.stem for path in directory.glob("*.jsonl"))
     nearest = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known) or 'none'}"

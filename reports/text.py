@@ -25,22 +25,25 @@ MEANING = {
 }
 
 
-def comparison_lines(comparison: Comparison, *, everything: bool = False) -> Iterator[str]:
+def comparison_lines(
+    comparison: Comparison, *, everything: bool = False, unfold: str = "--all shows them"
+) -> Iterator[str]:
     """The lines of a comparison.
 
     Args:
         comparison: What to show.
         everything: Fold nothing away.
+        unfold: What shows what is folded away.
     """
-    return map(_plain, _lines(comparison, everything=everything))
+    return map(plain, _lines(comparison, everything=everything, unfold=unfold))
 
 
-def _plain(line: str) -> str:
+def plain(line: str) -> str:
     """A line that moves no cursor and ends nowhere else: what is in a run file may be anything."""
     return "".join(character if character.isprintable() else " " for character in line)
 
 
-def _lines(comparison: Comparison, *, everything: bool) -> Iterator[str]:
+def _lines(comparison: Comparison, *, everything: bool, unfold: str) -> Iterator[str]:
     yield str(decide(comparison))
     if comparison.machines:
         yield f"times are not comparable, the machines differ: {comparison.machines}"
@@ -56,15 +59,15 @@ def _lines(comparison: Comparison, *, everything: bool) -> Iterator[str]:
         yield ""
         yield from _table(rows if everything else rows[:ROWS], whole=everything)
         if len(rows) > ROWS and not everything:
-            yield f"… and {len(rows) - ROWS} more rows: --all shows them"
+            yield f"… and {len(rows) - ROWS} more rows: {unfold}"
     if proposed := [line for row in rows for line in row.proposals]:
         text = f"{count(len(proposed), 'tighter budget')} would hold what is better"
-        yield from ("", f"{text}:" if everything else f"{text}: --all shows it")
+        yield from ("", f"{text}:" if everything else f"{text}: {unfold}")
         for row in rows if everything else ():
             for line in row.proposals:
                 yield f"  {row.who}: {line}"
     yield from ("", ", ".join(_counted(comparison)))
-    yield from _notes(comparison, everything=everything)
+    yield from _notes(comparison, everything=everything, unfold=unfold)
 
 
 def _first(row: Row) -> Iterator[str]:
@@ -91,7 +94,7 @@ def _counted(comparison: Comparison) -> Iterator[str]:
     yield f"{len(comparison.cases)} in all"
 
 
-def _notes(comparison: Comparison, *, everything: bool) -> Iterator[str]:
+def _notes(comparison: Comparison, *, everything: bool, unfold: str) -> Iterator[str]:
     """What was noticed and decides nothing: times of two processes, mostly."""
     notes = [
         f"  {item.case}: {change.aspect}: {change.text}"
@@ -103,4 +106,4 @@ def _notes(comparison: Comparison, *, everything: bool) -> Iterator[str]:
         yield from ("", "noticed, and decides nothing:", *notes)
     elif notes:
         differences = f"{len(notes)} difference{'s' * (len(notes) != 1)}"
-        yield f"decides nothing: {differences}, of times mostly; --all shows them"
+        yield f"decides nothing: {differences}, of times mostly; {unfold}"

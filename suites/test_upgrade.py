@@ -106,7 +106,9 @@ def finding(comparison: CaseComparison) -> Finding:
     lines += [f"budget: {line}" for line in proposals(comparison)]
     reason = f": {comparison.reason}" if comparison.reason else ""
     summary = f"{comparison.kind}{reason}"
-    return Finding(outcome, summary, tuple(lines), comparison=comparison)
+    # The first line is the summary, unless it is about something that did not decide the class.
+    details = [line for line in lines if line != summary]
+    return Finding(outcome, summary, tuple(details), comparison=comparison)
 
 
 @pytest.mark.aspect("upgrade", wants=WANTS, baseline=True)

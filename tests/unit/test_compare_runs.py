@@ -48,6 +48,13 @@ def test_what_was_observed_when_a_session_ended_is_compared_as_far_as_it_goes():
     assert compare_unfinished(CASE_ID, ABSENT, seen()).kind == "new"
 
 
+def test_an_aspect_that_was_not_asked_for_any_more_keeps_the_answer_from_being_safe():
+    now = seen(forward="passed")
+    before = seen(forward="passed", gradients="passed")
+    assert compared(before, now).doubt == "not judged now: gradients"
+    assert compared(now, before).doubt == ""
+
+
 # Cases that only one run has.
 
 

@@ -73,6 +73,11 @@ def test_doubt_keeps_the_answer_from_being_safe():
     assert "1 new, 2 gone, first m0-cuda-infer-f32-default-static: doubt 0" in several.because
 
 
+def test_nothing_conclusive_is_not_safe():
+    assert decide(comparison("inconclusive", "new")).answer == "cannot say"
+    assert decide(comparison("inconclusive", "unchanged")).answer == "safe"
+
+
 def test_what_is_worse_is_worse_however_much_is_missing():
     decision = decide(comparison("broken", "gone", "gone", doubts=[1, 2]))
     assert decision.answer == "do not upgrade"

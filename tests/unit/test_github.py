@@ -40,6 +40,13 @@ def test_titles_cannot_add_properties():
     assert line == "::error title=compilegate%3A a%2Cfile=/etc/passwd%3A%3Ab::forward: x"
 
 
+def test_the_decision_comes_first_and_takes_a_place():
+    lines = list(error_annotations([row(index=i) for i in range(25)], "do not upgrade"))
+    assert lines[0] == "::error title=compilegate::do not upgrade"
+    assert len(lines) == ANNOTATIONS
+    assert lines[-1] == "::error title=compilegate::17 more: see the job summary"
+
+
 def test_no_more_are_made_than_are_shown():
     lines = list(error_annotations([row(index=i) for i in range(25)]))
     assert len(lines) == ANNOTATIONS

@@ -24,6 +24,7 @@ from tests.unit.making import (
 from tests.unit.runs import seen, write_run
 
 HOSTILE = "<script>alert(1)</script> | a `b` *c* _d_ [e](http://f) @g #1 $x$ www.h.org & ~i~ \\ !"
+OTHER_ID = "tiny-cpu-infer-f32-default-static"
 #: What GitHub's own Markdown would make something of.
 ACTIVE = re.compile(r"[<>|`*\[\]@#$~\\!]|(?<!\w)_|://|www\.")
 
@@ -171,6 +172,24 @@ def test_ids_are_shown_whole():
     text = of_cases({CASE_ID: standing()}, None)
     (shown,) = set(re.findall(r"<code>(.*?)</code>", text))
     assert Case.parse(shown).id == CASE_ID
+
+
+def test_what_all_aspects_say_of_a_crash_is_one_row():
+    crash = make_failed_observation("crashed", stage="build")
+    ended = [make_verdict("failed", aspect=a, summary="crashed") for a in ("forward", "memory")]
+    slow = make_verdict("failed", aspect="speedup", summary="0.5×")
+    cases = {
+        OTHER_ID: Standing.of(Seen.of(make_observation(case=OTHER_ID), [slow])),
+        CASE_ID: Standing.of(Seen.of(crash, ended)),
+    }
+    rows = verdict_rows(cases, ("failed",))
+    assert [(row.aspect, row.cases) for row in rows] == [("", (CASE_ID,)), ("speedup", (OTHER_ID,))]
+
+
+def test_what_fails_alike_without_an_early_end_is_told_by_aspect():
+    alike = [make_verdict("failed", aspect=a, summary="wrong") for a in ("forward", "memory")]
+    rows = verdict_rows({CASE_ID: Standing.of(Seen.of(make_observation(), alike))}, ("failed",))
+    assert [row.aspect for row in rows] == ["forward", "memory"]
 
 
 def test_wrong_answers_stand_above_what_they_cost():

@@ -13,7 +13,8 @@ from reports.archive import Archive, Seen
 from reports.changes import Change
 from reports.compare import CaseComparison
 from reports.digest import Digest
-from reports.page_data import COLUMNS, OUTCOMES, PageData, command, details, encode, number
+from reports.page_data import COLUMNS, OUTCOMES, PageData, details, encode, number
+from reports.reproduction import command, zoos_in
 from tests.unit.making import (
     CASE_ID,
     make_break,
@@ -189,7 +190,7 @@ def test_a_side_that_was_not_observed_says_whether_it_was_planned():
 )
 def test_the_command_observes_the_case_again(changed, arguments, words):
     digest = Digest.of(make_observation(**changed))
-    assert command(digest, arguments) == f"python -m fixtures.observe {CASE_ID}{words}"
+    assert command(digest, zoos_in(arguments)) == f"python -m fixtures.observe {CASE_ID}{words}"
 
 
 # The page itself, as text. What it does is in tests/integration/test_page.py.

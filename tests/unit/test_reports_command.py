@@ -103,7 +103,7 @@ def test_the_rest_is_folded_and_all_unfolds_it(reports, tmp_path):
     run(tmp_path, "new", observed(1.0, 60))
     status, output, _ = reports("compare", "old", "new")
     assert status == 0
-    assert "2 tighter budgets would hold what is better: --all shows it" in output
+    assert "2 tighter budgets would hold what is better: --all shows them" in output
     assert "decides nothing: 1 difference, of times mostly; --all shows them" in output
     _, everything, _ = reports("compare", "old", "new", "--all")
     assert f"  {CASE_ID}: max_memory_ratio = 0.66" in everything
