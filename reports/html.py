@@ -90,7 +90,8 @@ def of_comparison(comparison: Comparison, baseline: Archive, candidate: Archive)
     for item in comparison.cases:
         before, now = baseline.seen(item.case), candidate.seen(item.case)
         sides = [(baseline.header, before), (candidate.header, now)]
-        row = page_data.row_of_comparison(item, before, now)
+        times_compare = not comparison.machines
+        row = page_data.row_of_comparison(item, before, now, times_compare=times_compare)
         data.add(row, page_data.details(item.case, sides, item))
     data.close()
     decision = decide(comparison)

@@ -112,10 +112,19 @@ def row_of_run(case: str, seen: Seen) -> list[Any]:
     return [case, OUTCOMES.index(kind), *_figures(standing.figures), shown, None, None]
 
 
-def row_of_comparison(item: CaseComparison, before: Seen, now: Seen) -> list[Any]:
-    """The row of a case in two runs: the figures are the candidate's."""
+def row_of_comparison(
+    item: CaseComparison, before: Seen, now: Seen, *, times_compare: bool = True
+) -> list[Any]:
+    """The row of a case in two runs: the figures are the candidate's.
+
+    Args:
+        item: What became of it.
+        before: What the baseline holds of it.
+        now: What the candidate holds of it.
+        times_compare: Whether both ran on the same machine; if not, no earlier time is shown.
+    """
     figures = figures_of(now.digest) if now.digest else Figures()
-    earlier = figures_of(before.digest) if before.digest else Figures()
+    earlier = figures_of(before.digest) if before.digest and times_compare else Figures()
     return [
         item.case,
         CLASSES.index(item.kind),

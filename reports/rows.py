@@ -71,7 +71,12 @@ def rows_of(comparison: Comparison, kinds: Sequence[Class] = TOLD) -> list[Row]:
 
 
 def proposals(item: CaseComparison) -> list[str]:
-    """Budget entries that would hold what became better in a case, each as a line of TOML."""
+    """Budget entries that would hold what became better in a case, each as a line of TOML.
+
+    None of a case that is broken: what is not compiled any more is not compiled again either.
+    """
+    if item.kind == "broken":
+        return []
     return [
         f"{key} = {_toml(value)}"
         for change in item.changes

@@ -100,7 +100,7 @@ def finding(comparison: CaseComparison) -> Finding:
         outcome = "inconclusive"
     lines = []
     for change in comparison.changes:
-        if change.aspect:
+        if change.aspect and (change.effect != "better" or comparison.kind != "broken"):
             lines.append(f"{change.effect}: {change.aspect}: {change.text}")
             lines += [f"  {line}" for line in change.details]
     lines += [f"budget: {line}" for line in proposals(comparison)]

@@ -39,4 +39,6 @@ def test_nothing_is_left_running_and_the_run_is_readable(runs, arguments, send, 
     assert run.header.planned == tuple(CASES)
     assert run.missing == [CASES[1]]
     assert run.closing is None
-    assert send == signal.SIGKILL or f"run file: {path}" in output
+    if send != signal.SIGKILL:
+        assert f"run file: {path}" in output
+        assert f"--resume {path.stem} goes on from there" in output

@@ -10,7 +10,7 @@ from reports.changes import Change
 from reports.compare import CaseComparison, Comparison
 from reports.figures import Standing
 from reports.markdown import LIMIT, escape, exit_status, fit, of_cases, of_comparison, of_run
-from reports.rows import verdict_rows
+from reports.rows import proposals, verdict_rows
 from tests.unit.making import (
     CASE_ID,
     make_environment,
@@ -184,6 +184,12 @@ def test_what_all_aspects_say_of_a_crash_is_one_row():
     }
     rows = verdict_rows(cases, ("failed",))
     assert [(row.aspect, row.cases) for row in rows] == [("", (CASE_ID,)), ("speedup", (OTHER_ID,))]
+
+
+def test_of_what_is_broken_nothing_is_proposed():
+    less = Change("memory", "better", "less", proposal={"max_memory_ratio": 1.0})
+    assert proposals(CaseComparison(CASE_ID, "improved", (less,))) == ["max_memory_ratio = 1.0"]
+    assert proposals(CaseComparison(CASE_ID, "broken", (less,))) == []
 
 
 def test_what_fails_alike_without_an_early_end_is_told_by_aspect():

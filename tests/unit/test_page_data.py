@@ -115,6 +115,13 @@ def test_a_row_of_two_runs_has_the_candidates_figures_and_what_they_were():
     item = CaseComparison(CASE_ID, "broken", (Change("forward", "broken", "off"),))
     cells = dict(zip(COLUMNS, page_data.row_of_comparison(item, before, now), strict=True))
     assert (cells["speedup"], cells["speedup_before"], cells["reason"]) == (1.5, 2, "forward: off")
+    elsewhere = page_data.row_of_comparison(item, before, now, times_compare=False)
+    cells = dict(zip(COLUMNS, elsewhere, strict=True))
+    assert (cells["speedup"], cells["speedup_before"], cells["compile_s_before"]) == (
+        1.5,
+        None,
+        None,
+    )
     gone = page_data.row_of_comparison(CaseComparison(CASE_ID, "gone"), before, UNOBSERVED)
     assert dict(zip(COLUMNS, gone, strict=True))["speedup"] is None
 
