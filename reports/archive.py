@@ -7,13 +7,17 @@ record of a case and aspect, and every line but one that was cut short.
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
+import shutil
+import tempfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self, TypeVar
+from typing import BinaryIO, Self, TypeVar, cast
 
 import msgspec
 
@@ -72,6 +76,21 @@ class Seen:
         return cls(True, Digest.of(observation), {verdict.aspect: verdict for verdict in judged})
 
 
+def _opened(path: Path) -> BinaryIO:
+    """A run file to read anywhere in; of one that is kept compressed, its content."""
+    if path.suffix != ".gz":
+        return path.open("rb", buffering=2**20)
+    content = cast("BinaryIO", tempfile.TemporaryFile(buffering=2**20))
+    try:
+        with gzip.open(path) as packed:
+            shutil.copyfileobj(packed, content)
+    except BaseException:
+        content.close()
+        raise
+    content.seek(0)
+    return content
+
+
 class Archive:
     """A stored run, open for reading. Use it as a context.
 
@@ -93,9 +112,10 @@ class Archive:
         self._spans: dict[str, list[_Span]] = {}
         self._observed: set[str] = set()
         try:
-            self._file: BinaryIO = path.open("rb", buffering=2**20)
-        except OSError as error:
-            raise RunError(f"cannot read the run file {path}: {error.strerror}") from error
+            self._file = _opened(path)
+        except (OSError, EOFError, zlib.error) as error:
+            said = getattr(error, "strerror", None) or error
+            raise RunError(f"cannot read the run file {path}: {said}") from error
         try:
             self._index()
         except BaseException:

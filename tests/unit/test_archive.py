@@ -1,5 +1,6 @@
 """A run file read case by case holds what it holds read as a whole, and refuses the same files."""
 
+import gzip
 import json
 
 import pytest
@@ -177,3 +178,14 @@ def test_binary_files_are_refused(path, content):
 def test_a_file_that_is_not_there_is_refused(path):
     with pytest.raises(RunError, match="cannot read the run file"):
         Archive(path)
+
+
+def test_a_compressed_run_is_read_like_the_run_itself(path):
+    write(path, make_header(), make_observation(), make_verdict())
+    compressed = path.with_name("run.jsonl.gz")
+    compressed.write_bytes(gzip.compress(path.read_bytes()))
+    with Archive(path) as plain, Archive(compressed) as same:
+        assert same.seen(CASE_ID) == plain.seen(CASE_ID)
+    compressed.write_bytes(compressed.read_bytes()[:-20])
+    with pytest.raises(RunError, match=r"cannot read the run file .*run\.jsonl\.gz"):
+        Archive(compressed)

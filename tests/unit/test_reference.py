@@ -26,6 +26,18 @@ def reference_of(function, case=INFER):
     return Reference(lambda lifting: Subject(model, case, 0, lifting=lifting)), model
 
 
+def trained():
+    """The reference of a layer in training, the model, and the subjects that are built for it."""
+    model = Model("m", "m", build=lambda: Example(nn.Linear(8, 3), _inputs))
+    subjects = []
+
+    def build(lifting):
+        subjects.append(Subject(model, TRAIN, 0, lifting=lifting))
+        return subjects[-1]
+
+    return Reference(build), model, subjects
+
+
 def _inputs():
     return (torch.randn(4, 8),)
 
@@ -51,14 +63,7 @@ def test_results_that_are_too_large_to_keep_are_made_anew_for_the_next_case(
     monkeypatch, most_kept, built
 ):
     monkeypatch.setattr("fixtures.observe.reference._MOST_KEPT", most_kept)
-    model = Model("m", "m", build=lambda: Example(nn.Linear(8, 8), _inputs))
-    subjects = []
-
-    def build(lifting):
-        subjects.append(Subject(model, TRAIN, 0, lifting=lifting))
-        return subjects[-1]
-
-    reference = Reference(build)
+    reference, _, subjects = trained()
     one, other = [[reference.results(call)[0] for call in (FIRST, SECOND)] for _ in range(2)]
     for ours, theirs in zip(one, other, strict=True):
         assert torch.equal(ours.output["output"], theirs.output["output"])
@@ -122,15 +127,7 @@ def test_an_alternative_that_does_not_run_is_left_out():
 
 
 def test_the_reference_is_trained_between_its_calls():
-    reference, _ = reference_of(lambda: None, TRAIN)
-    model = Model("m", "m", build=lambda: Example(nn.Linear(8, 3), _inputs))
-    subjects = []
-
-    def build(lifting):
-        subjects.append(Subject(model, TRAIN, 0, lifting=lifting))
-        return subjects[-1]
-
-    reference = Reference(build)
+    reference, model, subjects = trained()
     before = Subject(model, TRAIN, 0).parameters()
     (first,) = reference.results(FIRST)
     rates = reference.rates.of(0, before, first)
