@@ -9,7 +9,7 @@ family of known bugs is left out.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -56,10 +56,15 @@ def table(observations: Iterable[Observation]) -> list[str]:
     return lines
 
 
-def main(paths: list[str]) -> None:
+def main() -> None:
     """Print the table of some run files."""
+    parser = argparse.ArgumentParser(prog="python -m suites.calibration", description=__doc__)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run file")
+    try:
+        runs = [store.read(path) for path in parser.parse_args().runs]
+    except store.RunError as error:
+        parser.error(str(error))
     known_bugs = {name for name, model in zoo.load().items() if model.family == "regressions"}
-    runs = [store.read(Path(path)) for path in paths]
     seen = [
         observation
         for run in runs
@@ -70,4 +75,4 @@ def main(paths: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -19,18 +19,45 @@ BUDGETED_SINCE = {
     ("mlp-cuda-train-f32-default-static", "speedup"): "passed",
     ("t5-cuda-infer-f32-default-static", "forward"): "expected_failure",
     ("squeezenet1_1-cuda-infer-bf16-reduce_overhead-static", "speedup"): "passed",
+    ("test_nfnet-cuda-infer-f32-default-auto", "memory"): "passed",
+    ("xcit_nano_12_p16_224-cuda-infer-f32-default-static", "memory"): "passed",
+    ("mixer_s16_224-cuda-train-bf16-reduce_overhead-auto-regional", "recompiles"): "passed",
+    ("gmlp_ti16_224-cuda-train-bf16-reduce_overhead-auto-regional", "recompiles"): "passed",
     **{
-        ("gh190856_second_derivative-cuda-infer-f32-default-static", aspect): "expected_failure"
+        (case, aspect): "expected_failure"
+        for case, aspect in [
+            ("deit_tiny_distilled_patch16_224-cuda-infer-f16-default-auto", "forward"),
+            ("convit_tiny-cuda-infer-f16-default-dynamic", "forward"),
+            (
+                "swin_tiny_patch4_window7_224-cuda-train-bf16-reduce_overhead-auto-regional",
+                "recompiles",
+            ),
+            ("hiera_tiny_224-cuda-train-bf16-reduce_overhead-auto-regional", "recompiles"),
+        ]
+    },
+    **{
+        (case, aspect): "expected_failure"
+        for case in [
+            "gh190856_second_derivative-cuda-infer-f32-default-static",
+            "eva02_tiny_patch14_224-cuda-train-bf16-reduce_overhead-dynamic-regional",
+            "convit_tiny-cuda-train-bf16-reduce_overhead-auto-regional",
+        ]
         for aspect in [
             "forward",
+            "gradients",
             "side_effects",
             "graph_breaks",
             "recompiles",
             "randomness",
             "memory",
+            "cuda_graphs",
         ]
     },
 }
+
+
+#: Runs with a failure that nobody has explained: a child that died of a signal.
+UNEXPLAINED = {"h200-standard"}
 
 
 def recorded(name):
@@ -45,14 +72,20 @@ def recorded(name):
         ("h200-one-gpu", 7),
         ("h200-small", 32),
         ("h200-known-bugs", 33),
+        ("h200-live-1", 31),
+        ("h200-live-2", 31),
+        ("h200-live-3", 31),
+        ("h200-standard", 96),
     ],
 )
 def test_a_recorded_run_is_judged_as_it_was(compilegate, name, cases):
     path = recorded(name)
     live = store.read(path)
     session = compilegate("--replay", str(path), "--save", "again")
-    assert session.status == 0, session.output
     again = session.run("again")
+    failed = any(verdict.outcome == "failed" for verdict in again.verdicts.values())
+    assert session.status == failed, session.output
+    assert failed == (name in UNEXPLAINED)
     assert len(again.observations) == len(live.observations) == cases
     assert again.verdicts.keys() >= live.verdicts.keys()  # the live session may have been a part
     now = {key: again.verdicts[key].outcome for key in live.verdicts}
@@ -67,6 +100,9 @@ def test_a_recorded_run_is_judged_as_it_was(compilegate, name, cases):
         ("three-gpus", "small", 139),
         ("two-gpus", "one-gpu", 69),
         ("two-gpus", "small", 253),
+        ("live-1", "live-2", 302),
+        ("live-1", "live-3", 302),
+        ("live-3", "small", 302),
     ],
 )
 def test_what_was_run_twice_was_judged_alike(one, other, verdicts):
