@@ -23,18 +23,7 @@ BUDGETED_SINCE = {
     ("xcit_nano_12_p16_224-cuda-infer-f32-default-static", "memory"): "passed",
     ("mixer_s16_224-cuda-train-bf16-reduce_overhead-auto-regional", "recompiles"): "passed",
     ("gmlp_ti16_224-cuda-train-bf16-reduce_overhead-auto-regional", "recompiles"): "passed",
-    **{
-        (case, aspect): "expected_failure"
-        for case, aspect in [
-            ("deit_tiny_distilled_patch16_224-cuda-infer-f16-default-auto", "forward"),
-            ("convit_tiny-cuda-infer-f16-default-dynamic", "forward"),
-            (
-                "swin_tiny_patch4_window7_224-cuda-train-bf16-reduce_overhead-auto-regional",
-                "recompiles",
-            ),
-            ("hiera_tiny_224-cuda-train-bf16-reduce_overhead-auto-regional", "recompiles"),
-        ]
-    },
+    **dict.fromkeys([("deit_tiny_distilled_patch16_224-cuda-infer-f16-default-auto", "forward"), ("convit_tiny-cuda-infer-f16-default-dynamic", "forward"), ("swin_tiny_patch4_window7_224-cuda-train-bf16-reduce_overhead-auto-regional", "recompiles"), ("hiera_tiny_224-cuda-train-bf16-reduce_overhead-auto-regional", "recompiles")], "expected_failure"),
     **{
         (case, aspect): "expected_failure"
         for case in [
