@@ -110,7 +110,7 @@ def examine(observation: Observation, group: str) -> Numerics:
     for index, call in enumerate(observation.calls):
         checked: Checked = getattr(call, group)
         where = _describe(index, call)
-        complaints += [f"{where}: {_describe_difference(d)}" for d in checked.differences]
+        complaints += [f"{where}: {describe_difference(d)}" for d in checked.differences]
         tensors += checked.tensors
         floating += len(checked.errors)
         ties += checked.ties
@@ -257,7 +257,8 @@ def _describe(index: int, call: CallFacts) -> str:
     return f"call {index + 1}" + (f" ({sizes})" if sizes else "")
 
 
-def _describe_difference(difference: Difference) -> str:
+def describe_difference(difference: Difference) -> str:
+    """A difference as a sentence."""
     if difference.what == "raises":
         return f"eager raises {difference.eager}, compiled raises {difference.compiled}"
     return (

@@ -16,6 +16,7 @@ import pytest
 from fixtures.budgets import Budget
 from fixtures.judging import Finding, Judge
 from fixtures.observation import Observation, Randomness
+from suites.bounds import describe_difference
 
 #: Two groups of statistics are alike if the means of their logarithms are within this many standard
 #: errors, of six groups each …
@@ -46,6 +47,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 def _complaints(seen: Randomness) -> list[str]:
     ours, theirs = seen.eager, seen.compiled
     return [
+        *map(describe_difference, seen.differences),
         _of_repeats(ours.repeats, theirs.repeats, seen.calls),
         _unlike(ours.spreads, theirs.spreads, SPREAD_SLACK, "spread of the outputs between calls"),
         _unlike(ours.together, theirs.together, TOGETHER_SLACK, "joint spread of a batch's rows"),

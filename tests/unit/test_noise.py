@@ -7,7 +7,7 @@ from torch import nn
 from fixtures.cases import Case
 from fixtures.observe.calls import PlannedCall
 from fixtures.observe.compare import compare_outputs, is_doubtful
-from fixtures.observe.errors import tensor_error
+from fixtures.observe.errors import Nudge, tensor_error
 from fixtures.observe.noise import SAMPLES, Sampler
 from fixtures.observe.subject import Subject
 from fixtures.zoo import Call, Example, Model
@@ -68,7 +68,8 @@ def off_in_a_row(by, row):
 def test_where_rounding_alone_makes_eager_jump_compiled_code_may(sometimes, is_right):
     truth = off_in_a_row(0.0, 0).double()
     ours, theirs = off_in_a_row(0.0, 1), off_in_a_row(0.1, 2)
-    samples = [(off_in_a_row(sometimes * (row % 2), row), 1.0) for row in range(3, 7)]
+    nudge = Nudge(1.0, 1.0)
+    samples = [(off_in_a_row(sometimes * (row % 2), row), nudge) for row in range(3, 7)]
     (error,) = tensor_error("x", ours, theirs, [truth], samples)
     assert error.jumps is is_right
     assert (exceeds(error, 0.0) == "") is is_right
@@ -165,3 +166,19 @@ def test_integers_that_eager_is_unsure_of_may_be_off_as_far_as_eager_is(theirs, 
 def test_an_index_that_eager_is_sure_of_is_wrong():
     (found,) = compared(swapped=1).differences
     assert (found.what, found.eager) == ("elements", "2 at [1]")
+
+
+@pytest.mark.parametrize("unit", [2.0**-9, 2.0**-12], ids=["bf16", "f16"])
+@pytest.mark.parametrize("is_fine", [True, False])
+def test_what_eager_computes_in_float32_compiled_code_may_not_round_to_half(unit, is_fine):
+    """Nudges of half precision move both alike; eager's own error tells them apart."""
+
+    def off(by, seed):
+        noise = torch.randn(64, 64, generator=torch.Generator().manual_seed(seed))
+        return (truth * (1 + by * noise)).float()
+
+    truth = torch.randn(64, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    samples = [(off(unit, seed), Nudge(1.0, unit * 2.0**23)) for seed in range(3, 7)]
+    ours = off(1e-7 if is_fine else unit, 1)
+    (error,) = tensor_error("x", ours, off(1.3 * unit, 2), [truth], samples)
+    assert (exceeds(error, 0.0) == "") is not is_fine

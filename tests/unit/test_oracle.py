@@ -7,9 +7,11 @@ from torch.nn import functional as F  # noqa: N812 (as everyone calls it)
 
 from fixtures.cases import Case
 from fixtures.observe.calls import PlannedCall
+from fixtures.observe.compare import compare_outputs
 from fixtures.observe.oracle import Lifting
 from fixtures.observe.subject import Subject
 from fixtures.zoo import Example, Model
+from suites.bounds import exceeds
 
 X = torch.linspace(0.1, 1.7, 7, dtype=torch.float64).reshape(1, 7)
 
@@ -196,3 +198,24 @@ def test_without_lifting_it_would_be_exact_to_single_precision_only(kind):
     with torch.no_grad():
         error = float((module(x) - norm(module, x)).norm() / norm(module, x).norm())
     assert 1e-10 < error < 1e-6
+
+
+class Masked(nn.Module):
+    def forward(self, x):
+        masked = x.masked_fill(x > 0.5, torch.finfo(x.dtype).min)
+        return masked, torch.log(x.abs().clamp(max=1e-9, min=torch.finfo(x.dtype).eps))
+
+
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+def test_the_limits_of_a_dtype_are_those_of_eagers(precision):
+    model = Model("m", "m", build=lambda: Example(Masked(), inputs=lambda: (torch.randn(4, 8),)))
+    case = Case.parse(f"m-cpu-infer-{precision}-default-static")
+    planned = PlannedCall(0, {})
+    eager, other = (Subject(model, case, 0) for _ in range(2))
+    reference = Subject(model, case, 0, lifting=Lifting())
+    sides = [side.call(side.prepare(planned), 0) for side in (eager, other, reference)]
+    checked = compare_outputs(sides[0], sides[1], [sides[2]])
+    assert not checked.differences
+    assert [exceeds(error, 0.0) for error in checked.errors] == ["", ""]
+    assert all(error.eager_rms < 1e-6 for error in checked.errors)
+    assert torch.finfo(torch.float64).max > 1e300  # nobody else is answered so

@@ -54,3 +54,16 @@ def test_without_a_tensor_there_is_nothing_to_look_at():
     seen, finding = judged(lambda x: float(torch.rand(())), lambda x: float(torch.rand(())))
     assert seen is None
     assert finding.outcome == "passed"
+
+
+def test_another_dtype_of_compiled_codes_own_numbers_is_told():
+    """As of Normal(half, float).sample(), which only the generator's own path gets wrong."""
+
+    def draw(x, dtype):
+        return torch.randn(x.shape).to(dtype)
+
+    _, finding = judged(lambda x: draw(x, torch.float16), lambda x: draw(x, torch.float16).float())
+    assert finding.outcome == "failed"
+    assert finding.summary == "output: dtype differs: eager float16, compiled float32"
+    _, finding = judged(lambda x: draw(x, torch.float16), lambda x: draw(x, torch.float16))
+    assert finding.outcome == "passed", finding.summary

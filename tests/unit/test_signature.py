@@ -9,8 +9,8 @@ from suites.test_recompiles import allowed_by_setting
 from tests.unit.making import make_call
 
 
-def of(*args, before=None, index=0, **kwargs):
-    return signature.of(Call(args, kwargs, before=before), index)
+def of(*args, before=None, index=0, state=None, **kwargs):
+    return signature.of(Call(args, kwargs, before=before), index, state or {})
 
 
 def test_numbers_are_sizes_and_python_numbers_by_place():
@@ -92,3 +92,17 @@ def test_objects_of_one_class_are_alike_wherever_they_live():
     """Their address is no reason to compile anew."""
     kept = [Cache(), Cache()]
     assert of(X, kept[0]).rest == of(X, kept[1]).rest
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "is_alike"),
+    [
+        ("attribute layer.is_first", (True, False), False),
+        ("closure mode", ("sum", "mean"), False),
+        ("attribute steps", (1, 2), True),  # a counter that is compiled for is not to be let pass
+        ("buffer steps", (torch.zeros(1), torch.ones(1)), True),
+    ],
+)
+def test_flags_that_a_model_keeps_may_be_compiled_for(name, values, is_alike):
+    one, other = (of(X, state={name: value}) for value in values)
+    assert (one == other) is is_alike

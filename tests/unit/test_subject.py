@@ -572,3 +572,22 @@ def test_inputs_that_share_memory_among_themselves_are_no_group():
         return Example(lambda x, y: x * 1, inputs=(x, x))
 
     assert call(subject(build, INFER)).aliases == frozenset()
+
+
+@pytest.mark.parametrize("phase", ["infer", "train"])
+def test_a_lazy_module_is_called_once_before_it_is_looked_at(phase):
+    def build():
+        return Example(
+            nn.Sequential(nn.LazyLinear(4), nn.LazyBatchNorm1d()),
+            inputs=lambda batch: (torch.randn(batch, 8),),
+        )
+
+    model = Model("m", "m", vary={"batch": (6, 3)}, build=build)
+    case = Case.parse(f"m-cpu-{phase}-f32-default-static")
+    sides = [Subject(model, case, 0) for _ in range(2)]
+    planned = PlannedCall(0, {"batch": 6})
+    results = [side.call(side.prepare(planned), 0) for side in sides]
+    assert all(result.error is None for result in results)
+    assert torch.equal(results[0].output["output"], results[1].output["output"])
+    assert sides[0].parameters()["0.weight"].shape == (4, 8)
+    assert sides[0].buffers()["1.num_batches_tracked"] == (phase == "train")

@@ -6,6 +6,8 @@ from torch import nn
 
 from fixtures.cases import Case
 from fixtures.observe.calls import PlannedCall
+from fixtures.observe.comparison import Comparison
+from fixtures.observe.ledger import Ledger
 from fixtures.observe.oracle import Lifting
 from fixtures.observe.reference import Reference
 from fixtures.observe.subject import Subject
@@ -135,3 +137,57 @@ def test_models_that_step_their_own_optimizer_are_left_to_it():
             ["update weight", "update bias"] if planned is SECOND else []
         )
         assert all(error.has_reference and error.compiled_rms < 1e-5 for error in checked.errors)
+
+
+class Writes(nn.Module):
+    """Averages, as MoCo's keys and DINO's centre do, or keeps within bounds, while it is called."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how = how
+        self.query = nn.Linear(8, 4)
+        self.centre = nn.Parameter(torch.zeros(4), requires_grad=False)
+
+    def forward(self, x):
+        y = self.query(x)
+        if self.how == "average":
+            with torch.no_grad():
+                self.centre.mul_(0.9).add_(y.detach().mean(0), alpha=0.1)
+        if self.how == "average data":
+            self.centre.data = self.centre.data * 0.9 + y.detach().mean(0) * 0.1
+        if self.how == "clip":
+            self.query.weight.data.clamp_(-0.1, 0.1)
+        return y - self.centre
+
+
+@pytest.mark.parametrize("how", ["average", "average data", "clip"])
+@pytest.mark.parametrize("is_lost", [False, True])
+@pytest.mark.parametrize("phase", ["train", "infer"])
+def test_what_a_forward_writes_to_a_parameter_is_judged(how, is_lost, phase):
+    def build(how=how):
+        return Example(Writes(how), inputs=lambda: (torch.randn(6, 8),))
+
+    case = Case.parse(f"m-cpu-{phase}-f32-default-static")
+    model = Model("m", "m", build=build)
+    eager = Subject(model, case, 0)
+    spoilt = Model("m", "m", build=lambda: build(""))
+    compiled = Subject(spoilt if is_lost else model, case, 0)
+    reference = Reference(lambda lifting: Subject(model, case, 0, lifting=lifting))
+    comparison = Comparison(eager, compiled, reference, lambda: Subject(model, case, 0), Ledger())
+    found = []
+    for planned in (FIRST, SECOND):
+        results = (call(eager, planned), call(compiled, planned))
+        _, gradients, state = comparison.of_call(planned, *results)
+        updates = gradients if phase == "train" else state
+        assert all(e.eager_rms < 1e-3 for e in updates.errors), updates.errors
+        found += [e.name for e in updates.errors if exceeds(e, 0.0)]
+    written = "update query.weight" if how == "clip" else "update centre"
+    assert (written in found) is is_lost
+
+
+def test_a_gradient_that_is_all_but_zero_makes_no_step():
+    side = subject()
+    result = call(side)
+    for gradient in result.gradients.values():
+        gradient.mul_(1e-42)
+    assert all(rate < 1e38 for rate in rates(side, result).values())
