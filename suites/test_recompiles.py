@@ -21,28 +21,30 @@ from suites.bounds import shorten
 
 
 def allowed_by_setting(dynamic: str, calls: Sequence[CallFacts]) -> int:
-    """How often one code object may be compiled again over these calls.
+    """How often one code object may be compiled again over these calls, as Dynamo would.
 
     What differs in more than a number (structure, dtype, another Python value, an attribute changed
-    in between) rightly compiles anew under every setting.
+    in between) rightly compiles anew under every setting. Of numbers, ``auto`` makes those dynamic
+    that differ from what they were when it last compiled, in all that it compiles from then on.
     """
-    if dynamic == "static":
-        return len({(call.rest, tuple(call.numbers.items())) for call in calls}) - 1
-    kinds: dict[str, list[dict[str, float]]] = {}
+
+    def may_vary(name: str) -> bool:
+        """Whether it becomes dynamic once it varies. Python numbers do so under ``marked``."""
+        return dynamic == "auto" or (dynamic == "marked" and " dim " not in name)
+
+    graphs: dict[str, list[dict[str, float]]] = {}  # by kind of call: the numbers that each is for
+    known: dict[str, float] = {}
+    varying: set[str] = set()
+    if dynamic in ("dynamic", "marked"):
+        varying = {name for call in calls for name in call.numbers if not may_vary(name)}
     for call in calls:
-        kinds.setdefault(call.rest, []).append(call.numbers)
-    again = len(kinds) - 1
-    if dynamic == "dynamic":
-        return again
-    varying: set[frozenset[str]] = set()
-    for numbers in kinds.values():
-        columns: dict[tuple[float, ...], set[str]] = {}
-        for name in numbers[0]:
-            if dynamic == "auto" or " dim " not in name:  # marked: Python numbers are as in auto
-                columns.setdefault(tuple(call[name] for call in numbers), set()).add(name)
-        # Dimensions that always change together become dynamic together.
-        varying |= {frozenset(names) for column, names in columns.items() if len(set(column)) > 1}
-    return again + len(varying)
+        made = graphs.setdefault(call.rest, [])
+        if not any(graph.items() <= call.numbers.items() for graph in made):
+            changed = {name for name, value in call.numbers.items() if known.get(name) != value}
+            varying |= {name for name in changed & known.keys() if may_vary(name)}
+            known |= call.numbers
+            made.append({n: value for n, value in call.numbers.items() if n not in varying})
+    return sum(map(len, graphs.values())) - 1
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:

@@ -340,10 +340,15 @@ ONE_AFTER_THE_OTHER = [(4, 24), (4, 24), (2, 24), (6, 24), (4, 16), (4, 40)]
         pytest.param(batches(4, 4, 2, 6, 8), 3, 1, 0, 0, id="four sizes"),
         pytest.param(batches(4, 2, 4, 2, 4), 1, 1, 0, 0, id="back and forth"),
         pytest.param(texts(*ONE_AFTER_THE_OTHER), 4, 2, 0, 0, id="two names, one by one"),
-        pytest.param(texts((4, 24), (2, 16), (6, 40)), 2, 2, 0, 0, id="two names at once"),
+        pytest.param(texts((4, 24), (2, 16), (6, 40)), 2, 1, 0, 0, id="two names at once"),
         pytest.param(batches(4) + batches(4, rest="other"), 1, 1, 1, 1, id="another kind of call"),
         pytest.param(
             batches(4, 2) + batches(4, 2, rest="other"), 3, 2, 1, 1, id="sizes of two kinds"
+        ),
+        pytest.param(
+            batches(4) + batches(4, rest="other") + batches(2) + batches(6, rest="other"),
+            *(3, 3, 1, 1),
+            id="sizes of two kinds, by turns",
         ),
         pytest.param(
             batches(4) + batches(4, rest="other") + batches(4), 1, 1, 1, 1, id="there and back"
