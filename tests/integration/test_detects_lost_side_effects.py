@@ -9,6 +9,8 @@ import pytest
         ("mutation_is_lost", "input[0] (float32)"),
         ("statistic_is_lost", "buffer norm.running_"),
         ("counts_wrongly", "buffer calls: elements differ: eager 1 at [], compiled 2 there"),
+        ("switch_is_lost", "grad mode: value differs: eager True, compiled False"),
+        ("hook_forgets", "closure keep.seen.rows: value differs: eager 5, compiled 0"),
     ],
 )
 def test_a_lost_side_effect_fails_side_effects_only(faulty, model, said):
@@ -17,6 +19,6 @@ def test_a_lost_side_effect_fails_side_effects_only(faulty, model, said):
     assert said in failed["side_effects"]
 
 
-@pytest.mark.parametrize("model", ["statistic_is_kept", "counts"])
+@pytest.mark.parametrize("model", ["statistic_is_kept", "counts", "switch_is_turned", "hook_keeps"])
 def test_the_twin_that_keeps_its_state_passes_everything(faulty, model):
     assert faulty.outcomes(model) == {"passed"}

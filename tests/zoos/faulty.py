@@ -170,6 +170,53 @@ def counts():
     return called(Counts(wrongly=False))
 
 
+class Turns(nn.Module):
+    """Leaves grad mode on, which the case has off: not when it is compiled and told to forget."""
+
+    def __init__(self, forgets):
+        super().__init__()
+        self.forgets = forgets
+
+    def forward(self, x):
+        y = x.sin()
+        if not (self.forgets and is_compiling()):
+            torch.set_grad_enabled(True)
+        return y
+
+
+@model("switch_is_lost")
+def switch_is_lost():
+    return called(Turns(forgets=True))
+
+
+@model("switch_is_turned")
+def switch_is_turned():
+    return called(Turns(forgets=False))
+
+
+def hooked(forgets):
+    """A module whose rows are written to a variable that a hook closes over."""
+    seen = {"rows": 0}
+
+    def keep(module, args, output):
+        if not (forgets and is_compiling()):
+            seen["rows"] = len(output)
+
+    net = nn.Sequential(nn.Linear(8, 8), nn.Tanh())
+    net[0].register_forward_hook(keep)
+    return net
+
+
+@model("hook_forgets")
+def hook_forgets():
+    return called(hooked(forgets=True))
+
+
+@model("hook_keeps")
+def hook_keeps():
+    return called(hooked(forgets=False))
+
+
 # Breaks and recompilations.
 
 
