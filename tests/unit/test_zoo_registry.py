@@ -10,7 +10,7 @@ import pytest
 from fixtures import zoo
 from fixtures.observation import dumps
 from fixtures.observer import CHECKOUT
-from fixtures.zoo import Example, Model, load_file, model
+from fixtures.zoo import Call, Example, Model, load_file, model
 
 
 @pytest.fixture(autouse=True)
@@ -127,6 +127,38 @@ def test_a_builder_that_returns_no_example_is_refused(returned):
 def test_an_example_of_nothing_callable_is_refused():
     entry = Model("m", "f", source="mine.py", build=lambda: Example("resnet18"))
     with pytest.raises(TypeError, match=r"Example of model 'm' \(mine\.py\) holds str, which is"):
+        entry.example("cpu")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Example(abs, inputs=1.0), r"inputs of Example must be a tuple.* not a float"),
+        (lambda: Example(abs, kwargs=(1,)), "kwargs of Example must be a dict .* not a tuple"),
+        (lambda: Call("x"), r"args of Call must be a tuple of arguments, \(x,\), not a str"),
+        (lambda: Call((), [1]), "kwargs of Call must be a dict of arguments by name, not a list"),
+        (lambda: Example(abs, calls=[(1,)]), "calls of Example must be a list .* not of a tuple"),
+        (lambda: Example(abs, calls={"x": 1}), "calls of Example must be a list .* not of a dict"),
+        (lambda: Example(abs, dims={0: "batch"}), "dims of Example must name dimensions"),
+    ],
+)
+def test_a_field_of_the_wrong_kind_is_refused_where_it_is_given(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("vary", "example", "message"),
+    [
+        ({"batch": (8, 4)}, {"dims": {0: {0: "bach"}}}, r"name \['bach'\], but vary has batch"),
+        ({}, {"dims": {0: {0: "batch"}}}, r"name \['batch'\], but vary is empty"),
+        ({"batch": (8, 4)}, {"inputs": (1,)}, "every size would be the same.*lambda batch: "),
+    ],
+)
+def test_sizes_that_no_call_has_are_refused(vary, example, message):
+    given = {"inputs": lambda batch: (batch,)} | example
+    entry = Model("m", "f", vary=vary, build=lambda: Example(abs, **given))
+    with pytest.raises(ValueError, match=message):
         entry.example("cpu")
 
 
