@@ -74,6 +74,7 @@ class Numerics:
         worst: Largest root mean square error of a compiled tensor that is not blind.
         ties: Integers that were decided otherwise where eager itself is undecided.
         opaque: What could only be compared by type.
+        compared: How many values were compared by more than that.
     """
 
     complaints: tuple[str, ...] = ()
@@ -84,6 +85,7 @@ class Numerics:
     worst: float = 0.0
     ties: int = 0
     opaque: tuple[str, ...] = ()
+    compared: int = 0
 
     @property
     def notes(self) -> str:
@@ -103,7 +105,7 @@ def examine(observation: Observation, group: str) -> Numerics:
     """Hold the tensors of a group (``outputs``, ``gradients``, ``state``) to the bounds."""
     complaints: list[str] = []
     blind: dict[str, str] = {}
-    tensors = floating = blind_times = ties = 0
+    tensors = compared = floating = blind_times = ties = 0
     opaque: dict[str, None] = {}
     worst = 0.0
     half = in_half(observation)
@@ -112,6 +114,7 @@ def examine(observation: Observation, group: str) -> Numerics:
         where = _describe(index, call)
         complaints += [f"{where}: {describe_difference(d)}" for d in checked.differences]
         tensors += checked.tensors
+        compared += checked.tensors - len(checked.opaque)
         floating += len(checked.errors)
         ties += checked.ties
         opaque |= dict.fromkeys(checked.opaque)
@@ -126,7 +129,15 @@ def examine(observation: Observation, group: str) -> Numerics:
             if complaint:
                 complaints.append(f"{where}: {complaint}")
     return Numerics(
-        tuple(complaints), tensors, floating, blind, blind_times, worst, ties, tuple(opaque)
+        complaints=tuple(complaints),
+        tensors=tensors,
+        floating=floating,
+        blind=blind,
+        blind_times=blind_times,
+        worst=worst,
+        ties=ties,
+        opaque=tuple(opaque),
+        compared=compared,
     )
 
 
@@ -162,6 +173,8 @@ def widening(error: TensorError, observation: Observation) -> float:
 
 
 def _why_blind(error: TensorError) -> str:
+    if error.numel == 0:
+        return "is nowhere finite"
     if error.scale == 0.0:
         return "is zero"
     return f"is off by {error.eager_rms:.0%} of its scale in eager itself"

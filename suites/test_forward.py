@@ -25,6 +25,9 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         return Finding("passed", f"raises in all {calls} calls as eager does: {raised[0]}")
     if seen.tensors == 0:
         return Finding("failed", "the model returned no tensor: there is nothing to compare")
+    if seen.compared == 0:
+        hint = "return its tensors, or pick them with Example.output"
+        return Finding("failed", f"nothing in the outputs is looked into: {seen.opaque[0]}; {hint}")
     figures = untreated(observation, "outputs")
     if seen.blind:
         name, why = next(iter(seen.blind.items()))

@@ -29,7 +29,7 @@ def test_a_model_that_does_not_compile_fails_every_aspect_and_shows_its_own_line
     case = "compiles_not-cpu-infer-f32-default-static"
     assert faulty.outcomes(case) == {"failed"}
     (summary,) = set(faulty.failed(case).values())
-    assert summary.startswith("raised in stage 'compile': ")
+    assert summary.startswith("raised in stage 'compile', call 1, where eager returned: ")
     assert "tests/zoos/faulty.py" in faulty.message(f"test_outputs_match_eager[{case}]")
     others = faulty.message(f"test_no_unbudgeted_graph_break[{case}]").strip().splitlines()
     assert others == [f"{summary} (explained above)"]

@@ -22,6 +22,9 @@ ASPECTS = {"forward", "side_effects", "graph_breaks", "recompiles", "memory"}
         ("wrong_shape", "raised in stage 'eager': RuntimeError: "),
         ("not_a_module", "holds str, which is neither a module nor a function"),
         ("not_an_example", "returned Linear, not an Example"),
+        ("inputs_are_a_tensor", "what inputs of Example returns must be a tuple of arguments"),
+        ("picks_what_is_not_there", "SelectorError: output=… of Example raised AttributeError: "),
+        ("other_weights_each_time", "parameter weight differs between two builds under one seed"),
     ],
 )
 def test_every_aspect_of_a_hostile_model_fails_and_is_explained_once(hostile, model, said):

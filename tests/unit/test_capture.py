@@ -150,6 +150,18 @@ def test_a_frame_that_is_left_to_eager_altogether_says_why():
     assert compilation.failure
 
 
+def test_a_frame_that_the_backend_refuses_says_why():
+    def refuses(graph, inputs):
+        raise ValueError("four\nfive")
+
+    recorder = Recorder()
+    with pytest.raises(Exception, match="four"):
+        torch.compile(whole, backend=refuses)(X)
+    recorder.after_call(0)
+    (left,) = recorder.capture().fallbacks
+    assert left.reason == "backend='refuses' raised: ValueError: four"
+
+
 def test_a_frame_left_to_eager_shows_beside_a_break():
     def both(x):
         return prints(broken(x))

@@ -112,6 +112,24 @@ def test_forward_fails_where_nothing_was_returned():
     assert "returned no tensor" in finding.summary
 
 
+def test_forward_fails_where_nothing_is_looked_into():
+    opaque = dataclasses.replace(make_checked(tensors=1), opaque=("output (Holder)",))
+    finding = test_forward.rule(once(outputs=opaque), Budget())
+    assert finding.outcome == "failed"
+    assert finding.summary.startswith("nothing in the outputs is looked into: output (Holder);")
+    seen = dataclasses.replace(opaque, tensors=2)
+    assert test_forward.rule(once(outputs=seen), Budget()).outcome == "passed"
+
+
+def test_forward_says_that_an_output_is_nowhere_finite():
+    nan = make_checked(make_error("output[1]", scale=0.0, numel=0))
+    finding = test_forward.rule(once(outputs=nan), Budget())
+    assert (finding.outcome, finding.summary) == (
+        "inconclusive",
+        "blind: output[1] is nowhere finite",
+    )
+
+
 def test_forward_fails_where_nothing_was_called():
     assert test_forward.rule(make_observation(calls=()), Budget()).outcome == "failed"
 

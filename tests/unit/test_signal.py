@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from fixtures import zoo
 from fixtures.cases import Case
 from fixtures.observe import signal
 from fixtures.observe.calls import first_call
@@ -309,3 +310,59 @@ def test_hooks_of_the_model_still_run():
             self.f.register_forward_hook(lambda part, args, output: output * 0)
 
     assert set(treat(Hooked)) == {"gamma"}
+
+
+# The command.
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """The command line; what it registers is forgotten afterwards."""
+    zoo.load()
+    monkeypatch.setattr(zoo, "_registry", dict(zoo._registry))
+
+    def command(*arguments):
+        monkeypatch.setattr("sys.argv", ["signal", *arguments])
+        signal.main()
+
+    return command
+
+
+def test_the_command_prints_the_figures_of_a_users_model(command, capsys, tmp_path):
+    mine = tmp_path / "zoo_for_signal.py"
+    mine.write_text(ZOO)
+    command("signal_mine", "signal_bad", "--zoo", str(mine), "--seed", "3")
+    _, untreated, treated, bad = capsys.readouterr().out.splitlines()
+    assert untreated.startswith("signal_mine ")
+    assert untreated.endswith(" 0/2          0/2")
+    assert treated.startswith("  treated ")
+    assert bad.split(maxsplit=1) == ["signal_bad", "RuntimeError: no such weights"]
+
+
+ZOO = """
+import torch
+from fixtures.zoo import Example, model
+
+@model("signal_mine")
+def mine():
+    module = torch.nn.Linear(4, 4)
+    torch.nn.init.zeros_(module.weight)
+    return Example(module, inputs=lambda: (torch.randn(2, 4),))
+
+@model("signal_bad")
+def bad():
+    raise RuntimeError("no such weights")
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("resnet19",), "unknown model 'resnet19'; did you mean 'resnet1"),
+        (("--zoo", "missing.py"), "missing.py"),
+    ],
+)
+def test_the_command_refuses_what_is_not_there(command, capsys, arguments, message):
+    with pytest.raises(SystemExit):
+        command(*arguments)
+    assert message in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 from fixtures import zoo
 from fixtures.observation import dumps
 from fixtures.observer import CHECKOUT
-from fixtures.zoo import Example, Model, load_file, model
+from fixtures.zoo import Call, Example, Model, load_file, model
 
 
 @pytest.fixture(autouse=True)
@@ -128,6 +128,44 @@ def test_an_example_of_nothing_callable_is_refused():
     entry = Model("m", "f", source="mine.py", build=lambda: Example("resnet18"))
     with pytest.raises(TypeError, match=r"Example of model 'm' \(mine\.py\) holds str, which is"):
         entry.example("cpu")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Example(abs, inputs=1.0), r"inputs of Example must be a tuple.* not a float"),
+        (lambda: Example(abs, kwargs=(1,)), "kwargs of Example must be a dict .* not a tuple"),
+        (lambda: Call("x"), r"args of Call must be a tuple of arguments, \(x,\), not a str"),
+        (lambda: Call((), [1]), "kwargs of Call must be a dict of arguments by name, not a list"),
+        (lambda: Example(abs, calls=[(1,)]), "calls of Example must be a list .* not of a tuple"),
+        (lambda: Example(abs, calls={"x": 1}), "calls of Example must be a list .* not of a dict"),
+        (lambda: Example(abs, dims={0: "batch"}), "dims of Example must name dimensions"),
+    ],
+)
+def test_a_field_of_the_wrong_kind_is_refused_where_it_is_given(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def sized(vary, **example):
+    given = {"inputs": lambda batch: (batch,)} | example
+    return Model("m", "f", vary=vary, build=lambda: Example(abs, **given)).example("cpu")
+
+
+def test_dims_that_never_vary_are_refused():
+    with pytest.raises(ValueError, match="dims of Example name bach, but vary has batch"):
+        sized({"batch": (8, 4)}, dims={0: {0: "bach"}})
+
+
+@pytest.mark.parametrize(
+    ("vary", "dims"),
+    [
+        ({"batch": (8, 4)}, {0: {0: "batch", 1: "length"}}),  # marked, and always the same
+        ({}, {0: {0: "batch"}}),  # of given calls
+    ],
+)
+def test_dims_that_are_marked_but_do_not_vary_are_taken(vary, dims):
+    assert sized(vary, dims=dims).dims == dims
 
 
 def test_two_examples_share_no_defaults():

@@ -84,6 +84,24 @@ def not_an_example():
     return nn.Linear(4, 4)
 
 
+@model("inputs_are_a_tensor")
+def inputs_are_a_tensor():
+    return Example(nn.Linear(4, 4), inputs=lambda: torch.randn(2, 4))
+
+
+@model("picks_what_is_not_there")
+def picks_what_is_not_there():
+    return Example(
+        nn.Linear(4, 4), inputs=lambda: (torch.randn(2, 4),), output=lambda out: out.logits
+    )
+
+
+@model("other_weights_each_time")
+def other_weights_each_time():
+    torch.manual_seed(int.from_bytes(os.urandom(4)))
+    return Example(nn.Linear(4, 4), inputs=lambda: (torch.randn(2, 4),))
+
+
 @model("prints_a_megabyte")
 def prints_a_megabyte():
     print("x" * 1_000_000)
