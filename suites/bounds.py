@@ -14,7 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fixtures.cases import Case
-from fixtures.observation import CallFacts, Checked, Difference, Observation, TensorError
+from fixtures.observation import (
+    Checked,
+    Difference,
+    Observation,
+    TensorError,
+    name_of_call,
+)
 from reports.noise import BLIND, BUFFERS, CORRELATED, EPS, JUMPY, TAIL
 
 #: TF32 keeps ten bits of the mantissa in products of f32.
@@ -111,7 +117,7 @@ def examine(observation: Observation, group: str) -> Numerics:
     half = in_half(observation)
     for index, call in enumerate(observation.calls):
         checked: Checked = getattr(call, group)
-        where = _describe(index, call)
+        where = name_of_call(index, call.sizes)
         complaints += [f"{where}: {describe_difference(d)}" for d in checked.differences]
         tensors += checked.tensors
         compared += checked.tensors - len(checked.opaque)
@@ -263,11 +269,6 @@ def pooled_noise(errors: Sequence[TensorError]) -> float:
     """Median noise of the tensors of a group that are not blind."""
     seeing = [error.eager_rms for error in errors if not is_blind(error)]
     return statistics.median(seeing) if seeing else 0.0
-
-
-def _describe(index: int, call: CallFacts) -> str:
-    sizes = ", ".join(f"{name}={size}" for name, size in call.sizes.items())
-    return f"call {index + 1}" + (f" ({sizes})" if sizes else "")
 
 
 def describe_difference(difference: Difference) -> str:
