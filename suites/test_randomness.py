@@ -29,7 +29,7 @@ MEAN_GAP = 16.0
 #: further apart than this. (What is more than two apart was measured twice, and the nearer counts.)
 MEAN_GAP_OF_MANY, OWN_GAP_OF_MANY = 4.0, 1.6
 #: The slope may be off by this much, and three times what eager's is.
-SLOPE_SLACK, SLOPE_FACTOR = 0.02, 3.0
+SLOPE_SLACK, SLOPE_FACTOR = 0.003, 3.0
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
