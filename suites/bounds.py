@@ -52,8 +52,12 @@ HALF = {
 #: One error in a hundred is larger than this many times the root mean square, if they are normal.
 QUANTILE = 2.6
 #: Noise of so many eps in single precision is no rounding: it has made something jump, and how far
-#: the largest jump goes is chance.
-ROUNDING = 1000.0
+#: the largest jump goes is chance. A jump reaches a row of a matrix, and stands out the more the
+#: more rows there are: beyond so many elements by the fourth root.
+ROUNDING, MANY = 1000.0, 10_000
+#: So it is with noise of this share of a tensor's scale in half precision; its multiples are so
+#: many times wider.
+CHAOS, CHAOTIC = 0.03, 2.0
 #: In a blind tensor that is zero, or mere noise, only an error this many times eager's is seen. Up
 #: to there it is still held to its noise, if that was sampled.
 BLIND_FACTOR = 100.0
@@ -220,15 +224,17 @@ def checks(
         allowed = BLIND_FACTOR * error.eager_max + allowances["max"].floor * eps
         return (Check("largest error", error.compiled_max, error.eager_max, allowed),)
     noise = max(error.eager_rms, pooled_noise)
-    wider = JUMPY if error.jumps else 1.0
     beyond_rounding = allowances is SINGLE and noise > ROUNDING * eps
+    chaotic = allowances is HALF and noise > CHAOS
+    wider = JUMPY if error.jumps else CHAOTIC if chaotic else 1.0
 
     def allowed_of(figure: str, noise: float, wider: float = wider) -> float:
         allowance = allowances[figure]
         return wider * allowance.factor * noise + allowance.floor * eps
 
     jumping = JUMPY if beyond_rounding else wider
-    largest = allowed_of("max", max(error.eager_max, TAIL * noise), jumping)
+    tail = TAIL * max(error.numel / MANY, 1.0) ** 0.25 if beyond_rounding else TAIL
+    largest = allowed_of("max", max(error.eager_max, tail * noise), jumping)
     # What the largest jump alone makes of it, in a tensor of few elements.
     one_jump = largest / math.sqrt(error.numel) if beyond_rounding else 0.0
     return (

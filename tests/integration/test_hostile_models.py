@@ -42,6 +42,7 @@ def test_every_aspect_of_a_hostile_model_fails_and_is_explained_once(hostile, mo
     ("model", "frame"),
     [
         ("segfaults", "in <lambda>"),
+        ("segfaults_among_threads", "in crash"),
         ("raises_in_build", "in raises_in_build"),
         ("segfaults_in_build", "in segfaults_in_build"),
     ],

@@ -94,6 +94,31 @@ def test_one_jump_is_within_bounds_where_noise_is_no_rounding(dtype, noise, is_r
     assert (exceeds(jumped, noise) == "") is is_right
 
 
+@pytest.mark.parametrize(("numel", "is_right"), [(2_359_296, True), (2_000, False)])
+def test_a_jump_stands_out_the_more_the_larger_the_tensor_is(numel, is_right):
+    """As measured: one opened ReLU in the update of ResNet-18's last convolutions, in float32."""
+    noise = 1.4e-3
+    jumped = make_error(
+        numel=numel, eager_rms=noise, eager_max=2e-3, compiled_rms=noise, compiled_max=0.138
+    )
+    assert (exceeds(jumped, noise) == "") is is_right
+
+
+@pytest.mark.parametrize(("noise", "is_right"), [(0.12, True), (0.015, False)])
+def test_where_half_precision_is_chaotic_one_run_is_far_from_another(noise, is_right):
+    """As measured: the gates of MobileNetV3's squeeze and excitation, trained in bfloat16."""
+    gate = make_error(
+        dtype="bfloat16",
+        eager_rms=noise,
+        eager_quantile=0.7 / 0.12 * noise,
+        eager_max=10 * noise,
+        compiled_rms=2.2 * noise,
+        compiled_quantile=1.29 / 0.12 * noise,
+        compiled_max=20 * noise,
+    )
+    assert (exceeds(gate, noise) == "") is is_right
+
+
 @pytest.mark.parametrize("fault", [{"compiled_rms": 0.05}, {"compiled_projection": 0.05}])
 def test_what_is_wrong_throughout_is_out_of_bounds_there_too(fault):
     assert exceeds(make_error(eager_rms=1e-3, eager_max=1.2e-2, **fault), 1e-3)

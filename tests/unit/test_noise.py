@@ -168,17 +168,27 @@ def test_an_index_that_eager_is_sure_of_is_wrong():
     assert (found.what, found.eager) == ("elements", "2 at [1]")
 
 
+TRUTH = torch.randn(64, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def off(by, seed):
+    noise = torch.randn(64, 64, generator=torch.Generator().manual_seed(seed))
+    return (TRUTH * (1 + by * noise)).float()
+
+
 @pytest.mark.parametrize("unit", [2.0**-9, 2.0**-12], ids=["bf16", "f16"])
 @pytest.mark.parametrize("is_fine", [True, False])
 def test_what_eager_computes_in_float32_compiled_code_may_not_round_to_half(unit, is_fine):
     """Nudges of half precision move both alike; eager's own error tells them apart."""
-
-    def off(by, seed):
-        noise = torch.randn(64, 64, generator=torch.Generator().manual_seed(seed))
-        return (truth * (1 + by * noise)).float()
-
-    truth = torch.randn(64, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     samples = [(off(unit, seed), Nudge(1.0, unit * 2.0**23)) for seed in range(3, 7)]
     ours = off(1e-7 if is_fine else unit, 1)
-    (error,) = tensor_error("x", ours, off(1.3 * unit, 2), [truth], samples)
+    (error,) = tensor_error("x", ours, off(1.3 * unit, 2), [TRUTH], samples)
     assert (exceeds(error, 0.0) == "") is not is_fine
+
+
+@pytest.mark.parametrize("unit", [2.0**-9, 2.0**-12], ids=["bf16", "f16"])
+def test_without_a_reference_nothing_says_that_eager_computes_in_float32(unit):
+    """It is its own reference then, and seems to err by nothing."""
+    samples = [(off(unit, seed), Nudge(1.0, unit * 2.0**23)) for seed in range(3, 7)]
+    (error,) = tensor_error("x", TRUTH.float(), off(unit, 2), [], samples)
+    assert exceeds(error, 0.0) == ""

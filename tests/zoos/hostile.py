@@ -42,6 +42,19 @@ def segfaults():
     return acting(lambda: ctypes.string_at(0))
 
 
+@model("segfaults_among_threads")
+def segfaults_among_threads():
+    def wait(depth):
+        return wait(depth - 1) if depth else time.sleep(60)
+
+    def crash():
+        for _ in range(8):
+            threading.Thread(target=wait, args=(90,), daemon=True).start()
+        ctypes.string_at(0)
+
+    return acting(crash)
+
+
 @model("hangs")
 def hangs():
     def hang():
