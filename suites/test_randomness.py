@@ -21,8 +21,8 @@ from suites.bounds import describe_difference
 #: Two groups of statistics are alike if the means of their logarithms are within this many standard
 #: errors, of six groups each …
 STANDARD_ERRORS = 5.0
-#: … and this much: a tenth for the spread, more for what few calls show badly.
-SPREAD_SLACK, TOGETHER_SLACK = 0.1, 0.35
+#: … and this much: a twentieth for the spread, more for what few calls show badly.
+SPREAD_SLACK, TOGETHER_SLACK = 0.05, 0.35
 #: The two means may be this many times further apart than expected: four standard errors, squared …
 MEAN_GAP = 16.0
 #: … or two, where so many numbers are drawn independently that halves of one side's calls are never

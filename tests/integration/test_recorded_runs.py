@@ -12,6 +12,8 @@ from reports import store
 DATA = Path(__file__).parents[1] / "data"
 
 BLOCKS = "cuda-train-bf16-reduce_overhead-auto-regional"
+DYNAMIC_BLOCKS = "cuda-train-bf16-reduce_overhead-dynamic-regional"
+GRAPHS = "cuda-infer-f16-reduce_overhead-dynamic"
 #: What was judged otherwise on the day, before these runs became the measure of their budgets.
 BUDGETED_SINCE = {
     ("test_resnet-cuda-infer-f32-default-static", "memory"): "passed",
@@ -28,11 +30,22 @@ BUDGETED_SINCE = {
     ("convit_tiny-cuda-infer-f16-default-dynamic", "forward"): "expected_failure",
     (f"swin_tiny_patch4_window7_224-{BLOCKS}", "recompiles"): "expected_failure",
     (f"hiera_tiny_224-{BLOCKS}", "recompiles"): "expected_failure",
+    ("resnet18-cuda-train-f32-default-static", "gradients"): "passed",
+    ("regnet_y_400mf-cuda-train-bf16-reduce_overhead-auto", "gradients"): "passed",
+    ("mobilenet_v3_small-cuda-train-bf16-reduce_overhead-auto", "gradients"): "passed",
+    ("mixtral-cuda-infer-f16-default-dynamic", "recompiles"): "passed",
+    ("mixtral-cuda-infer-f32-default-marked", "recompiles"): "passed",
+    (f"qwen3-{DYNAMIC_BLOCKS}", "recompiles"): "expected_failure",
+    (f"lraspp_mobilenet_v3_large-{GRAPHS}", "forward"): "expected_failure",
+    ("t5-cuda-train-f16-reduce_overhead-marked", "forward"): "expected_failure",
+    ("t5-cuda-train-f16-reduce_overhead-marked", "gradients"): "expected_failure",
     **{
         (case, aspect): "expected_failure"
         for case in [
+            f"eca_nfnet_l0-{BLOCKS}",
+            f"whisper-{DYNAMIC_BLOCKS}",
             "gh190856_second_derivative-cuda-infer-f32-default-static",
-            "eva02_tiny_patch14_224-cuda-train-bf16-reduce_overhead-dynamic-regional",
+            f"eva02_tiny_patch14_224-{DYNAMIC_BLOCKS}",
             f"convit_tiny-{BLOCKS}",
         ]
         for aspect in [
@@ -49,8 +62,9 @@ BUDGETED_SINCE = {
 }
 
 
-#: Runs with a failure that nobody has explained: a child that died of a signal.
-UNEXPLAINED = {"h200-standard"}
+#: Runs with a failure that stays one: T5 was compared before it was noticed that where there is no
+#: reference, nothing says that eager computes in float32.
+FAILED = {"h200-standard-2"}
 
 
 def recorded(name):
@@ -69,6 +83,8 @@ def recorded(name):
         ("h200-live-2", 31),
         ("h200-live-3", 31),
         ("h200-standard", 96),
+        ("h200-standard-2", 87),
+        ("h200-standard-3", 34),
     ],
 )
 def test_a_recorded_run_is_judged_as_it_was(compilegate, name, cases):
@@ -78,7 +94,7 @@ def test_a_recorded_run_is_judged_as_it_was(compilegate, name, cases):
     again = session.run("again")
     failed = any(verdict.outcome == "failed" for verdict in again.verdicts.values())
     assert session.status == failed, session.output
-    assert failed == (name in UNEXPLAINED)
+    assert failed == (name in FAILED)
     assert len(again.observations) == len(live.observations) == cases
     assert again.verdicts.keys() >= live.verdicts.keys()  # the live session may have been a part
     now = {key: again.verdicts[key].outcome for key in live.verdicts}
