@@ -1,0 +1,1 @@
+"""Tests of the suites' rules: what each aspect makes of an observation."""

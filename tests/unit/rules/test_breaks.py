@@ -1,0 +1,149 @@
+"""The rule of graph breaks: what is not budgeted fails and is named, with the way out."""
+
+import dataclasses
+
+import pytest
+
+from fixtures.budgets import AllowedBreak, Budget
+from suites import (
+    test_graph_breaks,
+)
+from tests.unit.making import (
+    make_break,
+    make_call,
+    make_capture,
+    make_observation,
+    make_place,
+)
+from tests.unit.rules.common import assert_proposal_helps
+
+PRINT = make_break("Call to `print`", "GB0001", make_place(5, file="net.py"))
+ITEM = make_break("Tensor.item()", "GB0002", make_place(9, file="timm/layers/pool.py"))
+
+
+def broken(*breaks, **changed):
+    return make_observation(capture=make_capture(breaks=breaks, **changed))
+
+
+def test_a_break_is_named_by_reason_id_place_and_owner():
+    finding = test_graph_breaks.rule(broken(PRINT), Budget())
+    assert finding.outcome == "failed"
+    assert finding.summary == (
+        "1 graph break not budgeted: Call to `print` [GB0001] at net.py:5 in forward (model)"
+    )
+    assert finding.proposal == {"graph_breaks": [{"reason": PRINT.reason, "place": "net.py"}]}
+
+
+def test_a_break_without_place_or_id_is_named_all_the_same():
+    lost = dataclasses.replace(make_break("why", ""), place=None)
+    finding = test_graph_breaks.rule(broken(lost), Budget())
+    assert finding.summary == "1 graph break not budgeted: why"
+    assert_proposal_helps(test_graph_breaks.rule, broken(lost), Budget())
+
+
+def test_proposed_breaks_pass():
+    again = dataclasses.replace(PRINT, place=make_place(50, file="net.py"))
+    assert_proposal_helps(test_graph_breaks.rule, broken(PRINT, ITEM, again), Budget())
+
+
+def test_a_proposal_keeps_the_breaks_that_it_would_replace():
+    budget = Budget(graph_breaks=(AllowedBreak("print", "net.py"),))
+    finding = test_graph_breaks.rule(broken(PRINT, ITEM), budget)
+    assert finding.summary.startswith("1 graph break not budgeted: Tensor.item()")
+    assert finding.proposal == {
+        "graph_breaks": [
+            {"reason": "Tensor.item()", "place": "timm/layers/pool.py"},
+            {"reason": "print", "place": "net.py"},
+        ]
+    }
+    assert_proposal_helps(test_graph_breaks.rule, broken(PRINT, ITEM), budget)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "passes"),
+    [
+        (AllowedBreak("print", "net.py"), True),
+        (AllowedBreak("print", ""), True),
+        (AllowedBreak("", "net.py"), True),
+        (AllowedBreak("", "pool.py"), False),
+        (AllowedBreak("item", "net.py"), False),
+        (AllowedBreak("print", "pool.py"), False),
+    ],
+)
+def test_a_break_is_known_by_reason_and_place_together(allowed, passes):
+    finding = test_graph_breaks.rule(broken(PRINT), Budget(graph_breaks=(allowed,)))
+    assert (finding.outcome == "passed") == passes
+
+
+def test_a_new_break_shows_even_where_an_old_one_went():
+    """One break as before, but another one: a count would not see it."""
+    budget = Budget(graph_breaks=(AllowedBreak("print", "net.py"),))
+    assert test_graph_breaks.rule(broken(PRINT), budget).outcome == "passed"
+    assert test_graph_breaks.rule(broken(ITEM), budget).outcome == "failed"
+
+
+def test_a_budgeted_break_that_is_gone_is_no_failure():
+    budget = Budget(graph_breaks=(AllowedBreak("print", "net.py"),))
+    assert test_graph_breaks.rule(broken(), budget).outcome == "passed"
+
+
+@pytest.mark.parametrize(("breaks", "outcome"), [((PRINT, ITEM), "passed"), ((), "passed")])
+def test_so_many_breaks_besides_are_allowed(breaks, outcome):
+    assert test_graph_breaks.rule(broken(*breaks), Budget(max_graph_breaks=2)).outcome == outcome
+    more = (*breaks, *(make_break(f"another {i}") for i in range(3)))
+    assert test_graph_breaks.rule(broken(*more), Budget(max_graph_breaks=2)).outcome == "failed"
+
+
+def test_breaks_are_counted_in_the_summary():
+    budget = Budget(graph_breaks=(AllowedBreak("print", ""),))
+    assert test_graph_breaks.rule(broken(PRINT, graphs=2), budget).summary == (
+        "2 graphs, 1 graph breaks (1 budgeted)"
+    )
+
+
+LSTM = make_break("nn.LSTM is skipped", "", make_place(30, "forward", "timm/rnn.py", "timm"))
+
+
+def test_a_frame_that_is_left_to_eager_is_a_break_of_its_own():
+    observation = broken(fallbacks=(LSTM,))
+    finding = test_graph_breaks.rule(observation, Budget())
+    assert finding.outcome == "failed"
+    assert finding.summary == (
+        "1 graph break not budgeted: nn.LSTM is skipped at timm/rnn.py:30 in forward (timm)"
+    )
+    assert_proposal_helps(test_graph_breaks.rule, observation, Budget())
+
+
+def test_a_frame_that_is_left_to_eager_fails_also_beside_a_budgeted_break():
+    budget = Budget(graph_breaks=(AllowedBreak("print", ""),))
+    observation = broken(PRINT, fallbacks=(LSTM,))
+    finding = test_graph_breaks.rule(observation, budget)
+    assert finding.outcome == "failed"
+    assert "nn.LSTM is skipped" in finding.summary
+    assert_proposal_helps(test_graph_breaks.rule, observation, budget)
+
+
+def test_a_frame_that_is_left_to_eager_for_its_own_break_is_that_break():
+    frame = dataclasses.replace(PRINT, id="", place=make_place(3, file="net.py"))
+    budget = Budget(max_graph_breaks=1)
+    assert test_graph_breaks.rule(broken(PRINT, fallbacks=(frame,)), budget).outcome == "passed"
+
+
+def test_a_frame_elsewhere_is_not_hidden_by_a_budgeted_break_of_the_same_reason():
+    """A break is known by reason and place together."""
+    frame = dataclasses.replace(PRINT, id="", place=make_place(3, file="timm/layers/pool.py"))
+    budget = Budget(graph_breaks=(AllowedBreak("print", "net.py"),))
+    assert test_graph_breaks.rule(broken(PRINT, fallbacks=(frame,)), budget).outcome == "failed"
+
+
+def test_a_frame_that_raises_as_eager_does_is_no_break():
+    observed = make_break("Observed exception")
+    calls = (make_call(), make_call(raised="ValueError: no"))
+    raising = make_observation(calls=calls, capture=make_capture(fallbacks=(observed, PRINT)))
+    finding = test_graph_breaks.rule(raising, Budget())
+    assert finding.outcome == "failed"
+    assert finding.summary.startswith("1 graph break not budgeted: Call to `print`")
+    quiet = make_observation(calls=calls, capture=make_capture(fallbacks=(observed,)))
+    assert test_graph_breaks.rule(quiet, Budget()).outcome == "passed"
+    silent = make_observation(capture=make_capture(fallbacks=(observed,)))
+    assert test_graph_breaks.rule(silent, Budget()).outcome == "failed"

@@ -1,0 +1,207 @@
+"""Rules of speed, energy, compile time and memory: below, above, or not to be told."""
+
+import dataclasses
+
+import pytest
+
+from fixtures.budgets import Budget
+from fixtures.observation import Condition, Energy
+from suites import (
+    test_compile_time,
+    test_energy,
+    test_memory,
+    test_speedup,
+)
+from tests.unit.making import (
+    make_compile_time,
+    make_memory,
+    make_observation,
+    make_timing,
+)
+from tests.unit.rules.common import STRICT, assert_proposal_helps
+
+# Speed.
+
+
+def timed(speedup, **changed):
+    return make_observation(timing=make_timing(speedup, **changed))
+
+
+@pytest.mark.parametrize(
+    ("speedup", "spread", "wanted", "outcome"),
+    [
+        (2.0, 0.0, 1.5, "passed"),
+        (1.5, 0.0, 1.5001, "failed"),
+        (1.0, 0.0, 1.5, "failed"),
+        (1.5, 0.1, 1.5, "inconclusive"),
+        (0.5, 0.1, 0.8, "failed"),
+        (0.9, 0.01, 0.8, "passed"),
+    ],
+)
+def test_speedup_is_judged_by_its_interval(speedup, spread, wanted, outcome):
+    finding = test_speedup.rule(timed(speedup, spread=spread), Budget(min_speedup=wanted))
+    assert finding.outcome == outcome
+    assert f"at least {wanted:g}× wanted" in finding.summary
+
+
+def test_too_slow_says_what_was_seen_and_proposes_less_than_the_interval():
+    finding = test_speedup.rule(timed(1.0), Budget(min_speedup=1.5))
+    assert finding.summary == "1.00× [1.00, 1.00] over 30 rounds, at least 1.5× wanted"
+    assert finding.proposal == {"min_speedup": 0.9}
+    assert_proposal_helps(test_speedup.rule, timed(1.0), Budget(min_speedup=1.5))
+    assert_proposal_helps(test_speedup.rule, timed(0.37, spread=0.2), Budget(min_speedup=1.5))
+
+
+def test_inconclusive_proposes_nothing():
+    finding = test_speedup.rule(timed(1.5, spread=0.1), Budget(min_speedup=1.5))
+    assert "the interval straddles it" in finding.summary
+    assert not finding.proposal
+
+
+def test_too_slow_on_a_busy_machine_is_inconclusive():
+    busy = timed(1.0)
+    busy = dataclasses.replace(busy, timing=dataclasses.replace(busy.timing, busy=0.5))
+    finding = test_speedup.rule(busy, Budget(min_speedup=1.5))
+    assert finding.outcome == "inconclusive"
+    assert "others took 50% of the processor" in finding.summary
+    assert test_speedup.rule(busy, Budget(min_speedup=0.9)).outcome == "passed"
+
+
+def test_a_small_overhead_is_allowed_whatever_the_ratio():
+    slower_by_100_us = timed(0.5, eager_ns=100e3)
+    assert test_speedup.rule(slower_by_100_us, Budget(min_speedup=0.8)).outcome == "failed"
+    allowing = Budget(min_speedup=0.8, max_call_overhead_us=100)
+    finding = test_speedup.rule(slower_by_100_us, allowing)
+    assert finding.outcome == "passed"
+    assert "within 100 µs of overhead" in finding.summary
+    tighter = Budget(min_speedup=0.8, max_call_overhead_us=99)
+    assert test_speedup.rule(slower_by_100_us, tighter).outcome == "failed"
+
+
+def test_overhead_is_no_excuse_where_a_speedup_is_wanted():
+    budget = Budget(min_speedup=1.1, max_call_overhead_us=1000)
+    assert test_speedup.rule(timed(0.9, eager_ns=100e3), budget).outcome == "failed"
+
+
+def test_overhead_is_no_excuse_for_a_slow_model():
+    budget = Budget(min_speedup=0.8, max_call_overhead_us=150)
+    assert test_speedup.rule(timed(0.5, eager_ns=10e6), budget).outcome == "failed"
+
+
+def under(*throttled):
+    """Rounds that are fast enough, on a GPU of which NVML says this."""
+    conditions = (
+        Condition(sm_mhz=1980, temperature_c=40, power_w=300.0),
+        Condition(sm_mhz=1200, temperature_c=88, power_w=650.0, throttled=throttled),
+    )
+    timing = dataclasses.replace(
+        make_timing(2.0), conditions=conditions, items=32, compiled_kernels_ns=4e5
+    )
+    return test_speedup.rule(make_observation(timing=timing), STRICT)
+
+
+def test_a_throttled_measurement_is_no_verdict():
+    finding = under("hw_thermal_slowdown", "sw_power_cap")
+    assert finding.outcome == "inconclusive"
+    assert finding.summary.endswith("the GPU held its clocks down: hw_thermal_slowdown")
+
+
+def test_a_gpu_that_draws_all_its_power_is_at_work():
+    assert under("sw_power_cap").outcome == under().outcome == "passed"
+
+
+def test_a_timing_is_described_side_by_side():
+    assert under().details == (
+        "eager: median 1 ms, p95 1 ms, 3.2e+04 items/s",
+        "compiled: median 0.5 ms, p95 0.5 ms, 6.4e+04 items/s, kernels 0.4 ms",
+        "GPU at 1200 to 1980 MHz, up to 88 °C and 650 W",
+    )
+
+
+# Energy.
+
+
+def test_energy_is_held_to_eagers():
+    thirsty = make_observation(energy=Energy(eager_j=0.5, compiled_j=0.6))
+    finding = test_energy.rule(thirsty, STRICT)
+    assert finding.summary == "0.6 J a call, eager 0.5 J (1.20×), at most 1.1× allowed"
+    assert finding.outcome == "failed"
+    assert_proposal_helps(test_energy.rule, thirsty, STRICT)
+
+
+def test_a_little_energy_may_be_wasted_whatever_the_ratio():
+    thirsty = make_observation(energy=Energy(eager_j=0.01, compiled_j=0.05))
+    allowing = Budget(max_energy_ratio=1.1, energy_slack_j=0.04)
+    assert test_energy.rule(thirsty, allowing).outcome == "passed"
+    assert test_energy.rule(thirsty, Budget(max_energy_ratio=1.1)).outcome == "failed"
+
+
+def test_energy_that_nvml_does_not_tell_is_unavailable():
+    finding = test_energy.rule(make_observation(energy=Energy(unavailable="NVML: …")), STRICT)
+    assert (finding.outcome, finding.summary) == ("skipped", "unavailable: NVML: …")
+
+
+# Compile time and memory.
+
+
+def test_a_slow_compile_on_a_busy_machine_is_inconclusive():
+    slow = dataclasses.replace(make_compile_time(90.0), busy=0.5)
+    finding = test_compile_time.rule(make_observation(cold=True, compile_time=slow), STRICT)
+    assert finding.outcome == "inconclusive"
+    assert finding.summary.endswith("others took 50% of the processor")
+    quick = dataclasses.replace(slow, total_s=50.0)
+    finding = test_compile_time.rule(make_observation(cold=True, compile_time=quick), STRICT)
+    assert finding.outcome == "passed"
+
+
+def test_a_warm_compile_time_is_not_judged():
+    observation = make_observation(cold=False, compile_time=make_compile_time(1000.0))
+    finding = test_compile_time.rule(observation, STRICT)
+    assert finding.outcome == "skipped"
+    assert "not judged, compiled with a warm cache: 1000.0 s (dynamo 1.0" in finding.summary
+
+
+def test_a_cold_compile_time_is_held_to_its_budget():
+    observation = make_observation(cold=True, compile_time=make_compile_time(90.0))
+    finding = test_compile_time.rule(observation, STRICT)
+    assert finding.outcome == "failed"
+    assert finding.summary.startswith("90.0 s (dynamo 1.0, aot 1.0, inductor 1.0, codegen 1.0)")
+    assert finding.summary.endswith("at most 60 s allowed")
+    assert finding.proposal == {"max_compile_s": 135.0}
+    assert_proposal_helps(test_compile_time.rule, observation, STRICT)
+
+
+@pytest.mark.parametrize(
+    ("compiled", "slack", "outcome"),
+    [
+        (100, 0, "passed"),
+        (110, 0, "passed"),
+        (111, 0, "failed"),
+        (111, 1, "passed"),
+        (112, 1, "failed"),
+        (10, 0, "passed"),
+    ],
+)
+def test_peak_memory_is_held_to_ratio_and_slack(compiled, slack, outcome):
+    observation = make_observation(memory=make_memory(100, compiled))
+    budget = Budget(max_memory_ratio=1.1, memory_slack_bytes=slack)
+    assert test_memory.rule(observation, budget).outcome == outcome
+
+
+def test_too_much_memory_says_how_much_and_proposes_the_ratio():
+    observation = make_observation(memory=make_memory(100 * 2**20, 200 * 2**20))
+    finding = test_memory.rule(observation, STRICT)
+    assert finding.summary == "peak 200.0 MiB, eager 100.0 MiB (2.00×), at most 1.1× allowed"
+    assert finding.proposal == {"max_memory_ratio": 2.2}
+    assert_proposal_helps(test_memory.rule, observation, STRICT)
+
+
+def test_memory_where_eager_allocates_nothing():
+    nothing = make_observation(memory=make_memory(0, 0))
+    something = make_observation(memory=make_memory(0, 4096))
+    assert test_memory.rule(nothing, STRICT).outcome == "passed"
+    finding = test_memory.rule(something, STRICT)
+    assert finding.outcome == "failed"
+    assert finding.proposal == {}
+    slack = dataclasses.replace(STRICT, memory_slack_bytes=4096)
+    assert test_memory.rule(something, slack).outcome == "passed"

@@ -1,0 +1,62 @@
+"""The rule of random numbers: what chance may do, and what it does not."""
+
+import pytest
+
+from fixtures.budgets import Budget
+from suites import (
+    test_randomness,
+)
+from tests.unit.making import (
+    make_observation,
+    make_randomness,
+)
+
+
+def drawn(**changed):
+    return make_observation(draws=True, randomness=make_randomness(**changed))
+
+
+def test_the_same_statistics_on_both_sides_pass():
+    assert test_randomness.rule(drawn(), Budget()).outcome == "passed"
+
+
+def test_what_draws_nothing_passes_and_says_so():
+    finding = test_randomness.rule(make_observation(), Budget())
+    assert (finding.outcome, finding.summary) == ("passed", "draws no random numbers")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"repeats": 6}, "compiled calls repeat each other: 6 pairs of 24 calls"),
+        ({"spreads": (0.0,) * 6}, "spread of the outputs between calls is 0, in eager 0.2"),
+        ({"spreads": (0.3, 0.31, 0.29, 0.3, 0.31, 0.29)}, "spread of the outputs between calls"),
+        ({"together": (3.9, 4.1, 4.0, 3.9, 4.1, 4.0)}, "joint spread of a batch's rows is 4"),
+        ({"mean_gap": 100.0}, "mean over calls is 10.0 times as far from eager's"),
+        (
+            {"mean_gap": 9.0, "own_gap": 1.2},
+            "times as far from eager's as chance makes it (allowed 2)",
+        ),
+        ({"slope": 0.986}, "backward and forward use different random numbers"),
+    ],
+)
+def test_other_statistics_fail_and_say_which(changed, said):
+    finding = test_randomness.rule(drawn(**changed), Budget())
+    assert finding.outcome == "failed"
+    assert said in finding.summary
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"repeats": 5},
+        {"spreads": (0.2, 0.21, 0.19, 0.22, 0.2, 0.18)},
+        {"together": (1.2, 0.8, 1.3, 0.9, 1.1, 0.7)},
+        {"mean_gap": 4.0},
+        {"mean_gap": 9.0, "own_gap": 3.0},
+        {"slope": 1.002},
+        {"slope": None},
+    ],
+)
+def test_what_chance_may_do_passes(changed):
+    assert test_randomness.rule(drawn(**changed), Budget()).outcome == "passed"

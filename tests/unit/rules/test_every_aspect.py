@@ -1,0 +1,76 @@
+"""Every rule: a healthy observation passes, and nothing is judged without a threshold."""
+
+import pytest
+
+from fixtures.budgets import ASPECTS, Budget
+from fixtures.observation import Energy
+from suites import (
+    test_compile_time,
+    test_cuda_graphs,
+    test_energy,
+    test_forward,
+    test_gradients,
+    test_graph_breaks,
+    test_memory,
+    test_randomness,
+    test_recompiles,
+    test_side_effects,
+    test_speedup,
+)
+from tests.unit.making import (
+    make_capture,
+    make_memory,
+    make_observation,
+    make_timing,
+)
+from tests.unit.rules.common import STRICT
+
+SUITES = {
+    "forward": test_forward,
+    "gradients": test_gradients,
+    "side_effects": test_side_effects,
+    "randomness": test_randomness,
+    "graph_breaks": test_graph_breaks,
+    "recompiles": test_recompiles,
+    "speedup": test_speedup,
+    "compile_time": test_compile_time,
+    "memory": test_memory,
+    "cuda_graphs": test_cuda_graphs,
+    "energy": test_energy,
+}
+HEALTHY = make_observation(
+    cold=True,
+    timing=make_timing(2.0),
+    memory=make_memory(),
+    energy=Energy(eager_j=1.0, compiled_j=0.8),
+    capture=make_capture(cudagraphs=2),
+)
+
+
+def test_the_rules_here_are_those_of_all_aspects():
+    assert {*SUITES, "upgrade"} == set(ASPECTS)  # of which tests/unit/test_upgrade.py is
+
+
+@pytest.mark.parametrize("aspect", SUITES)
+def test_a_healthy_observation_passes(aspect):
+    finding = SUITES[aspect].rule(HEALTHY, STRICT)
+    assert finding.outcome == "passed"
+    assert finding.summary
+    assert not finding.proposal
+
+
+@pytest.mark.parametrize(
+    ("aspect", "key"),
+    [
+        ("speedup", "min_speedup"),
+        ("compile_time", "max_compile_s"),
+        ("memory", "max_memory_ratio"),
+    ],
+)
+def test_without_threshold_nothing_is_judged_and_the_reason_said(aspect, key):
+    finding = SUITES[aspect].rule(HEALTHY, Budget())
+    assert finding.outcome == "skipped"
+    assert "not judged, no threshold: " in finding.summary
+    finding = SUITES[aspect].rule(HEALTHY, Budget(elsewhere={key: "NVIDIA H200"}))
+    assert finding.outcome == "skipped"
+    assert "not judged, the threshold is for NVIDIA H200: " in finding.summary

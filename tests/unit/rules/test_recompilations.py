@@ -1,0 +1,181 @@
+"""The rule of recompilations: as many as the setting allows, simulated as Dynamo makes them."""
+
+import pytest
+
+from fixtures.budgets import Budget
+from suites import (
+    test_recompiles,
+)
+from suites.test_recompiles import allowed_by_setting
+from tests.unit.making import (
+    make_call,
+    make_capture,
+    make_compilation,
+    make_observation,
+    make_place,
+)
+from tests.unit.rules.common import assert_proposal_helps
+
+
+def batches(*sizes, rest="same"):
+    return [make_call(numbers={"input[0] dim 0": n, "input[0] dim 1": 8}, rest=rest) for n in sizes]
+
+
+def texts(*sizes):
+    """Batch and length, of two inputs that vary together."""
+    return [
+        make_call(
+            numbers={
+                "input.ids dim 0": batch,
+                "input.ids dim 1": length,
+                "input.mask dim 0": batch,
+                "input.mask dim 1": length,
+            }
+        )
+        for batch, length in sizes
+    ]
+
+
+def scalars(*values):
+    return [make_call(numbers={"input[0] dim 0": 4, "input[1]": value}) for value in values]
+
+
+ONE_AFTER_THE_OTHER = [(4, 24), (4, 24), (2, 24), (6, 24), (4, 16), (4, 40)]
+
+
+@pytest.mark.parametrize(
+    ("calls", "static", "auto", "dynamic", "marked"),
+    [
+        pytest.param(batches(4), 0, 0, 0, 0, id="one call"),
+        pytest.param(batches(4, 4, 4), 0, 0, 0, 0, id="always the same"),
+        pytest.param(batches(4, 4, 2), 1, 1, 0, 0, id="a second size"),
+        pytest.param(batches(4, 4, 2, 6, 8), 3, 1, 0, 0, id="four sizes"),
+        pytest.param(batches(4, 2, 4, 2, 4), 1, 1, 0, 0, id="back and forth"),
+        pytest.param(texts(*ONE_AFTER_THE_OTHER), 4, 2, 0, 0, id="two names, one by one"),
+        pytest.param(texts((4, 24), (2, 16), (6, 40)), 2, 1, 0, 0, id="two names at once"),
+        pytest.param(batches(4) + batches(4, rest="other"), 1, 1, 1, 1, id="another kind of call"),
+        pytest.param(
+            batches(4, 2) + batches(4, 2, rest="other"), 3, 2, 1, 1, id="sizes of two kinds"
+        ),
+        pytest.param(
+            batches(4) + batches(4, rest="other") + batches(2) + batches(6, rest="other"),
+            *(3, 3, 1, 1),
+            id="sizes of two kinds, by turns",
+        ),
+        pytest.param(
+            batches(4) + batches(4, rest="other") + batches(4), 1, 1, 1, 1, id="there and back"
+        ),
+        pytest.param(scalars(2, 2), 0, 0, 0, 0, id="an equal number"),
+        pytest.param(scalars(2, 3, 5), 2, 1, 0, 1, id="a Python number that varies"),
+    ],
+)
+def test_recompilations_are_allowed_by_setting(calls, static, auto, dynamic, marked):
+    settings = ("static", "auto", "dynamic", "marked")
+    allowed = {setting: allowed_by_setting(setting, calls) for setting in settings}
+    assert allowed == {"static": static, "auto": auto, "dynamic": dynamic, "marked": marked}
+
+
+def test_numbers_that_not_all_calls_have_do_not_vary():
+    """Calls with different arguments are of different kinds already."""
+    calls = [
+        make_call(numbers={"input[0] dim 0": 4}, rest="one"),
+        make_call(numbers={"input[0] dim 0": 4, "input[1] dim 0": 7}, rest="two"),
+    ]
+    assert allowed_by_setting("auto", calls) == 1
+
+
+def recompiled(dynamic, times, calls, **changed):
+    code = make_place(12, "forward", "net.py")
+    compilations = [make_compilation(0, code=code)]
+    compilations += [
+        make_compilation(i + 1, f"tensor 'x' size mismatch {i}", code) for i in range(times)
+    ]
+    return make_observation(
+        case=f"tiny-cpu-infer-f32-default-{dynamic}",
+        calls=tuple(calls),
+        capture=make_capture(compilations=tuple(compilations), **changed),
+    )
+
+
+@pytest.mark.parametrize(("dynamic", "allowed"), [("static", 2), ("auto", 1), ("dynamic", 0)])
+def test_recompiling_once_too_often_fails_and_shows_why(dynamic, allowed):
+    calls = batches(4, 2, 6)
+    assert test_recompiles.rule(recompiled(dynamic, allowed, calls), Budget()).outcome == "passed"
+    observation = recompiled(dynamic, allowed + 1, calls)
+    finding = test_recompiles.rule(observation, Budget())
+    assert finding.outcome == "failed"
+    assert finding.summary == (
+        f"{allowed + 1} recompilations of one code object, {allowed} allowed for {dynamic!r}"
+    )
+    assert finding.details[0] == "net.py:12 in forward:"
+    assert finding.details[1] == "  at call 2: tensor 'x' size mismatch 0"
+    assert finding.proposal == {"recompiles": 1}
+    assert_proposal_helps(test_recompiles.rule, observation, Budget())
+
+
+def test_proposed_recompiles_are_besides_the_settings_own_and_not_added_twice():
+    observation = recompiled("auto", 4, batches(4, 2))
+    assert test_recompiles.rule(observation, Budget(recompiles=1)).proposal == {"recompiles": 3}
+    assert_proposal_helps(test_recompiles.rule, observation, Budget(recompiles=1))
+
+
+def test_guards_that_are_known_to_fail_do_not_count_and_others_do():
+    observation = recompiled("dynamic", 2, batches(4, 2, 6))
+    one = test_recompiles.rule(observation, Budget(recompile_guards=("mismatch 0",)))
+    assert one.outcome == "failed"
+    assert one.summary == (
+        "1 recompilations of one code object, 0 allowed for 'dynamic', "
+        "besides 1 whose guards are known to fail"
+    )
+    both = Budget(recompile_guards=("mismatch 0", "mismatch 1"))
+    assert test_recompiles.rule(observation, both).outcome == "passed"
+
+
+def test_recompilations_count_per_code_object():
+    """A graph break compiles two code objects: neither is a recompilation."""
+    compilations = [make_compilation(0, code=make_place(line)) for line in (1, 2, 3)]
+    observation = make_observation(capture=make_capture(compilations=tuple(compilations)))
+    assert test_recompiles.rule(observation, Budget()).outcome == "passed"
+
+
+def test_skipped_frames_are_no_recompilations():
+    compilations = (
+        make_compilation(0),
+        make_compilation(0, graph=False),
+        make_compilation(1, graph=False),
+    )
+    observation = make_observation(capture=make_capture(compilations=compilations))
+    assert test_recompiles.rule(observation, Budget()).outcome == "passed"
+
+
+def test_a_recompile_limit_fails_whatever_the_budget():
+    limit = "Dynamo recompile limit exceeded"
+    observation = recompiled("static", 0, batches(4), limits=(limit,))
+    finding = test_recompiles.rule(observation, Budget(recompiles=100))
+    assert finding.outcome == "failed"
+    assert finding.summary == f"recompile limit hit: {limit}"
+    assert not finding.proposal
+
+
+def test_only_the_code_that_recompiled_too_often_is_shown():
+    quiet, loud = make_place(1, "quiet"), make_place(2, "loud")
+    compilations = (
+        make_compilation(0, code=quiet),
+        make_compilation(0, code=loud),
+        make_compilation(1, "because", loud),
+    )
+    observation = make_observation(capture=make_capture(compilations=compilations))
+    details = test_recompiles.rule(observation, Budget()).details
+    assert details == ("net.py:2 in loud:", "  at call 2: because")
+
+
+def test_a_size_that_static_never_compiled_for_fails():
+    sizes = [{"input[0] dim 0": size} for size in (8, 8, 4)]
+    calls = tuple(make_call(numbers=n, sizes={"batch": n["input[0] dim 0"]}) for n in sizes)
+    once_only = make_observation(calls=calls)
+    finding = test_recompiles.rule(once_only, Budget())
+    assert finding.outcome == "failed"
+    assert finding.summary == "call 3 (batch=4): ran eagerly, nothing compiled for its sizes"
+    again = make_capture(compilations=(make_compilation(call=0), make_compilation(call=2)))
+    healthy = make_observation(calls=calls, capture=again)
+    assert test_recompiles.rule(healthy, Budget()).outcome == "passed"
