@@ -1,0 +1,251 @@
+"""Gradients, and what a call leaves behind."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from fixtures.observe.compare import (
+    compare_gradients,
+    compare_parameters,
+)
+from fixtures.observe.result import Result
+from tests.unit.compare.sides import (
+    TRAIN,
+    Compared,
+    Net,
+    complaints,
+)
+
+
+class Faulty(torch.autograd.Function):
+    """Identity whose backward multiplies by a factor."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.factor, None
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.5, 1.01, -1.0, 1.001])
+def test_wrong_gradients_are_found_behind_right_outputs(factor):
+    made = Compared(lambda x: x.sin(), lambda x: Faulty.apply(x, factor).sin(), case=TRAIN)
+    assert complaints(made.outputs) == []
+    (text,) = complaints(made.gradients)
+    assert text.startswith("gradient input[0] (float32)")
+
+
+def test_a_lost_gradient_is_found():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.shift = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(4))
+
+        def forward(self, x):
+            return x * self.weight + self.shift
+
+    made = Compared(Two, lambda module, x: x * module.weight + module.shift.detach(), case=TRAIN)
+    (found,) = made.gradients.differences
+    assert (found.where, found.what) == ("gradient shift", "value")
+    assert (found.eager, found.compiled) == ("a tensor", "None")
+
+
+def test_a_gradient_of_another_shape_is_found():
+    ours, theirs = Result(gradients={"w": torch.ones(3)}), Result(gradients={"w": torch.ones(1, 3)})
+    (found,) = compare_gradients(ours, theirs, []).differences
+    assert (found.where, found.what) == ("gradient w", "shape")
+
+
+def test_an_input_overwritten_by_compiled_only_is_found():
+    made = Compared(lambda x: x * 2, lambda x: x.mul_(2).clone())
+    assert complaints(made.outputs) == []
+    (found,) = made.state.differences
+    assert (found.where, found.what) == ("input[0]", "value")
+    assert found.eager.startswith("leaves it ")
+    assert "24 of 24 elements differ" in found.compiled
+
+
+def test_an_input_overwritten_ever_so_slightly_is_found():
+    made = Compared(lambda x: x * 2, lambda x: x.add_(1e-7).mul(2))
+    (found,) = made.state.differences
+    assert found.where == "input[0]"
+
+
+def test_an_input_overwritten_by_eager_only_is_found():
+    made = Compared(lambda x: x.mul_(2).clone(), lambda x: x * 2)
+    assert len(complaints(made.state)) == 1
+
+
+def test_an_input_overwritten_by_both_is_healthy_and_compared():
+    made = Compared(lambda x: x.mul_(2).clone(), lambda x: x.mul_(2).clone())
+    assert [error.name for error in made.state.errors] == ["input[0]"]
+    assert complaints(made.state) == []
+
+
+def test_what_no_side_changed_is_only_counted():
+    made = Compared(lambda x: x * 2, lambda x: x * 2)
+    assert (made.state.tensors, made.state.errors, made.state.differences) == (1, (), ())
+
+
+def with_nan():
+    x = torch.randn(6, 4)
+    x[0, 0] = math.nan
+    return x
+
+
+def test_nan_that_compiled_only_overwrites_is_found():
+    made = Compared(lambda x: x * 2, lambda x: x * (2 + x.nan_to_num_()[0, 0]), inputs=with_nan)
+    (found,) = made.state.differences
+    assert (found.where, found.eager) == ("input[0]", "leaves it nan at [0, 0]")
+
+
+def test_nan_that_stays_is_no_change():
+    made = Compared(lambda x: x * 2, lambda x: x * 2, inputs=with_nan)
+    assert (made.state.tensors, made.state.errors, made.state.differences) == (1, (), ())
+
+
+def test_integer_inputs_that_stay_are_no_change():
+    made = Compared(lambda n: n * 2, lambda n: n * 2, inputs=lambda: torch.arange(3))
+    assert made.state.differences == ()
+
+
+def test_a_changed_integer_input_is_found():
+    made = Compared(lambda n: n * 2, lambda n: n.add_(1) * 2 - 2, inputs=lambda: torch.arange(3))
+    (found,) = made.state.differences
+    assert (found.where, found.what) == ("input[0]", "value")
+
+
+def test_a_lost_running_statistic_is_found():
+    def theirs(module, x):
+        norm, y = module.norm, module.linear(x)
+        kept = norm.running_mean.clone(), norm.running_var.clone()
+        y = nn.functional.batch_norm(y, *kept, norm.weight, norm.bias, training=True).tanh()
+        return {"y": y, "argmax": y.argmax(), "view": x[1:], "scale": 0.5, "none": None}
+
+    made = Compared(Net, theirs, case=TRAIN)
+    assert made.outputs.differences == ()
+    assert complaints(made.outputs) == []
+    assert {error.name for error in made.state.errors} >= {"buffer norm.running_mean"}
+    assert any("buffer norm.running_mean" in text for text in complaints(made.state))
+    assert [d.where for d in made.state.differences] == ["buffer norm.num_batches_tracked"]
+
+
+class Counting(nn.Module):
+    """Assigns a new tensor to its buffer in each call."""
+
+    dtype = torch.float32
+    size = 3
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(3))
+
+    def forward(self, x):
+        self.seen = torch.ones(self.size, dtype=self.dtype)
+        return x * 2
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "what"), [("dtype", torch.bfloat16, "dtype"), ("size", 2, "shape")]
+)
+def test_a_buffer_of_another_dtype_or_shape_is_found(attribute, value, what):
+    def theirs(module, x):
+        setattr(module, attribute, value)
+        return module(x)
+
+    found = Compared(Counting, theirs).state.differences
+    assert ("buffer seen", what) in [(difference.where, difference.what) for difference in found]
+
+
+def test_a_buffer_assigned_anew_on_both_sides_is_healthy():
+    made = Compared(Counting, lambda module, x: module(x))
+    assert made.state.differences == ()
+    assert complaints(made.state) == []
+
+
+def test_a_buffer_that_is_missing_on_one_side_is_found():
+    def theirs(module, x):
+        del module.seen
+        return x * 2
+
+    (found,) = Compared(Counting, theirs).state.differences
+    assert found.where == "buffer seen"
+
+
+class Logs(nn.Module):
+    """Keeps containers, public and private."""
+
+    def __init__(self):
+        super().__init__()
+        self.pending = {"a": 1.0}
+        self._log = []
+
+    def forward(self, x):
+        self.pending.clear()
+        self._log.append(x.shape[0])
+        self._last = 3.0
+        return x * 2
+
+
+@pytest.mark.parametrize("lost", ["pending.a", "_log[0]", "_last"])
+def test_a_change_that_is_lost_is_found(lost):
+    def theirs(module, x):
+        if lost != "pending.a":
+            module.pending.clear()
+        if lost != "_log[0]":
+            module._log.append(x.shape[0])
+        if lost != "_last":
+            module._last = 3.0
+        return x * 2
+
+    (found,) = Compared(Logs, theirs).state.differences
+    assert (found.where, found.what) == (f"attribute {lost}", "value")
+
+
+def test_private_attributes_that_compiling_adds_are_no_difference():
+    def theirs(module, x):
+        module._compiled_code = 7
+        return module(x)
+
+    assert Compared(Logs, theirs).state.differences == ()
+
+
+def test_a_parameter_changed_on_one_side_is_found():
+    ours = {"w": torch.ones(3), "v": torch.ones(2)}
+    theirs = {"w": torch.tensor([1.0, 2.0, 1.0]), "v": torch.ones(2)}
+    (found,) = compare_parameters(ours, ours, theirs, {}).differences
+    assert (found.where, found.what) == ("parameter w", "value")
+    assert found.compiled == "2.0 there; 1 of 3 elements differ"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99, 2.0])
+def test_an_update_that_is_lost_or_scaled_is_found(share):
+    initial = torch.randn(50)
+    update = 1e-3 * torch.randn(50)
+    ours, theirs = initial + update, initial + share * update
+    expected = {"w": initial.double() + update.double()}
+    checked = compare_parameters({"w": initial}, {"w": ours}, {"w": theirs}, expected)
+    (text,) = complaints(checked)
+    assert text.startswith("update w (float32)")
+
+
+@pytest.mark.parametrize(("off", "is_right"), [(6e-8, True), (1e-4, False)])
+def test_a_step_that_rounding_swallows_is_held_to_the_parameter(off, is_right):
+    initial = {"w": torch.linspace(0.5, 1.0, 64)}
+    expected = {"w": initial["w"].double() + 1e-19}
+    compiled = {"w": initial["w"] + off * (torch.arange(64) == 7)}
+    checked = compare_parameters(initial, initial, compiled, expected, stepped=("w",))
+    assert (complaints(checked) == []) is is_right
+
+
+def test_the_same_update_rounded_otherwise_is_healthy():
+    initial, update = torch.randn(50), 1e-3 * torch.randn(50)
+    expected = {"w": initial.double() + update.double()}
+    theirs = {"w": (initial.double() + update.double() * (1 + 1e-6)).float()}
+    checked = compare_parameters({"w": initial}, {"w": initial + update}, theirs, expected)
+    assert complaints(checked) == []

@@ -1,0 +1,180 @@
+"""Whole calls and what is to be seen of outputs besides their values."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from fixtures.observe.compare import (
+    compare_gradients,
+    compare_outputs,
+    compare_parameters,
+    compare_state,
+)
+from fixtures.observe.oracle import Lifting
+from fixtures.observe.subject import Subject
+from fixtures.zoo import Example, Model
+from suites.bounds import is_blind
+from tests.unit.compare.sides import (
+    INFER,
+    PLANNED,
+    TRAIN,
+    Compared,
+    Net,
+    complaints,
+    differences,
+    make_input,
+)
+
+
+@pytest.mark.parametrize("setting", [INFER, TRAIN], ids=["infer", "train"])
+def test_a_healthy_twin_shows_nothing(setting):
+    model = Model("m", "m", build=lambda: Example(Net(), inputs=(make_input(),)))
+    eager, compiled = Subject(model, setting, 0), Subject(model, setting, 0)
+    reference = Subject(model, setting, 0, lifting=Lifting())
+    ours, theirs, known = (s.call(s.prepare(PLANNED), 0) for s in (eager, compiled, reference))
+    sides = (ours, theirs, [known])
+    checks = [compare_outputs(*sides), compare_gradients(*sides), compare_state(*sides)]
+    for checked in checks:
+        assert checked.differences == ()
+        assert complaints(checked) == []
+        assert not any(
+            is_blind(error) for error in checked.errors if error.name != "gradient linear.bias"
+        )
+    sides = (eager.parameters(), compiled.parameters())
+    assert compare_parameters(Subject(model, setting, 0).parameters(), *sides, {}).errors == ()
+    assert checks[0].tensors == 5
+    assert {error.name for error in checks[0].errors} == {
+        "output.y",
+        "output.view",
+        "output.scale",
+    }
+    assert bool(checks[1].errors) == (setting is TRAIN)
+
+
+def test_another_order_of_summing_is_healthy():
+    def summed(x):
+        return torch.stack([x[:, i] for i in reversed(range(4))]).sum(0)
+
+    checked = Compared(lambda x: x.sum(1), summed).outputs
+    assert checked.differences == ()
+    assert complaints(checked) == []
+
+
+def test_a_shape_that_would_broadcast_is_found():
+    found = differences(lambda x: x[0, :3] * 1, lambda x: x[:1, :3] * 1)
+    assert found[0] == ("output", "shape", "(3,)", "(1, 3)")
+
+
+def test_only_one_sentence_is_said_of_another_shape():
+    found = differences(lambda x: x.sum(1), lambda x: x.sum(1)[:3])
+    assert [what for _, what, _, _ in found] == ["shape"]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "dtype"),
+    [
+        (lambda x: x.double(), "float64"),
+        (lambda x: x.bfloat16(), "bfloat16"),
+        (lambda x: x.to(torch.complex64), "complex64"),
+        (lambda x: x.int(), "int32"),
+    ],
+)
+def test_another_dtype_is_found(theirs, dtype):
+    assert ("output", "dtype", "float32", dtype) in differences(lambda x: x * 1, theirs)
+
+
+def test_a_real_tensor_for_a_complex_one_is_found():
+    def ours(x):
+        return torch.complex(x, x)
+
+    assert ("output", "dtype", "complex64", "float32") in differences(ours, lambda x: x * 1)
+
+
+def test_another_integer_width_is_found():
+    assert differences(lambda x: x.argmax(1), lambda x: x.argmax(1).int()) == [
+        ("output", "dtype", "int64", "int32")
+    ]
+
+
+def test_other_strides_are_found():
+    assert differences(lambda x: x * 1, lambda x: x.t().contiguous().t()) == [
+        ("output", "stride", "(4, 1)", "(1, 6)")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [((1, 4), (99, 1)), ((4, 1), (1, 99)), ((1, 1), (7, 3)), ((2, 1, 3), (3, 50, 1))],
+)
+def test_strides_of_dimensions_of_size_one_mean_nothing(shape, strides):
+    def theirs(x):
+        base = torch.zeros(200)
+        return base.as_strided(shape, strides).copy_(x.reshape(-1)[: math.prod(shape)].view(shape))
+
+    found = differences(lambda x: x.reshape(-1)[: math.prod(shape)].view(shape) * 1, theirs)
+    assert found == []
+
+
+def test_strides_of_an_empty_tensor_mean_nothing():
+    found = differences(lambda x: x.new_empty(0, 5), lambda x: torch.empty(5, 0).t())
+    assert found == []
+
+
+def test_a_lost_requires_grad_is_found():
+    found = differences(lambda x: (x * 2, x * 3), lambda x: (x * 2, (x * 3).detach()), case=TRAIN)
+    assert found == [("output[1]", "requires_grad", "True", "False")]
+
+
+def test_a_subclass_for_a_tensor_is_found():
+    class Wrapped(torch.Tensor):
+        pass
+
+    found = differences(lambda x: x * 1, lambda x: (x * 1).as_subclass(Wrapped))
+    assert ("output", "type", "Tensor", "Wrapped") in found
+
+
+def test_a_parameter_for_a_tensor_is_none():
+    found = differences(lambda x: x * 1, lambda x: nn.Parameter(x * 1, requires_grad=False))
+    assert found == []
+
+
+def test_lost_aliasing_is_found():
+    assert differences(lambda x: x.view(-1), lambda x: x.reshape(-1).clone()) == [
+        ("output", "aliasing", "input[0] = output", "no shared memory")
+    ]
+
+
+def test_gained_aliasing_is_found():
+    assert differences(lambda x: x + 0, lambda x: x) == [
+        ("output", "aliasing", "no shared memory", "input[0] = output")
+    ]
+
+
+def test_aliasing_between_outputs_is_found():
+    def ours(x):
+        y = x * 2
+        return y, y[0]
+
+    def theirs(x):
+        return x * 2, x[0] * 2
+
+    assert differences(ours, theirs) == [
+        ("output", "aliasing", "output[0] = output[1]", "no shared memory")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (lambda x: (x * 1,), lambda x: [x * 1]),
+        (lambda x: {"a": x * 1}, lambda x: {"b": x * 1}),
+        (lambda x: (x * 1, x * 2), lambda x: (x * 1,)),
+        (lambda x: (x * 1,), lambda x: (x * 1, x * 2)),
+        (lambda x: (x * 1, None), lambda x: (x * 1, x * 2)),
+    ],
+)
+def test_another_structure_is_found(ours, theirs):
+    found = differences(ours, theirs)
+    assert found[0][:2] == ("output", "structure")
