@@ -314,6 +314,14 @@ def test_made_inputs_are_given_the_sizes_that_they_ask_for():
     }
 
 
+def test_inputs_that_take_any_size_by_name_are_given_all():
+    def build():
+        return Example(lambda x: x, inputs=lambda **sizes: (torch.zeros(*sizes.values()),))
+
+    (given,) = subject(build, INFER).prepare(PlannedCall(0, {"batch": 3, "length": 5})).args
+    assert given.shape == (3, 5)
+
+
 def test_planned_are_two_calls_at_the_first_sizes_then_every_other_size_and_both_again():
     vary = {"batch": (4, 2, 6), "length": (24, 16)}
     example = Example(abs)
