@@ -86,7 +86,8 @@ def ending(digest: Digest) -> str:
     assert failure is not None
     what = digest.status.replace("_", " ")
     kind = f"{failure.kind}: " if digest.status == "raised" else ""
-    return f"{what} in stage {failure.stage}: {kind}{failure.message}"
+    where = f", {failure.call}, where eager returned" if failure.call else ""
+    return f"{what} in stage {failure.stage}{where}: {kind}{failure.message}"
 
 
 def _evidence(digest: Digest) -> tuple[str, ...]:

@@ -117,9 +117,9 @@ def title(cases: Mapping[str, Standing], environment: Environment | None) -> str
     where = ""
     if environment is not None:
         kinds = sorted({case.split("-")[1] for case in cases})
-        names = (device.name for kind in kinds if (device := environment.device(kind)))
+        names = [device.name for kind in kinds if (device := environment.device(kind))]
         version = environment.versions.get("torch", "?").partition("+")[0]
-        where = f"torch {version} on {' and '.join(names) or 'nothing'}: "
+        where = f"torch {version}{' on ' * bool(names)}{' and '.join(names)}: "
     return f"{where}{', '.join(parts)}"
 
 

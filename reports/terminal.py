@@ -143,7 +143,8 @@ def _where(outcome: Outcome) -> str:
         return ""
     devices = {case_id.split("-")[1] for case_id in outcome.observations}
     names = [found.name for kind in sorted(devices) if (found := environment.device(kind))]
-    return f": torch {environment.versions.get('torch', '?')} on {' and '.join(names) or 'nothing'}"
+    torch = f"torch {environment.versions.get('torch', '?')}"
+    return f": {torch}{' on ' * bool(names)}{' and '.join(names)}"
 
 
 def _failures(outcome: Outcome) -> list[str]:
