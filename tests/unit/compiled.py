@@ -12,18 +12,23 @@ INFER = Case.parse("m-cpu-infer-f32-default-static")
 TRAIN = Case.parse("m-cpu-train-f32-default-static")
 
 
-def differences(build, case=INFER, *, calls=2, theirs=None, backend="aot_eager"):
+def ones():
+    return (torch.ones(3),)
+
+
+def differences(build, case=INFER, *, calls=2, theirs=None, backend="aot_eager", inputs=ones):
     """What compiled code leaves differently in some calls: ``(name, eager, compiled)``.
 
     Args:
-        build: Builds a module or a function of one tensor.
+        build: Builds a module or a function.
         case: The setting.
         calls: How many are made.
         theirs: Called in place of compiled code.
         backend: Compiles it.
+        inputs: Makes what it is given.
     """
     torch._dynamo.reset()
-    sides = [subject(build, case), subject(build, case)]
+    sides = [subject(build, case, inputs), subject(build, case, inputs)]
     sides[1].run = theirs or torch.compile(sides[1].module, backend=backend)
     found = []
     for index in range(calls):
@@ -35,7 +40,6 @@ def differences(build, case=INFER, *, calls=2, theirs=None, backend="aot_eager")
     return [(difference.where, difference.eager, difference.compiled) for difference in found]
 
 
-def subject(build, case=INFER):
-    """A subject of a module or function that is given three ones."""
-    model = Model("m", "m", build=lambda: Example(build(), inputs=lambda: (torch.ones(3),)))
-    return Subject(model, case, 0)
+def subject(build, case=INFER, inputs=ones):
+    """A subject of a module or function."""
+    return Subject(Model("m", "m", build=lambda: Example(build(), inputs=inputs)), case, 0)

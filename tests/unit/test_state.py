@@ -262,6 +262,52 @@ def test_what_pytorch_wraps_functions_in_is_no_state():
     assert names_in(torch.compile(counter())) == ["touch.n"]
 
 
+# What is in objects among the arguments.
+
+
+class Layer:
+    def __init__(self):
+        self.keys = torch.zeros(0)
+
+
+class Cache:
+    def __init__(self):
+        self.length = 0
+        self.layers = [Layer(), Layer()]
+        self.owner = self
+
+
+def given_a_cache():
+    return (torch.ones(3), Cache())
+
+
+def append(x, cache):
+    cache.length += x.shape[0]
+    for layer in cache.layers:
+        layer.keys = torch.cat([layer.keys, x])
+    return cache.layers[0].keys.sum()
+
+
+def append_to_one(x, cache):
+    cache.layers[0].keys = torch.cat([cache.layers[0].keys, x])
+    return cache.layers[0].keys.sum()
+
+
+def test_objects_that_a_call_is_given_are_state():
+    made = subject(lambda: append, inputs=given_a_cache)
+    result = made.call(made.prepare(PlannedCall(0, {})), 0)
+    assert (result.before["input[1].length"], result.state["input[1].length"]) == (0, 3)
+    assert result.before["input[1].layers[1].keys"].shape == (0,)
+    assert torch.equal(result.state["input[1].layers[1].keys"], torch.ones(3))
+
+
+@pytest.mark.parametrize("case", [INFER, TRAIN], ids=["infer", "train"])
+def test_what_compiled_code_does_to_them_is_compared(case):
+    assert differences(lambda: append, case, inputs=given_a_cache) == []
+    lost = differences(lambda: append, case, inputs=given_a_cache, theirs=append_to_one)
+    assert [where for where, _, _ in lost[:2]] == ["input[1].length", "input[1].layers[1].keys"]
+
+
 # What is put back.
 
 
