@@ -72,3 +72,26 @@ def test_what_was_not_written_to_is_not_written_to():
 
 def test_of_a_function_nothing_is_kept():
     Snapshot(torch.sin, parameters=True).put_back()
+
+
+def test_what_is_in_given_objects_is_put_back():
+    class Cache:
+        def __init__(self):
+            self.length, self.keys, self.inner = 0, torch.zeros(3), Inner()
+
+    class Inner:
+        def __init__(self):
+            self.log = []
+
+    cache = Cache()
+    keys, log = cache.keys, cache.inner.log
+    snapshot = Snapshot(torch.sin, parameters=False, given=({"cache": [cache]},))
+    cache.length += 1
+    cache.keys.add_(1)
+    cache.inner.log.append(1)
+    cache.inner.log = [cache.inner.log]
+    snapshot.put_back()
+    assert (cache.length, cache.inner.log) == (0, [])
+    assert cache.keys is keys
+    assert cache.inner.log is log
+    assert torch.equal(keys, torch.zeros(3))
