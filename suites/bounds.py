@@ -51,6 +51,8 @@ HALF = {
 }
 #: One error in a hundred is larger than this many times the root mean square, if they are normal.
 QUANTILE = 2.6
+#: Outputs are sums over all that came before: this share of their noise may look like a wrong scale.
+OF_OUTPUTS = 0.1
 #: Noise of so many eps in single precision is no rounding: it has made something jump, and how far
 #: the largest jump goes is chance. A jump reaches a row of a matrix, and stands out the more the
 #: more rows there are: beyond so many elements by the fourth root.
@@ -233,6 +235,7 @@ def checks(
         return wider * allowance.factor * noise + allowance.floor * eps
 
     jumping = JUMPY if beyond_rounding else wider
+    correlated = OF_OUTPUTS if error.name.startswith("output") else CORRELATED
     tail = TAIL * max(error.numel / MANY, 1.0) ** 0.25 if beyond_rounding else TAIL
     largest = allowed_of("max", max(error.eager_max, tail * noise), jumping)
     # What the largest jump alone makes of it, in a tensor of few elements.
@@ -256,7 +259,7 @@ def checks(
             abs(error.compiled_projection),
             abs(error.eager_projection),
             allowed_of("projection", abs(error.eager_projection))
-            + wider * noise * max(TAIL / math.sqrt(error.numel), CORRELATED),
+            + wider * noise * max(TAIL / math.sqrt(error.numel), correlated),
         ),
     )
 

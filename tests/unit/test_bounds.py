@@ -124,6 +124,22 @@ def test_what_is_wrong_throughout_is_out_of_bounds_there_too(fault):
     assert exceeds(make_error(eager_rms=1e-3, eager_max=1.2e-2, **fault), 1e-3)
 
 
+@pytest.mark.parametrize(("name", "is_right"), [("output", False), ("gradient weight", True)])
+def test_outputs_are_held_to_their_scale_more_closely_than_gradients(name, is_right):
+    """A last product that is 0.3% too large, in bfloat16."""
+    scaled = make_error(
+        name,
+        dtype="bfloat16",
+        numel=10_000,
+        eager_rms=6e-3,
+        eager_max=0.03,
+        compiled_rms=6.7e-3,
+        compiled_max=0.04,
+        compiled_projection=3e-3,
+    )
+    assert (exceeds(scaled, 6e-3) == "") is is_right
+
+
 def test_eagers_own_scale_fault_is_allowed_to_compiled():
     fault = {"eager_projection": 1e-3, "compiled_projection": 2e-3}
     assert complaint(eager_rms=1e-3, eager_max=2e-3, compiled_rms=2e-3, **fault) == ""
