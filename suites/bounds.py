@@ -51,7 +51,7 @@ HALF = {
 }
 #: One error in a hundred is larger than this many times the root mean square, if they are normal.
 QUANTILE = 2.6
-#: Outputs are sums over all that came before: this share of their noise may look like a wrong scale.
+#: Outputs are sums over all before them: this share of their noise may look like a wrong scale.
 OF_OUTPUTS = 0.1
 #: Noise of so many eps in single precision is no rounding: it has made something jump, and how far
 #: the largest jump goes is chance. A jump reaches a row of a matrix, and stands out the more the

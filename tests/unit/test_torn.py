@@ -26,6 +26,15 @@ def test_a_library_that_was_cut_short_is_removed(tmp_path, library, share):
     assert not library.exists()
 
 
+def test_one_that_is_being_written_stays(tmp_path, library):
+    whole = library.read_bytes()
+    with library.open("wb") as file:
+        file.write(whole[:100])
+        file.flush()
+        assert remove_torn(tmp_path, since=time.time() - 60) == []
+    assert remove_torn(tmp_path, since=time.time() - 60) == [library]
+
+
 def test_a_whole_one_stays(tmp_path, library):
     assert remove_torn(tmp_path, since=time.time() - 60) == []
     assert library.exists()
