@@ -16,7 +16,7 @@ SIZES = (
         "rows_beyond_the_first_size",
         "rows beyond the first call's size are zero",
         "forward",
-        r"call 4 \(batch=\d+.*\): output",
+        r"call [45] \(batch=\d+.*\): output",
         setting=DYNAMIC,
     ),
     Fault(

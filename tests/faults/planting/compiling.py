@@ -65,6 +65,8 @@ def slower_by_a_third(seen: Frame, compiled: Compiled) -> Compiled:
     def call(*inputs: Any) -> Any:
         start = time.perf_counter()
         outputs = compiled(*inputs)
+        if outputs[0].is_cuda:
+            torch.cuda.synchronize()
         end = time.perf_counter() + (time.perf_counter() - start) / 3
         while time.perf_counter() < end:
             pass
@@ -98,7 +100,7 @@ def _count(graph: fx.Graph) -> int:
 @plant("wrap", "nothing_freed")
 def _hold(seen: Frame, compiled: Compiled) -> Compiled:
     def call(*inputs: Any) -> Any:
-        held = torch.empty(seen.result_bytes, dtype=torch.uint8)
+        held = torch.empty(seen.result_bytes, dtype=torch.uint8, device=inputs[0].device)
         outputs = compiled(*inputs)
         del held
         return outputs
