@@ -5,6 +5,7 @@ import tomllib
 import pytest
 
 from fixtures.budgets import (
+    SELECTORS,
     AllowedBreak,
     Budget,
     BudgetError,
@@ -54,6 +55,23 @@ def test_the_shipped_budgets_are_right():
 def test_an_entry_without_selectors_holds_for_all(load):
     budgets = load("[[budget]]\nmax_graph_breaks = 2")
     assert {budget_of(budgets, case).max_graph_breaks for case in (RESNET, VIT)} == {2}
+
+
+@pytest.mark.parametrize("kind", ["budget", "expected_failure"])
+def test_an_entry_may_name_its_case(load, kind):
+    values = {"budget": "recompiles = 1", "expected_failure": 'aspect = "forward"\nreason = "x"'}
+    budgets = load(f'[[{kind}]]\ncase = "{RESNET.id}"\n{values[kind]}')
+    (entry,) = budgets.entries
+    assert [entry.matches(case) for case in (RESNET, VIT, TRAINED)] == [True, False, False]
+
+
+def test_an_entry_that_names_its_case_beats_globs_and_ties_with_one_that_names_every_axis(load):
+    axes = "\n".join(f'{axis} = "{getattr(RESNET, axis)}"' for axis in SELECTORS)
+    glob = "[[budget]]\n" + axes.replace("resnet18", "resnet*") + "\nrecompiles = 1\n"
+    exact = f'[[budget]]\ncase = "{RESNET.id}"\nrecompiles = 2\n'
+    assert budget_of(load(exact + glob)).recompiles == 2
+    with pytest.raises(BudgetError, match=f"recompiles ties with .* for {RESNET.id}"):
+        budget_of(load(exact + f"[[budget]]\n{axes}\nrecompiles = 1\n"))
 
 
 @pytest.mark.parametrize(
@@ -274,6 +292,22 @@ WRONG = {
         "[[budget]]\nmodel = 18\n",
         "layer0.toml:2: model = 18: expected a string",
     ),
+    "a case that is none": (
+        '[[budget]]\nrecompiles = 1\ncase = "resnet18-cpu-infer-fp32-default-static"\n',
+        "layer0.toml:3: unknown precision in case id .* 'fp32'; did you mean 'f32'",
+    ),
+    "a glob of cases": (
+        '[[budget]]\ncase = "resnet18-*"\n',
+        "layer0.toml:2: malformed case id .*; of several cases name model, device, phase,",
+    ),
+    "a case of another type": (
+        "[[budget]]\ncase = 18\n",
+        "layer0.toml:2: case = 18: expected a string",
+    ),
+    "a case and an axis": (
+        f'[[budget]]\ndevice = "cpu"\ncase = "{RESNET.id}"\n',
+        "layer0.toml:3: case says what device is: leave out one of them",
+    ),
     "hardware of another type": (
         "[[budget]]\nhardware = 3\n",
         "layer0.toml:2: hardware = 3: expected a string",
@@ -443,6 +477,15 @@ def test_the_same_update_twice_changes_an_entry_in_place(tmp_path):
         f"{RESNET.id}: min_speedup = 0.9 (was 1.0)",
     ]
     assert len(tomllib.loads(file.read_text())["budget"]) == 2
+
+
+def test_an_entry_that_names_every_axis_is_changed_in_place_too(tmp_path):
+    file = tmp_path / "mine.toml"
+    axes = "\n".join(f'{axis} = "{getattr(RESNET, axis)}"' for axis in SELECTORS)
+    file.write_text(f"[[budget]]\n{axes}\nrecompiles = 1\n")
+    changes = add_exact_entries(file, {RESNET: {"recompiles": 3}}, "")
+    assert changes == [f"{RESNET.id}: recompiles = 3 (was 1)"]
+    assert budget_of(Budgets([file])).recompiles == 3
 
 
 def test_graph_breaks_are_added_to_those_that_are_known(tmp_path):
