@@ -74,6 +74,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     seen = f"{most} recompilations of one code object, {allowed} allowed for {dynamic!r}"
     if known := sum(_is_known(item, budget) for item in capture.compilations):
         seen += f", besides {known} whose guards are known to fail"
+    if names := _without_effect(observation.calls):
+        seen += f"; no input depends on {', '.join(names)}: no other size was seen"
     if most <= allowed:
         return Finding("passed", seen)
     lines = [
@@ -87,6 +89,15 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 
 def _is_known(item: Compilation, budget: Budget) -> bool:
     return any(guard in item.reason for guard in budget.recompile_guards)
+
+
+def _without_effect(calls: Sequence[CallFacts]) -> list[str]:
+    """The names of sizes that were to vary, if the inputs were of one shape all the same."""
+    sizes = [call.sizes for call in calls]
+    shapes = [{n: value for n, value in call.numbers.items() if " dim " in n} for call in calls]
+    if any(shape != shapes[0] for shape in shapes):
+        return []
+    return [name for name in sizes[0] if len({some[name] for some in sizes}) > 1] if sizes else []
 
 
 def _never_compiled(calls: Sequence[CallFacts], compiled: Container[int]) -> list[str]:

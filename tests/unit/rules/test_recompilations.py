@@ -179,3 +179,21 @@ def test_a_size_that_static_never_compiled_for_fails():
     again = make_capture(compilations=(make_compilation(call=0), make_compilation(call=2)))
     healthy = make_observation(calls=calls, capture=again)
     assert test_recompiles.rule(healthy, Budget()).outcome == "passed"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "said"),
+    [((4, 4, 4), "no input depends on batch: no other size was seen"), ((4, 4, 2), "")],
+)
+def test_sizes_that_no_input_takes_are_named(shapes, said):
+    calls = tuple(
+        make_call(numbers={"input[0] dim 0": shape}, sizes={"batch": size, "length": 8})
+        for shape, size in zip(shapes, (4, 4, 2), strict=True)
+    )
+    capture = make_capture(compilations=(make_compilation(call=0), make_compilation(call=2)))
+    case = "resnet18-cpu-infer-f32-default-auto"
+    finding = test_recompiles.rule(
+        make_observation(case=case, calls=calls, capture=capture), Budget(recompiles=1)
+    )
+    assert finding.outcome == "passed"
+    assert finding.summary.partition("; ")[2] == said
