@@ -15,7 +15,7 @@ from reports.compare import WORSE, Class, Comparison
 from reports.decision import decide
 from reports.figures import Figures, Standing
 from reports.rows import Row, rows_of, verdict_rows
-from reports.terminal import count
+from reports.terminal import count, where
 from reports.text import MEANING, plain
 
 #: GitHub drops the summary of a step that is larger than 1 MiB as a whole.
@@ -114,13 +114,7 @@ def title(cases: Mapping[str, Standing], environment: Environment | None) -> str
         parts.append(f"{counts['inconclusive']} inconclusive")
     if missing := sum(not standing.observed for standing in cases.values()):
         parts.append(f"{missing} not observed")
-    where = ""
-    if environment is not None:
-        kinds = sorted({case.split("-")[1] for case in cases})
-        names = [device.name for kind in kinds if (device := environment.device(kind))]
-        version = environment.versions.get("torch", "?").partition("+")[0]
-        where = f"torch {version}{' on ' * bool(names)}{' and '.join(names)}: "
-    return f"{where}{', '.join(parts)}"
+    return where(environment, cases) + ", ".join(parts)
 
 
 def exit_status(run: Archive) -> int:

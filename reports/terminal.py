@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fixtures.observation import Checked, Environment, Observation, Verdict
@@ -99,7 +99,8 @@ class Outcome:
         planned: Cases in all.
         observations: By case id.
         verdicts: By case id.
-        wall_s: Seconds from begin to end, times the number of workers.
+        wall_s: Seconds from begin to end.
+        workers: How many observed cases at a time.
         fresh: Cases that were observed just now.
         beside: What was observed in the same time under another PyTorch.
     """
@@ -110,6 +111,7 @@ class Outcome:
     verdicts: Mapping[str, Sequence[Verdict]]
     wall_s: float
     fresh: int
+    workers: int = 1
     beside: Sequence[Observation] = ()
 
 
@@ -133,18 +135,19 @@ def summarize(outcome: Outcome) -> Summary:
     missing = outcome.planned - len(outcome.observations)
     if missing:
         notable.append(f"{missing} not observed")
-    title = f"compilegate{_where(outcome)}: {count(outcome.planned, 'case')}, {', '.join(notable)}"
+    place = where(outcome.environment, outcome.observations)
+    title = f"compilegate: {place}{count(outcome.planned, 'case')}, {', '.join(notable)}"
     return Summary(title, (*_failures(outcome), *_time(outcome)))
 
 
-def _where(outcome: Outcome) -> str:
-    environment = outcome.environment
+def where(environment: Environment | None, case_ids: Iterable[str]) -> str:
+    """The PyTorch and what it ran on, of some cases, with a colon; empty where it is not known."""
     if environment is None:
         return ""
-    devices = {case_id.split("-")[1] for case_id in outcome.observations}
-    names = [found.name for kind in sorted(devices) if (found := environment.device(kind))]
-    torch = f"torch {environment.versions.get('torch', '?')}"
-    return f": {torch}{' on ' * bool(names)}{' and '.join(names)}"
+    kinds = sorted({case_id.split("-")[1] for case_id in case_ids})
+    names = [device.name for kind in kinds if (device := environment.device(kind))]
+    version = environment.versions.get("torch", "?").partition("+")[0]
+    return f"torch {version}{' on ' * bool(names)}{' and '.join(names)}: "
 
 
 def _failures(outcome: Outcome) -> list[str]:
@@ -182,11 +185,14 @@ def _time(outcome: Outcome) -> list[str]:
             else:
                 other += seconds
                 rest[name] = rest.get(name, 0.0) + seconds
-    rest["starting and judging"] = max(outcome.wall_s - useful - other, 0.0)
-    shares = {name: seconds / outcome.wall_s for name, seconds in rest.items()}
+    all_s = outcome.wall_s * outcome.workers
+    several = f" times {outcome.workers} workers" if outcome.workers > 1 else ""
+    left = "starting, waiting and judging" if several else "starting and judging"
+    rest[left] = max(all_s - useful - other, 0.0)
+    shares = {name: seconds / all_s for name, seconds in rest.items()}
     parts = [f"{name} {share:.0%}" for name, share in shares.items() if share >= 0.005]
-    share = max(1 - useful / outcome.wall_s, 0.0)
+    share = max(1 - useful / all_s, 0.0)
     return [
-        f"time: {duration(outcome.wall_s)}, of which {share:.0%} is neither compiling nor running "
-        f"models ({', '.join(parts)})"
+        f"time: {duration(outcome.wall_s)}{several}, of which {share:.0%} is neither compiling nor "
+        f"running models ({', '.join(parts)})"
     ]

@@ -146,7 +146,7 @@ def session(**changed):
 
 def test_a_good_session_says_where_and_that_none_failed():
     assert summarize(session()).title == (
-        "compilegate: torch 2.15.0+cpu on AMD EPYC 9655: 2 cases, none failed"
+        "compilegate: torch 2.15.0 on AMD EPYC 9655: 2 cases, none failed"
     )
 
 
@@ -155,6 +155,14 @@ def test_the_time_is_accounted_for():
     assert line == (
         "time: 80 s, of which 25% is neither compiling nor running models "
         "(reference 12%, starting and judging 12%)"
+    )
+
+
+def test_the_time_of_several_workers_is_that_of_all():
+    (line,) = summarize(session(wall_s=50.0, workers=2)).lines
+    assert line == (
+        "time: 50 s times 2 workers, of which 40% is neither compiling nor running models "
+        "(reference 10%, starting, waiting and judging 30%)"
     )
 
 
@@ -228,4 +236,4 @@ def test_two_devices_are_both_named():
     gpu_id = "tiny-cuda-infer-f32-default-static"
     observations = {CASE_ID: make_observation(), gpu_id: make_observation(case=gpu_id)}
     title = summarize(session(environment=environment, observations=observations)).title
-    assert "torch 2.15.0+cpu on AMD EPYC 9655 and NVIDIA H200: " in title
+    assert "torch 2.15.0 on AMD EPYC 9655 and NVIDIA H200: " in title
