@@ -8,8 +8,8 @@ import pytest
 from fixtures import baseline
 from fixtures.baseline import Asked, PairedBaseline, check_interpreter
 from fixtures.cases import Case
+from fixtures.child import ObserverError
 from fixtures.observation import Closing, Device, Request
-from fixtures.observer import ObserverError
 from fixtures.paired import Both
 from reports import store
 from tests.unit.making import (

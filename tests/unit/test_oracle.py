@@ -177,7 +177,7 @@ def test_the_reference_of_a_model_that_casts_is_exact_to_double_precision(kind, 
     for parameter in module.parameters():
         parameter.grad = None
     expected = exact(module, x)
-    expected.backward(subject._cotangent("output", expected))
+    expected.backward(subject._cotangents.of("output", expected))
     gradients = {n: p.grad for n, p in module.named_parameters()} | {"input[0]": x.grad}
 
     def distance(ours, theirs):

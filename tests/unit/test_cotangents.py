@@ -1,0 +1,41 @@
+"""What backward begins from."""
+
+import pytest
+import torch
+
+from fixtures.observe.cotangents import Cotangents
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.complex64])
+def test_they_have_unit_norm_in_the_dtype_of_the_output(dtype):
+    cotangent = Cotangents(0).of("output", torch.zeros(30, 7, dtype=dtype))
+    assert cotangent.dtype == dtype
+    assert float(cotangent.abs().double().square().sum().sqrt()) == pytest.approx(1.0, rel=1e-2)
+
+
+def test_those_of_halves_stay_in_float32_until_they_are_scaled():
+    assert Cotangents(0).of("output", torch.zeros(5, dtype=torch.float16)).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("seeds", "paths", "alike"),
+    [
+        ((0, 0), ("output", "output"), True),
+        ((0, 1), ("output", "output"), False),
+        ((0, 0), ("output[0]", "output[1]"), False),
+    ],
+)
+def test_each_seed_and_output_has_its_own(seeds, paths, alike):
+    output = torch.zeros(5)
+    one, other = (
+        Cotangents(seed).of(path, output) for seed, path in zip(seeds, paths, strict=True)
+    )
+    assert torch.equal(one, other) == alike
+
+
+def test_another_size_has_another_and_the_first_comes_back():
+    cotangents, small, large = Cotangents(0), torch.zeros(5), torch.zeros(7)
+    first = cotangents.of("output", small)
+    assert cotangents.of("output", small) is first
+    assert cotangents.of("output", large).shape == large.shape
+    assert torch.equal(cotangents.of("output", small), first)
