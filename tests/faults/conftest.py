@@ -14,7 +14,7 @@ import pytest
 
 from tests.faults import costs as cost
 from tests.faults import table as tables
-from tests.faults.catalogue import FAULTS, fault
+from tests.faults.catalogue import FAULTS, Fault, fault
 from tests.faults.costs import Judged
 from tests.faults.sessions import Planted, finished, observe, tiny_cases
 
@@ -95,10 +95,17 @@ def _once(
     return read(folder / "left")
 
 
+def _selected(request: pytest.FixtureRequest) -> list[Fault]:
+    """The faults that selected tests are about, those of cost apart."""
+    calls = [item.callspec for item in request.session.items if hasattr(item, "callspec")]
+    wanted = {call.params["fault"].name for call in calls if "fault" in call.params}
+    return [fault for fault in FAULTS if fault.name in wanted]
+
+
 @pytest.fixture(scope="session")
-def decomposed(tmp_path_factory: pytest.TempPathFactory) -> Planted:
-    """All faults that need no code to be generated, and their twins."""
-    cases = tiny_cases(fault for fault in FAULTS if not fault.inductor)
+def decomposed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Planted:
+    """The selected faults that need no code to be generated, and their twins."""
+    cases = tiny_cases(fault for fault in _selected(request) if not fault.inductor)
     return _once(
         tmp_path_factory,
         "decomposed",
@@ -108,9 +115,9 @@ def decomposed(tmp_path_factory: pytest.TempPathFactory) -> Planted:
 
 
 @pytest.fixture(scope="session")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Planted:
-    """Faults of generated code, and their twins."""
-    cases = tiny_cases(fault for fault in FAULTS if fault.inductor)
+def generated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Planted:
+    """The selected faults of generated code, and their twins."""
+    cases = tiny_cases(fault for fault in _selected(request) if fault.inductor)
     return _once(
         tmp_path_factory,
         "generated",
