@@ -7,7 +7,7 @@ from torch import nn
 from fixtures.cases import Case
 from fixtures.observe.calls import PlannedCall
 from fixtures.observe.compare import compare_outputs, is_doubtful
-from fixtures.observe.errors import Nudge, tensor_error
+from fixtures.observe.errors import Nudge, Sides, tensor_errors
 from fixtures.observe.noise import SAMPLES, Sampler
 from fixtures.observe.subject import Subject
 from fixtures.zoo import Call, Example, Model
@@ -70,7 +70,7 @@ def test_where_rounding_alone_makes_eager_jump_compiled_code_may(sometimes, is_r
     ours, theirs = off_in_a_row(0.0, 1), off_in_a_row(0.1, 2)
     nudge = Nudge(1.0, 1.0)
     samples = [(off_in_a_row(sometimes * (row % 2), row), nudge) for row in range(3, 7)]
-    (error,) = tensor_error("x", ours, theirs, [truth], samples)
+    (error,) = tensor_errors([Sides("x", ours, theirs, [truth], samples)])
     assert error.jumps is is_right
     assert (exceeds(error, 0.0) == "") is is_right
 
@@ -182,7 +182,7 @@ def test_what_eager_computes_in_float32_compiled_code_may_not_round_to_half(unit
     """Nudges of half precision move both alike; eager's own error tells them apart."""
     samples = [(off(unit, seed), Nudge(1.0, unit * 2.0**23)) for seed in range(3, 7)]
     ours = off(1e-7 if is_fine else unit, 1)
-    (error,) = tensor_error("x", ours, off(1.3 * unit, 2), [TRUTH], samples)
+    (error,) = tensor_errors([Sides("x", ours, off(1.3 * unit, 2), [TRUTH], samples)])
     assert (exceeds(error, 0.0) == "") is not is_fine
 
 
@@ -190,5 +190,5 @@ def test_what_eager_computes_in_float32_compiled_code_may_not_round_to_half(unit
 def test_without_a_reference_nothing_says_that_eager_computes_in_float32(unit):
     """It is its own reference then, and seems to err by nothing."""
     samples = [(off(unit, seed), Nudge(1.0, unit * 2.0**23)) for seed in range(3, 7)]
-    (error,) = tensor_error("x", TRUTH.float(), off(unit, 2), [], samples)
+    (error,) = tensor_errors([Sides("x", TRUTH.float(), off(unit, 2), [], samples)])
     assert exceeds(error, 0.0) == ""
