@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fixtures.cases import Case
@@ -49,6 +49,9 @@ HALF = {
     "max": Allowance(3.0, 4.0),
     "projection": Allowance(3.0, 0.125),
 }
+#: What single rows are off by, in half precision, as a multiple of eager's own: at least the first,
+#: and the fewer rows were seen, the more is chance. The floor is in eps.
+ROWS, FEW_ROWS, ROWS_FLOOR = 1.75, 6.0, 0.01
 #: One error in a hundred is larger than this many times the root mean square, if they are normal.
 QUANTILE = 2.6
 #: Outputs are sums over all before them: this share of their noise may look like a wrong scale.
@@ -140,6 +143,7 @@ def examine(observation: Observation, group: str) -> Numerics:
             complaint = exceeds(error, pooled, widening(error, observation), half=half)
             if complaint:
                 complaints.append(f"{where}: {complaint}")
+    complaints += _complaints_of_rows(observation, group)
     return Numerics(
         complaints=tuple(complaints),
         tensors=tensors,
@@ -151,6 +155,39 @@ def examine(observation: Observation, group: str) -> Numerics:
         opaque=tuple(opaque),
         compared=compared,
     )
+
+
+def checks_of_rows(observation: Observation, group: str) -> Iterator[tuple[TensorError, Check]]:
+    """What single rows are off by in each tensor in half precision, over all calls together.
+
+    What divides a whole row, a norm's statistics, is wrong in another way in each row: in no figure
+    of the whole does that show.
+    """
+    by_name: dict[str, list[TensorError]] = {}
+    for call in observation.calls:
+        for error in getattr(call, group).errors:
+            if error.rows and not is_blind(error):
+                by_name.setdefault(error.name, []).append(error)
+    for errors in by_name.values():
+        rows = sum(error.rows for error in errors)
+        eager, compiled = (
+            sum(getattr(error, side) * error.rows for error in errors) / rows
+            for side in ("eager_rows", "compiled_rows")
+        )
+        chaotic = any(error.jumps or error.eager_rms > CHAOS for error in errors)
+        factor = max(ROWS, 1.25 + FEW_ROWS / math.sqrt(rows)) * (CHAOTIC if chaotic else 1.0)
+        floor = ROWS_FLOOR * EPS[errors[0].dtype]
+        yield errors[0], Check("scale of single rows", compiled, eager, factor * eager + floor)
+
+
+def _complaints_of_rows(observation: Observation, group: str) -> Iterator[str]:
+    for error, check in checks_of_rows(observation, group):
+        if not check.seen <= check.allowed:
+            yield (
+                f"{error.name} ({error.dtype}): single rows are {check.seen:.3%} too large or too "
+                "small, as where a norm has its statistics in low precision "
+                f"(eager {check.eager:.2g}, allowed {check.allowed:.2g})"
+            )
 
 
 def untreated(observation: Observation, group: str) -> str:
@@ -205,6 +242,11 @@ class Check:
     seen: float
     eager: float
     allowed: float
+
+    @property
+    def share(self) -> float:
+        """How much of the bound is used."""
+        return self.seen / self.allowed if self.allowed else 0.0
 
 
 def checks(

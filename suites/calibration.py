@@ -18,7 +18,7 @@ from fixtures import zoo
 from fixtures.cases import Case
 from fixtures.observation import Observation
 from reports import store
-from suites.bounds import checks, in_half, is_blind, pooled_noise, widening
+from suites.bounds import checks, checks_of_rows, in_half, is_blind, pooled_noise, widening
 
 GROUPS = ("outputs", "gradients", "state")
 QUANTILES = (0.5, 0.99, 0.999, 1.0)
@@ -35,8 +35,10 @@ def shares(observation: Observation) -> Iterator[tuple[str, str, float, str]]:
                     continue
                 factor = widening(error, observation)
                 for check in checks(error, pooled, factor, half=in_half(observation)):
-                    share = check.seen / check.allowed if check.allowed else 0.0
-                    yield group, check.what, share, error.name
+                    yield group, check.what, check.share, error.name
+    for group in GROUPS:
+        for error, check in checks_of_rows(observation, group):
+            yield group, check.what, check.share, error.name
 
 
 def table(observations: Iterable[Observation]) -> list[str]:

@@ -113,6 +113,12 @@ def normed_offset() -> nn.Module:
     return nn.Sequential(Calls(lambda y, x: x + y + 4.0, nn.Linear(64, 64)), nn.LayerNorm(64))
 
 
+@victim(64)
+def normed() -> nn.Module:
+    """What it returns has been divided by a norm's statistics, row by row."""
+    return nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.LayerNorm(64))
+
+
 @victim(512)
 def projected() -> nn.Module:
     return nn.Linear(512, 16)

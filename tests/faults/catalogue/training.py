@@ -76,6 +76,15 @@ AUTOCAST = (
         setting=INFER_BF16,
     ),
     Fault(
+        "norm_statistics_rounded",
+        "a norm's mean and reciprocal deviation are rounded to bfloat16",
+        "forward",
+        r"output\S* \(\w+\): single rows are 0\.\d+% too large or too small, as where a norm has",
+        victim="normed",
+        zoo=("test_vit", "gpt2"),
+        setting=INFER_BF16,
+    ),
+    Fault(
         "output_dtype",
         "the output has another dtype than autocast gives it",
         "forward",

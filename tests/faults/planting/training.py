@@ -110,6 +110,18 @@ def norm_in_low_precision(graph: fx.Graph) -> int:
 
 
 @plant("forward")
+def norm_statistics_rounded(graph: fx.Graph) -> int:
+    """As by a kernel that writes them down in the dtype of what it is given."""
+    users = [user for node in calls(graph, aten.var_mean) for user in node.users]
+    statistics = [*(user for user in users if user.args[1] == 1), *calls(graph, aten.rsqrt)]
+
+    def rounded(node: fx.Node) -> fx.Node:
+        return _low(graph, _low(graph, node), torch.float32)
+
+    return sum(put_after(graph, node, rounded) for node in statistics)
+
+
+@plant("forward")
 def output_dtype(graph: fx.Graph) -> int:
     def other(node: fx.Node) -> fx.Node:
         to = torch.bfloat16 if value(node).dtype is torch.float32 else torch.float32
