@@ -186,7 +186,7 @@ def _complaints_of_rows(observation: Observation, group: str) -> Iterator[str]:
             yield (
                 f"{error.name} ({error.dtype}): single rows are {check.seen:.3%} too large or too "
                 "small, as where a norm has its statistics in low precision "
-                f"(eager {check.eager:.2g}, allowed {check.allowed:.2g})"
+                f"(eager {check.eager:.3%}, allowed {check.allowed:.3%})"
             )
 
 

@@ -23,6 +23,7 @@ from tests.unit.making import (
 )
 
 NOISE = 1e-7
+HALF_ID = "resnet18-cpu-infer-bf16-default-static"
 
 
 def observation_of(*errors, **changed):
@@ -282,3 +283,48 @@ def test_figures_are_told_where_the_treatment_is_off():
     text = "; signal off: 2 outputs of scale 0 to 1e-09, 1 zero"
     assert untreated(seen, "outputs") == text
     assert untreated(make_observation(signal="treated"), "outputs") == ""
+
+
+# Rows, in half precision.
+
+
+def of_rows(compiled, eager=2e-4, rows=50, **changed):
+    """A session of two calls whose rows are so far off."""
+    error = make_error(
+        dtype="bfloat16",
+        eager_max=0.01,
+        eager_rms=2e-3,
+        compiled_max=0.01,
+        compiled_rms=2e-3,
+        **{"rows": rows, "eager_rows": eager, "compiled_rows": compiled} | changed,
+    )
+    calls = tuple(make_call(outputs=make_checked(error)) for _ in range(2))
+    return make_observation(case=HALF_ID, calls=calls)
+
+
+def test_rows_that_are_each_too_large_or_too_small_are_out_of_bounds():
+    (text,) = examine(of_rows(1.1e-3), "outputs").complaints
+    assert text == (
+        "output (bfloat16): single rows are 0.110% too large or too small, as where a norm has its "
+        "statistics in low precision (eager 0.020%, allowed 0.045%)"
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"compiled": 3e-4},
+        {"compiled": 1.1e-3, "rows": 0},  # not taken
+        {"compiled": 5e-4, "rows": 6},  # of few rows, chance
+        {"compiled": 7e-4, "jumps": True},
+        {"compiled": 6e-5, "eager": 0.0},  # as much as rounding leaves
+    ],
+)
+def test_rows_about_as_far_off_as_eagers_are_within_bounds(changed):
+    assert examine(of_rows(**changed), "outputs").complaints == ()
+
+
+def test_rows_are_held_to_eagers_over_all_calls_together():
+    one, other = of_rows(9e-4).calls[0], of_rows(1e-5).calls[0]
+    mixed = make_observation(case=HALF_ID, calls=(one, other, other, other))
+    assert examine(mixed, "outputs").complaints == ()
