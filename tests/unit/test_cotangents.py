@@ -17,6 +17,15 @@ def test_those_of_halves_stay_in_float32_until_they_are_scaled():
     assert Cotangents(0).of("output", torch.zeros(5, dtype=torch.float16)).dtype == torch.float32
 
 
+def test_they_are_laid_out_as_the_output_is():
+    cotangents = Cotangents(0)
+    output = torch.zeros(2, 3, 4, 5)
+    last = output.to(memory_format=torch.channels_last)
+    assert cotangents.of("output", output).stride() == output.stride()
+    assert cotangents.of("output", last).stride() == last.stride()
+    assert torch.equal(cotangents.of("output", last), Cotangents(0).of("output", output))
+
+
 @pytest.mark.parametrize(
     ("seeds", "paths", "alike"),
     [

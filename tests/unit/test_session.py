@@ -11,7 +11,7 @@ from fixtures.judging import judge
 from fixtures.observation import Request
 from fixtures.observe.session import Session
 from fixtures.zoo import Example, Model
-from suites import test_forward
+from suites import test_forward, test_side_effects
 
 
 class Linear(nn.Module):
@@ -26,15 +26,16 @@ class Linear(nn.Module):
         return self.action(x, self.linear(x))
 
 
-def verdict(module, phase="infer", backend="eager", **example):
-    """The verdict on ``forward`` of a module, built anew each time."""
+def verdict(module, phase="infer", backend="eager", suite=test_forward, **example):
+    """The verdict of a suite on a module, built anew each time."""
     example = {"inputs": lambda batch: (torch.randn(batch, 4),), **example}
     entry = Model("m", "m", {"batch": (8, 5)}, build=lambda: Example(module(), **example))
     request = Request(
         case=f"m-cpu-{phase}-f32-default-static", wants=("capture", "vary"), backend=backend
     )
     seen = Session({"m": entry}, lambda stage: None).observe(request)
-    return judge(seen, Budget(), "forward", test_forward.rule, ("capture", "vary")).verdict
+    aspect = suite.__name__.removeprefix("suites.test_")
+    return judge(seen, Budget(), aspect, suite.rule, ("capture", "vary")).verdict
 
 
 def fails_at_five(graph, inputs):
@@ -74,6 +75,93 @@ def test_an_error_in_the_selector_is_the_recipes():
         "raised in stage 'eager': SelectorError: output=… of Example raised AttributeError: "
         "'Tensor' object has no attribute 'logits', given the Tensor that the model returned"
     )
+
+
+def test_a_selector_that_picks_nothing_is_the_recipes():
+    module = lambda: Linear(lambda x, y: {"logits": y})  # noqa: E731
+    assert verdict(module, output=lambda out: out["logits"]).outcome == "passed"
+    found = verdict(module, output=lambda out: out.get("logit"))
+    assert found.summary == (
+        "raised in stage 'eager': SelectorError: output=… of Example picked None, "
+        "given the dict that the model returned"
+    )
+
+
+@pytest.mark.parametrize("phase", ["infer", "train"])
+def test_a_model_that_branches_on_its_data_passes(phase):
+    def branch(x, y):
+        return torch.cond(y.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (y,))
+
+    assert verdict(lambda: Linear(branch), phase, "aot_eager").outcome == "passed"
+
+
+class Follows(nn.Module):
+    """A layer that another, its copy at first, follows slowly."""
+
+    def __init__(self):
+        super().__init__()
+        self.leader, self.follower = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.follower.load_state_dict(self.leader.state_dict())
+        self.follower.requires_grad_(False)
+
+    def forward(self, x):
+        with torch.no_grad():
+            for p, q in zip(self.follower.parameters(), self.leader.parameters(), strict=True):
+                p.mul_(0.9).add_(q, alpha=0.1)
+        return self.leader(x) + 2 * self.follower(x)
+
+
+def rounds_otherwise(graph, inputs):
+    """A compiler that multiplies and adds at once; what is written may round back or not."""
+    for node in graph.graph.nodes:
+        if node.target == "add_" and "alpha" in node.kwargs:
+            alpha, (target, other) = node.kwargs["alpha"], node.args
+            with graph.graph.inserting_before(node):
+                wide = graph.graph.call_method("double", (target,))
+                total = graph.graph.call_method("add", (wide, other), {"alpha": alpha})
+                node.replace_all_uses_with(graph.graph.call_method("copy_", (target, total)))
+            graph.graph.erase_node(node)
+    graph.recompile()
+    return graph
+
+
+def test_what_is_written_and_rounds_back_was_not_left_alone():
+    found = verdict(Follows, backend=rounds_otherwise, suite=test_side_effects)
+    assert found.outcome == "passed", found.details
+
+
+def keeps(chosen):
+    """A compiler that goes on with some of its first inputs, whatever they are since."""
+
+    def compiler(graph, inputs):
+        kept = {i: t.detach().clone() for i, t in enumerate(inputs) if chosen(t)}
+        return lambda *given: graph(*(kept.get(i, t) for i, t in enumerate(given)))
+
+    return compiler
+
+
+def normalized():
+    return nn.Sequential(nn.Linear(4, 16, bias=False), nn.LayerNorm(16), nn.Linear(16, 4))
+
+
+def with_statistics():
+    return nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+
+
+@pytest.mark.parametrize(
+    ("module", "chosen"),
+    [
+        pytest.param(normalized, lambda t: t.shape == (16, 4), id="a weight before a norm"),
+        pytest.param(
+            with_statistics, lambda t: type(t) is torch.Tensor and t.shape == (4,), id="buffers"
+        ),
+    ],
+)
+def test_code_that_kept_weights_as_they_were_shows(module, chosen):
+    assert verdict(module, backend=keeps(lambda t: False)).outcome == "passed"
+    found = verdict(module, backend=keeps(chosen))
+    assert found.outcome == "failed"
+    assert found.summary.startswith("call 4 (batch=8): output (float32): root mean square error")
 
 
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
