@@ -21,12 +21,12 @@ from suites.bounds import describe_difference
 #: Two groups of statistics are alike if the means of their logarithms are within this many standard
 #: errors, of six groups each …
 STANDARD_ERRORS = 5.0
-#: … and this much: a twentieth for the spread, more for what few calls show badly.
-SPREAD_SLACK, TOGETHER_SLACK = 0.05, 0.35
+#: … and this much: little for the spread, more for what few calls show badly.
+SPREAD_SLACK, TOGETHER_SLACK = 0.02, 0.35
 #: The two means may be this many times further apart than expected: four standard errors, squared …
 MEAN_GAP = 16.0
 #: … or two, where so many numbers are drawn independently that halves of one side's calls are never
-#: further apart than this. (What is more than two apart was measured twice, and the nearer counts.)
+#: further apart than this. (What looked odd was measured again, in four times as many calls.)
 MEAN_GAP_OF_MANY, OWN_GAP_OF_MANY = 4.0, 1.6
 #: The slope may be off by this much, and three times what eager's is.
 SLOPE_SLACK, SLOPE_FACTOR = 0.003, 3.0

@@ -55,6 +55,15 @@ DRAWING = (
         setting=TRAIN,
     ),
     Fault(
+        "dropout_rate_a_fifth_higher",
+        "dropout's own masks drop 1.2 times as often as they should",
+        "randomness",
+        r"spread of the outputs between calls is|outputs' mean over calls is",
+        victim="dropped",
+        zoo=("mlp", "thinned.conv_pool_linear"),
+        setting=TRAIN,
+    ),
+    Fault(
         "mask_shared_by_rows",
         "dropout's own masks are the same for every row of a batch",
         "randomness",

@@ -82,11 +82,20 @@ def dropout_not_rescaled(graph: fx.Graph) -> int:
 
 @plant("forward")
 def dropout_rate(graph: fx.Graph) -> int | None:
+    return _dropping(graph, 0.5)
+
+
+@plant("forward")
+def dropout_rate_a_fifth_higher(graph: fx.Graph) -> int | None:
+    return _dropping(graph, 1.2)
+
+
+def _dropping(graph: fx.Graph, factor: float) -> int | None:
     if not _draws_its_own():
         return None
     masks = _masks(graph)
     for node in masks:
-        node.update_arg(1, node.args[1] / 2)
+        node.update_arg(1, node.args[1] * factor)
     return len(masks)
 
 
