@@ -98,8 +98,8 @@ def _once(
 def _selected(request: pytest.FixtureRequest) -> list[Fault]:
     """The faults that selected tests are about, those of cost apart."""
     calls = [item.callspec for item in request.session.items if hasattr(item, "callspec")]
-    wanted = {call.params["fault"].name for call in calls if "fault" in call.params}
-    return [fault for fault in FAULTS if fault.name in wanted]
+    wanted = [call.params.get("fault") for call in calls]
+    return [fault for fault in FAULTS if fault in wanted]
 
 
 @pytest.fixture(scope="session")
