@@ -127,6 +127,18 @@ class Shift:
     count: int
 
 
+def log_gap(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+    """How far apart the means of two samples' logarithms are, and the standard error of that.
+
+    Args:
+        ours: Positive numbers, at least two.
+        theirs: Likewise.
+    """
+    logs = [[math.log(value) for value in side] for side in (ours, theirs)]
+    gap = abs(statistics.mean(logs[0]) - statistics.mean(logs[1]))
+    return gap, math.sqrt(sum(statistics.variance(side) / len(side) for side in logs))
+
+
 def shift(differences: Sequence[float], coverage: float = 0.95) -> Shift:
     """Estimate the mean of differences that are independent and about normal.
 

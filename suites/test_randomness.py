@@ -16,6 +16,7 @@ import pytest
 from fixtures.budgets import Budget
 from fixtures.judging import Finding, Judge
 from fixtures.observation import Observation, Randomness
+from reports.statistics import log_gap
 from suites.bounds import describe_difference
 
 #: Two groups of statistics are alike if the means of their logarithms are within this many standard
@@ -73,9 +74,7 @@ def _unlike(ours: Sequence[float], theirs: Sequence[float], slack: float, what: 
     text = f"{what} is {means[1]:.3g}, in eager {means[0]:.3g}"
     if not all(value > 0 for value in theirs):
         return text
-    logs = [[math.log(value) for value in side] for side in (ours, theirs)]
-    gap = abs(statistics.mean(logs[0]) - statistics.mean(logs[1]))
-    error = math.sqrt(sum(statistics.variance(side) / len(side) for side in logs))
+    gap, error = log_gap(ours, theirs)
     return text if gap > STANDARD_ERRORS * error + slack else ""
 
 

@@ -78,7 +78,9 @@ def test_an_error_in_the_selector_is_the_recipes():
 
 
 def test_a_selector_that_picks_nothing_is_the_recipes():
-    module = lambda: Linear(lambda x, y: {"logits": y})  # noqa: E731
+    def module():
+        return Linear(lambda x, y: {"logits": y})
+
     assert verdict(module, output=lambda out: out["logits"]).outcome == "passed"
     found = verdict(module, output=lambda out: out.get("logit"))
     assert found.summary == (

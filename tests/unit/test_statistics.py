@@ -10,6 +10,7 @@ from reports.statistics import (
     FEWEST_ROUNDS,
     false_discovery,
     far_out,
+    log_gap,
     paired_speedup,
     shift,
     sign_test_rank,
@@ -183,3 +184,11 @@ def test_benjamini_and_hochberg_hold_up_to_the_last_below_the_line():
 def test_the_outer_fence_is_tukeys():
     assert far_out([1, 2, 3, 4, 5]) == 4 + 3 * 2
     assert far_out([2.0, 2.0]) == 2.0
+
+
+def test_samples_a_tenth_apart_are_that_far_apart_in_logarithms():
+    ours = [1.0, 1.02, 0.98]
+    gap, error = log_gap(ours, [1.1 * value for value in ours])
+    assert gap == pytest.approx(math.log(1.1))
+    assert error == pytest.approx(0.02 * math.sqrt(2 / 3), rel=1e-3)
+    assert log_gap(ours, ours)[0] == 0.0
