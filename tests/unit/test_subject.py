@@ -343,14 +343,20 @@ def test_weights_are_moved_where_nothing_else_moves_them(case, moves):
 
 
 def test_all_sides_are_moved_alike_and_marks_are_not():
-    sides = [subject(), subject(), subject(lifting=Lifting())]
+    sides = [subject(case=INFER), subject(case=INFER), subject(case=INFER, lifting=Lifting())]
     for made in sides:
         made.module.register_buffer("mask", torch.tensor([0.5, -1e9]))
+        ones = torch.ones(100_000, dtype=made.parameters()["first.weight"].dtype)
+        made.module.register_buffer("many", ones)
         made.prepare(PlannedCall(4, {"batch": 6}, moved=True))
         assert made.module.mask.tolist() == [0.5, -1e9]
     eager, compiled, reference = (made.parameters()["first.weight"] for made in sides)
     assert torch.equal(eager, compiled)
     assert torch.allclose(eager.double(), reference, rtol=2e-7)
+    eager, compiled, reference = (made.module.many for made in sides)
+    assert float(eager.min()) > 1.0  # they were moved, …
+    assert torch.equal(eager, compiled)
+    assert torch.equal(eager.double(), reference)  # … by the very same factors
 
 
 def test_given_calls_are_made_as_they_are_and_vary_nothing():
