@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from fixtures.cases import Case
+from fixtures.observation import Checked
 from fixtures.observe.calls import PlannedCall
 from fixtures.observe.compare import compare_outputs, is_doubtful
 from fixtures.observe.errors import Nudge, Sides, tensor_errors
@@ -12,6 +13,7 @@ from fixtures.observe.noise import SAMPLES, Sampler
 from fixtures.observe.subject import Subject
 from fixtures.zoo import Call, Example, Model
 from suites.bounds import exceeds
+from tests.unit.making import make_error
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
 TRAIN = Case.parse("m-cpu-train-f32-default-static")
@@ -192,3 +194,21 @@ def test_without_a_reference_nothing_says_that_eager_computes_in_float32(unit):
     samples = [(off(unit, seed), Nudge(1.0, unit * 2.0**23)) for seed in range(3, 7)]
     (error,) = tensor_errors([Sides("x", TRUTH.float(), off(unit, 2), [], samples)])
     assert exceeds(error, 0.0) == ""
+
+
+@pytest.mark.parametrize("figure", ["rms", "quantile", "max", "projection"])
+@pytest.mark.parametrize(
+    ("dtype", "half"),
+    [("float32", False), ("float32", True), ("bfloat16", True), ("float16", True)],
+)
+@pytest.mark.parametrize("noise", [0.0, 1e-7, 1e-4, 0.02, 0.2])
+def test_eagers_noise_is_sampled_before_anything_is_out_of_bounds(figure, dtype, half, noise):
+    eager = dict.fromkeys(("rms", "quantile", "max", "projection"), noise)
+    for excess in range(1, 400):
+        compiled = eager | {figure: noise * 1.02**excess + 1e-9 * 1.1**excess}
+        recorded = {f"compiled_{name}": value for name, value in compiled.items()}
+        recorded |= {f"eager_{name}": value for name, value in eager.items()}
+        error = make_error(dtype=dtype, numel=4096, **recorded)
+        if exceeds(error, 0.0, half=half):
+            break
+    assert is_doubtful(Checked(errors=(error,)), half=half)

@@ -37,7 +37,7 @@ def trained(spoil=lambda module: None, calls=2):
     model = Model("m", "m", build=net)
     reference = Reference(lambda lifting: Subject(model, TRAIN, 0, lifting=lifting))
     eager, compiled = subject(), subject()
-    training = Training(eager, compiled)
+    training = Training(eager, compiled, half=False)
     for planned in (FIRST, SECOND)[:calls]:
         (truth,) = reference.results(planned)
         result = call(eager, planned)
@@ -128,7 +128,7 @@ def test_models_that_step_their_own_optimizer_are_left_to_it():
         return Example(linear, calls=[Call((x,)), Call((x,), before=optimizer.step)])
 
     eager, compiled, reference = subject(build), subject(build), subject(build, lifting=Lifting())
-    training = Training(eager, compiled)
+    training = Training(eager, compiled, half=False)
     for planned in (FIRST, SECOND):
         result, truth = call(eager, planned), call(reference, planned)
         call(compiled, planned)
@@ -173,7 +173,9 @@ def test_what_a_forward_writes_to_a_parameter_is_judged(how, is_lost, phase):
     spoilt = Model("m", "m", build=lambda: build(""))
     compiled = Subject(spoilt if is_lost else model, case, 0)
     reference = Reference(lambda lifting: Subject(model, case, 0, lifting=lifting))
-    comparison = Comparison(eager, compiled, reference, lambda: Subject(model, case, 0), Ledger())
+    comparison = Comparison(
+        eager, compiled, reference, lambda: Subject(model, case, 0), Ledger(), half=False
+    )
     found = []
     for planned in (FIRST, SECOND):
         results = (call(eager, planned), call(compiled, planned))
