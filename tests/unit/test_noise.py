@@ -212,3 +212,21 @@ def test_eagers_noise_is_sampled_before_anything_is_out_of_bounds(figure, dtype,
         if exceeds(error, 0.0, half=half):
             break
     assert is_doubtful(Checked(errors=(error,)), half=half)
+
+
+def many(samples=True):
+    """Tensors of which compiled code errs as eager does, and more; one of them has no reference."""
+    drawn = [(off(3e-7, seed), Nudge(1.0, 1.0)) for seed in range(3, 7)] if samples else []
+    return [
+        Sides("alike", off(1e-7, 1), off(1e-7, 2), [TRUTH], drawn),
+        Sides("doubtful", off(1e-7, 1), off(5e-7, 2), [TRUTH], drawn),
+        Sides("by itself", off(1e-7, 1), off(1e-7, 2), [], drawn),
+    ]
+
+
+def test_only_what_samples_may_change_is_measured_again():
+    before = {error.name: error for error in tensor_errors(many(samples=False))}
+    after = tensor_errors(many(), before)
+    assert after == tensor_errors(many())
+    assert [error.samples for error in after] == [0, SAMPLES, SAMPLES]
+    assert after[0] is before["alike"]
