@@ -1,7 +1,7 @@
 """Compiled code draws random numbers of its own as eager draws its own: as many, as independent.
 
-Dropout that is missing, frozen, of another rate, shared by the rows of a batch, or another in the
-backward than in the forward shows here. The other suites compare under the same masks.
+Dropout that is missing, frozen, of another rate, shared by rows, layers or neighbours, or another
+in the backward than in the forward shows here. The other suites compare under the same masks.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_faq.html
 """
 
@@ -23,7 +23,8 @@ from suites.bounds import describe_difference
 #: errors, of six groups each …
 STANDARD_ERRORS = 5.0
 #: … and this much: little for the spread, more for what few calls show badly.
-SPREAD_SLACK, TOGETHER_SLACK = 0.02, 0.35
+SPREAD_SLACK, TOGETHER_SLACK, ALIKE_SLACK, TAILS_SLACK = 0.02, 0.35, 0.1, 0.05
+ALIKE = "likeness of two calls, which sharing random numbers raises,"
 #: The two means may be this many times further apart than expected: four standard errors, squared …
 MEAN_GAP = 16.0
 #: … or two, where so many numbers are drawn independently that halves of one side's calls are never
@@ -49,17 +50,18 @@ def _complaints(seen: Randomness) -> list[str]:
     ours, theirs = seen.eager, seen.compiled
     return [
         *map(describe_difference, seen.differences),
-        _of_repeats(ours.repeats, theirs.repeats, seen.calls),
+        _of_repeats(ours.repeats, theirs.repeats, seen.calls, len(ours.spreads)),
         _unlike(ours.spreads, theirs.spreads, SPREAD_SLACK, "spread of the outputs between calls"),
         _unlike(ours.together, theirs.together, TOGETHER_SLACK, "joint spread of a batch's rows"),
+        _unlike(ours.alike, theirs.alike, ALIKE_SLACK, ALIKE),
+        _unlike(ours.tails, theirs.tails, TAILS_SLACK, "kurtosis of the outputs' elements"),
         _of_means(seen.mean_gap, seen.own_gap),
         _of_slopes(ours.slope, theirs.slope),
     ]
 
 
-def _of_repeats(ours: int, theirs: int, calls: int) -> str:
-    # Where there are few masks to draw, some pairs are alike by chance, on either side.
-    if theirs - ours <= STANDARD_ERRORS * math.sqrt(ours + 1):
+def _of_repeats(ours: int, theirs: int, calls: int, groups: int) -> str:
+    if theirs - ours <= STANDARD_ERRORS * _error_of_repeats(ours, calls / groups, groups):
         return ""
     return (
         f"compiled calls repeat each other: {theirs} pairs of {calls} calls gave the very same, "
@@ -67,8 +69,27 @@ def _of_repeats(ours: int, theirs: int, calls: int) -> str:
     )
 
 
+def _error_of_repeats(repeats: int, size: float, groups: int) -> float:
+    """Standard error of the difference of two such numbers, where few masks can be drawn.
+
+    The number of equal pairs in a sample is a U-statistic: its pairs are not independent. What is
+    needed besides the share of equal pairs, that of equal triples, is at most its power of 3/2.
+    Hoeffding, "A class of statistics with asymptotically normal distribution", 1948.
+
+    Args:
+        repeats: Equal pairs within all groups of eager's calls.
+        size: Calls of a group.
+        groups: How many there are.
+    """
+    pairs = size * (size - 1) / 2
+    share = min((repeats + 1) / (groups * pairs), 1.0)
+    of_one_call, of_a_pair = share**1.5 - share**2, share - share**2
+    variance = groups * pairs * (2 * (size - 2) * of_one_call + of_a_pair)
+    return math.sqrt(2 * variance + 1)  # where all are equal, one pair more or less is no wonder
+
+
 def _unlike(ours: Sequence[float], theirs: Sequence[float], slack: float, what: str) -> str:
-    if not all(value > 0 for value in ours):
+    if not (ours and theirs and all(value > 0 for value in ours)):
         return ""
     means = statistics.mean(ours), statistics.mean(theirs)
     text = f"{what} is {means[1]:.3g}, in eager {means[0]:.3g}"

@@ -107,6 +107,16 @@ def dropped() -> nn.Module:
     return nn.Sequential(nn.Linear(16, 64), nn.Dropout(0.5), nn.Linear(64, 7))
 
 
+@victim(16)
+def dropped_apart() -> nn.Module:
+    return Calls(_thinned_twice, nn.Linear(16, 32))
+
+
+def _thinned_twice(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Two dropouts, side by side."""
+    return torch.cat([functional.dropout(y, 0.1), functional.dropout(y.sin(), 0.1)], -1)
+
+
 @victim(64)
 def normed_offset() -> nn.Module:
     """Its norm sees values far from zero, as a residual stream's outlying features are."""
@@ -205,5 +215,6 @@ AROUND: dict[str, Callable[[Victim], Victim]] = {
         lambda module: nn.Sequential(Calls(lambda y, x: y.float() + 4.0, module), nn.LayerNorm(10))
     ),
     "thinned": _wrapped(lambda module: nn.Sequential(module, nn.Dropout(0.1))),
+    "thinned_twice": _wrapped(lambda module: Calls(_thinned_twice, module)),
     "normed": _wrapped(lambda module: nn.Sequential(module, nn.BatchNorm1d(10))),
 }

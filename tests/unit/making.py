@@ -116,6 +116,8 @@ def make_randomness(mean_gap=1.0, own_gap=1.0, **compiled):
     fields = {
         "spreads": (0.2, 0.19, 0.21, 0.2, 0.21, 0.19),
         "together": (1.0, 1.1, 0.9, 1.0, 1.1, 0.9),
+        "alike": (0.01, 0.011, 0.009, 0.01, 0.011, 0.01),
+        "tails": (3.0, 2.9, 3.1, 3.0, 2.9, 3.1),
         "repeats": 0,
         "slope": 1.0,
     }

@@ -67,3 +67,66 @@ def test_another_dtype_of_compiled_codes_own_numbers_is_told():
     assert finding.summary == "output: dtype differs: eager float16, compiled float32"
     _, finding = judged(lambda x: draw(x, torch.float16), lambda x: draw(x, torch.float16))
     assert finding.outcome == "passed", finding.summary
+
+
+def thinned(shared=lambda mask: mask):
+    def draw(x):
+        mask = shared((torch.rand(x.shape[0], 2 * x.shape[1]) > 0.5).float())
+        return x.repeat(1, 2) * mask * 2
+
+    return draw
+
+
+@pytest.mark.parametrize(
+    "shared",
+    [
+        lambda mask: mask[:, :8].repeat(1, 2),
+        lambda mask: mask[:, ::2].repeat_interleave(2, 1),
+        lambda mask: mask[:1].expand_as(mask),
+    ],
+    ids=["layers", "neighbours", "rows"],
+)
+def test_masks_that_elements_share_are_told_from_masks_of_their_own(shared):
+    _, finding = judged(thinned(), thinned(shared))
+    assert finding.outcome == "failed"
+    assert any("likeness of two calls" in line for line in finding.details), finding.details
+    for alike in (thinned(), thinned(shared)):
+        _, finding = judged(alike, alike)
+        assert finding.outcome == "passed", finding.summary
+
+
+def normal(x):
+    return x + torch.randn(x.shape)
+
+
+def uniform(x):
+    return x + (torch.rand(x.shape) - 0.5) * math.sqrt(12)
+
+
+def test_another_distribution_of_the_same_spread_is_told():
+    _, finding = judged(normal, uniform)
+    assert finding.outcome == "failed"
+    assert "kurtosis of the outputs' elements is 1.8" in finding.summary
+    for same in (normal, uniform):
+        assert judged(same, same)[1].outcome == "passed"
+
+
+def frozen_ids(x):
+    ids = sampled(x)["ids"]
+    return {"logits": x @ WEIGHTS, "ids": torch.ones_like(ids)}
+
+
+def test_integers_that_are_drawn_beside_floating_outputs_are_looked_at():
+    _, finding = judged(sampled, frozen_ids)
+    assert finding.outcome == "failed", finding.summary
+
+
+def test_integers_that_are_not_drawn_may_be_near_ties():
+    def chosen(flip):
+        def draw(x):
+            best = (x @ WEIGHTS).argmax(1) * 1000
+            return {"noisy": x + torch.randn(x.shape), "best": best + flip}
+
+        return draw
+
+    assert judged(chosen(0), chosen(1000))[1].outcome == "passed"

@@ -111,6 +111,34 @@ def mask_shared_by_rows(graph: fx.Graph) -> int | None:
     return sum(put_after(graph, mask, first_row) for mask in _masks(graph))
 
 
+@plant("forward")
+def mask_shared_by_neighbours(graph: fx.Graph) -> int | None:
+    if not _draws_its_own():
+        return None
+
+    def from_the_left(mask: fx.Node) -> fx.Node:
+        half = emit(graph, aten.slice.Tensor, mask, -1, 0, None, 2)
+        twice = emit(graph, aten.stack.default, [half, half], -1)
+        return emit(graph, aten.reshape.default, twice, list(value(mask).shape))
+
+    even = [mask for mask in _masks(graph) if value(mask).shape[-1] % 2 == 0]
+    return sum(put_after(graph, mask, from_the_left) for mask in even)
+
+
+@plant("forward")
+def mask_shared_by_layers(graph: fx.Graph) -> int | None:
+    if not _draws_its_own():
+        return None
+    first_of: dict[Any, fx.Node] = {}
+    changed = 0
+    for mask in _masks(graph):
+        first = first_of.setdefault(value(mask).shape, mask)
+        if first is not mask:
+            mask.replace_all_uses_with(first)
+            changed += 1
+    return changed
+
+
 @plant("backward")
 def another_mask_in_backward(graph: fx.Graph) -> int | None:
     if not _draws_its_own():

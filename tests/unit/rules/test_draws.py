@@ -1,15 +1,12 @@
 """The rule of random numbers: what chance may do, and what it does not."""
 
+from dataclasses import replace
+
 import pytest
 
 from fixtures.budgets import Budget
-from suites import (
-    test_randomness,
-)
-from tests.unit.making import (
-    make_observation,
-    make_randomness,
-)
+from suites import test_randomness
+from tests.unit.making import make_observation, make_randomness
 
 
 def drawn(**changed):
@@ -28,10 +25,12 @@ def test_what_draws_nothing_passes_and_says_so():
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"repeats": 6}, "compiled calls repeat each other: 6 pairs of 24 calls"),
+        ({"repeats": 12}, "compiled calls repeat each other: 12 pairs of 24 calls"),
         ({"spreads": (0.0,) * 6}, "spread of the outputs between calls is 0, in eager 0.2"),
         ({"spreads": (0.3, 0.31, 0.29, 0.3, 0.31, 0.29)}, "spread of the outputs between calls"),
         ({"together": (3.9, 4.1, 4.0, 3.9, 4.1, 4.0)}, "joint spread of a batch's rows is 4"),
+        ({"alike": (0.02, 0.021, 0.019, 0.02, 0.021, 0.02)}, "likeness of two calls"),
+        ({"tails": (1.8, 1.81, 1.79, 1.8, 1.8, 1.81)}, "kurtosis of the outputs' elements is 1.8"),
         ({"mean_gap": 100.0}, "mean over calls is 10.0 times as far from eager's"),
         (
             {"mean_gap": 9.0, "own_gap": 1.2},
@@ -49,9 +48,11 @@ def test_other_statistics_fail_and_say_which(changed, said):
 @pytest.mark.parametrize(
     "changed",
     [
-        {"repeats": 5},
+        {"repeats": 8},
         {"spreads": (0.2, 0.21, 0.19, 0.22, 0.2, 0.18)},
         {"together": (1.2, 0.8, 1.3, 0.9, 1.1, 0.7)},
+        {"alike": (0.012, 0.01, 0.011, 0.009, 0.01, 0.012)},
+        {"tails": (3.1, 2.9, 3.0, 3.1, 3.0, 3.0)},
         {"mean_gap": 4.0},
         {"mean_gap": 9.0, "own_gap": 3.0},
         {"slope": 1.002},
@@ -60,3 +61,22 @@ def test_other_statistics_fail_and_say_which(changed, said):
 )
 def test_what_chance_may_do_passes(changed):
     assert test_randomness.rule(drawn(**changed), Budget()).outcome == "passed"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "outcome"),
+    [(1109, 1305, "passed"), (1109, 4000, "failed"), (6768, 6768, "passed")],
+)
+def test_where_few_masks_can_be_drawn_calls_repeat_by_chance(ours, theirs, outcome):
+    """Stochastic depth that drops a row in twenty: of 16 rows, often none."""
+    seen = make_randomness(repeats=theirs)
+    seen = replace(seen, calls=288, eager=replace(seen.eager, repeats=ours))
+    finding = test_randomness.rule(make_observation(draws=True, randomness=seen), Budget())
+    assert finding.outcome == outcome, finding.summary
+
+
+def test_runs_that_were_recorded_before_say_nothing_of_likeness():
+    seen = make_randomness(alike=(), tails=())
+    seen = replace(seen, eager=replace(seen.eager, alike=(), tails=()))
+    finding = test_randomness.rule(make_observation(draws=True, randomness=seen), Budget())
+    assert finding.outcome == "passed"
