@@ -31,11 +31,22 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     also = f", {overflowed} of which overflow as in eager" if overflowed else ""
     summary = (
         f"{seen.floating} gradients and updates over {calls} calls{also}{seen.notes}, "
-        f"error {seen.worst:.2g}{untreated(observation, 'gradients')}"
+        f"error {seen.worst:.2g}{untreated(observation, 'gradients')}{_left_out(observation)}"
     )
     if seen.blind_times > BLIND_SHARE * seen.floating:
         return Finding("inconclusive", f"blind: {summary}", seen.blind_lines)
     return Finding("passed", summary, seen.blind_lines)
+
+
+def _left_out(observation: Observation) -> str:
+    if not observation.input_gradients:
+        return "; inputs cannot be differentiated in eager"
+    names = observation.written_inputs
+    return (
+        f"; not of {', '.join(names)}: autograd lets nothing write to what it differentiates"
+        if names
+        else ""
+    )
 
 
 @pytest.mark.aspect(

@@ -11,7 +11,7 @@ from fixtures.judging import judge
 from fixtures.observation import Request
 from fixtures.observe.session import Session
 from fixtures.zoo import Example, Model
-from suites import test_forward, test_side_effects
+from suites import test_forward, test_gradients, test_side_effects
 
 
 class Linear(nn.Module):
@@ -164,6 +164,40 @@ def test_code_that_kept_weights_as_they_were_shows(module, chosen):
     found = verdict(module, backend=keeps(chosen))
     assert found.outcome == "failed"
     assert found.summary.startswith("call 4 (batch=8): output (float32): root mean square error")
+
+
+class Writes(Linear):
+    """A layer that writes to its first input and multiplies by its second."""
+
+    def forward(self, x, y):
+        return self.linear(x.mul_(2)) * y
+
+
+def halving(graph, inputs):
+    """A compiler that loses half of the gradient of the only input that has one."""
+
+    def run(*given):
+        return graph(
+            *(
+                (t + t.detach()) / 2 if t.requires_grad and not isinstance(t, nn.Parameter) else t
+                for t in given
+            )
+        )
+
+    return run
+
+
+def test_inputs_that_are_not_written_to_are_differentiated_beside_one_that_is():
+    def of(backend):
+        def pair(batch):
+            return torch.randn(batch, 4), torch.randn(batch, 4)
+
+        return verdict(Writes, "train", backend, test_gradients, inputs=pair)
+
+    sound = of("eager")
+    assert sound.outcome == "passed", sound.details
+    assert "; not of input[0]: autograd lets nothing write to" in sound.summary
+    assert "gradient input[1]" in of(halving).summary
 
 
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
