@@ -235,7 +235,37 @@ def test_a_builder_of_other_weights_each_time_is_told():
         (torch.ones(8, 4), "inputs of Example must be a tuple of arguments, (x,), not a Tensor"),
     ],
 )
-def test_inputs_that_are_none_are_told(inputs, message):
+def test_inputs_that_are_not_a_tuple_are_told(inputs, message):
     found = verdict(Linear, inputs=inputs)
     assert found.outcome == "failed"
     assert message in found.summary
+
+
+@pytest.mark.parametrize(
+    ("dims", "message"),
+    [
+        ({1: {0: "batch"}}, "dims of Example name the argument 1, which is not given"),
+        ({"mask": {0: "batch"}}, "dims of Example name the argument 'mask', which is not given"),
+        ({0: {2: "batch"}}, "dims of Example name dimension 2 of the argument 0, which has 2"),
+    ],
+)
+def test_dimensions_that_no_argument_has_are_told(dims, message):
+    found = verdict(Linear, dims=dims)
+    assert (found.outcome, message in found.summary) == ("failed", True), found.summary
+
+
+@pytest.mark.parametrize("sound", [True, False])
+def test_a_cold_case_leaves_no_cache_behind(sound, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def build():
+        return Example(
+            Linear() if sound else abs, inputs=lambda: (torch.ones(2, 4),) if sound else 1
+        )
+
+    request = Request(
+        case="m-cpu-infer-f32-default-static", wants=("capture",), backend="eager", cold=True
+    )
+    seen = Session({"m": Model("m", "m", build=build)}, lambda stage: None).observe(request)
+    assert (seen.status == "completed") is sound
+    assert [*tmp_path.iterdir()] == []

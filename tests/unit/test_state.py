@@ -1,6 +1,7 @@
 """Variables behind methods, hooks and decorators: compiled code leaves them as eager does."""
 
 import functools
+from collections import deque
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from torch import nn
 
 from fixtures.observe.calls import PlannedCall
 from fixtures.observe.snapshot import Snapshot
-from fixtures.observe.state import cells_of, variables
+from fixtures.observe.state import attributes, cells_of, variables
 from tests.unit.compiled import INFER, TRAIN, differences, subject
 
 # Where variables are found. Each builds a model that counts its calls in a variable.
@@ -238,6 +239,34 @@ def test_variables_of_one_name_are_told_apart():
 def test_tables_are_left_out():
     table, state = dict.fromkeys(range(100), 0), dict.fromkeys("ab", 0)
     assert names_in(Calls(lambda: (table, state))) == ["<lambda>.state.a", "<lambda>.state.b"]
+
+
+class Remembers(nn.Module):
+    """It keeps what it has seen, in containers of several kinds."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen, self.last = {0}, deque([0], 3)
+
+    def forward(self, x):
+        self.seen.add(len(self.seen))
+        self.last.append(len(self.seen))
+        return x
+
+
+def test_sets_and_queues_are_state_as_they_are_at_the_time():
+    module = Remembers()
+    before = dict(attributes(module))
+    module(torch.ones(1))
+    after = dict(attributes(module))
+    assert (before["seen"], after["seen"]) == ({0}, {0, 1})
+    assert (before["last[0]"], after["last[1]"]) == (0, 2)
+
+
+def test_sets_of_what_differs_by_identity_are_left_out():
+    module = nn.Module()
+    module.parts = {nn.ReLU()}
+    assert dict(attributes(module)) == {}
 
 
 def test_a_class_that_refers_to_itself_is_looked_at_once():
