@@ -28,6 +28,13 @@ CAPTURE = (
         zoo=("attention", "gpt2"),
     ),
     Fault(
+        "other_graphs_left_as_they_are",
+        "Inductor compiles the first size only, and gives other graphs back as they are",
+        "graph_breaks",
+        r"Inductor made no code of the graph of call [34] \(batch=4\)",
+        inductor=True,
+    ),
+    Fault(
         "compiled_at_each_call",
         "each call is compiled anew",
         "recompiles",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch._dynamo
 from torch import fx
+from torch._inductor import compile_fx
 
 from tests.faults.planting.hooks import Compiled, Frame, announce, frame, plant
 
@@ -34,6 +36,20 @@ def _fails(seen: Frame) -> None:
 def graph_broken() -> None:
     torch._dynamo.disallow_in_graph(torch.nn.functional.scaled_dot_product_attention)
     announce("set")
+
+
+@plant("configure")
+def other_graphs_left_as_they_are() -> None:
+    lower, lowered = compile_fx.compile_fx, set[str]()
+
+    def lower_the_first(graph: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
+        if graph.code not in lowered:
+            lowered.add(graph.code)
+            return lower(graph, inputs, **options)
+        announce("a graph is given back as it is")
+        return graph.forward
+
+    compile_fx.compile_fx = lower_the_first
 
 
 @plant("wrap")
