@@ -1,5 +1,7 @@
 """Signatures: what a guard may depend on differs, what none does is alike."""
 
+import enum
+
 import pytest
 import torch
 
@@ -34,6 +36,11 @@ def test_a_scalar_tensor_has_no_numbers():
     assert of(torch.tensor(3)).numbers == {}
 
 
+class Mode(enum.Enum):
+    SUM = 1
+    MEAN = 2
+
+
 X = torch.zeros(2, 3)
 Y = torch.ones(2, 3)
 SQUARE = torch.zeros(3, 3)
@@ -56,6 +63,9 @@ SQUARE = torch.zeros(3, 3)
         pytest.param(of(X, a=X), of(X, b=X), id="another keyword"),
         pytest.param(of(X), of(x=X), id="by keyword"),
         pytest.param(of(X, torch.float32), of(X, torch.float64), id="a dtype"),
+        pytest.param(of(X, Mode.SUM), of(X, Mode.MEAN), id="a member of an enum"),
+        pytest.param(of(X, slice(1)), of(X, slice(2)), id="a slice"),
+        pytest.param(of(X, {1, 2}), of(X, {1, 3}), id="a set"),
         pytest.param(of(X), of(X, before=list), id="an action before"),
         pytest.param(of(X, before=list, index=1), of(X, before=list, index=2), id="two actions"),
         pytest.param(of(SQUARE), of(SQUARE.t()), id="strides"),
@@ -78,6 +88,7 @@ def test_another_rank_may_rightly_compile_anew_under_every_setting(dynamic):
         pytest.param(of(X, Y), of(Y, X), id="swapped"),
         pytest.param(of(X, X), of(Y, Y), id="shared alike"),
         pytest.param(of(X, index=0), of(X, index=5), id="another call"),
+        pytest.param(of(X, {"a", "b"}), of(X, {"b", "a"}), id="the same set"),
     ],
 )
 def test_what_no_guard_sees_is_alike(one, other):

@@ -1,6 +1,7 @@
 """Gradients, and what a call leaves behind."""
 
 import math
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from fixtures.observe.compare import (
     compare_parameters,
 )
 from fixtures.observe.result import Result
+from suites.bounds import exceeds
 from tests.unit.compare.sides import (
     TRAIN,
     Compared,
@@ -249,3 +251,39 @@ def test_the_same_update_rounded_otherwise_is_healthy():
     theirs = {"w": (initial.double() + update.double() * (1 + 1e-6)).float()}
     checked = compare_parameters({"w": initial}, {"w": initial + update}, theirs, expected)
     assert complaints(checked) == []
+
+
+class Recent(nn.Module):
+    """A cache that moves what was used to its end: gh198189."""
+
+    def __init__(self):
+        super().__init__()
+        self.entries = OrderedDict(a=torch.ones(3), b=torch.zeros(3))
+
+    def forward(self, x):
+        self.entries.move_to_end("a")
+        return x + self.entries["a"].sum()
+
+
+def test_the_order_of_keys_is_state():
+    assert Compared(Recent, lambda module, x: module(x)).state.differences == ()
+    (found,) = Compared(Recent, lambda module, x: x + 3).state.differences
+    assert (found.where, found.eager) == ("attribute entries (order of keys)", "'b, a'")
+
+
+@pytest.mark.parametrize(
+    ("eager", "compiled", "found"),
+    [
+        ({}, {}, []),
+        ({}, {"w": torch.ones(2)}, ["parameter w"]),
+        ({"w": torch.ones(3)}, {"w": torch.ones(3)}, []),
+        ({"w": torch.ones(3)}, {"w": torch.zeros(3)}, ["parameter w"]),
+        ({"w": torch.ones(2), "new": torch.ones(3)}, {"w": torch.ones(2)}, ["parameter new"]),
+    ],
+    ids=["removed", "kept", "replaced", "replaced by another", "not added"],
+)
+def test_parameters_that_an_action_removes_adds_or_replaces(eager, compiled, found):
+    checked = compare_parameters({"w": torch.ones(2)}, eager, compiled, eager)
+    wrong = [d.where for d in checked.differences]
+    wrong += [error.name for error in checked.errors if exceeds(error, 0.0)]
+    assert wrong == found
