@@ -52,6 +52,9 @@ HALF = {
 #: What single rows are off by, in half precision, as a multiple of eager's own: at least the first,
 #: and the fewer rows were seen, the more is chance. The floor is in eps.
 ROWS, FEW_ROWS, ROWS_FLOOR = 1.75, 6.0, 0.01
+#: What a column is off by on its own scale, in half precision: a multiple of eager's error there,
+#: or in the whole tensor, and eps.
+COLUMN = Allowance(4.0, 4.0)
 #: One error in a hundred is larger than this many times the root mean square, if they are normal.
 QUANTILE = 2.6
 #: Outputs are sums over all before them: this share of their noise may look like a wrong scale.
@@ -282,6 +285,7 @@ def checks(
     largest = allowed_of("max", max(error.eager_max, tail * noise), jumping)
     # What the largest jump alone makes of it, in a tensor of few elements.
     one_jump = largest / math.sqrt(error.numel) if beyond_rounding else 0.0
+    column = wider * COLUMN.factor * max(error.eager_column, noise) + COLUMN.floor * eps
     return (
         Check(
             "root mean square error",
@@ -296,6 +300,11 @@ def checks(
             allowed_of("quantile", max(error.eager_quantile, QUANTILE * noise)),
         ),
         Check("largest error", error.compiled_max, error.eager_max, largest),
+        *(
+            [Check("worst column", error.compiled_column, error.eager_column, column)]
+            if error.column >= 0
+            else []
+        ),
         Check(
             "scale",
             abs(error.compiled_projection),
@@ -333,6 +342,12 @@ def describe_difference(difference: Difference) -> str:
 
 
 def _sentence(error: TensorError, check: Check) -> str:
+    if check.what == "worst column":
+        return (
+            f"{error.name} ({error.dtype}): root mean square error of column {error.column} of the "
+            f"last dimension is {check.seen:.3g} of its own scale (eager {check.eager:.3g}, "
+            f"allowed {check.allowed:.3g})"
+        )
     if check.what == "scale":
         direction = "large" if error.compiled_projection > 0 else "small"
         text = (

@@ -107,6 +107,16 @@ def dropped() -> nn.Module:
     return nn.Sequential(nn.Linear(16, 64), nn.Dropout(0.5), nn.Linear(64, 7))
 
 
+@victim(12, 16)
+def boxes() -> nn.Module:
+    """Coordinates in pixels, and a confidence."""
+    return Calls(_boxed, nn.Linear(16, 4))
+
+
+def _boxed(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return torch.cat([640 * y, y[..., :1].sigmoid()], -1)
+
+
 @victim(16)
 def dropped_apart() -> nn.Module:
     return Calls(_thinned_twice, nn.Linear(16, 32))
@@ -215,6 +225,7 @@ AROUND: dict[str, Callable[[Victim], Victim]] = {
         lambda module: nn.Sequential(Calls(lambda y, x: y.float() + 4.0, module), nn.LayerNorm(10))
     ),
     "thinned": _wrapped(lambda module: nn.Sequential(module, nn.Dropout(0.1))),
+    "boxed": _around(_boxed),
     "thinned_twice": _wrapped(lambda module: Calls(_thinned_twice, module)),
     "normed": _wrapped(lambda module: nn.Sequential(module, nn.BatchNorm1d(10))),
 }

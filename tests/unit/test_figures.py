@@ -1,9 +1,9 @@
-"""By how much single rows are too large or too small."""
+"""By how much single rows are too large or too small, and single columns off."""
 
 import pytest
 import torch
 
-from fixtures.observe.figures import along_rows
+from fixtures.observe.figures import along_rows, worst_column
 
 
 def rows(count=40, width=256):
@@ -49,3 +49,40 @@ def test_rows_that_are_not_finite_or_zero_do_not_count(value):
 def test_few_or_narrow_rows_are_not_looked_at(shape):
     truth = torch.ones(shape, dtype=torch.float64)
     assert along_rows(truth, [2 * truth]) == (0, [0.0])
+
+
+def boxes(conf_factor=1.0, seed=1):
+    """Coordinates in pixels beside confidences, rounded to bfloat16."""
+    generator = torch.Generator().manual_seed(0)
+    truth = torch.rand(64, 5, generator=generator, dtype=torch.float64)
+    truth[:, :4] *= 640
+    noise = torch.randn(64, 5, generator=torch.Generator().manual_seed(seed))
+    made = truth * (1 + 0.002 * noise)
+    made[:, 4] *= conf_factor
+    return truth, made.bfloat16()
+
+
+@pytest.mark.parametrize(("factor", "column", "off"), [(0.5, 4, 0.5), (1.1, 4, 0.1)])
+def test_the_worst_column_is_on_its_own_scale(factor, column, off):
+    truth, eager = boxes()
+    found, ours, theirs = worst_column(truth, eager, boxes(factor, seed=2)[1])
+    assert found == column
+    assert theirs == pytest.approx(off, rel=0.1)
+    assert ours < 0.005
+
+
+def test_columns_of_few_rows_are_not_looked_at():
+    truth, eager = boxes()
+    assert worst_column(truth[:31], eager[:31], eager[:31])[0] == -1
+    assert worst_column(truth[:, 0], eager[:, 0], eager[:, 0])[0] == -1
+
+
+def test_columns_of_zeros_and_of_what_is_not_finite_say_nothing():
+    truth, eager = boxes()
+    other = boxes(seed=2)[1]
+    for side in (truth, eager, other):
+        side[:, 0], side[:, 1], side[3, 2] = 0.0, torch.nan, torch.inf
+    found, ours, theirs = worst_column(truth, eager, other)
+    assert found in (2, 3, 4)
+    assert 0 < ours < 0.01
+    assert 0 < theirs < 0.01

@@ -249,3 +249,13 @@ def relu_bug() -> None:
     torch._inductor.config.cpp.simdlen = 1  # vectorized code does not have this bug
     torch._inductor.config.triton.inject_relu_bug_TESTING_ONLY = "accuracy"
     announce("set")
+
+
+@plant("forward")
+def last_of_a_cat_halved(graph: fx.Graph) -> int:
+    return sum(
+        put_after(
+            graph, cat.args[0][-1], scaled(graph, 0.5), users=lambda user, cat=cat: user is cat
+        )
+        for cat in calls(graph, aten.cat)
+    )
