@@ -166,6 +166,23 @@ def test_code_that_kept_weights_as_they_were_shows(module, chosen):
     assert found.summary.startswith("call 4 (batch=8): output (float32): root mean square error")
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_tensors_of_a_builders_own_kind_are_compared_by_kind_and_value(kept):
+    def module():
+        class Kind(torch.Tensor):
+            pass
+
+        def of_a_kind(x, y):
+            plain = not kept and torch.compiler.is_compiling()
+            return y if plain else y.as_subclass(Kind)
+
+        return Linear(of_a_kind)
+
+    found = verdict(module)
+    assert (found.outcome == "passed") is kept, found.details
+    assert kept or "type differs: eager Kind, compiled Tensor" in found.summary
+
+
 class Writes(Linear):
     """A layer that writes to its first input and multiplies by its second."""
 
