@@ -9,7 +9,6 @@ is *blind*.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,7 +20,17 @@ from fixtures.observation import (
     TensorError,
     name_of_call,
 )
-from reports.noise import BLIND, BUFFERS, CORRELATED, EPS, JUMPY, TAIL
+from reports.noise import (
+    BLIND,
+    BUFFERS,
+    CORRELATED,
+    EPS,
+    JUMPY,
+    QUANTILE,
+    TAIL,
+    is_blind,
+    pooled_noise,
+)
 
 #: TF32 keeps ten bits of the mantissa in products of f32.
 TF32_EPS = 2.0**-10
@@ -55,8 +64,6 @@ ROWS, FEW_ROWS, ROWS_FLOOR = 1.75, 6.0, 0.01
 #: What a column is off by on its own scale, in half precision: a multiple of eager's error there,
 #: or in the whole tensor, and eps.
 COLUMN = Allowance(4.0, 4.0)
-#: One error in a hundred is larger than this many times the root mean square, if they are normal.
-QUANTILE = 2.6
 #: Outputs are sums over all before them: this share of their noise may look like a wrong scale.
 OF_OUTPUTS = 0.1
 #: Noise of so many eps in single precision is no rounding: it has made something jump, and how far
@@ -232,11 +239,6 @@ def _why_blind(error: TensorError) -> str:
     return f"is off by {error.eager_rms:.0%} of its scale in eager itself"
 
 
-def is_blind(error: TensorError) -> bool:
-    """Whether a tensor can show nothing: it is zero, or eager itself is as far off as its scale."""
-    return error.scale == 0.0 or error.eager_rms > BLIND
-
-
 @dataclass(frozen=True)
 class Check:
     """One figure of a tensor, and what it is held to."""
@@ -323,12 +325,6 @@ def exceeds(
         if not check.seen <= check.allowed:  # also where it is NaN
             return _sentence(error, check)
     return ""
-
-
-def pooled_noise(errors: Sequence[TensorError]) -> float:
-    """Median noise of the tensors of a group that are not blind."""
-    seeing = [error.eager_rms for error in errors if not is_blind(error)]
-    return statistics.median(seeing) if seeing else 0.0
 
 
 def describe_difference(difference: Difference) -> str:

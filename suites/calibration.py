@@ -18,7 +18,8 @@ from fixtures import zoo
 from fixtures.cases import Case
 from fixtures.observation import Observation
 from reports import store
-from suites.bounds import checks, checks_of_rows, in_half, is_blind, pooled_noise, widening
+from reports.noise import is_blind, pooled_noise
+from suites.bounds import checks, checks_of_rows, in_half, widening
 
 GROUPS = ("outputs", "gradients", "state")
 QUANTILES = (0.5, 0.99, 0.999, 1.0)

@@ -15,7 +15,7 @@ from fixtures.observe.compare import (
 from fixtures.observe.oracle import Lifting
 from fixtures.observe.subject import Subject
 from fixtures.zoo import Example, Model
-from suites.bounds import is_blind
+from reports.noise import is_blind
 from tests.unit.compare.sides import (
     INFER,
     PLANNED,
