@@ -63,7 +63,7 @@ HALF = {
 ROWS, FEW_ROWS, ROWS_FLOOR = 1.75, 6.0, 0.01
 #: What a column is off by on its own scale, in half precision: a multiple of eager's error there,
 #: or in the whole tensor, and eps.
-COLUMN = Allowance(4.0, 4.0)
+COLUMN = Allowance(4.0, 0.5)
 #: Outputs are sums over all before them: this share of their noise may look like a wrong scale.
 OF_OUTPUTS = 0.1
 #: Noise of so many eps in single precision is no rounding: it has made something jump, and how far

@@ -328,3 +328,13 @@ def test_rows_are_held_to_eagers_over_all_calls_together():
     one, other = of_rows(9e-4).calls[0], of_rows(1e-5).calls[0]
     mixed = make_observation(case=HALF_ID, calls=(one, other, other, other))
     assert examine(mixed, "outputs").complaints == ()
+
+
+@pytest.mark.parametrize(("off", "passes"), [(0.01, True), (0.1, False), (0.5, False)])
+def test_the_worst_column_is_held_to_eagers_error(off, passes):
+    error = make_error(dtype="bfloat16", eager_rms=3e-3, compiled_rms=3e-3, eager_max=0.01)
+    error = dataclasses.replace(error, column=4, eager_column=2e-3, compiled_column=off)
+    text = exceeds(error, 0.0, half=True)
+    assert (text == "") is passes
+    assert passes or "error of column 4 of the last dimension is" in text
+    assert exceeds(dataclasses.replace(error, column=-1), 0.0, half=True) == ""

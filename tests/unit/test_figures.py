@@ -73,7 +73,7 @@ def test_the_worst_column_is_on_its_own_scale(factor, column, off):
 
 def test_columns_of_few_rows_are_not_looked_at():
     truth, eager = boxes()
-    assert worst_column(truth[:31], eager[:31], eager[:31])[0] == -1
+    assert worst_column(truth[:15], eager[:15], eager[:15])[0] == -1
     assert worst_column(truth[:, 0], eager[:, 0], eager[:, 0])[0] == -1
 
 
@@ -86,3 +86,12 @@ def test_columns_of_zeros_and_of_what_is_not_finite_say_nothing():
     assert found in (2, 3, 4)
     assert 0 < ours < 0.01
     assert 0 < theirs < 0.01
+
+
+def test_a_column_that_is_one_large_row_and_many_small_ones_says_nothing():
+    truth, eager = boxes()
+    other = boxes(seed=2)[1]
+    for side in (truth, eager, other):
+        side[1:, 4] *= 1e-3
+    other[0, 4] *= 1.05  # by chance, where rounding of a single number is all that is seen
+    assert worst_column(truth, eager, other)[0] != 4
