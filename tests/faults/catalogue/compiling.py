@@ -31,7 +31,7 @@ CAPTURE = (
         "other_graphs_left_as_they_are",
         "Inductor compiles the first size only, and gives other graphs back as they are",
         "graph_breaks",
-        r"Inductor made no code of the graph of call [34] \(batch=4\)",
+        r"Inductor made no code of the graph of call [34] \(batch=\d+\)",
         inductor=True,
     ),
     Fault(
