@@ -8,6 +8,7 @@ import pytest
     [
         ("mutation_is_lost", "input[0] (float32)"),
         ("statistic_is_lost", "buffer norm.running_"),
+        ("statistic_is_lost_at_another_size", "call 3 (batch=7): buffer norm.running_"),
         ("counts_wrongly", "buffer calls: elements differ: eager 1 at [], compiled 2 there"),
         ("switch_is_lost", "grad mode: value differs: eager True, compiled False"),
         ("hook_forgets", "closure keep.seen.rows: value differs: eager 5, compiled 0"),

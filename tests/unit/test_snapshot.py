@@ -60,6 +60,21 @@ def test_parameters_are_kept_only_if_asked_for():
     assert module.weight.tolist() == [2, 2, 2]
 
 
+def test_running_statistics_are_put_back_though_they_count_no_version():
+    module = nn.BatchNorm1d(4)
+    version, before = module.running_mean._version, contents_of_buffers(module)
+    snapshot = Snapshot(module, parameters=False)
+    module(torch.randn(8, 4) + 1)
+    assert module.running_mean._version == version  # PyTorch's own; else this shows nothing
+    assert contents_of_buffers(module) != before
+    snapshot.put_back()
+    assert contents_of_buffers(module) == before
+
+
+def contents_of_buffers(module):
+    return {name: buffer.tolist() for name, buffer in module.named_buffers()}
+
+
 def test_what_was_not_written_to_is_not_written_to():
     module = nn.Linear(3, 3)
     module.table = torch.ones(1).expand(4)  # writing to it would raise

@@ -120,7 +120,7 @@ def mutation_is_lost():
 
 
 class Normalizes(nn.Module):
-    """A batch norm which, compiled, forgets to update its statistics if it is told to."""
+    """A batch norm which, compiled, does not update its statistics from some numbers of rows."""
 
     def __init__(self, forgets):
         super().__init__()
@@ -128,7 +128,7 @@ class Normalizes(nn.Module):
         self.forgets = forgets
 
     def forward(self, x):
-        if self.forgets and is_compiling():
+        if self.forgets(x.shape[0]) and is_compiling():
             mean, var = self.norm.running_mean.clone(), self.norm.running_var.clone()
             self.norm.num_batches_tracked.add_(1)
             return batch_norm(
@@ -139,12 +139,21 @@ class Normalizes(nn.Module):
 
 @model("statistic_is_lost")
 def statistic_is_lost():
-    return called(Normalizes(forgets=True))
+    return called(Normalizes(forgets=lambda rows: True))
 
 
-@model("statistic_is_kept")
+@model("statistic_is_lost_at_another_size", vary={"batch": (5, 7)})
+def statistic_is_lost_at_another_size():
+    return Example(
+        Normalizes(forgets=lambda rows: rows == 7), inputs=lambda batch: (torch.randn(batch, 8),)
+    )
+
+
+@model("statistic_is_kept", vary={"batch": (5, 7)})
 def statistic_is_kept():
-    return called(Normalizes(forgets=False))
+    return Example(
+        Normalizes(forgets=lambda rows: False), inputs=lambda batch: (torch.randn(batch, 8),)
+    )
 
 
 class Counts(nn.Module):

@@ -32,6 +32,7 @@ CAPTURE = (
         "Inductor compiles the first size only, and gives other graphs back as they are",
         "graph_breaks",
         r"Inductor made no code of the graph of call [34] \(batch=\d+\)",
+        victim="residual",  # sixteen wide: on a GPU Inductor pads what is seven wide
         inductor=True,
     ),
     Fault(
