@@ -73,6 +73,10 @@ ROUNDING, MANY = 1000.0, 10_000
 #: So it is with noise of this share of a tensor's scale in half precision; its multiples are so
 #: many times wider.
 CHAOS, CHAOTIC = 0.03, 2.0
+#: Code that is wrong is wrong whenever it is called with the same sizes. A gradient in half
+#: precision that is out of bounds in one call alone, of several with its sizes, by less than this
+#: is a draw of noise: where few roundings decide, the next may be above the largest of nine.
+ONCE = 1.5
 #: In a blind tensor that is zero, or mere noise, only an error this many times eager's is seen. Up
 #: to there it is still held to its noise, if that was sampled.
 BLIND_FACTOR = 100.0
@@ -134,6 +138,7 @@ def examine(observation: Observation, group: str) -> Numerics:
     opaque: dict[str, None] = {}
     worst = 0.0
     half = in_half(observation)
+    by_chance = _by_chance(observation) if group == "gradients" else ()
     for index, call in enumerate(observation.calls):
         checked: Checked = getattr(call, group)
         where = name_of_call(index, call.sizes)
@@ -151,7 +156,7 @@ def examine(observation: Observation, group: str) -> Numerics:
             else:
                 worst = max(worst, error.compiled_rms)
             complaint = exceeds(error, pooled, widening(error, observation), half=half)
-            if complaint:
+            if complaint and (index, error.name) not in by_chance:
                 complaints.append(f"{where}: {complaint}")
     complaints += _complaints_of_rows(observation, group)
     return Numerics(
@@ -164,6 +169,35 @@ def examine(observation: Observation, group: str) -> Numerics:
         ties=ties,
         opaque=tuple(opaque),
         compared=compared,
+    )
+
+
+def _by_chance(observation: Observation) -> set[tuple[int, str]]:
+    """The calls and gradients, in half precision, that are out of bounds by little, and once."""
+    if not in_half(observation):
+        return set()
+    calls = observation.calls
+    used: dict[str, dict[int, float]] = {}
+    for index, call in enumerate(calls):
+        pooled = pooled_noise(call.gradients.errors)
+        for error in call.gradients.errors:
+            found = checks(error, pooled, widening(error, observation), half=True)
+            used.setdefault(error.name, {})[index] = _used(found)
+    alone = {
+        (index, name)
+        for name, shares in used.items()
+        for index, share in shares.items()
+        if 1.0 < share < ONCE and sum(other > 1.0 for other in shares.values()) == 1
+    }
+    sizes = [call.sizes for call in calls]
+    return {(index, name) for index, name in alone if sizes.count(sizes[index]) > 1}
+
+
+def _used(found: Sequence[Check]) -> float:
+    """The largest share of a bound that is used; infinite where a scale is beyond it, or a NaN."""
+    return max(
+        math.inf if math.isnan(c.share) or (c.what == "scale" and c.share > 1.0) else c.share
+        for c in found
     )
 
 

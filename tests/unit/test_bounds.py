@@ -1,6 +1,7 @@
 """Bounds: what eager's noise allows, and what it never does."""
 
 import dataclasses
+import math
 
 import pytest
 
@@ -24,6 +25,7 @@ from tests.unit.making import (
 
 NOISE = 1e-7
 HALF_ID = "resnet18-cpu-infer-bf16-default-static"
+SINGLE_ID = "resnet18-cpu-infer-f32-default-static"
 
 
 def observation_of(*errors, **changed):
@@ -235,6 +237,42 @@ def test_raising_differently_reads_like_a_sentence():
     checked = make_checked(differences=[raised])
     (text,) = examine(make_observation(calls=(make_call(outputs=checked),)), "outputs").complaints
     assert text == "call 1: eager raises ValueError: no, compiled raises nothing"
+
+
+OUT, FAR_OUT = 1.3 * 1.75e-3, 1.6 * 1.75e-3
+
+
+@pytest.mark.parametrize(
+    ("case", "errors", "sizes", "complaints"),
+    [
+        pytest.param(HALF_ID, (OUT, 0, 0), (8, 8, 4), 0, id="once, by little"),
+        pytest.param(HALF_ID, (OUT, OUT, 0), (8, 8, 4), 2, id="twice"),
+        pytest.param(HALF_ID, (FAR_OUT, 0, 0), (8, 8, 4), 1, id="once, by more"),
+        pytest.param(HALF_ID, (0, 0, OUT), (8, 8, 4), 1, id="at sizes of which there is one call"),
+        pytest.param(HALF_ID, (OUT, 0, OUT), (8, 8, 4), 2, id="at other sizes, too"),
+        pytest.param(HALF_ID, (math.nan, 0, 0), (8, 8, 4), 1, id="NaN"),
+        pytest.param(SINGLE_ID, (1.3 * 3e-3, 0, 0), (8, 8, 4), 1, id="in float32"),
+    ],
+)
+def test_a_gradient_in_half_precision_may_be_out_of_bounds_once(case, errors, sizes, complaints):
+    calls = [
+        make_call(sizes={"batch": size}, gradients=make_checked(of_noise(rms)))
+        for rms, size in zip(errors, sizes, strict=True)
+    ]
+    seen = examine(make_observation(case=case, calls=tuple(calls)), "gradients")
+    assert len(seen.complaints) == complaints
+
+
+def of_noise(rms):
+    noise = {"eager_rms": 1e-3, "eager_max": 4e-3, "eager_quantile": 2.6e-3}
+    return make_error("gradient weight", **noise, compiled_rms=rms, compiled_max=4e-3)
+
+
+def test_an_output_in_half_precision_may_not():
+    calls = [make_call(outputs=make_checked(of_noise(rms))) for rms in (OUT, 0)]
+    assert (
+        len(examine(make_observation(case=HALF_ID, calls=tuple(calls)), "outputs").complaints) == 1
+    )
 
 
 def test_groups_are_examined_apart():
