@@ -89,6 +89,24 @@ def test_a_selector_that_picks_nothing_is_the_recipes():
     )
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+            "ran out of memory",
+        ),
+        (RuntimeError("CUDA error: out of memory\nCompile with …"), "ran out of memory"),
+        (RuntimeError("CUDA error: device-side assert triggered"), "raised"),
+    ],
+)
+def test_memory_runs_out_in_the_allocator_or_in_the_driver(error, said):
+    def fail(x, y):
+        raise error
+
+    assert verdict(lambda: Linear(fail)).summary.startswith(said)
+
+
 @pytest.mark.parametrize("phase", ["infer", "train"])
 def test_a_model_that_branches_on_its_data_passes(phase):
     def branch(x, y):
