@@ -29,6 +29,8 @@ BUDGETED_SINCE = {
         "lraspp_mobilenet_v3_large-cuda-train-bf16-reduce_overhead-auto",
         "forward",
     ): "expected_failure",
+    ("test_mambaout-cuda-train-bf16-reduce_overhead-auto", "gradients"): "passed",
+    ("test_nfnet-cuda-train-f16-reduce_overhead-static", "gradients"): "passed",
     ("t5-cuda-train-f16-reduce_overhead-marked", "forward"): "expected_failure",
     ("t5-cuda-train-f16-reduce_overhead-marked", "gradients"): "expected_failure",
     **{
@@ -51,9 +53,9 @@ BUDGETED_SINCE = {
 }
 
 
-#: Runs with a failure that stays one: eager's noise was not sampled yet where gradients in float32
-#: are of a case in bfloat16.
-FAILED = {"h200-standard"}
+#: Runs with failures that stay: it was not recorded yet that a dozen processes had taken the memory
+#: that three cases lacked.
+FAILED = {"h200-train"}
 
 
 def recorded(name):
@@ -75,6 +77,8 @@ def recorded(name):
         ("h200-standard-2", 10),
         ("h200-standard-3", 34),
         ("h200-standard-4", 6),
+        ("h200-train", 62),
+        ("h200-large", 10),
         ("h200-speed", 115),
         ("h200-max-autotune", 2),
     ],
@@ -91,7 +95,12 @@ def test_a_recorded_run_is_judged_as_it_was(compilegate, name, cases):
     assert again.verdicts.keys() >= live.verdicts.keys()  # the live session may have been a part
     now = {key: again.verdicts[key].outcome for key in live.verdicts}
     then = {key: verdict.outcome for key, verdict in live.verdicts.items()}
-    assert now == then | {key: o for key, o in BUDGETED_SINCE.items() if key in live.verdicts}
+    since = {
+        (case, aspect): outcome
+        for (case, aspect), outcome in BUDGETED_SINCE.items()
+        if (case, aspect) in then and live.observations[case].status != "out_of_memory"
+    }
+    assert now == then | since
 
 
 @pytest.mark.parametrize(
