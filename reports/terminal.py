@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from fixtures.observation import Checked, Environment, Observation, Verdict
 from reports.statistics import paired_speedup
+
+#: So many cases a command names that is to be copied.
+_SHOWN = 6
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,8 @@ def summarize(outcome: Outcome) -> Summary:
         notable.append(f"{missing} not observed")
     place = where(outcome.environment, outcome.observations)
     title = f"compilegate: {place}{count(outcome.planned, 'case')}, {', '.join(notable)}"
-    return Summary(title, (*_failures(outcome), *_time(outcome)))
+    told = (*_listed(outcome, "failed"), *_listed(outcome, "inconclusive"), *_again(outcome))
+    return Summary(title, (*told, *_time(outcome)))
 
 
 def where(environment: Environment | None, case_ids: Iterable[str]) -> str:
@@ -150,12 +155,12 @@ def where(environment: Environment | None, case_ids: Iterable[str]) -> str:
     return f"torch {version}{' on ' * bool(names)}{' and '.join(names)}: "
 
 
-def _failures(outcome: Outcome) -> list[str]:
-    """What failed, by model and aspect; cases that fail alike share a line."""
+def _listed(outcome: Outcome, kind: Literal["failed", "inconclusive"]) -> list[str]:
+    """What failed, or cannot be told, by model and aspect; cases that are alike share a line."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for case_id, verdicts in outcome.verdicts.items():
         for verdict in verdicts:
-            if verdict.outcome == "failed":
+            if verdict.outcome == kind:
                 model, _, setting = case_id.partition("-")
                 alike.setdefault((verdict.aspect, model, verdict.summary), []).append(setting)
     if not alike:
@@ -165,11 +170,24 @@ def _failures(outcome: Outcome) -> list[str]:
         by_aspect.setdefault(aspect, []).append((model, summary, settings))
     lines = []
     for aspect, entries in by_aspect.items():
-        lines.append(f"{aspect}:")
+        lines.append(f"{aspect}, inconclusive:" if kind == "inconclusive" else f"{aspect}:")
         for model, summary, settings in entries:
             more = f" and {len(settings) - 1} more" if len(settings) > 1 else ""
             lines.append(f"  {model}-{settings[0]}{more}: {summary}")
     return lines
+
+
+def _again(outcome: Outcome) -> list[str]:
+    """How to tell what was disturbed or came too close; a blind tensor stays blind."""
+    cases = [
+        f"--cases {case_id}"
+        for case_id, verdicts in outcome.verdicts.items()
+        if any(v.outcome == "inconclusive" and v.summary[:5] != "blind" for v in verdicts)
+    ]
+    if not cases:
+        return []
+    more = " …" if len(cases) > _SHOWN else ""
+    return [f"observe again with nothing beside: pytest suites/ {' '.join(cases[:_SHOWN])}{more}"]
 
 
 def _time(outcome: Outcome) -> list[str]:

@@ -210,6 +210,20 @@ def test_failures_stand_under_their_aspect():
     )
 
 
+def test_what_cannot_be_told_says_why_and_what_would_help():
+    verdicts = {
+        CASE_ID: [make_verdict("inconclusive", aspect="speedup", summary="straddles")],
+        INFER_ID: [make_verdict("inconclusive", case=INFER_ID, summary="blind: output is zero")],
+    }
+    assert summarize(session(verdicts=verdicts, fresh=0)).lines == (
+        "speedup, inconclusive:",
+        f"  {CASE_ID}: straddles",
+        "forward, inconclusive:",
+        f"  {INFER_ID}: blind: output is zero",
+        f"observe again with nothing beside: pytest suites/ --cases {CASE_ID}",
+    )
+
+
 def test_cases_of_a_model_that_fail_alike_share_a_line():
     cases = [
         CASE_ID,
