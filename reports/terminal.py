@@ -156,22 +156,22 @@ def where(environment: Environment | None, case_ids: Iterable[str]) -> str:
 
 
 def _listed(outcome: Outcome, kind: Literal["failed", "inconclusive"]) -> list[str]:
-    """What failed, or cannot be told, by model and aspect; cases that are alike share a line."""
-    alike: dict[tuple[str, str, str], list[str]] = {}
+    """What failed, or cannot be told, under its aspects; cases that are alike share a line."""
+    aspects: dict[tuple[str, str], list[str]] = {}
     for case_id, verdicts in outcome.verdicts.items():
         for verdict in verdicts:
             if verdict.outcome == kind:
-                model, _, setting = case_id.partition("-")
-                alike.setdefault((verdict.aspect, model, verdict.summary), []).append(setting)
-    if not alike:
-        return []
-    by_aspect: dict[str, list[tuple[str, str, list[str]]]] = {}
-    for (aspect, model, summary), settings in alike.items():
-        by_aspect.setdefault(aspect, []).append((model, summary, settings))
+                aspects.setdefault((case_id, verdict.summary), []).append(verdict.aspect)
+    alike: dict[str, dict[tuple[str, str], list[str]]] = {}
+    for (case_id, summary), (first, *others) in aspects.items():
+        model, _, setting = case_id.partition("-")
+        heading = f"{first} and {count(len(others), 'more aspect')}" if others else first
+        heading += ", inconclusive" * (kind == "inconclusive")
+        alike.setdefault(heading, {}).setdefault((model, summary), []).append(setting)
     lines = []
-    for aspect, entries in by_aspect.items():
-        lines.append(f"{aspect}, inconclusive:" if kind == "inconclusive" else f"{aspect}:")
-        for model, summary, settings in entries:
+    for heading, entries in alike.items():
+        lines.append(f"{heading}:")
+        for (model, summary), settings in entries.items():
             more = f" and {len(settings) - 1} more" if len(settings) > 1 else ""
             lines.append(f"  {model}-{settings[0]}{more}: {summary}")
     return lines

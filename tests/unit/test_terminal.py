@@ -210,6 +210,15 @@ def test_failures_stand_under_their_aspect():
     )
 
 
+def test_a_case_that_ended_early_is_told_once():
+    aspects = ("forward", "memory", "speedup")
+    verdicts = {CASE_ID: [make_verdict("failed", aspect=a, summary="crashed") for a in aspects]}
+    assert summarize(session(verdicts=verdicts, fresh=0)).lines == (
+        "forward and 2 more aspects:",
+        f"  {CASE_ID}: crashed",
+    )
+
+
 def test_what_cannot_be_told_says_why_and_what_would_help():
     verdicts = {
         CASE_ID: [make_verdict("inconclusive", aspect="speedup", summary="straddles")],
