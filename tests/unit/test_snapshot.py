@@ -71,6 +71,15 @@ def test_running_statistics_are_put_back_though_they_count_no_version():
     assert contents_of_buffers(module) == before
 
 
+def test_what_cannot_be_compared_is_put_back_where_its_version_tells():
+    module = nn.Identity()
+    module.register_buffer("table", torch.eye(3).to_sparse())
+    snapshot = Snapshot(module, parameters=False)
+    module.table.zero_()
+    snapshot.put_back()
+    assert torch.equal(module.table.to_dense(), torch.eye(3))
+
+
 def contents_of_buffers(module):
     return {name: buffer.tolist() for name, buffer in module.named_buffers()}
 
