@@ -182,7 +182,7 @@ def _again(outcome: Outcome) -> list[str]:
     cases = [
         f"--cases {case_id}"
         for case_id, verdicts in outcome.verdicts.items()
-        if any(v.outcome == "inconclusive" and v.summary[:5] != "blind" for v in verdicts)
+        if any(v.outcome == "inconclusive" and not v.summary.startswith("blind") for v in verdicts)
     ]
     if not cases:
         return []

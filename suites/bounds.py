@@ -132,17 +132,16 @@ class Numerics:
 
 def examine(observation: Observation, group: str) -> Numerics:
     """Hold the tensors of a group (``outputs``, ``gradients``, ``state``) to the bounds."""
-    complaints: list[str] = []
+    differences: list[tuple[int, str]] = []
+    excesses: list[_Excess] = []
     blind: dict[str, str] = {}
     tensors = compared = floating = blind_times = ties = 0
     opaque: dict[str, None] = {}
     worst = 0.0
     half = in_half(observation)
-    by_chance = _by_chance(observation) if group == "gradients" else ()
     for index, call in enumerate(observation.calls):
         checked: Checked = getattr(call, group)
-        where = name_of_call(index, call.sizes)
-        complaints += [f"{where}: {describe_difference(d)}" for d in checked.differences]
+        differences += [(index, describe_difference(d)) for d in checked.differences]
         tensors += checked.tensors
         compared += checked.tensors - len(checked.opaque)
         floating += len(checked.errors)
@@ -155,12 +154,18 @@ def examine(observation: Observation, group: str) -> Numerics:
                 blind.setdefault(error.name, _why_blind(error))
             else:
                 worst = max(worst, error.compiled_rms)
-            complaint = exceeds(error, pooled, widening(error, observation), half=half)
-            if complaint and (index, error.name) not in by_chance:
-                complaints.append(f"{where}: {complaint}")
-    complaints += _complaints_of_rows(observation, group)
+            beyond = _beyond(error, pooled, widening(error, observation), half=half)
+            if beyond:
+                excesses.append(_Excess(index, error, beyond))
+    if half and group == "gradients":
+        excesses = [one for one in excesses if not _is_chance(one, excesses, observation)]
+    lines = differences + [(one.call, _sentence(one.error, one.beyond[0])) for one in excesses]
+    complaints = [
+        f"{name_of_call(index, observation.calls[index].sizes)}: {line}"
+        for index, line in sorted(lines, key=lambda line: line[0])
+    ]
     return Numerics(
-        complaints=tuple(complaints),
+        complaints=(*complaints, *_complaints_of_rows(observation, group)),
         tensors=tensors,
         floating=floating,
         blind=blind,
@@ -172,32 +177,22 @@ def examine(observation: Observation, group: str) -> Numerics:
     )
 
 
-def _by_chance(observation: Observation) -> set[tuple[int, str]]:
-    """The calls and gradients, in half precision, that are out of bounds by little, and once."""
-    if not in_half(observation):
-        return set()
-    calls = observation.calls
-    used: dict[str, dict[int, float]] = {}
-    for index, call in enumerate(calls):
-        pooled = pooled_noise(call.gradients.errors)
-        for error in call.gradients.errors:
-            found = checks(error, pooled, widening(error, observation), half=True)
-            used.setdefault(error.name, {})[index] = _used(found)
-    alone = {
-        (index, name)
-        for name, shares in used.items()
-        for index, share in shares.items()
-        if 1.0 < share < ONCE and sum(other > 1.0 for other in shares.values()) == 1
-    }
-    sizes = [call.sizes for call in calls]
-    return {(index, name) for index, name in alone if sizes.count(sizes[index]) > 1}
+@dataclass(frozen=True)
+class _Excess:
+    """A tensor that is out of bounds in a call, and the checks that it fails."""
+
+    call: int
+    error: TensorError
+    beyond: tuple[Check, ...]
 
 
-def _used(found: Sequence[Check]) -> float:
-    """The largest share of a bound that is used; infinite where a scale is beyond it, or a NaN."""
-    return max(
-        math.inf if math.isnan(c.share) or (c.what == "scale" and c.share > 1.0) else c.share
-        for c in found
+def _is_chance(one: _Excess, excesses: Sequence[_Excess], observation: Observation) -> bool:
+    """Whether a gradient in half precision is out of bounds by little, and in one call alone."""
+    sizes = [call.sizes for call in observation.calls]
+    return (
+        all(check.share < ONCE and check.what != "scale" for check in one.beyond)
+        and sizes.count(sizes[one.call]) > 1
+        and all(other is one or other.error.name != one.error.name for other in excesses)
     )
 
 
@@ -355,10 +350,16 @@ def exceeds(
     error: TensorError, pooled_noise: float, widening: float = 1.0, *, half: bool = False
 ) -> str:
     """What is out of bounds, as a sentence; empty if nothing is."""
-    for check in checks(error, pooled_noise, widening, half=half):
-        if not check.seen <= check.allowed:  # also where it is NaN
-            return _sentence(error, check)
-    return ""
+    beyond = _beyond(error, pooled_noise, widening, half=half)
+    return _sentence(error, beyond[0]) if beyond else ""
+
+
+def _beyond(
+    error: TensorError, pooled_noise: float, widening: float, *, half: bool
+) -> tuple[Check, ...]:
+    """The checks that a tensor fails, also where a figure is NaN."""
+    found = checks(error, pooled_noise, widening, half=half)
+    return tuple(check for check in found if not check.seen <= check.allowed)
 
 
 def describe_difference(difference: Difference) -> str:

@@ -87,6 +87,7 @@ def contents_of_buffers(module):
 def test_what_was_not_written_to_is_not_written_to():
     module = nn.Linear(3, 3)
     module.table = torch.ones(1).expand(4)  # writing to it would raise
+    module.unknown = torch.full((1,), torch.nan).expand(4)
     snapshot = Snapshot(module, parameters=True)
     version = module.weight._version
     module(torch.ones(3))
