@@ -104,9 +104,9 @@ class Outcome:
         observations: By case id.
         verdicts: By case id.
         wall_s: Seconds from begin to end.
+        made: What was observed just now, under another PyTorch, too; none of it from a stored run.
         workers: How many observed cases at a time.
-        fresh: Cases that were observed just now.
-        beside: What was observed in the same time under another PyTorch.
+        unfinished_s: Seconds of workers on what had not ended when the session was stopped.
     """
 
     environment: Environment | None
@@ -114,9 +114,9 @@ class Outcome:
     observations: Mapping[str, Observation]
     verdicts: Mapping[str, Sequence[Verdict]]
     wall_s: float
-    fresh: int
+    made: Sequence[Observation] = ()
     workers: int = 1
-    beside: Sequence[Observation] = ()
+    unfinished_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -191,26 +191,28 @@ def _again(outcome: Outcome) -> list[str]:
 
 
 def _time(outcome: Outcome) -> list[str]:
-    """The share of time that is neither compiling nor running models, if all was made just now."""
-    if not outcome.fresh or outcome.fresh < len(outcome.observations):
+    """The share of time that is neither compiling nor running models."""
+    if not outcome.made:
         return []
     rest: dict[str, float] = {}
     useful = other = 0.0
-    for observation in (*outcome.observations.values(), *outcome.beside):
+    for observation in outcome.made:
         for name, seconds in observation.spent_s.items():
             if name in ("compile", "warm_toolchain", "run"):
                 useful += seconds
             else:
                 other += seconds
                 rest[name] = rest.get(name, 0.0) + seconds
-    all_s = outcome.wall_s * outcome.workers
+    all_s = outcome.wall_s * outcome.workers - outcome.unfinished_s
     several = f" times {outcome.workers} workers" if outcome.workers > 1 else ""
+    whole = f"time: {duration(outcome.wall_s)}{several}, "
+    if outcome.unfinished_s >= 1.0:
+        whole += f"{duration(outcome.unfinished_s)} of it for what did not end; of the rest"
+    else:
+        whole += "of which"
     left = "starting, waiting and judging" if several else "starting and judging"
     rest[left] = max(all_s - useful - other, 0.0)
     shares = {name: seconds / all_s for name, seconds in rest.items()}
     parts = [f"{name} {share:.0%}" for name, share in shares.items() if share >= 0.005]
     share = max(1 - useful / all_s, 0.0)
-    return [
-        f"time: {duration(outcome.wall_s)}{several}, of which {share:.0%} is neither compiling nor "
-        f"running models ({', '.join(parts)})"
-    ]
+    return [f"{whole} {share:.0%} is neither compiling nor running models ({', '.join(parts)})"]

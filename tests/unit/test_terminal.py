@@ -130,16 +130,17 @@ def test_numbers_that_are_none_are_shown_as_they_are():
 
 
 def session(**changed):
+    observations = {
+        CASE_ID: make_observation(spent_s={"compile": 20.0, "run": 10.0, "reference": 5.0}),
+        INFER_ID: make_observation(case=INFER_ID, spent_s={"compile": 30.0, "reference": 5.0}),
+    }
     fields = {
         "environment": make_environment(),
         "planned": 2,
-        "observations": {
-            CASE_ID: make_observation(spent_s={"compile": 20.0, "run": 10.0, "reference": 5.0}),
-            INFER_ID: make_observation(case=INFER_ID, spent_s={"compile": 30.0, "reference": 5.0}),
-        },
+        "observations": observations,
         "verdicts": {CASE_ID: [make_verdict()], INFER_ID: [make_verdict(case=INFER_ID)]},
         "wall_s": 80.0,
-        "fresh": 2,
+        "made": [*observations.values()],
     }
     return Outcome(**fields | changed)
 
@@ -166,14 +167,22 @@ def test_the_time_of_several_workers_is_that_of_all():
     )
 
 
+def test_what_a_stop_cut_short_is_no_share_of_the_time():
+    (line,) = summarize(session(wall_s=98.0, planned=3, unfinished_s=28.0)).lines
+    assert line == (
+        "time: 98 s, 28 s of it for what did not end; of the rest 14% is neither compiling nor "
+        "running models (reference 14%)"
+    )
+
+
 def test_warming_the_toolchain_is_compiling():
     observation = make_observation(spent_s={"warm_toolchain": 60.0, "compile": 20.0})
-    (line,) = summarize(session(planned=1, observations={CASE_ID: observation})).lines
+    (line,) = summarize(session(made=[observation])).lines
     assert "of which 0% is neither" in line
 
 
 def test_a_session_that_observed_nothing_accounts_for_no_time():
-    assert summarize(session(fresh=0)).lines == ()
+    assert summarize(session(made=())).lines == ()
 
 
 def test_everything_notable_is_counted():
@@ -202,7 +211,7 @@ def test_failures_stand_under_their_aspect():
             make_verdict("passed", aspect="speedup", summary="fast"),
         ]
     }
-    assert summarize(session(verdicts=verdicts, fresh=0)).lines == (
+    assert summarize(session(verdicts=verdicts, made=())).lines == (
         "forward:",
         f"  {CASE_ID}: wrong stride",
         "memory:",
@@ -213,7 +222,7 @@ def test_failures_stand_under_their_aspect():
 def test_a_case_that_ended_early_is_told_once():
     aspects = ("forward", "memory", "speedup")
     verdicts = {CASE_ID: [make_verdict("failed", aspect=a, summary="crashed") for a in aspects]}
-    assert summarize(session(verdicts=verdicts, fresh=0)).lines == (
+    assert summarize(session(verdicts=verdicts, made=())).lines == (
         "forward and 2 more aspects:",
         f"  {CASE_ID}: crashed",
     )
@@ -224,7 +233,7 @@ def test_what_cannot_be_told_says_why_and_what_would_help():
         CASE_ID: [make_verdict("inconclusive", aspect="speedup", summary="straddles")],
         INFER_ID: [make_verdict("inconclusive", case=INFER_ID, summary="blind: output is zero")],
     }
-    assert summarize(session(verdicts=verdicts, fresh=0)).lines == (
+    assert summarize(session(verdicts=verdicts, made=())).lines == (
         "speedup, inconclusive:",
         f"  {CASE_ID}: straddles",
         "forward, inconclusive:",
@@ -241,7 +250,7 @@ def test_cases_of_a_model_that_fail_alike_share_a_line():
         "other-cpu-infer-f32-default-auto",
     ]
     verdicts = {c: [make_verdict("failed", case=c, summary="crashed")] for c in cases}
-    assert summarize(session(verdicts=verdicts, fresh=0)).lines == (
+    assert summarize(session(verdicts=verdicts, made=())).lines == (
         "forward:",
         f"  {CASE_ID} and 2 more: crashed",
         "  other-cpu-infer-f32-default-auto: crashed",
