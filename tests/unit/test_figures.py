@@ -1,9 +1,52 @@
-"""By how much single rows are too large or too small, and single columns off."""
+"""Errors of many tensors at once; by how much single rows and columns of one are off."""
+
+from dataclasses import asdict
 
 import pytest
 import torch
 
-from fixtures.observe.figures import along_rows, worst_column
+from fixtures.observe.figures import Measurand, along_rows, measure, worst_column
+
+NAN, INFINITY = float("nan"), float("inf")
+
+
+def noisy(values, dtype=torch.float32, sides=2):
+    """A tensor whose first elements are given, and right on sides that err elsewhere."""
+    generator = torch.Generator().manual_seed(len(values))
+    truth = torch.randn(400, dtype=torch.float64, generator=generator)
+    truth[: len(values)] = torch.tensor(values, dtype=torch.float64)
+    noise = 1e-3 * torch.randn(sides, 400, dtype=torch.float64, generator=generator)
+    noise[:, : len(values)] = 0.0
+    return Measurand(truth, [*(truth * (1 + noise)).to(dtype)], [truth])
+
+
+MANY = {
+    "plain": noisy([]),
+    "other numbers": noisy([2.0]),
+    "marks": noisy([-1e9] * 100),
+    "NaN": noisy([NAN, NAN]),
+    "infinities": noisy([INFINITY, -INFINITY]),
+    "large": noisy([1e6] * 390),
+    "zero": noisy([0.0] * 400),
+    "all NaN": noisy([NAN] * 400),
+    "half precision": noisy([1.0] * 3, torch.bfloat16),
+    "three sides": noisy([1.0] * 4, sides=3),
+    "few numbers": Measurand(torch.tensor([3.0, 4.0]), [torch.tensor([3.0, 4.5])]),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_a_tensor_is_measured_among_others_as_by_itself(name):
+    together = dict(zip(MANY, measure([*MANY.values()]), strict=True))[name]
+    for side, alone in zip(together, measure([MANY[name]])[0], strict=True):
+        assert asdict(side) == pytest.approx(asdict(alone), nan_ok=True)
+
+
+def test_marks_of_one_tensor_do_not_hide_large_numbers_of_another():
+    marks, large = noisy([-1e9] * 100), noisy([1e6] * 390)
+    (masked, _), (whole, _) = measure([marks, large])
+    assert (masked.numel, whole.numel) == (300, 400)
+    assert whole.scale == pytest.approx(1e6, rel=0.02)
 
 
 def rows(count=40, width=256):
