@@ -1,0 +1,82 @@
+"""Thresholds for one machine from its healthy runs: what ``suites/budgets/h200.toml`` is made with.
+
+    python -m suites.thresholds my_gpu.toml .runs/*.jsonl
+
+Of every case that was compiled: 0.9 of the lowest lower end of its speedup's interval, 1.1 of the
+highest memory ratio, twice the longest cold compilation plus 5 s. They take the place of what the
+file has for the same case on the same hardware; the rest of it stays. The family of known bugs is
+left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from fixtures import zoo
+from fixtures.budgets_update import add_exact_entries
+from fixtures.cases import Case
+from fixtures.judging import nothing_compiled
+from fixtures.observation import Observation
+from reports import store
+from reports.statistics import paired_speedup
+
+SPEEDUP, MEMORY, COMPILE, COMPILE_S = 0.9, 1.1, 2.0, 5.0
+
+
+def thresholds(observations: Iterable[Observation]) -> dict[str, float]:
+    """The thresholds of a case, from what was seen of it in some runs."""
+    lows, ratios, compiles = [], [], []
+    for seen in observations:
+        if (timing := seen.timing) is not None:
+            lows.append(paired_speedup(timing.eager_ns, timing.compiled_ns).low)
+        if seen.memory is not None and seen.memory.eager_peak_bytes:
+            ratios.append(seen.memory.compiled_peak_bytes / seen.memory.eager_peak_bytes)
+        if seen.compile_time is not None and seen.cold:
+            compiles.append(seen.compile_time.total_s)
+    found = {}
+    if lows:
+        found["min_speedup"] = -_rounded_up(-SPEEDUP * min(lows), 2)
+    if ratios:
+        found["max_memory_ratio"] = _rounded_up(MEMORY * max(ratios), 2)
+    if compiles:
+        found["max_compile_s"] = _rounded_up(COMPILE * max(compiles) + COMPILE_S, 1)
+    return found
+
+
+def _rounded_up(value: float, digits: int) -> float:
+    """To so many digits; 1.1 × 1 is no more than 1.1."""
+    return math.ceil(round(value * 10.0**digits, 6)) / 10.0**digits
+
+
+def main() -> None:
+    """Write the thresholds of some run files into a budgets file."""
+    parser = argparse.ArgumentParser(prog="python -m suites.thresholds", description=__doc__)
+    parser.add_argument("file", type=Path, metavar="FILE", help="the budgets file")
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run file")
+    arguments = parser.parse_args()
+    try:
+        runs = [store.read(path) for path in arguments.runs]
+    except store.RunError as error:
+        parser.error(str(error))
+    known_bugs = {name for name, model in zoo.load().items() if model.family == "regressions"}
+    seen: dict[str, dict[Case, list[Observation]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        for observation in run.observations.values():
+            case = Case.parse(observation.case)
+            device = run.header.environment.device(case.device)
+            if device is None or observation.status != "completed" or nothing_compiled(observation):
+                continue
+            if case.model not in known_bugs:
+                seen[device.name][case].append(observation)
+    for hardware, cases in seen.items():
+        updates = {case: thresholds(some) for case, some in cases.items()}
+        for change in add_exact_entries(arguments.file, updates, hardware):
+            print(change)
+
+
+if __name__ == "__main__":
+    main()

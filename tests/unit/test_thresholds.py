@@ -1,0 +1,108 @@
+"""Thresholds that are made of healthy runs, into a budgets file that people may have written in."""
+
+import tomllib
+
+import pytest
+
+from suites import thresholds
+from tests.unit.making import (
+    CASE_ID,
+    make_capture,
+    make_compile_time,
+    make_environment,
+    make_failed_observation,
+    make_memory,
+    make_observation,
+    make_timing,
+)
+from tests.unit.runs import write_run
+
+MIB = 2**20
+
+
+def measured(speedup=2.0, peak=100 * MIB, compile_s=4.0, **changed):
+    """A case that was timed, compiled in an empty cache."""
+    fields = {
+        "timing": make_timing(speedup),
+        "memory": make_memory(compiled=peak),
+        "compile_time": make_compile_time(compile_s),
+        "cold": True,
+    }
+    return make_observation(**fields | changed)
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Writes the thresholds of some observations, a run each, and returns the entries."""
+    file = tmp_path / "mine.toml"
+
+    def apply(*observations, before=""):
+        file.write_text(before)
+        runs = [
+            write_run(tmp_path / f"{number}.jsonl", observation, environment=make_environment())
+            for number, observation in enumerate(observations)
+        ]
+        monkeypatch.setattr("sys.argv", ["thresholds", str(file), *map(str, runs)])
+        thresholds.main()
+        return tomllib.loads(file.read_text()).get("budget", [])
+
+    return apply
+
+
+def test_they_leave_room_beyond_the_worst_of_all_runs(write):
+    (entry,) = write(
+        measured(speedup=2.0, peak=80 * MIB, compile_s=4.0),
+        measured(speedup=1.51, peak=100 * MIB, compile_s=10.0),
+    )
+    assert entry == {
+        "case": CASE_ID,
+        "hardware": "AMD EPYC 9655",
+        "min_speedup": 1.35,
+        "max_memory_ratio": 1.1,
+        "max_compile_s": 25.0,
+    }
+
+
+def test_what_was_not_measured_has_none(write):
+    (entry,) = write(measured(timing=None, memory=None))
+    assert entry.keys() == {"case", "hardware", "max_compile_s"}
+    (entry,) = write(measured(timing=None, cold=False))
+    assert entry.keys() == {"case", "hardware", "max_memory_ratio"}
+
+
+@pytest.mark.parametrize(
+    "observation",
+    [
+        pytest.param(make_failed_observation("crashed"), id="crashed"),
+        pytest.param(measured(capture=make_capture(graphs=0)), id="nothing compiled"),
+        pytest.param(
+            measured(case="gh183605_half_variance-cpu-infer-f32-default-static"), id="known bug"
+        ),
+    ],
+)
+def test_a_case_that_is_not_healthy_has_none(write, observation):
+    assert write(observation) == []
+
+
+def test_other_entries_and_other_keys_stay(write):
+    before = f"""# By hand.
+[[budget]]
+model = "mlp"
+recompiles = 1
+
+[[budget]]
+case = "{CASE_ID}"
+hardware = "AMD EPYC 9655"
+min_speedup = 9.0
+max_energy_ratio = 1.2
+"""
+    first, second = write(measured(), before=before)
+    assert first == {"model": "mlp", "recompiles": 1}
+    assert (second["min_speedup"], second["max_energy_ratio"]) == (1.8, 1.2)
+
+
+def test_a_run_that_cannot_be_read_is_told(write, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["thresholds", "mine.toml", str(tmp_path / "none.jsonl")])
+    with pytest.raises(SystemExit):
+        thresholds.main()
+    assert "none.jsonl" in capsys.readouterr().err
