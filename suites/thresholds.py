@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fixtures import zoo
+from fixtures.budgets import BudgetError, Budgets
 from fixtures.budgets_update import add_exact_entries
 from fixtures.cases import Case
 from fixtures.judging import nothing_compiled
@@ -60,7 +61,9 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         runs = [store.read(path) for path in arguments.runs]
-    except store.RunError as error:
+        if arguments.file.exists():
+            Budgets([arguments.file])  # says what is wrong with it, and in which line
+    except (store.RunError, BudgetError) as error:
         parser.error(str(error))
     known_bugs = {name for name, model in zoo.load().items() if model.family == "regressions"}
     seen: dict[str, dict[Case, list[Observation]]] = defaultdict(lambda: defaultdict(list))
@@ -72,10 +75,14 @@ def main() -> None:
                 continue
             if case.model not in known_bugs:
                 seen[device.name][case].append(observation)
-    for hardware, cases in seen.items():
-        updates = {case: thresholds(some) for case, some in cases.items()}
-        for change in add_exact_entries(arguments.file, updates, hardware):
-            print(change)
+    if not seen:
+        parser.error("none of these runs has a case that was compiled and is no known bug")
+    try:
+        for hardware, cases in seen.items():
+            updates = {case: thresholds(some) for case, some in cases.items()}
+            print(*add_exact_entries(arguments.file, updates, hardware), sep="\n")
+    except BudgetError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":

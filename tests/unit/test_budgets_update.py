@@ -1,8 +1,12 @@
 """What ``--budgets-update`` writes."""
 
+import errno
 import tomllib
+from pathlib import Path
 
-from fixtures.budgets import SELECTORS, AllowedBreak, Budgets
+import pytest
+
+from fixtures.budgets import SELECTORS, AllowedBreak, BudgetError, Budgets
 from fixtures.budgets_update import add_exact_entries
 from fixtures.cases import Case
 
@@ -89,3 +93,16 @@ def test_updates_of_many_cases_are_read_back_without_ties(tmp_path):
     add_exact_entries(file, cases, "")
     budgets = Budgets([file])
     assert [budget_of(budgets, case).recompiles for case in cases] == [1, 2, 3]
+
+
+def test_a_file_that_cannot_be_written_is_left_as_it_was(tmp_path, monkeypatch):
+    file = tmp_path / "mine.toml"
+    file.write_text("# By hand.\n")
+
+    def full(self, text):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(BudgetError, match=r"mine\.toml: No space left on device"):
+        add_exact_entries(file, {RESNET: {"recompiles": 2}}, "AMD")
+    assert file.read_text() == "# By hand.\n"

@@ -81,7 +81,10 @@ def test_what_was_not_measured_has_none(write):
     ],
 )
 def test_a_case_that_is_not_healthy_has_none(write, observation):
-    assert write(observation) == []
+    (entry,) = write(measured(), observation)
+    assert entry["case"] == CASE_ID
+    with pytest.raises(SystemExit):
+        write(observation)
 
 
 def test_other_entries_and_other_keys_stay(write):
@@ -101,8 +104,18 @@ max_energy_ratio = 1.2
     assert (second["min_speedup"], second["max_energy_ratio"]) == (1.8, 1.2)
 
 
-def test_a_run_that_cannot_be_read_is_told(write, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["thresholds", "mine.toml", str(tmp_path / "none.jsonl")])
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (("mine.toml", "none.jsonl"), "none.jsonl"),
+        (("malformed.toml", "healthy.jsonl"), "malformed.toml:1: malformed TOML"),
+        (("healthy.jsonl/mine.toml", "healthy.jsonl"), "cannot write the budgets file"),
+    ],
+)
+def test_what_cannot_be_read_or_written_is_told(tmp_path, monkeypatch, capsys, names, told):
+    write_run(tmp_path / "healthy.jsonl", measured(), environment=make_environment())
+    (tmp_path / "malformed.toml").write_text("[[budget]\n")
+    monkeypatch.setattr("sys.argv", ["thresholds", *(str(tmp_path / name) for name in names)])
     with pytest.raises(SystemExit):
         thresholds.main()
-    assert "none.jsonl" in capsys.readouterr().err
+    assert told in capsys.readouterr().err
