@@ -32,6 +32,8 @@ def merge(paths: Sequence[Path], target: Path) -> tuple[int, list[str]]:
     """
     if target.exists():
         raise RunError(f"{target} exists: give another --output, or remove it first")
+    if target.suffix == ".gz":
+        raise RunError(f"run files are written as text: give --output {target.with_suffix('')}")
     with ExitStack() as opened:
         shards = [opened.enter_context(Archive(path)) for path in paths]
         for shard in shards[1:]:

@@ -62,9 +62,10 @@ def table(observations: Iterable[Observation]) -> list[str]:
 def main() -> None:
     """Print the table of some run files."""
     parser = argparse.ArgumentParser(prog="python -m suites.calibration", description=__doc__)
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run file")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run file, or its name in .runs")
     try:
-        runs = [store.read(path) for path in parser.parse_args().runs]
+        names = parser.parse_args().runs
+        runs = [store.read(store.find(name, Path(".runs"))) for name in names]
     except store.RunError as error:
         parser.error(str(error))
     known_bugs = {name for name, model in zoo.load().items() if model.family == "regressions"}

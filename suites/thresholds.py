@@ -57,10 +57,10 @@ def main() -> None:
     """Write the thresholds of some run files into a budgets file."""
     parser = argparse.ArgumentParser(prog="python -m suites.thresholds", description=__doc__)
     parser.add_argument("file", type=Path, metavar="FILE", help="the budgets file")
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run file")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run file, or its name in .runs")
     arguments = parser.parse_args()
     try:
-        runs = [store.read(path) for path in arguments.runs]
+        runs = [store.read(store.find(name, Path(".runs"))) for name in arguments.runs]
         if arguments.file.exists():
             Budgets([arguments.file])  # says what is wrong with it, and in which line
     except (store.RunError, BudgetError) as error:
@@ -80,7 +80,10 @@ def main() -> None:
     try:
         for hardware, cases in seen.items():
             updates = {case: thresholds(some) for case, some in cases.items()}
-            print(*add_exact_entries(arguments.file, updates, hardware), sep="\n")
+            changes = add_exact_entries(arguments.file, updates, hardware)
+            print(
+                f"{arguments.file}: {len(changes)} thresholds of {len(updates)} cases on {hardware}"
+            )
     except BudgetError as error:
         parser.error(str(error))
 

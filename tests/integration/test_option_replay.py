@@ -1,7 +1,5 @@
 """``--replay RUN``: a stored run is judged again; nothing is compiled, torch is not needed."""
 
-import re
-
 from fixtures.observation import SCHEMA
 from tests.integration.conftest import EXACT, FORWARD, SPEEDUP
 
@@ -52,10 +50,24 @@ def test_a_run_cut_short_is_judged_as_far_as_it_goes_and_says_so(compilegate, st
     text = path.read_text()
     cut = text.index("breaks_not-cpu", text.index('"record":"observation","case":"breaks_not'))
     path.write_text(text[: cut + 200])
-    session = compilegate(*EXACT, "--replay", "stored")
+    session = compilegate(*EXACT, "--replay", "stored", "--save", "again")
     assert session.status == 0, session.output
     assert session.counts == {"passed": 5}
-    assert re.search(r"cut short|truncated|incomplete|1 not observed", session.output)
+    assert "cut short" in session.output
+    assert "2 cases, none failed, 1 not observed" in session.output
+    again = session.run("again")
+    assert again.missing == ["breaks_not-cpu-infer-f32-default-static"]
+    assert again.closing is None
+    alone = compilegate(*EXACT, "--replay", "stored", "--models", "sound")
+    assert "1 case, none failed" in alone.output
+    assert "not observed" not in alone.output
+
+
+def test_a_run_without_a_case_of_what_is_selected_is_refused(compilegate, stored):
+    stored("sound")
+    session = compilegate(*EXACT, "--replay", "stored", "-m", "gpu")
+    assert session.status == 4
+    assert "holds no observation of what is selected" in session.output
 
 
 def test_a_run_that_is_not_there_suggests_the_nearest(compilegate, stored):

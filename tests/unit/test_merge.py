@@ -112,6 +112,11 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path, target):
     assert target.read_text() == "precious"
 
 
+def test_a_name_that_promises_a_compressed_file_is_refused(tmp_path):
+    with pytest.raises(RunError, match=r"give --output \S+/merged\.jsonl$"):
+        merge([shard(tmp_path / "a.jsonl", IDS[0])], tmp_path / "merged.jsonl.gz")
+
+
 def test_a_full_disk_is_told(tmp_path):
     a = shard(tmp_path / "a.jsonl", IDS[0])
     (tmp_path / "file").touch()
