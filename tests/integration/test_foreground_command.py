@@ -54,6 +54,13 @@ def test_a_case_that_does_not_exist_is_a_usage_error(tmp_path, case_id, said):
     assert said in done.stderr
 
 
+def test_a_case_of_a_gpu_that_is_not_there_is_a_usage_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    done = observe(tmp_path, MATVEC.replace("cpu", "cuda"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "needs a GPU that torch" in done.stderr
+
+
 def test_a_missing_zoo_file_is_a_usage_error(tmp_path):
     done = observe(tmp_path, MATVEC, "--zoo", str(tmp_path / "missing.py"))
     assert (done.returncode, done.stdout) == (2, "")
