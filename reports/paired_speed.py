@@ -2,8 +2,8 @@
 
 One pair screens: what it shows is *indicative*, since autotuning and memory layout differ from
 process to process. A case that it shows slower is a *suspect*, gets K fresh pairs, and is judged by
-those alone. With θ = ln speedup of a process, D_k = θ_candidate,k − θ_baseline,k, the speedup has
-fallen only if
+those alone. What they find slower, but not by far, gets K more and is judged by all of them.
+With θ = ln speedup of a process, D_k = θ_candidate,k − θ_baseline,k, the speedup has fallen only if
 
 - the 95% t interval of D lies below zero,
 - the mean of D is below minus the *floor*: 3%, or the machine's own spread if that is more,
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -32,6 +32,8 @@ FLOOR = math.log(1.03)
 PAIRS = 5
 #: Fewer do not judge.
 FEWEST_PAIRS = 3
+#: Slower by far: the whole interval lies this many floors below zero.
+_FAR = 2
 #: From so many differences between processes of one version the machine's spread is taken.
 _FEWEST_OWN = 8
 
@@ -73,6 +75,16 @@ class SpeedChange:
     floor: float = FLOOR
     pairs: int = 0
     note: str = ""
+
+    @property
+    def fails(self) -> bool:
+        """Whether fresh pairs have shown compiled code slower."""
+        return self.judged and self.kind == "slower"
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether that is no reason to stop an upgrade before as many pairs again agree."""
+        return self.fails and self.speedup is not None and self.speedup.high > -_FAR * self.floor
 
     @property
     def change(self) -> str:
@@ -130,27 +142,25 @@ def is_suspect(pair: Pair) -> bool:
     return seen.speedup is not None and seen.speedup.mean <= -FLOOR
 
 
-def own_spread(fresh: Mapping[str, Sequence[Pair]], one_version: Iterable[Pair] = ()) -> float:
-    """How far means of as many pairs differ on this machine where nothing changed.
+def own_spread(fresh: Iterable[Sequence[Pair]], one_version: Iterable[Pair] = ()) -> float:
+    """How far apart two processes are on this machine where nothing changed.
 
-    Tukey's outer fence, Q3 + 3·IQR, of how far apart processes of one version are, over √K: what is
-    judged is a mean of K. Zero where too little is known.
+    Tukey's outer fence, Q3 + 3·IQR, of differences between processes of one version; zero where
+    there are too few of them.
 
     Args:
-        fresh: The fresh pairs by case. Two successive ones give a difference within each version.
+        fresh: The fresh pairs of each case. Two successive ones give a difference within each
+            version.
         one_version: Further pairs, both of whose sides ran the same version.
     """
     differences = []
-    count = max(map(len, fresh.values()), default=0)
-    for pairs in fresh.values():
+    for pairs in fresh:
         for side in ("baseline", "candidate"):
             paces = [math.log(pace.speedup) for pair in pairs if (pace := getattr(pair, side))]
             differences += [abs(a - b) for a, b in zip(paces[::2], paces[1::2], strict=False)]
     screened = (screen(pair).speedup for pair in one_version)
     differences += [abs(seen.mean) for seen in screened if seen]
-    if len(differences) < _FEWEST_OWN or not count:
-        return 0.0
-    return far_out(differences) / math.sqrt(count)
+    return far_out(differences) if len(differences) >= _FEWEST_OWN else 0.0
 
 
 def judge(pairs: Iterable[Pair], *, one_version: bool = False) -> dict[str, SpeedChange]:
@@ -176,14 +186,14 @@ def judge(pairs: Iterable[Pair], *, one_version: bool = False) -> dict[str, Spee
         for case, pair in screening.items()
         if is_suspect(pair)
     }
-    spread = own_spread(suspects, screening.values() if one_version else ())
-    floor = max(FLOOR, spread)
+    spread = own_spread(suspects.values(), screening.values() if one_version else ())
     found = {case: screen(pair) for case, pair in screening.items()}
     shifts = {case: _shifts(some) for case, some in suspects.items() if len(some) >= FEWEST_PAIRS}
     survives = dict(
         zip(shifts, false_discovery([seen[0].p_below for seen in shifts.values()]), strict=True)
     )
     for case, some in suspects.items():
+        floor = max(FLOOR, spread / math.sqrt(len(some))) if some else FLOOR  # of a mean of them
         if case in shifts:
             judged = _judged(case, shifts[case], survives[case], floor, len(some))
             found[case] = _unless_busy(judged, some)

@@ -16,7 +16,6 @@ from fixtures.observation import Outcome
 from reports.paired_speed import Kind, SpeedChange
 
 _OUTCOMES: dict[Kind, Outcome] = {
-    "slower": "failed",
     "unsettled": "inconclusive",
     "not measured": "skipped",
 }
@@ -24,9 +23,7 @@ _OUTCOMES: dict[Kind, Outcome] = {
 
 def rule(seen: SpeedChange) -> Finding:
     """Slower code fails once fresh pairs have shown it; a screening pair never does."""
-    outcome = _OUTCOMES.get(seen.kind, "passed")
-    if outcome == "failed" and not seen.judged:
-        outcome = "passed"
+    outcome = "failed" if seen.fails else _OUTCOMES.get(seen.kind, "passed")
     return Finding(outcome, seen.summary)
 
 

@@ -53,7 +53,7 @@ def test_slower_code_is_told_from_eager_that_moved(compilegate, baseline):
     )
     assert "the same as the candidate's (A/A" in session.output
     found = slowdown(session, "slower")
-    assert re.search(r"speedup -[3-9]\d\.\d%.* over 3 fresh pairs", found.summary), found.summary
+    assert re.search(r"speedup -[3-9]\d\.\d%.* over [36] fresh pairs", found.summary), found.summary
     if found.outcome != "inconclusive":
         assert found.outcome == "failed"
         assert found.summary.startswith("compiled code is slower")

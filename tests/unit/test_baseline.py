@@ -66,10 +66,11 @@ def test_our_own_interpreter_will_do():
 
 
 class Live:
-    """Two interpreters, of which the candidate's is slower in some cases."""
+    """Two interpreters, of which the candidate's is slower in some cases, and so in fresh pairs."""
 
     def __init__(self, *slower):
         self.slower, self.asked = slower, []
+        self.compiled = lambda number: 1.2 + number / 1000
 
     def observe(self, request, *, model, device, timeout_s):
         made = make_observation(case=request.case)
@@ -78,7 +79,7 @@ class Live:
 
     def fresh_pair(self, request, *, model, device, timeout_s, number):
         self.asked.append((request.case, number))
-        return make_pair(number, request.case, compiled=1.2 + number / 1000)
+        return make_pair(number, request.case, compiled=self.compiled(number))
 
 
 def ask(case):
@@ -106,6 +107,33 @@ def test_suspects_get_fresh_pairs_one_round_after_another(screened, live):
     assert screened.speeds[SLOW].kind == "slower"
     assert screened.speeds[SLOW].pairs == 3
     assert screened.speeds[STEADY].kind == "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("compiled", "kind"),
+    [
+        (lambda number: 1.05 + number % 3 / 100, "slower"),
+        (lambda number: 1.05 + number % 3 / 100 if number <= 3 else 1.0, "unchanged"),
+    ],
+    ids=("confirmed", "cleared"),
+)
+def test_what_is_slower_by_little_gets_as_many_again(screened, live, compiled, kind):
+    live.compiled = compiled
+    list(screened.settle(ask))
+    assert live.asked == [(case, k) for k in (1, 2, 3, 4, 5, 6) for case in (SLOW, SLOWER)]
+    seen = screened.speeds[SLOW]
+    assert (seen.kind, seen.pairs) == (kind, 6)
+
+
+def test_a_resumed_session_confirms_what_the_first_pairs_found(screened, live):
+    """Also where pairs that it holds already would clear it: all that is planned is made."""
+    live.compiled = lambda number: 1.05 + number % 3 / 100 if number <= 3 else 1.0
+    made = screened.settle(ask)
+    for _ in range(7):  # both suspects' first three, and one of the next
+        next(made)
+    live.asked.clear()
+    list(screened.settle(ask))
+    assert live.asked == [(SLOWER, 4), *((case, k) for k in (5, 6) for case in (SLOW, SLOWER))]
 
 
 def test_pairs_that_a_resumed_run_holds_are_not_made_again(screened, live):

@@ -1,5 +1,6 @@
 """Slower compiled code is told from chance, from a process's mood, and from eager that moved."""
 
+import itertools
 import math
 import random
 
@@ -131,67 +132,102 @@ def test_what_could_be_one_of_many_chance_findings_is_not_settled():
 
 
 def test_the_floor_rises_with_the_machines_own_spread():
-    calm = {CASE: [make_pair(k) for k in range(1, 6)]}
-    assert own_spread(calm) == 0.0  # too few differences to tell
-    restless = {
-        f"{index}": [
+    calm = [make_pair(k) for k in range(1, 6)]
+    assert own_spread([calm]) == 0.0  # too few differences to tell
+    restless = [
+        [
             make_pair(k, baseline=make_pace(2e6 * (1 + 0.1 * (k % 2))), candidate=make_pace())
             for k in range(1, 6)
         ]
-        for index in range(4)
-    }
+    ] * 4
     assert own_spread(restless) > 2 * FLOOR
-    assert own_spread({CASE: calm[CASE]}, [make_pair(compiled=1.05)] * 40) == pytest.approx(
-        math.log(1.05) / math.sqrt(5), rel=0.01
+    assert own_spread([calm], [make_pair(compiled=1.05)] * 40) == pytest.approx(
+        math.log(1.05), rel=0.01
     )
+
+
+def test_the_floor_is_that_of_a_mean_of_as_many_pairs():
+    """Ten pairs of one case, five of another: the spread of a mean is the lower, the more."""
+    restless = {"baseline": make_pace(2e6), "candidate": make_pace(2e6 * 1.2, 1.2e6)}
+    given = [
+        make_pair(k, f"{model}-cpu-infer-f32-default-static", **restless)
+        if k % 2
+        else make_pair(k, f"{model}-cpu-infer-f32-default-static", compiled=1.2)
+        for model, count in (("a", 5), ("b", 10))
+        for k in range(count + 1)
+    ]
+    few, many = judge(given).values()
+    assert (few.pairs, many.pairs) == (5, 10)
+    assert few.floor == pytest.approx(many.floor * math.sqrt(2))
+    assert many.floor > FLOOR
+
+
+@pytest.mark.parametrize(
+    ("compiled", "fails", "wants_more"),
+    [
+        ((1.05, 1.06, 1.05, 1.06, 1.05), True, True),
+        ((1.10, 1.11, 1.09, 1.10, 1.12), True, False),
+        ((1.4, 1.0, 1.0, 1.0, 1.0), False, False),
+        ((1.0, 1.01, 0.99, 1.0, 1.0), False, False),
+    ],
+)
+def test_slower_by_little_wants_more_pairs(compiled, fails, wants_more):
+    seen = judge(pairs(*compiled, first=1.2))[CASE]
+    assert (seen.fails, seen.wants_more) == (fails, wants_more)
 
 
 # Simulations: processes have a mood of 2%, rounds within them none that matters.
 
 MOOD = 0.02
-CASES = 200
 
 
-def session(draw, slower=()):
-    """A session of CASES cases, of which some are slower by a tenth, and K = 5."""
+def session(draw, count, slower=(), mood=MOOD):
+    """What a session of so many cases comes to, of which some are slower by a tenth; K = 5."""
 
-    def between(number, case, planted):
+    def between(number, index):
+        factor = 1.1 if index in slower else 1.0
         sides = {
-            side: make_pace(2e6, 1e6 * math.exp(draw.gauss(0, MOOD)) * (1.1 if slow else 1.0))
-            for side, slow in (("baseline", False), ("candidate", planted))
+            side: make_pace(2e6, 1e6 * math.exp(draw.gauss(0, mood)) * planted)
+            for side, planted in (("baseline", 1.0), ("candidate", factor))
         }
-        return make_pair(number, case, **sides)
+        return make_pair(number, f"m{index}-cpu-infer-f32-default-static", **sides)
 
-    made = []
-    for index in range(CASES):
-        case = f"m{index}-cpu-infer-f32-default-static"
-        first = between(0, case, index in slower)
-        made.append(first)
+    made = {index: [between(0, index)] for index in range(count)}
+    for index, (first,) in made.items():
         if is_suspect(first):
-            made += [between(k, case, index in slower) for k in range(1, 6)]
-    return made
+            made[index] += [between(k, index) for k in range(1, 6)]
+    judged = judge(itertools.chain(*made.values()))
+    for index, change in enumerate(judged.values()):
+        if change.wants_more:
+            made[index] += [between(k, index) for k in range(6, 11)]
+    judged = judge(itertools.chain(*made.values()))
+    return {index for index, change in enumerate(judged.values()) if change.fails}
 
 
-def test_false_alarms_are_rare_where_nothing_changed():
+def test_one_pair_alone_would_raise_the_alarm_in_one_case_of_seven():
     draw = random.Random(7)
-    sessions = [session(draw) for _ in range(40)]
-    suspected = sum(is_suspect(one) for made in sessions for one in made if one.number == 0)
-    # One pair alone would raise the alarm in one case of seven.
-    assert 0.10 < suspected / (40 * CASES) < 0.20
-    alarms = [sum(s.kind == "slower" for s in judge(made).values()) for made in sessions]
-    assert sum(alarms) <= 4, alarms  # of 8,000 cases
+    paces = (make_pace(2e6, 1e6 * math.exp(draw.gauss(0, MOOD))) for _ in itertools.count())
+    screening = (make_pair(baseline=next(paces), candidate=next(paces)) for _ in range(8000))
+    assert 0.10 < sum(map(is_suspect, screening)) / 8000 < 0.20
+
+
+@pytest.mark.parametrize(("count", "sessions"), [(1, 4000), (6, 2000), (200, 50)])
+@pytest.mark.parametrize(("mood", "rate"), [(MOOD, 0.001), (2 * MOOD, 0.003)])
+def test_false_alarms_are_rare_where_nothing_changed(count, sessions, mood, rate):
+    """Judged by the first five pairs alone, 0.4% and 1.3% of sessions of six cases raise one."""
+    draw = random.Random(7)
+    alarms = sum(bool(session(draw, count, mood=mood)) for _ in range(sessions))
+    assert alarms / sessions <= rate, alarms
 
 
 def test_a_tenth_slower_is_found_and_little_else():
     draw = random.Random(8)
-    planted = range(0, CASES, 40)
+    planted = set(range(0, 200, 40))
     found = false = 0
     for _ in range(40):
-        judged = judge(session(draw, planted))
-        names = {case for case, seen in judged.items() if seen.kind == "slower"}
-        truly = {f"m{index}-cpu-infer-f32-default-static" for index in planted}
-        found += len(names & truly)
-        false += len(names - truly)
+        slower = session(draw, 200, planted)
+        found += len(slower & planted)
+        false += len(slower - planted)
     assert found / (40 * len(planted)) > 0.9
     assert false / max(found + false, 1) < 0.05
 

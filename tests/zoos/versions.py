@@ -80,10 +80,14 @@ def hung_before():
 
 
 class Fixed(nn.Module):
-    """Compiled code is off by a tenth under the baseline."""
+    """Compiled code is off by a tenth under the baseline; both versions work as hard."""
+
+    def __init__(self):
+        super().__init__()
+        self.factor = {True: 1.1 if BASELINE else 1.0, False: 1.0}
 
     def forward(self, x):
-        return x * 1.1 if BASELINE and torch.compiler.is_compiling() else x * 1.0
+        return x * self.factor[torch.compiler.is_compiling()]
 
 
 @model("fixed")
