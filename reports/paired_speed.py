@@ -196,7 +196,7 @@ def judge(pairs: Iterable[Pair], *, one_version: bool = False) -> dict[str, Spee
         floor = max(FLOOR, spread / math.sqrt(len(some))) if some else FLOOR  # of a mean of them
         if case in shifts:
             judged = _judged(case, shifts[case], survives[case], floor, len(some))
-            found[case] = _unless_busy(judged, some)
+            found[case] = _unless_disturbed(judged, some)
             continue
         failures = [p.failure for p in fresh.get(case, {}).values() if p.failure]
         seen = found[case]
@@ -219,13 +219,14 @@ def _judged(
     return SpeedChange(case, kind, True, speedup, compiled, eager, floor, pairs, note)
 
 
-def _unless_busy(judged: SpeedChange, pairs: Iterable[Pair]) -> SpeedChange:
-    """What is slower on a processor that others keep busy may be waiting for it."""
+def _unless_disturbed(judged: SpeedChange, pairs: Iterable[Pair]) -> SpeedChange:
+    """Slower on a processor that others keep busy, or a GPU held back, says nothing of the code."""
     paces = [pace for pair in pairs for pace in (pair.baseline, pair.candidate) if pace]
+    note = next((pace.disturbance for pace in paces if pace.disturbance), "")
     busy = statistics.median(pace.busy for pace in paces)
-    if judged.kind != "slower" or busy <= BUSY or judged.case.split("-")[1] != "cpu":
-        return judged
-    return replace(judged, kind="unsettled", note=f"others took {busy:.0%} of the processor")
+    if not note and busy > BUSY and judged.case.split("-")[1] == "cpu":
+        note = f"others took {busy:.0%} of the processor"
+    return replace(judged, kind="unsettled", note=note) if note and judged.fails else judged
 
 
 def _kind(speedup: Shift, compiled: Shift, eager: Shift, floor: float) -> Kind:

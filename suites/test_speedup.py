@@ -41,8 +41,8 @@ def _decide(timing: Timing, seen: Interval, budget: Budget) -> tuple[Outcome, st
     text += f", at least {budget.min_speedup:g}× wanted"
     # The quickest rounds: what a busy machine adds to the others is not the call's overhead.
     slower_us = (min(timing.compiled_ns) - min(timing.eager_ns)) / 1e3
-    if throttled := throttling(timing):
-        return "inconclusive", f"{text}: the GPU held its clocks down: {', '.join(throttled)}"
+    if timing.disturbance:
+        return "inconclusive", f"{text}: {timing.disturbance}"
     if seen.low >= budget.min_speedup:
         return "passed", text
     if slower_us <= budget.max_call_overhead_us and budget.min_speedup <= 1.0:
@@ -52,16 +52,6 @@ def _decide(timing: Timing, seen: Interval, budget: Budget) -> tuple[Outcome, st
     straddles = seen.high >= budget.min_speedup
     busy = f"others took {timing.busy:.0%} of the processor"
     return "inconclusive", f"{text}: {'the interval straddles it' if straddles else busy}"
-
-
-def throttling(timing: Timing) -> list[str]:
-    """Why the GPU held its clocks down while it was timed.
-
-    Drawing all the power that it may is what a GPU at work does; only its being hot or held back
-    from outside makes it another one.
-    """
-    seen = {reason for condition in timing.conditions for reason in condition.throttled}
-    return sorted(seen - {"sw_power_cap"})
 
 
 def describe(timing: Timing) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
     python -m suites.thresholds my_gpu.toml .runs/*.jsonl
 
 Of every case that was compiled: 0.9 of the lowest lower end of its speedup's interval, 1.1 of the
-highest memory ratio, twice the longest cold compilation plus 5 s. They take the place of what the
+highest memory ratio, twice the longest cold compilation plus 5 s. Rounds on a GPU that was held
+back or worked for others are left out. They take the place of what the
 file has for the same case on the same hardware; the rest of it stays. The family of known bugs is
 left out.
 """
@@ -32,7 +33,7 @@ def thresholds(observations: Iterable[Observation]) -> dict[str, float]:
     """The thresholds of a case, from what was seen of it in some runs."""
     lows, ratios, compiles = [], [], []
     for seen in observations:
-        if (timing := seen.timing) is not None:
+        if (timing := seen.timing) is not None and not timing.disturbance:
             lows.append(paired_speedup(timing.eager_ns, timing.compiled_ns).low)
         if seen.memory is not None and seen.memory.eager_peak_bytes:
             ratios.append(seen.memory.compiled_peak_bytes / seen.memory.eager_peak_bytes)

@@ -1,5 +1,7 @@
 """What only a GPU shows: lost contexts, CUDA graphs, masks, scaled gradients, its own figures."""
 
+import re
+
 import pytest
 import torch
 
@@ -14,7 +16,10 @@ CASES = [
     *(INFER.format(m) for m in ("healthy_first", "takes_all_memory", "reads_beyond")),
     *(TRAIN.format(m) for m in ("drops", "drops_attention")),
     *(HALF.format(m) for m in ("healthy_last", "drops", "overflows")),
-    *(GRAPHS.format(m, "infer") for m in ("writes_its_input", "healthy_last")),
+    *(
+        GRAPHS.format(m, "infer")
+        for m in ("writes_its_input", "asks_the_processor", "healthy_last")
+    ),
     *(GRAPHS.format(m, "train") for m in ("healthy_last", "drops")),
 ]
 
@@ -74,6 +79,12 @@ def test_graphs_are_recorded_or_missed(seen):
     assert "mutated inputs" in mixed.summary
 
 
+def test_a_graph_that_is_recorded_in_parts_only_is_told(seen):
+    cut = seen.verdicts(GRAPHS.format("asks_the_processor", "infer"))["cuda_graphs"]
+    assert cut.outcome == "failed"
+    assert re.search("in part: cut at operations|skipping cudagraphs due to", cut.summary)
+
+
 def test_the_reference_is_given_the_masks_that_eager_drew(seen):
     for case in (TRAIN.format("drops"), HALF.format("drops")):
         observed = seen.run().observations[case]
@@ -105,4 +116,7 @@ def test_memory_of_graphs_is_counted(seen):
     assert graphs.graphs_bytes > 0
     assert plain.graphs_bytes == 0
     assert plain.compile_peak_bytes > 0
+    for memory in (graphs, plain):
+        assert memory.eager_reserved_bytes >= memory.eager_peak_bytes
+        assert memory.compiled_reserved_bytes >= memory.compiled_peak_bytes
     assert graphs.compiled_reserved_bytes >= graphs.graphs_bytes

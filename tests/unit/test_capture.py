@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch._dynamo
+import torch._dynamo.utils as dynamo
 from torch import nn
+from torch._inductor import cudagraph_utils
 
 from fixtures.budgets import AllowedBreak, Budget
 from fixtures.observe import capture
@@ -310,6 +311,30 @@ def test_two_recorders_do_not_share():
     run(whole, (X,))
     recorder = Recorder()
     assert recorder.capture().compilations == ()
+
+
+# CUDA graphs, as far as it can be seen without a GPU.
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("skipping cudagraphs due to mutated inputs (1 instances)", True),
+        ("CUDAGraph supports dynamic shapes by recording a new graph for each size", False),
+    ],
+)
+def test_why_graphs_are_skipped_is_kept_and_advice_is_not(said, kept):
+    capture.reset()
+    cudagraph_utils.cudagraphs_log.warning("%s\nFound from: …", said)
+    assert Recorder().capture().cudagraph_skips == ((said,) if kept else ())
+
+
+def test_a_graph_that_is_cut_into_parts_runs_without_cuda_graphs_between_them():
+    capture.reset()
+    assert not Recorder().capture().cudagraph_skips
+    dynamo.counters["inductor"]["cudagraph_partitions"] += 3
+    (reason,) = Recorder().capture().cudagraph_skips
+    assert reason.startswith("in part: cut at operations that cannot be recorded")
 
 
 # Forgetting.

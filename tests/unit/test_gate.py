@@ -8,8 +8,9 @@ from fixtures.cases import Case
 from fixtures.gate import Gate
 from fixtures.markers import could_select, selects
 from fixtures.observation import Device
-from fixtures.opening import environment_of_children, open_gate
+from fixtures.opening import open_gate
 from fixtures.options import Options
+from fixtures.workers import Share
 from fixtures.zoo import Model
 from reports.store import Writer, read
 from tests.unit.making import make_environment, make_header, make_observation
@@ -280,16 +281,9 @@ def test_an_observation_that_lacks_what_is_wanted_is_made_anew(gate, monkeypatch
     assert made.wants == ("capture", "time")
 
 
-def test_workers_share_the_processor(monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 64)
-    for name in ("TORCHINDUCTOR_COMPILE_THREADS", "OMP_NUM_THREADS"):
-        monkeypatch.delenv(name, raising=False)
-    assert environment_of_children(None, 1) == {}
-    assert environment_of_children(None, 4) == {"TORCHINDUCTOR_COMPILE_THREADS": "16"}
-    on_gpus = {"CUDA_VISIBLE_DEVICES": "2", "TORCHINDUCTOR_COMPILE_THREADS": "16"}
-    assert environment_of_children("2", 4) == on_gpus | {"OMP_NUM_THREADS": "16"}
-
-
-def test_what_the_user_set_stays(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert environment_of_children("0", 2)["OMP_NUM_THREADS"] == "3"
+@pytest.mark.parametrize(("shares", "of_the_gpu"), [(True, True), (False, False)])
+def test_a_child_is_told_whether_others_use_its_gpu(gate, monkeypatch, shares, of_the_gpu):
+    monkeypatch.setattr(Gate, "budget", lambda self, case: type("B", (), {"min_speedup": None}))
+    gate.share = Share(2, "0", shares_gpu=shares)
+    assert gate.ask(GPU).request.shares_gpu is of_the_gpu
+    assert not gate.ask(CPU).request.shares_gpu

@@ -1,5 +1,6 @@
 """Slower compiled code is told from chance, from a process's mood, and from eager that moved."""
 
+import dataclasses
 import itertools
 import math
 import random
@@ -34,6 +35,8 @@ def pairs(*compiled, eager=1.0, first=None):
 def test_a_pace_is_taken_from_rounds():
     timing = Timing(eager_ns=(4.0, 2.0, 6.0), compiled_ns=(2.0, 2.0, 2.0), iterations=1)
     seen = Pace.of(timing)
+    assert seen.disturbance == ""
+    assert Pace.of(dataclasses.replace(timing, shares_gpu=True)).disturbance
     assert (seen.eager_ns, seen.compiled_ns, seen.rounds) == (4.0, 2.0, 3)
     assert seen.speedup == pytest.approx(2.0)
 
@@ -109,6 +112,19 @@ def test_on_a_busy_processor_slower_code_may_only_be_waiting(device, kind):
     seen = judge(make_pair(number, case, **busy) for number in range(6))[case]
     assert seen.kind == kind
     assert ("others took 50% of the processor" in seen.summary) == (kind == "unsettled")
+
+
+@pytest.mark.parametrize("side", ["baseline", "candidate"])
+def test_on_a_gpu_that_is_held_back_slower_code_is_not_settled(side):
+    case = "tiny-cuda-infer-f32-default-static"
+    held = "the GPU held its clocks down: hw_thermal_slowdown"
+    given = [make_pair(number, case, compiled=1.3) for number in range(6)]
+    assert judge(given)[case].fails
+    pace = dataclasses.replace(getattr(given[4], side), disturbance=held)
+    given[4] = dataclasses.replace(given[4], **{side: pace})
+    seen = judge(given)[case]
+    assert seen.kind == "unsettled"
+    assert held in seen.summary
 
 
 def test_a_resumed_session_counts_a_pair_once():

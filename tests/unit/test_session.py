@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 from torch import nn
+from torch._inductor.exc import InductorError
 
 from fixtures.budgets import Budget
 from fixtures.judging import judge
@@ -97,10 +98,15 @@ def test_a_selector_that_picks_nothing_is_the_recipes():
             "ran out of memory",
         ),
         (RuntimeError("CUDA error: out of memory\nCompile with …"), "ran out of memory"),
+        (
+            InductorError(torch.OutOfMemoryError("CUDA out of memory. Tried"), None),
+            "ran out of memory in stage 'eager': CUDA out of memory",
+        ),
+        (InductorError(RuntimeError("no such layout"), None), "raised"),
         (RuntimeError("CUDA error: device-side assert triggered"), "raised"),
     ],
 )
-def test_memory_runs_out_in_the_allocator_or_in_the_driver(error, said):
+def test_memory_runs_out_in_the_allocator_in_the_driver_or_while_compiling(error, said):
     def fail(x, y):
         raise error
 

@@ -1,9 +1,11 @@
 """Thresholds that are made of healthy runs, into a budgets file that people may have written in."""
 
+import dataclasses
 import tomllib
 
 import pytest
 
+from fixtures.observation import Condition
 from suites import thresholds
 from tests.unit.making import (
     CASE_ID,
@@ -47,6 +49,13 @@ def write(tmp_path, monkeypatch):
         return tomllib.loads(file.read_text()).get("budget", [])
 
     return apply
+
+
+def test_rounds_on_a_gpu_that_was_held_back_are_left_out(write):
+    hot = Condition(sm_mhz=900, temperature_c=93, power_w=500.0, throttled=("hw_slowdown",))
+    held = dataclasses.replace(make_timing(0.5), conditions=(hot,))
+    (entry,) = write(measured(speedup=2.0), measured(timing=held))
+    assert entry["min_speedup"] == 1.8
 
 
 def test_they_leave_room_beyond_the_worst_of_all_runs(write):

@@ -45,6 +45,12 @@ def drops_attention():
     return Example(Block(attend), inputs=rows)
 
 
+@model("asks_the_processor")
+def asks_the_processor():
+    """What lies in between is computed on the processor: no CUDA graph can record it."""
+    return Example(Block(lambda x: x.cpu().sin().to(x.device)), inputs=rows)
+
+
 @model("takes_all_memory")
 def takes_all_memory():
     def take(x):

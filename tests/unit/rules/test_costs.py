@@ -106,6 +106,13 @@ def test_a_throttled_measurement_is_no_verdict():
     assert finding.summary.endswith("the GPU held its clocks down: hw_thermal_slowdown")
 
 
+def test_a_measurement_beside_others_on_the_gpu_is_no_verdict():
+    timing = dataclasses.replace(make_timing(2.0), shares_gpu=True)
+    finding = test_speedup.rule(make_observation(timing=timing), STRICT)
+    assert finding.outcome == "inconclusive"
+    assert finding.summary.endswith("other cases were observed on the same GPU")
+
+
 def test_a_gpu_that_draws_all_its_power_is_at_work():
     assert under("sw_power_cap").outcome == under().outcome == "passed"
 

@@ -1,0 +1,81 @@
+"""What each of several workers may use."""
+
+import pytest
+
+from fixtures.observation import Device
+from fixtures.workers import Share, Workers
+from tests.unit.making import make_environment
+
+
+@pytest.fixture(autouse=True)
+def nothing_given(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    for name in ("TORCHINDUCTOR_COMPILE_THREADS", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def machine(*gpus):
+    devices = [Device(kind="cuda", name=name, memory_bytes=1) for name in gpus]
+    return make_environment(devices=(Device(kind="cpu", name="EPYC", memory_bytes=1), *devices))
+
+
+def test_workers_share_the_processor():
+    assert Share().environment() == {}
+    assert Share(4).environment() == {"TORCHINDUCTOR_COMPILE_THREADS": "16"}
+    assert Share(4, "2").environment() == {
+        "CUDA_VISIBLE_DEVICES": "2",
+        "TORCHINDUCTOR_COMPILE_THREADS": "16",
+        "OMP_NUM_THREADS": "16",
+    }
+
+
+def test_what_the_user_set_stays(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert Share(2, "0").environment()["OMP_NUM_THREADS"] == "3"
+
+
+def test_each_worker_gets_a_gpu_of_its_own():
+    workers = Workers(2, machine("H200", "H200"))
+    assert [workers.share(name) for name in ("gw0", "gw1")] == [Share(2, "0"), Share(2, "1")]
+
+
+def test_a_worker_that_replaces_another_gets_its_gpu():
+    """xdist gives it a new name."""
+    workers = Workers(3, machine("H200", "H200", "H200"))
+    for name in ("gw0", "gw1", "gw2"):
+        workers.share(name)
+    workers.ended("gw1")
+    assert workers.share("gw3").gpu == "1"
+    workers.ended("gw0")
+    workers.ended("gw2")
+    assert {workers.share(name).gpu for name in ("gw4", "gw5")} == {"0", "2"}
+
+
+def test_more_workers_than_gpus_share_them():
+    workers = Workers(4, machine("H200", "H200"))
+    shares = [workers.share(f"gw{index}") for index in range(4)]
+    assert [share.gpu for share in shares] == ["0", "1", "0", "1"]
+    assert all(share.shares_gpu for share in shares)
+
+
+def test_the_gpus_that_the_user_named_are_handed_out(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-8932f937,7")
+    workers = Workers(2, machine("H200", "H200"))
+    assert [workers.share(name).gpu for name in ("gw0", "gw1")] == ["5", "GPU-8932f937"]
+
+
+def test_without_a_gpu_only_the_processor_is_shared():
+    assert Workers(2, machine()).share("gw0") == Workers(2, None).share("gw0") == Share(2)
+
+
+@pytest.mark.parametrize(
+    ("count", "gpus"), [(2, ("H200", "H200")), (1, ("H200", "A100")), (2, ("H200",)), (2, ())]
+)
+def test_gpus_of_one_kind_are_accepted(count, gpus):
+    Workers(count, machine(*gpus)).refuse_unlike_gpus()
+
+
+def test_workers_on_gpus_of_two_kinds_are_refused():
+    with pytest.raises(pytest.UsageError, match=r"-n 2: .* differ \(A100, H200\)") as raised:
+        Workers(2, machine("H200", "A100")).refuse_unlike_gpus()
+    assert "CUDA_VISIBLE_DEVICES" in str(raised.value)
