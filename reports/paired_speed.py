@@ -179,10 +179,11 @@ def judge(pairs: Iterable[Pair], *, one_version: bool = False) -> dict[str, Spee
     for pair in pairs:
         if pair.number == 0:
             screening[pair.case] = pair
+            fresh.pop(pair.case, None)  # of an earlier observation
         else:
             fresh.setdefault(pair.case, {})[pair.number] = pair
     suspects = {
-        case: [p for p in fresh.get(case, {}).values() if p.baseline and p.candidate]
+        case: _undisturbed([p for p in fresh.get(case, {}).values() if p.baseline and p.candidate])
         for case, pair in screening.items()
         if is_suspect(pair)
     }
@@ -217,6 +218,12 @@ def _judged(
     elif kind == "slower" and not _moved(compiled, floor):
         note = "against eager: alone, neither moved by more than its spread"
     return SpeedChange(case, kind, True, speedup, compiled, eager, floor, pairs, note)
+
+
+def _undisturbed(pairs: list[Pair]) -> list[Pair]:
+    """Those of a GPU that was not held back, if they are enough to judge; else all."""
+    calm = [p for p in pairs if not any(s and s.disturbance for s in (p.baseline, p.candidate))]
+    return calm if len(calm) >= FEWEST_PAIRS else pairs
 
 
 def _unless_disturbed(judged: SpeedChange, pairs: Iterable[Pair]) -> SpeedChange:

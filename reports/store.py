@@ -90,6 +90,10 @@ def read(path: Path) -> Run:
         elif isinstance(record, Verdict):
             run.verdicts[record.case, record.aspect] = record
         elif isinstance(record, Pair):
+            if (
+                record.number == 0
+            ):  # the case was observed anew: earlier pairs are of another session
+                run.pairs = {key: pair for key, pair in run.pairs.items() if key[0] != record.case}
             run.pairs[record.case, record.number] = record
         else:
             run.closing = record

@@ -78,6 +78,14 @@ def test_quick_calls_are_timed_so_many_at_once_that_either_side_lasts(clock):
     assert set(timing.compiled_ns) == {50_000}
 
 
+def test_a_side_that_is_far_slower_limits_the_calls_of_a_round(clock):
+    """One that compiles again on each call, say: the time that is allowed still holds."""
+    timing = rounds(clock.step(25_000), clock.step(1_000_000_000), budget_s=10.0)
+    assert timing.iterations == 1
+    assert len(timing.eager_ns) == FEWEST_ROUNDS
+    assert clock.now_ns < 30e9
+
+
 def test_there_is_a_limit_to_calls_a_round(clock):
     assert rounds(clock.step(10), clock.step(10)).iterations == 200
 

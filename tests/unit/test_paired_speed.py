@@ -115,16 +115,24 @@ def test_on_a_busy_processor_slower_code_may_only_be_waiting(device, kind):
 
 
 @pytest.mark.parametrize("side", ["baseline", "candidate"])
-def test_on_a_gpu_that_is_held_back_slower_code_is_not_settled(side):
+@pytest.mark.parametrize(("disturbed", "kind", "count"), [(2, "slower", 3), (3, "unsettled", 5)])
+def test_pairs_on_a_gpu_that_is_held_back_do_not_settle_it(side, disturbed, kind, count):
     case = "tiny-cuda-infer-f32-default-static"
     held = "the GPU held its clocks down: hw_thermal_slowdown"
     given = [make_pair(number, case, compiled=1.3) for number in range(6)]
-    assert judge(given)[case].fails
-    pace = dataclasses.replace(getattr(given[4], side), disturbance=held)
-    given[4] = dataclasses.replace(given[4], **{side: pace})
+    for number in range(1, disturbed + 1):
+        pace = dataclasses.replace(getattr(given[number], side), disturbance=held)
+        given[number] = dataclasses.replace(given[number], **{side: pace})
     seen = judge(given)[case]
-    assert seen.kind == "unsettled"
-    assert held in seen.summary
+    assert (seen.kind, seen.pairs) == (kind, count)
+    assert (held in seen.summary) == (kind == "unsettled")
+
+
+def test_pairs_of_an_earlier_observation_do_not_count():
+    """It was observed anew, and the file holds both."""
+    earlier = [make_pair(number, compiled=1.05) for number in range(11)]
+    now = pairs(1.0, 1.01, 0.99, 1.0, 1.0, first=1.2)
+    assert judge([*earlier, *now]) == judge(now)
 
 
 def test_a_resumed_session_counts_a_pair_once():

@@ -113,6 +113,16 @@ def test_memory_runs_out_in_the_allocator_in_the_driver_or_while_compiling(error
     assert verdict(lambda: Linear(fail)).summary.startswith(said)
 
 
+@pytest.mark.parametrize("inner", [None, "text"])
+def test_an_error_that_is_its_own_cause_is_told(inner):
+    def fail(x, y):
+        error = ValueError("odd")
+        error.inner_exception = inner
+        raise error from error
+
+    assert verdict(lambda: Linear(fail)).summary == "raised in stage 'eager': ValueError: odd"
+
+
 @pytest.mark.parametrize("phase", ["infer", "train"])
 def test_a_model_that_branches_on_its_data_passes(phase):
     def branch(x, y):

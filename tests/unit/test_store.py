@@ -82,6 +82,14 @@ def test_pairs_are_read_back_by_case_and_number(path):
     assert read(path).pairs == {(CASE_ID, 0): make_pair(0), (CASE_ID, 1): last}
 
 
+def test_a_case_that_was_observed_anew_has_its_new_pairs_only(path):
+    other = make_pair(0, "other-cpu-infer-f32-default-static")
+    write(
+        path, make_header(), other, make_pair(0), make_pair(1), now := make_pair(0, compiled=1.25)
+    )
+    assert read(path).pairs == {(other.case, 0): other, (CASE_ID, 0): now}
+
+
 def test_a_second_header_takes_nothing_away(path):
     write(path, make_header(), make_observation(), make_header(seed=5))
     run = read(path)

@@ -1,10 +1,13 @@
 """What each of several workers may use."""
 
 import pytest
+from xdist.plugin import pytest_cmdline_main as cmdline_main
 
 from fixtures.observation import Device
-from fixtures.workers import Share, Workers
+from fixtures.workers import Share, Workers, count_of
 from tests.unit.making import make_environment
+
+pytest_plugins = ["pytester"]
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +69,23 @@ def test_the_gpus_that_the_user_named_are_handed_out(monkeypatch):
 
 def test_without_a_gpu_only_the_processor_is_shared():
     assert Workers(2, machine()).share("gw0") == Workers(2, None).share("gw0") == Share(2)
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        ((), 1),
+        (("-n", "3"), 3),
+        (("-n", "0"), 1),
+        (("-d", "--tx", "4*popen"), 4),
+        (("--dist", "loadfile", "--tx", "popen", "--tx", "2*popen"), 3),
+        (("--tx", "popen", "--tx", "popen"), 1),
+    ],
+)
+def test_workers_are_counted_as_xdist_does(pytester, words, count):
+    config = pytester.parseconfig("-p", "xdist", *words)
+    cmdline_main(config)  # where xdist takes -n
+    assert count_of(config) == count
 
 
 @pytest.mark.parametrize(
