@@ -20,7 +20,7 @@ CASES = [
         GRAPHS.format(m, "infer")
         for m in ("writes_its_input", "asks_the_processor", "healthy_last")
     ),
-    *(GRAPHS.format(m, "train") for m in ("healthy_last", "drops")),
+    *(GRAPHS.format(m, "train") for m in ("records_no_backward", "healthy_last", "drops")),
 ]
 
 
@@ -83,6 +83,12 @@ def test_a_graph_that_is_recorded_in_parts_only_is_told(seen):
     cut = seen.verdicts(GRAPHS.format("asks_the_processor", "infer"))["cuda_graphs"]
     assert cut.outcome == "failed"
     assert re.search("in part: cut at operations|skipping cudagraphs due to", cut.summary)
+
+
+def test_a_backward_that_runs_without_a_graph_is_told(seen):
+    lost = seen.verdicts(GRAPHS.format("records_no_backward", "train"))["cuda_graphs"]
+    assert lost.outcome == "failed"
+    assert "no graph of a backward was recorded" in lost.summary
 
 
 def test_the_reference_is_given_the_masks_that_eager_drew(seen):

@@ -1,6 +1,7 @@
 """What torch.compile did is read rightly, on functions so small that compiling costs nothing."""
 
 import inspect
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -335,6 +336,22 @@ def test_a_graph_that_is_cut_into_parts_runs_without_cuda_graphs_between_them():
     dynamo.counters["inductor"]["cudagraph_partitions"] += 3
     (reason,) = Recorder().capture().cudagraph_skips
     assert reason.startswith("in part: cut at operations that cannot be recorded")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "told"),
+    [
+        (Counter(FORWARD=2), True),
+        (Counter(FORWARD=2, BACKWARD=1), False),
+        (Counter(INFERENCE=2), False),
+        (Counter(), False),
+    ],
+)
+def test_forwards_without_a_backward_are_told(monkeypatch, recorded, told):
+    monkeypatch.setattr(capture, "_recorded_cuda_graphs", lambda: recorded)
+    seen = Recorder().capture()
+    assert any("no graph of a backward" in reason for reason in seen.cudagraph_skips) is told
+    assert seen.cudagraphs == recorded.total()
 
 
 # Forgetting.

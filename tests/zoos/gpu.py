@@ -2,6 +2,7 @@
 
 import torch
 from torch import nn
+from torch._inductor import compile_fx
 from torch.nn import functional
 
 from fixtures.zoo import Example, model
@@ -79,6 +80,18 @@ def overflows():
 def writes_its_input():
     """An input that changes keeps CUDA graphs from being recorded."""
     return Example(lambda x: x.mul_(2).sum(1), inputs=rows)
+
+
+@model("records_no_backward")
+def records_no_backward():
+    """A compiler that leaves backwards without a graph and says nothing; no other model's is it."""
+    record = compile_fx.cudagraphify
+
+    def cudagraphify(run, *args, is_backward=False, **kwargs):
+        return run if is_backward else record(run, *args, is_backward=False, **kwargs)
+
+    compile_fx.cudagraphify = cudagraphify
+    return Example(Block(), inputs=rows)
 
 
 @model("healthy_last")
