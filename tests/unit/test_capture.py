@@ -339,6 +339,42 @@ def test_a_graph_that_is_cut_into_parts_runs_without_cuda_graphs_between_them():
 
 
 @pytest.mark.parametrize(
+    ("log", "said", "kept"),
+    [
+        (
+            "cuts_log",
+            "    op3: reason=cpu ops, ir=Pointwise, fx=aten.sin.default(arg0_1, 2)",
+            "in part: cut at cpu ops (aten.sin.default)",
+        ),
+        ("cuts_log", "    op3: reason=DeviceCopy ops, ir=X", "in part: cut at DeviceCopy ops"),
+        ("cuts_log", "Created 1 graph partitions: 1 cudagraphable, 0 non-cudagraphable", None),
+        ("cuts_log", "    op3: reason=partition … when cudagraphs is disabled, ir=X", None),
+        (
+            "hints_log",
+            "cudagraph partition due to non gpu ops. Found from : \n File ...",
+            "in part: cut at non gpu ops",
+        ),
+        (
+            "hints_log",
+            "cudagraph partition due to custom partition op: my.op",
+            "in part: cut at custom partition op: my.op",
+        ),
+        ("hints_log", "Reduction over non-contiguous dims", None),
+    ],
+)
+def test_where_a_graph_is_cut_is_kept(log, said, kept):
+    logger = getattr(capture, log)
+    (logger.debug if log == "cuts_log" else logger.warning)(said)
+    dynamo.counters["inductor"]["cudagraph_partitions"] += kept is not None
+    assert Recorder().capture().cudagraph_skips == ((kept,) if kept else ())
+
+
+def test_a_graph_that_runs_whole_or_not_at_all_is_not_cut():
+    capture.cuts_log.debug("    op3: reason=cpu ops, ir=Pointwise")
+    assert not Recorder().capture().cudagraph_skips
+
+
+@pytest.mark.parametrize(
     ("recorded", "told"),
     [
         (Counter(FORWARD=2), True),
