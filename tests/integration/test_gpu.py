@@ -59,7 +59,9 @@ def test_the_healthy_pass_what_does_not_depend_on_speed(seen, case):
 
 
 def test_running_out_of_memory_is_an_outcome_with_the_peak(seen):
-    (summary,) = set(seen.failed("takes_all_memory").values())
+    """Inconclusive where others hold memory of the same GPU."""
+    verdicts = seen.verdicts(INFER.format("takes_all_memory")).values()
+    (summary,) = {v.summary for v in verdicts if v.outcome in ("failed", "inconclusive")}
     assert "ran out of memory in stage 'eager': CUDA out of memory" in summary
     assert "peak allocated" in summary
 

@@ -1,6 +1,6 @@
 """Tiers: what each promises to cover, held over the whole shipped zoo."""
 
-from itertools import combinations
+from itertools import combinations, product
 
 import pytest
 
@@ -49,16 +49,34 @@ def test_standard_shows_each_family_every_pair(standard):
         assert wanted <= seen, family
 
 
-def test_standard_autotunes_one_small_model_a_family_in_both_phases(standard):
+def test_standard_autotunes_some_models_in_each_mode_and_phase(standard):
     device, chosen = standard
-    tunable = {m.family for m in MODELS if any(c.autotunes for c in tiers.cases_of(m, device))}
-    assert len(tunable) >= 9
-    for family in tunable:
-        members = {model.name: model for model in MODELS if model.family == family}
-        tuned = [case for case in chosen if case.model in members and case.autotunes]
-        assert len({case.model for case in tuned}) == 1
-        assert not members[tuned[0].model].slow
-        assert {case.phase for case in tuned} == {"infer", "train"}
+    tuned = [case for case in chosen if case.autotunes]
+    assert [case.model for case in tuned] == [name for name in tiers.AUTOTUNED for _ in range(2)]
+    assert not any(model.slow for model in MODELS if model.name in tiers.AUTOTUNED)
+    assert {case.precision for case in tuned} == {"bf16" if device == "cuda" else "f32"}
+    modes = ("max_autotune", "max_autotune_no_cudagraphs")[: 2 if device == "cuda" else 1]
+    for model in tiers.AUTOTUNED:
+        assert {case.phase for case in tuned if case.model == model} == {"infer", "train"}
+    assert {(case.mode, case.phase) for case in tuned} == set(product(modes, AXES["phase"]))
+
+
+def test_standard_autotunes_a_quick_model_of_each_family_of_a_users_own():
+    mine = [
+        zoo.Model(name="large", family="mine", slow=True),
+        zoo.Model(name="small", family="mine"),
+        zoo.Model(name="huge", family="other", slow=True),
+        zoo.Model(name="single", family="third", settings=("*-f32-*",)),
+        zoo.Model(name="plain", family="fourth", settings=("*-default-*",)),
+    ]
+    chosen = tiers.tier_cases("standard", [*MODELS, *mine], "cuda", SHIPPED)
+    tuned = {case.setting for case in chosen if case.autotunes and case.model == "small"}
+    assert tuned in (
+        {"infer-bf16-max_autotune-static", "train-bf16-max_autotune_no_cudagraphs-static"},
+        {"infer-bf16-max_autotune_no_cudagraphs-static", "train-bf16-max_autotune-static"},
+    )
+    names = {case.model for case in chosen if case.autotunes}
+    assert {model.name for model in mine} & names == {"small", "huge", "single"}
 
 
 def test_standard_is_far_smaller_than_full(standard):
