@@ -79,6 +79,13 @@ def test_standard_autotunes_a_quick_model_of_each_family_of_a_users_own():
     assert {model.name for model in mine} & names == {"small", "huge", "single"}
 
 
+def test_tuning_has_longer():
+    plain = Case.parse("gpt2-cuda-train-bf16-default-static")
+    tuned = Case.parse("gpt2-cuda-train-bf16-max_autotune-static")
+    assert tiers.timeout_s(plain, "standard") == 900
+    assert tiers.timeout_s(tuned, "standard") == 2700
+
+
 def test_standard_is_far_smaller_than_full(standard):
     device, chosen = standard
     assert 10 * len(chosen) < len(tiers.tier_cases("full", MODELS, device, SHIPPED)) * 3
