@@ -56,11 +56,13 @@ def machines_differ(baseline: Header, candidate: Header, kind: str) -> str:
 def incomplete(name: str, run: Archive) -> Iterator[str]:
     """That a run lacks cases that it planned, and how to go on."""
     cut = ", and its last line was cut short" if run.truncated else ""
+    way = f"go on with --resume {run.path.stem}"
+    if run.path.suffix == ".gz":
+        way = f"gunzip it and go on with --resume {run.path.with_suffix('')}"
     if run.missing:
         yield (
             f"the {name} {run.path} is incomplete: {len(run.missing)} of "
-            f"{len(run.header.planned)} cases were not observed{cut}; "
-            f"go on with --resume {run.path.stem}"
+            f"{len(run.header.planned)} cases were not observed{cut}; {way}"
         )
 
 

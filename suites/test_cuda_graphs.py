@@ -25,7 +25,9 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     ]
     if unknown:
         summary = f"runs without CUDA graphs: {unknown[0]}"
-        proposal = {"cudagraph_skips": sorted({*budget.cudagraph_skips, *unknown})}
+        # How many inputs, or which operators, is another day's.
+        reasons = {reason.partition(" (")[0] for reason in unknown}
+        proposal = {"cudagraph_skips": sorted({*budget.cudagraph_skips, *reasons})}
         return Finding("failed", summary, shorten(unknown), proposal)
     known = f"{len(capture.cudagraph_skips)} skipped for reasons budgeted"
     if capture.cudagraphs:

@@ -27,8 +27,10 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         why = f"the threshold is for {other}" if other else "no threshold"
         return Finding("skipped", f"not judged, {why}: {text}")
     text += f", at most {budget.max_energy_ratio:g}× allowed"
-    if seen.compiled_j <= budget.max_energy_ratio * seen.eager_j + budget.energy_slack_j:
-        return Finding("passed", text)
+    over = seen.compiled_j - budget.max_energy_ratio * seen.eager_j
+    if over <= budget.energy_slack_j:
+        slack = f", within the slack of {budget.energy_slack_j:g} J" if over > 0 else ""
+        return Finding("passed", text + slack)
     return Finding("failed", text, proposal={"max_energy_ratio": round(1.1 * ratio, 2)})
 
 

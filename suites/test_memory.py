@@ -30,8 +30,12 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         why = f"the threshold is for {other}" if other else "no threshold"
         return Finding("skipped", f"not judged, {why}: {text}")
     text += f", at most {budget.max_memory_ratio:g}× allowed"
-    if compiled <= budget.max_memory_ratio * eager + budget.memory_slack_bytes:
-        return Finding("passed", text)
+    over = compiled - budget.max_memory_ratio * eager
+    if over <= budget.memory_slack_bytes:
+        slack = (
+            f", within the slack of {budget.memory_slack_bytes / MIB:.0f} MiB" if over > 0 else ""
+        )
+        return Finding("passed", text + slack)
     proposed = round(1.1 * ratio, 2)
     return Finding("failed", text, proposal={"max_memory_ratio": proposed} if eager else {})
 

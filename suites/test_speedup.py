@@ -85,6 +85,6 @@ def _proposed(seen: Interval) -> float:
 
 @pytest.mark.aspect("speedup", wants=("capture", "time"))
 @pytest.mark.benchmark(timer=CLOCK)
-def test_compiled_is_fast_enough(judge: Judge, benchmark: Any, observation: Observation) -> None:
+def test_speedup_is_within_budget(judge: Judge, benchmark: Any, observation: Observation) -> None:
     CLOCK.show(benchmark, observation.timing)
     judge(rule)

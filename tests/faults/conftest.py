@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+import torch
 
 from tests.faults import costs as cost
 from tests.faults import table as tables
@@ -47,6 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Sets the device that every fault's case names."""
     fault.device = config.getoption("--device", None) or "cpu"
+    if fault.device == "cuda" and not torch.cuda.is_available():
+        raise pytest.UsageError(f"--device cuda: torch {torch.__version__} sees no GPU")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

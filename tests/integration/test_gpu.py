@@ -84,7 +84,7 @@ def test_graphs_are_recorded_or_missed(seen):
 def test_a_graph_that_is_recorded_in_parts_only_is_told(seen):
     cut = seen.verdicts(GRAPHS.format("asks_the_processor", "infer"))["cuda_graphs"]
     assert cut.outcome == "failed"
-    assert re.search("in part: cut at operations|skipping cudagraphs due to", cut.summary)
+    assert re.search("in part: cut at|skipping cudagraphs due to", cut.summary)
 
 
 def test_a_backward_that_runs_without_a_graph_is_told(seen):

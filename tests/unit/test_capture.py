@@ -1,6 +1,7 @@
 """What torch.compile did is read rightly, on functions so small that compiling costs nothing."""
 
 import inspect
+import logging
 from collections import Counter
 from pathlib import Path
 
@@ -339,39 +340,36 @@ def test_a_graph_that_is_cut_into_parts_runs_without_cuda_graphs_between_them():
 
 
 @pytest.mark.parametrize(
-    ("log", "said", "kept"),
+    ("said", "kept"),
     [
         (
-            "cuts_log",
             "    op3: reason=cpu ops, ir=Pointwise, fx=aten.sin.default(arg0_1, 2)",
             "in part: cut at cpu ops (aten.sin.default)",
         ),
-        ("cuts_log", "    op3: reason=DeviceCopy ops, ir=X", "in part: cut at DeviceCopy ops"),
-        ("cuts_log", "Created 1 graph partitions: 1 cudagraphable, 0 non-cudagraphable", None),
-        ("cuts_log", "    op3: reason=partition … when cudagraphs is disabled, ir=X", None),
-        (
-            "hints_log",
-            "cudagraph partition due to non gpu ops. Found from : \n File ...",
-            "in part: cut at non gpu ops",
-        ),
-        (
-            "hints_log",
-            "cudagraph partition due to custom partition op: my.op",
-            "in part: cut at custom partition op: my.op",
-        ),
-        ("hints_log", "Reduction over non-contiguous dims", None),
+        ("    op3: reason=DeviceCopy ops, ir=X", "in part: cut at DeviceCopy ops"),
+        ("Created 1 graph partitions: 1 cudagraphable, 0 non-cudagraphable", None),
+        ("    op3: reason=partition … when cudagraphs is disabled, ir=X", None),
+        ("         x = refuse(x, reason='none', fx=torch.sin)", None),
     ],
 )
-def test_where_a_graph_is_cut_is_kept(log, said, kept):
-    logger = getattr(capture, log)
-    (logger.debug if log == "cuts_log" else logger.warning)(said)
+def test_at_what_a_graph_is_cut_is_kept(said, kept):
+    recorder = Recorder(graphs=True)
+    capture.cuts_log.debug(said)
     dynamo.counters["inductor"]["cudagraph_partitions"] += kept is not None
-    assert Recorder().capture().cudagraph_skips == ((kept,) if kept else ())
+    assert recorder.capture().cudagraph_skips == ((kept,) if kept else ())
 
 
-def test_a_graph_that_runs_whole_or_not_at_all_is_not_cut():
-    capture.cuts_log.debug("    op3: reason=cpu ops, ir=Pointwise")
-    assert not Recorder().capture().cudagraph_skips
+def test_a_graph_of_which_nothing_can_be_recorded_is_told():
+    recorder = Recorder(graphs=True)
+    capture.cuts_log.debug("    op3: reason=unbacked binding ops, ir=FallbackKernel")
+    (reason,) = recorder.capture().cudagraph_skips
+    assert reason == "in part: cut at unbacked binding ops"
+
+
+def test_pytorchs_log_of_debugging_costs_nothing_where_no_graph_is_wanted():
+    for graphs in (True, False):
+        Recorder(graphs=graphs)
+        assert capture.cuts_log.isEnabledFor(logging.DEBUG) is graphs
 
 
 @pytest.mark.parametrize(

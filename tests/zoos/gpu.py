@@ -84,7 +84,7 @@ def writes_its_input():
 
 @model("records_no_backward")
 def records_no_backward():
-    """A compiler that leaves backwards without a graph and says nothing; no other model's is it."""
+    """A compiler that leaves backwards without a graph and says nothing, in this process only."""
     record = compile_fx.cudagraphify
 
     def cudagraphify(run, *args, is_backward=False, **kwargs):

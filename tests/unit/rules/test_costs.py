@@ -139,7 +139,9 @@ def test_energy_is_held_to_eagers():
 def test_a_little_energy_may_be_wasted_whatever_the_ratio():
     thirsty = make_observation(energy=Energy(eager_j=0.01, compiled_j=0.05))
     allowing = Budget(max_energy_ratio=1.1, energy_slack_j=0.04)
-    assert test_energy.rule(thirsty, allowing).outcome == "passed"
+    finding = test_energy.rule(thirsty, allowing)
+    assert finding.outcome == "passed"
+    assert finding.summary.endswith("at most 1.1× allowed, within the slack of 0.04 J")
     assert test_energy.rule(thirsty, Budget(max_energy_ratio=1.1)).outcome == "failed"
 
 

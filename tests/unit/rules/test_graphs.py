@@ -28,6 +28,13 @@ def test_one_graph_skipped_of_several_is_a_failure_too():
     assert_proposal_helps(test_cuda_graphs.rule, some, STRICT)
 
 
+def test_what_is_proposed_holds_for_another_operator():
+    proposed = test_cuda_graphs.rule(
+        graphs(3, "in part: cut at cpu ops (aten.sin)"), STRICT
+    ).proposal
+    assert proposed == {"cudagraph_skips": ["in part: cut at cpu ops"]}
+
+
 def test_a_reason_that_is_budgeted_may_skip_graphs():
     allowing = Budget(cudagraph_skips=("mutated inputs",))
     some = graphs(3, "skipping cudagraphs due to mutated inputs (1 instances)")
