@@ -90,9 +90,8 @@ def read(path: Path) -> Run:
         elif isinstance(record, Verdict):
             run.verdicts[record.case, record.aspect] = record
         elif isinstance(record, Pair):
-            if (
-                record.number == 0
-            ):  # the case was observed anew: earlier pairs are of another session
+            # The case was observed anew: its earlier pairs are of another session.
+            if record.number == 0:
                 run.pairs = {key: pair for key, pair in run.pairs.items() if key[0] != record.case}
             run.pairs[record.case, record.number] = record
         else:

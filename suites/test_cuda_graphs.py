@@ -24,11 +24,15 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         if not any(known in reason for known in budget.cudagraph_skips)
     ]
     if unknown:
-        summary = f"runs without CUDA graphs: {unknown[0]}"
+        # Some reasons say themselves that it is in part only.
+        lines = [
+            f"runs without CUDA graphs{' ' if reason.startswith('in part: ') else ': '}{reason}"
+            for reason in unknown
+        ]
         # How many inputs, or which operators, is another day's.
         reasons = {reason.partition(" (")[0] for reason in unknown}
         proposal = {"cudagraph_skips": sorted({*budget.cudagraph_skips, *reasons})}
-        return Finding("failed", summary, shorten(unknown), proposal)
+        return Finding("failed", lines[0], shorten(lines), proposal)
     known = f"{len(capture.cudagraph_skips)} skipped for reasons budgeted"
     if capture.cudagraphs:
         also = f", {known}" if capture.cudagraph_skips else ""
