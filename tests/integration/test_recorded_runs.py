@@ -25,7 +25,6 @@ BUDGETED_SINCE = {
     ("vit_b_16-cuda-train-f16-reduce_overhead-marked", "recompiles"): "passed",
     ("mlp-cuda-train-f32-default-static", "speedup"): "passed",
     ("t5-cuda-infer-f32-default-static", "forward"): "expected_failure",
-    ("squeezenet1_1-cuda-infer-bf16-reduce_overhead-static", "speedup"): "passed",
     (f"qwen3-{DYNAMIC_BLOCKS}", "recompiles"): "expected_failure",
     (f"lraspp_mobilenet_v3_large-{GRAPHS}", "forward"): "expected_failure",
     ("lraspp_mobilenet_v3_large-cuda-train-f16-default-marked", "forward"): "expected_failure",
@@ -72,7 +71,7 @@ FAILED = {"h200-train"}
 
 #: Runs that the thresholds of ``suites/budgets/h200.toml`` come from.
 MEASURES = (
-    *("three-gpus", "two-gpus", "one-gpu", "small", "live-1", "live-2", "live-3"),
+    *("live-1", "live-2", "live-3", "three-gpus", "two-gpus"),
     *("resnet50", "speed", "large", "large-2", "sample", "efficientnet"),
 )
 
@@ -86,29 +85,26 @@ def recorded(name):
     [
         ("h200-three-gpus", 39),
         ("h200-two-gpus", 32),
-        ("h200-one-gpu", 7),
-        ("h200-small", 32),
         ("h200-known-bugs", 38),
-        ("h200-live-1", 31),
-        ("h200-live-2", 31),
-        ("h200-live-3", 31),
+        ("h200-live-1", 30),
+        ("h200-live-2", 30),
+        ("h200-live-3", 30),
         ("h200-standard", 238),
         ("h200-standard-2", 10),
         ("h200-standard-3", 34),
         ("h200-standard-4", 6),
+        ("h200-standard-5", 4),
         ("h200-train", 62),
         ("h200-large", 10),
         ("h200-large-2", 7),
         ("h200-sample", 35),
         ("h200-efficientnet", 4),
-        ("h200-quiet-1", 6),
-        ("h200-quiet-2", 4),
-        ("h200-busy-1", 5),
-        ("h200-busy-2", 4),
         ("h200-speed", 115),
         ("h200-max-autotune", 2),
         ("h200-slow", 35),
         ("h200-autotuned", 11),
+        ("h200-autotuned-2", 2),
+        ("h200-autotuned-3", 6),
         ("h200-graphs", 87),
     ],
 )
@@ -148,12 +144,10 @@ def test_the_thresholds_of_the_h200_are_those_of_its_runs(tmp_path):
     ("one", "other", "verdicts"),
     [
         ("three-gpus", "two-gpus", 90),
-        ("three-gpus", "small", 139),
-        ("two-gpus", "one-gpu", 69),
-        ("two-gpus", "small", 253),
-        ("live-1", "live-2", 302),
-        ("live-1", "live-3", 302),
-        ("live-3", "small", 302),
+        ("live-1", "live-2", 291),
+        ("live-1", "live-3", 291),
+        ("live-1", "three-gpus", 119),
+        ("live-1", "two-gpus", 262),
     ],
 )
 def test_what_was_run_twice_was_judged_alike(one, other, verdicts):

@@ -59,12 +59,16 @@ def test_standard_autotunes_some_models_in_each_mode_and_phase(standard):
     for model in tiers.AUTOTUNED:
         assert {case.phase for case in tuned if case.model == model} == {"infer", "train"}
     assert {(case.mode, case.phase) for case in tuned} == set(product(modes, AXES["phase"]))
+    assert {(case.phase, case.dynamic) for case in tuned} == {
+        ("infer", "static"),
+        ("train", "marked"),
+    }
 
 
 def test_standard_autotunes_a_quick_model_of_each_family_of_a_users_own():
     mine = [
         zoo.Model(name="large", family="mine", slow=True),
-        zoo.Model(name="small", family="mine"),
+        zoo.Model(name="small", family="mine", vary={"batch": (4, 2, 6)}),
         zoo.Model(name="huge", family="other", slow=True),
         zoo.Model(name="single", family="third", settings=("*-f32-*",)),
         zoo.Model(name="plain", family="fourth", settings=("*-default-*",)),
@@ -74,7 +78,7 @@ def test_standard_autotunes_a_quick_model_of_each_family_of_a_users_own():
     tuned = {case.setting for case in chosen if case.autotunes and case.model == "small"}
     assert tuned == {
         "infer-bf16-max_autotune-static",
-        "train-bf16-max_autotune_no_cudagraphs-static",
+        "train-bf16-max_autotune_no_cudagraphs-marked",
     }
     names = {case.model for case in chosen if case.autotunes}
     assert {model.name for model in mine} & names == {"small", "huge", "single", "tunable"}
