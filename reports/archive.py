@@ -7,12 +7,9 @@ record of a case and aspect, and every line but one that was cut short.
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
-import shutil
 import tempfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,8 +79,7 @@ def _opened(path: Path) -> BinaryIO:
         return path.open("rb", buffering=2**20)
     content = cast("BinaryIO", tempfile.TemporaryFile(buffering=2**20))
     try:
-        with gzip.open(path) as packed:
-            shutil.copyfileobj(packed, content)
+        content.writelines(store.pieces(path))
     except BaseException:
         content.close()
         raise
@@ -113,9 +109,8 @@ class Archive:
         self._observed: set[str] = set()
         try:
             self._file = _opened(path)
-        except (OSError, EOFError, zlib.error) as error:
-            said = getattr(error, "strerror", None) or error
-            raise RunError(f"cannot read the run file {path}: {said}") from error
+        except OSError as error:
+            raise RunError(f"cannot read the run file {path}: {error.strerror}") from error
         try:
             self._index()
         except BaseException:

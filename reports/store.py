@@ -11,6 +11,7 @@ import difflib
 import gzip
 import os
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -68,10 +69,7 @@ def read(path: Path) -> Run:
     Raises:
         RunError: It does not exist, is not a run file, or was written by a newer version.
     """
-    try:
-        lines = _text(path).split("\n")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise RunError(f"cannot read the run file {path}: {error}") from error
+    lines = b"".join(pieces(path)).split(b"\n")
     tail = lines.pop()
     run: Run | None = None
     for number, line in enumerate(lines, start=1):
@@ -104,10 +102,21 @@ def read(path: Path) -> Run:
     return run
 
 
-def _text(path: Path) -> str:
-    if path.suffix == ".gz":
-        return gzip.decompress(path.read_bytes()).decode()
-    return path.read_text()
+def pieces(path: Path) -> Iterator[bytes]:
+    """What a run file holds; of one whose compressed form was cut short, what comes before.
+
+    Raises:
+        RunError: It cannot be read.
+    """
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            while piece := file.read1(2**20):
+                yield piece
+    except EOFError:
+        return
+    except (OSError, zlib.error) as error:
+        said = getattr(error, "strerror", None) or error
+        raise RunError(f"cannot read the run file {path}: {said}") from error
 
 
 class NewerError(Exception):
@@ -120,7 +129,7 @@ class NewerError(Exception):
         )
 
 
-def decode(line: str) -> Record:
+def decode(line: str | bytes) -> Record:
     """The record of one line.
 
     Raises:

@@ -186,6 +186,11 @@ def test_a_compressed_run_is_read_like_the_run_itself(path):
     compressed.write_bytes(gzip.compress(path.read_bytes()))
     with Archive(path) as plain, Archive(compressed) as same:
         assert same.seen(CASE_ID) == plain.seen(CASE_ID)
-    compressed.write_bytes(compressed.read_bytes()[:-20])
+    whole = compressed.read_bytes()
+    compressed.write_bytes(whole[:-20])
+    with Archive(compressed) as cut:
+        assert cut.truncated
+        assert cut.observed(CASE_ID)
+    compressed.write_bytes(whole[:40] + b"0" * 40 + whole[80:])
     with pytest.raises(RunError, match=r"cannot read the run file .*run\.jsonl\.gz"):
         Archive(compressed)

@@ -111,9 +111,22 @@ def test_a_compressed_run_is_read_as_it_is(path):
     compressed = path.with_name("run.jsonl.gz")
     compressed.write_bytes(gzip.compress(path.read_bytes()))
     assert read(compressed).verdicts == read(path).verdicts
-    compressed.write_bytes(compressed.read_bytes()[:-20])
+    spoilt = bytearray(compressed.read_bytes())
+    spoilt[len(spoilt) // 2] ^= 0xFF
+    compressed.write_bytes(spoilt)
     with pytest.raises(RunError, match=r"cannot read the run file .*run\.jsonl\.gz"):
         read(compressed)
+
+
+def test_of_a_compressed_run_that_was_cut_short_its_beginning_is_read(path):
+    verdicts = [make_verdict(case=f"net{i}-cpu-infer-f32-default-static") for i in range(50)]
+    write(path, make_header(), make_observation(), *verdicts)
+    compressed = path.with_name("run.jsonl.gz")
+    compressed.write_bytes(gzip.compress(path.read_bytes())[:-20])
+    run = read(compressed)
+    assert list(run.observations) == [CASE_ID]
+    assert 0 < len(run.verdicts) < 50
+    assert run.closing is None
 
 
 def test_a_run_cut_anywhere_is_read_or_refused_never_misread(path):
