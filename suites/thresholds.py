@@ -17,8 +17,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from fixtures import zoo
-from fixtures.budgets import BudgetError, Budgets
+from fixtures import budgets_file, zoo
+from fixtures.budgets import BudgetError
 from fixtures.budgets_update import add_exact_entries
 from fixtures.cases import Case
 from fixtures.judging import nothing_compiled
@@ -63,7 +63,7 @@ def main() -> None:
     try:
         runs = [store.read(store.find(name, Path(".runs"))) for name in arguments.runs]
         if arguments.file.exists():
-            Budgets([arguments.file])  # says what is wrong with it, and in which line
+            budgets_file.read([arguments.file])  # says what is wrong with it, and in which line
     except (store.RunError, BudgetError) as error:
         parser.error(str(error))
     known_bugs = {name for name, model in zoo.load().items() if model.family == "regressions"}

@@ -5,8 +5,8 @@ from importlib.metadata import version
 
 import pytest
 
-from fixtures import zoo
-from fixtures.budgets import ASPECTS, Budgets
+from fixtures import budgets_file, zoo
+from fixtures.budgets import ASPECTS
 from fixtures.cases import Case
 from fixtures.gate import SHIPPED_BUDGETS
 from fixtures.tiers import cases_of
@@ -15,7 +15,7 @@ from tests.integration.conftest import CHECKOUT, command, surroundings
 
 MODELS = [model for model in zoo.load().values() if model.family == "regressions"]
 CASES = [case for model in MODELS for case in cases_of(model, "cpu")]
-BUDGETS = Budgets([], sorted(SHIPPED_BUDGETS.glob("*.toml")))
+BUDGETS = budgets_file.read([], sorted(SHIPPED_BUDGETS.glob("*.toml")))
 #: Each compiles with the real backend, cold here: minutes.
 TIMEOUT_S = 3000
 
