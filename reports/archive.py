@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,7 @@ from typing import BinaryIO, Self, TypeVar, cast
 import msgspec
 
 from fixtures.observation import RECORD_TYPES, Closing, Header, Observation, Verdict
-from fixtures.pairs import Pair
+from fixtures.pairs import Pair, latest
 from reports import store
 from reports.digest import Digest, Judged
 from reports.store import RunError
@@ -29,6 +29,7 @@ _BEGINNING = re.compile(rb'\{"record":"([a-z]+)","case":"([^"\\]+)"')
 
 _DIGEST = msgspec.json.Decoder(Digest, strict=False)
 _JUDGED = msgspec.json.Decoder(Judged)
+_PAIR = msgspec.json.Decoder(Pair, strict=False)
 
 
 class _Kind(msgspec.Struct):
@@ -168,21 +169,17 @@ class Archive:
         digest = self._decode(_DIGEST, *observation) if observation else None
         return Seen(case in self._planned or digest is not None, digest, verdicts)
 
-    def pairs(self, case: str) -> Iterator[Pair]:
-        """The pairs of processes that timed a case, in a run that was paired.
+    def pairs(self, case: str) -> Collection[Pair]:
+        """The pairs of processes that timed a case, in a run that was paired: those that count.
 
         Raises:
             RunError: A line is no record of a run.
         """
-        for number, line in self._lines(case):
-            if self._kind(line, number)[0] != "pair":
-                continue
-            try:
-                record = store.decode(str(line, "utf-8"))
-            except (ValueError, msgspec.MsgspecError) as error:
-                raise self._no_record(number, error) from error
-            if isinstance(record, Pair):
-                yield record
+        return latest(
+            self._decode(_PAIR, number, line)
+            for number, line in self._lines(case)
+            if self._kind(line, number)[0] == "pair"
+        ).values()
 
     def raw(self, case: str) -> Iterator[str]:
         """The lines of a case as they stand in the file."""

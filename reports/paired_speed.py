@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -167,7 +168,7 @@ def judge(pairs: Iterable[Pair], *, one_version: bool = False) -> dict[str, Spee
     """Judge all cases of a session together.
 
     Args:
-        pairs: Those that screened, and the fresh ones of the suspects.
+        pairs: Those that screened, and the fresh ones of the suspects; each once.
         one_version: Whether both sides ran the same PyTorch: then screening pairs tell the
             machine's spread, too.
 
@@ -175,15 +176,14 @@ def judge(pairs: Iterable[Pair], *, one_version: bool = False) -> dict[str, Spee
         One for each case that was screened.
     """
     screening: dict[str, Pair] = {}
-    fresh: dict[str, dict[int, Pair]] = {}
+    fresh: dict[str, list[Pair]] = defaultdict(list)
     for pair in pairs:
         if pair.number == 0:
             screening[pair.case] = pair
-            fresh.pop(pair.case, None)  # of an earlier observation
         else:
-            fresh.setdefault(pair.case, {})[pair.number] = pair
+            fresh[pair.case].append(pair)
     suspects = {
-        case: _undisturbed([p for p in fresh.get(case, {}).values() if p.baseline and p.candidate])
+        case: _undisturbed([p for p in fresh[case] if p.baseline and p.candidate])
         for case, pair in screening.items()
         if is_suspect(pair)
     }
@@ -199,7 +199,7 @@ def judge(pairs: Iterable[Pair], *, one_version: bool = False) -> dict[str, Spee
             judged = _judged(case, shifts[case], survives[case], floor, len(some))
             found[case] = _unless_disturbed(judged, some)
             continue
-        failures = [p.failure for p in fresh.get(case, {}).values() if p.failure]
+        failures = [p.failure for p in fresh[case] if p.failure]
         seen = found[case]
         why = failures[0] if failures else f"{FEWEST_PAIRS} fresh pairs are needed to judge it"
         found[case] = replace(seen, kind="unsettled", floor=floor, pairs=len(some), note=why)

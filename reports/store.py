@@ -28,7 +28,7 @@ from fixtures.observation import (
     Verdict,
     encode,
 )
-from fixtures.pairs import Pair
+from fixtures.pairs import Pair, latest
 
 
 class RunError(ValueError):
@@ -72,6 +72,7 @@ def read(path: Path) -> Run:
     lines = b"".join(pieces(path)).split(b"\n")
     tail = lines.pop()
     run: Run | None = None
+    pairs: list[Pair] = []
     for number, line in enumerate(lines, start=1):
         try:
             record = decode(line)
@@ -88,16 +89,14 @@ def read(path: Path) -> Run:
         elif isinstance(record, Verdict):
             run.verdicts[record.case, record.aspect] = record
         elif isinstance(record, Pair):
-            # The case was observed anew: its earlier pairs are of another session.
-            if record.number == 0:
-                run.pairs = {key: pair for key, pair in run.pairs.items() if key[0] != record.case}
-            run.pairs[record.case, record.number] = record
+            pairs.append(record)
         else:
             run.closing = record
     if run is None:
         raise RunError(
             f"{path}: holds no header: not a run file, or cut short before its first line"
         )
+    run.pairs = latest(pairs)
     run.truncated = bool(tail)
     return run
 

@@ -22,6 +22,7 @@ from tests.unit.making import (
     make_header,
     make_memory,
     make_observation,
+    make_pair,
     make_timing,
     make_verdict,
 )
@@ -131,6 +132,12 @@ def test_keys_in_another_order_are_read_too(path):
     write(path, make_header(), turned)
     with Archive(path) as run:
         assert run.seen(CASE_ID).digest == Digest.of(make_observation())
+
+
+def test_a_case_that_was_observed_anew_has_its_new_pairs_only(path):
+    write(path, make_header(), make_pair(0), make_pair(1), now := make_pair(0, compiled=1.25))
+    with Archive(path) as run:
+        assert list(run.pairs(CASE_ID)) == [now]
 
 
 def test_a_line_cut_short_is_dropped_and_told(path):

@@ -128,18 +128,6 @@ def test_pairs_on_a_gpu_that_is_held_back_do_not_settle_it(side, disturbed, kind
     assert (held in seen.summary) == (kind == "unsettled")
 
 
-def test_pairs_of_an_earlier_observation_do_not_count():
-    """It was observed anew, and the file holds both."""
-    earlier = [make_pair(number, compiled=1.05) for number in range(11)]
-    now = pairs(1.0, 1.01, 0.99, 1.0, 1.0, first=1.2)
-    assert judge([*earlier, *now]) == judge(now)
-
-
-def test_a_resumed_session_counts_a_pair_once():
-    given = pairs(1.10, 1.11, 1.09, 1.10, 1.12)
-    assert judge([*given, *given]) == judge(given)
-
-
 def test_what_could_be_one_of_many_chance_findings_is_not_settled():
     """p = 0.04 among a hundred suspects is nothing; alone it would count."""
     doubtful = [0.10, 0.01, 0.12, 0.02, 0.05]
