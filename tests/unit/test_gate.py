@@ -272,13 +272,13 @@ def test_a_run_of_another_environment_is_not_resumed(options):
 def test_an_observation_that_lacks_what_is_wanted_is_made_anew(gate, monkeypatch, tmp_path):
     monkeypatch.setattr(Gate, "budget", lambda self, case: type("B", (), {"min_speedup": None}))
     write_run(
-        tmp_path / "a.jsonl", make_header(), make_observation(case=CPU.id, wants=("capture",))
+        tmp_path / "a.jsonl", make_header(), make_observation(case=CPU.id, wants=("memory", "vary"))
     )
     gate.stored = read(tmp_path / "a.jsonl")
     gate.want({CPU.id: ["capture", "time"]})
     made, new = gate.observe(CPU)
     assert new
-    assert made.wants == ("capture", "time")
+    assert made.wants == ("capture", "time", "memory", "vary")  # nothing that it held is lost
 
 
 @pytest.mark.parametrize(("shares", "of_the_gpu"), [(True, True), (False, False)])

@@ -73,9 +73,24 @@ def test_times_are_those_of_one_call(clock):
 
 def test_quick_calls_are_timed_so_many_at_once_that_either_side_lasts(clock):
     timing = rounds(clock.step(100_000), clock.step(50_000))
-    assert timing.iterations == 40
+    assert timing.iterations == 48
     assert set(timing.eager_ns) == {100_000}
     assert set(timing.compiled_ns) == {50_000}
+
+
+@pytest.mark.parametrize("latency_ns", [0, 20_000, 1_000_000])
+def test_calls_that_overlap_fill_a_round_too(monkeypatch, latency_ns):
+    """On a GPU the first call of a round is waited for, the next ones are under way by then."""
+    lasted = []
+
+    def clock(step, calls):
+        lasted.append(latency_ns + calls * 50_000)
+        return lasted[-1]
+
+    monkeypatch.setattr(measure, "_wall_ns", clock)
+    timing = rounds(sleeps(0), sleeps(0))
+    assert min(lasted[-len(timing.eager_ns) :]) >= 2e6
+    assert timing.iterations <= 48
 
 
 def test_a_side_that_is_far_slower_limits_the_calls_of_a_round(clock):

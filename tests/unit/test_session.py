@@ -98,6 +98,10 @@ def test_a_selector_that_picks_nothing_is_the_recipes():
             "ran out of memory",
         ),
         (RuntimeError("CUDA error: out of memory\nCompile with …"), "ran out of memory"),
+        (RuntimeError("CUDA driver error: out of memory"), "ran out of memory"),
+        (RuntimeError("Triton Error [CUDA]: out of memory"), "ran out of memory"),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), "ran out of memory"),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"), "raised"),
         (
             InductorError(torch.OutOfMemoryError("CUDA out of memory. Tried"), None),
             "ran out of memory in stage 'eager': CUDA out of memory",
@@ -111,6 +115,18 @@ def test_memory_runs_out_in_the_allocator_in_the_driver_or_while_compiling(error
         raise error
 
     assert verdict(lambda: Linear(fail)).summary.startswith(said)
+
+
+@pytest.mark.parametrize("lacks", [True, False])
+def test_no_case_follows_in_a_process_whose_memory_ran_out(lacks):
+    def fail(x, y):
+        raise torch.OutOfMemoryError("CUDA out of memory") if lacks else ValueError("odd")
+
+    model = Model("m", "m", build=lambda: Example(Linear(fail), inputs=(torch.ones(2, 4),)))
+    session = Session({"m": model}, lambda stage: None)
+    case = "m-cpu-infer-f32-default-static"
+    session.observe(Request(case=case, wants=("capture",), backend="eager"))
+    assert session.is_spoiled is lacks
 
 
 @pytest.mark.parametrize("inner", [None, "text"])
