@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fixtures.observation import Closing, Environment, Header
+from fixtures.observation import Closing, Header, changes
 from reports import store
 from reports.archive import Archive
 from reports.store import RunError
@@ -79,13 +79,7 @@ def _owners(shards: Sequence[Archive]) -> dict[str, Archive]:
 
 
 def _refuse_another(first: Archive, other: Archive) -> None:
-    ours, theirs = _made(first.header), _made(other.header)
-    differences = [
-        f"{what} {ours.get(what, 'none')} → {theirs.get(what, 'none')}"
-        for what in dict.fromkeys((*ours, *theirs))
-        if ours.get(what) != theirs.get(what)
-    ]
-    if differences:
+    if differences := changes(_made(first.header), _made(other.header)):
         raise RunError(
             f"{other.path} is no shard of the run that {first.path} is of: "
             f"{'; '.join(differences)}. Only runs made alike can be merged; use compare for others"
@@ -93,25 +87,12 @@ def _refuse_another(first: Archive, other: Archive) -> None:
 
 
 def _made(header: Header) -> dict[str, Any]:
-    """What must be alike in all shards; machines of one kind differ in memory and kernel."""
+    """What must be alike in all shards."""
     return {
-        **dict(_environment(header.environment)),
+        **header.environment.parts,
         "seed": header.seed,
         "tier": header.tier,
         "backend": header.backend,
         "TF32": "on" if header.tf32 else "off",
         "compilegate": header.revision or "of unknown revision",
     }
-
-
-def _environment(environment: Environment) -> Iterator[tuple[str, Any]]:
-    yield "python", environment.python
-    yield from environment.versions.items()
-    yield "compiler", environment.compiler
-    yield "cuda", environment.cuda or "none"
-    for kind in ("cpu", "cuda"):
-        device = environment.device(kind)
-        yield (
-            f"{kind} device",
-            (device.name, device.cores, device.driver, device.capability) if device else "none",
-        )

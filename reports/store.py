@@ -151,12 +151,13 @@ def find(name: str, directory: Path) -> Path:
         RunError: There is none; the text names the nearest.
     """
     given = Path(name)
-    for candidate in (given, directory / name, directory / f"{name}.jsonl"):
+    beside = (directory / f"{name}{suffix}" for suffix in ("", ".jsonl", ".jsonl.gz"))
+    for candidate in (given, *beside):
         if candidate.is_file():
             return candidate
     if given.is_dir():
         raise RunError(f"{name} is a directory; give a run in it by its path")
-    known = sorted(path.stem for path in directory.glob("*.jsonl"))
+    known = sorted(path.name.partition(".jsonl")[0] for path in directory.glob("*.jsonl*"))
     nearest = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known) or 'none'}"
     raise RunError(f"no run {name!r} in {directory}; {hint}")

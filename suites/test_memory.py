@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.budgets import Budget
 from fixtures.judging import Finding, Judge
-from fixtures.observation import Observation
+from fixtures.observation import Memory, Observation
 
 MIB = 2**20
 
@@ -21,10 +21,6 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     eager, compiled = seen.eager_peak_bytes, seen.compiled_peak_bytes
     ratio = compiled / eager if eager else float("inf") if compiled else 1.0
     text = f"peak {compiled / MIB:.1f} MiB, eager {eager / MIB:.1f} MiB ({ratio:.2f}×)"
-    if seen.compile_peak_bytes:
-        text += f"; reserved {seen.compiled_reserved_bytes / MIB:.0f}"
-        text += f" and {seen.eager_reserved_bytes / MIB:.0f} MiB"
-        text += f", while compiling {seen.compile_peak_bytes / MIB:.0f} MiB"
     if budget.max_memory_ratio is None:
         other = budget.elsewhere.get("max_memory_ratio")
         why = f"the threshold is for {other}" if other else "no threshold"
@@ -35,9 +31,23 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         slack = (
             f", within the slack of {budget.memory_slack_bytes / MIB:.0f} MiB" if over > 0 else ""
         )
-        return Finding("passed", text + slack)
-    proposed = round(1.1 * ratio, 2)
-    return Finding("failed", text, proposal={"max_memory_ratio": proposed} if eager else {})
+        return Finding("passed", text + slack, describe(seen))
+    proposal = {"max_memory_ratio": round(1.1 * ratio, 2)} if eager else {}
+    return Finding("failed", text, describe(seen), proposal)
+
+
+def describe(seen: Memory) -> tuple[str, ...]:
+    """What else the allocator of a GPU tells."""
+    if not seen.compile_peak_bytes:
+        return ()
+    reserved = f"eager {seen.eager_reserved_bytes / MIB:.0f} MiB, "
+    reserved += f"compiled {seen.compiled_reserved_bytes / MIB:.0f} MiB"
+    if seen.graphs_bytes:
+        reserved += f", and {seen.graphs_bytes / MIB:.0f} MiB that CUDA graphs keep"
+    return (
+        f"reserved: {reserved}",
+        f"peak while compiling: {seen.compile_peak_bytes / MIB:.0f} MiB",
+    )
 
 
 @pytest.mark.aspect("memory", wants=("capture", "memory"))

@@ -15,7 +15,7 @@ import pytest
 
 from fixtures.budgets import Budget
 from fixtures.judging import Finding, Judge
-from fixtures.observation import Observation, Outcome, Timing
+from fixtures.observation import Condition, Observation, Outcome, Timing
 from fixtures.replay_clock import ReplayClock
 from reports.statistics import BUSY, Interval, paired_speedup
 
@@ -39,13 +39,11 @@ def _decide(timing: Timing, seen: Interval, budget: Budget) -> tuple[Outcome, st
         why = f"the threshold is for {other}" if other else "no threshold"
         return "skipped", f"not judged, {why}: {text}"
     text += f", at least {budget.min_speedup:g}× wanted"
-    # The quickest rounds: what a busy machine adds to the others is not the call's overhead.
-    slower_us = (min(timing.compiled_ns) - min(timing.eager_ns)) / 1e3
     if timing.disturbance:
         return "inconclusive", f"{text}: {timing.disturbance}"
     if seen.low >= budget.min_speedup:
         return "passed", text
-    if slower_us <= budget.max_call_overhead_us and budget.min_speedup <= 1.0:
+    if timing.overhead_us <= budget.max_call_overhead_us and budget.min_speedup <= 1.0:
         return "passed", f"{text}; within {budget.max_call_overhead_us:g} µs of overhead"
     if seen.high < budget.min_speedup and timing.busy <= BUSY:
         return "failed", text
@@ -60,14 +58,21 @@ def describe(timing: Timing) -> tuple[str, ...]:
         _side("eager", timing.eager_ns, timing.eager_kernels_ns, timing.items),
         _side("compiled", timing.compiled_ns, timing.compiled_kernels_ns, timing.items),
     ]
-    if timing.conditions:
-        clocks = [condition.sm_mhz for condition in timing.conditions]
-        hottest = max(condition.temperature_c for condition in timing.conditions)
-        most = max(condition.power_w for condition in timing.conditions)
-        lines.append(
-            f"GPU at {min(clocks)} to {max(clocks)} MHz, up to {hottest} °C and {most:.0f} W"
-        )
+    if timing.clock == "events":
+        lines.append(_condition(timing.conditions))
     return tuple(lines)
+
+
+def _condition(seen: Sequence[Condition]) -> str:
+    if not seen:
+        return "whether the GPU held its clocks down is not known: NVML does not tell"
+    clocks = [one.sm_mhz for one in seen if one.sm_mhz is not None]
+    degrees = [one.temperature_c for one in seen if one.temperature_c is not None]
+    watts = [one.power_w for one in seen if one.power_w is not None]
+    told = [f"at {min(clocks)} to {max(clocks)} MHz"] if clocks else []
+    told += [f"up to {max(degrees)} °C"] if degrees else []
+    told += [f"up to {max(watts):.0f} W"] if watts else []
+    return f"GPU {', '.join(told) or 'not held down'}"
 
 
 def _side(name: str, rounds_ns: Sequence[float], kernels_ns: float, items: int) -> str:

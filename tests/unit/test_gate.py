@@ -259,7 +259,7 @@ def test_a_resumed_run_keeps_its_seed_backend_rounding_and_plan(options):
 def test_a_run_of_another_environment_is_not_resumed(options):
     write_run(options.runs / "there.jsonl", make_header(planned=(CPU.id,)))
     with pytest.raises(
-        pytest.UsageError, match=r"made in another environment .*'3.12.1' → '3.13.0'"
+        pytest.UsageError, match=r"made in another environment \(python 3.12.1 → 3.13.0\)"
     ):
         open_gate(
             dataclasses.replace(options, resume="there"),
@@ -267,6 +267,23 @@ def test_a_run_of_another_environment_is_not_resumed(options):
             known_models=[{"name": "tiny", "family": "tiny"}],
             known_environment=make_environment(python="3.13.0"),
         )
+
+
+def test_a_machine_of_the_same_kind_goes_on_with_a_run(options):
+    """One GPU of two, another kernel, memory of another size."""
+    gpu = Device(kind="cuda", name="H200", memory_bytes=2**37, cores=132, driver="580")
+    cpu = Device(kind="cpu", name="Xeon", memory_bytes=2**38, cores=32)
+    theirs = make_environment(devices=(cpu, gpu, gpu), platform="Linux-6.8")
+    write_run(options.runs / "there.jsonl", make_header(planned=(GPU.id,), environment=theirs))
+    gate = open_gate(
+        dataclasses.replace(options, resume="there", markers="gpu"),
+        needs_environment=False,
+        known_models=[{"name": "tiny", "family": "tiny"}],
+        known_environment=make_environment(
+            devices=(dataclasses.replace(cpu, memory_bytes=2**37), gpu), platform="Linux-6.18"
+        ),
+    )
+    assert gate.cases == [GPU]
 
 
 def test_an_observation_that_lacks_what_is_wanted_is_made_anew(gate, monkeypatch, tmp_path):

@@ -276,6 +276,15 @@ def test_runs_are_found_by_name_and_by_path(path, tmp_path, name):
     assert find(name.format(tmp_path), path.parent).resolve() == path
 
 
+def test_a_run_that_was_compressed_is_found_and_listed(path):
+    write(path, make_header())
+    packed = path.with_name("old.jsonl.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert find("old", path.parent) == packed
+    with pytest.raises(RunError, match="known: nightly, old"):
+        find("zzz", path.parent)
+
+
 def test_an_unknown_run_names_the_nearest(path):
     write(path, make_header())
     with pytest.raises(RunError, match=r"no run 'nihgtly' in .*runs; did you mean 'nightly'\?"):

@@ -72,6 +72,12 @@ def test_they_leave_room_beyond_the_worst_of_all_runs(write):
     }
 
 
+@pytest.mark.parametrize(("speedup", "overhead"), [(0.5, 2000.0), (0.999, 20.0), (1.2, None)])
+def test_where_compiled_code_may_be_slower_its_overhead_is_bounded_too(write, speedup, overhead):
+    (entry,) = write(measured(speedup=speedup))
+    assert entry.get("max_call_overhead_us") == pytest.approx(overhead)
+
+
 def test_what_was_not_measured_has_none(write):
     (entry,) = write(measured(timing=None, memory=None))
     assert entry.keys() == {"case", "hardware", "max_compile_s"}

@@ -12,7 +12,7 @@ pytest_plugins = ["pytester"]
 
 @pytest.fixture(autouse=True)
 def nothing_given(monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)))
     for name in ("TORCHINDUCTOR_COMPILE_THREADS", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
 

@@ -20,6 +20,8 @@ from tests.unit.making import (
 )
 from tests.unit.rules.common import STRICT, assert_proposal_helps
 
+MIB = 2**20
+
 # Speed.
 
 
@@ -95,7 +97,7 @@ def under(*throttled):
         Condition(sm_mhz=1200, temperature_c=88, power_w=650.0, throttled=throttled),
     )
     timing = dataclasses.replace(
-        make_timing(2.0), conditions=conditions, items=32, compiled_kernels_ns=4e5
+        make_timing(2.0), clock="events", conditions=conditions, items=32, compiled_kernels_ns=4e5
     )
     return test_speedup.rule(make_observation(timing=timing), STRICT)
 
@@ -121,7 +123,35 @@ def test_a_timing_is_described_side_by_side():
     assert under().details == (
         "eager: median 1 ms, p95 1 ms, 3.2e+04 items/s",
         "compiled: median 0.5 ms, p95 0.5 ms, 6.4e+04 items/s, kernels 0.4 ms",
-        "GPU at 1200 to 1980 MHz, up to 88 °C and 650 W",
+        "GPU at 1200 to 1980 MHz, up to 88 °C, up to 650 W",
+    )
+
+
+@pytest.mark.parametrize(
+    ("conditions", "said"),
+    [
+        ((), "whether the GPU held its clocks down is not known: NVML does not tell"),
+        ((Condition(sm_mhz=900, temperature_c=None, power_w=None),), "GPU at 900 to 900 MHz"),
+        ((Condition(sm_mhz=None, temperature_c=None, power_w=None),), "GPU not held down"),
+    ],
+)
+def test_what_a_gpu_does_not_tell_of_itself_is_said(conditions, said):
+    timing = dataclasses.replace(make_timing(2.0), clock="events", conditions=conditions)
+    finding = test_speedup.rule(make_observation(timing=timing), STRICT)
+    assert (finding.outcome, finding.details[-1]) == ("passed", said)
+
+
+def test_what_the_allocator_of_a_gpu_tells_is_described():
+    seen = dataclasses.replace(
+        make_memory(compiled=100 * MIB),
+        eager_reserved_bytes=120 * MIB,
+        compiled_reserved_bytes=130 * MIB,
+        graphs_bytes=8 * MIB,
+        compile_peak_bytes=500 * MIB,
+    )
+    assert test_memory.rule(make_observation(memory=seen), STRICT).details == (
+        "reserved: eager 120 MiB, compiled 130 MiB, and 8 MiB that CUDA graphs keep",
+        "peak while compiling: 500 MiB",
     )
 
 
