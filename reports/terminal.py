@@ -12,6 +12,8 @@ from reports.statistics import paired_speedup
 
 #: So many cases a command names that is to be copied.
 _SHOWN = 6
+#: So many lines tell what could not be decided of one aspect.
+_TOLD = 10
 
 
 @dataclass(frozen=True)
@@ -171,9 +173,15 @@ def _listed(outcome: Outcome, kind: Literal["failed", "inconclusive"]) -> list[s
     lines = []
     for heading, entries in alike.items():
         lines.append(f"{heading}:")
+        told = []
         for (model, summary), settings in entries.items():
             more = f" and {len(settings) - 1} more" if len(settings) > 1 else ""
-            lines.append(f"  {model}-{settings[0]}{more}: {summary}")
+            told.append(f"  {model}-{settings[0]}{more}: {summary}")
+        if kind == "inconclusive" and len(told) > _TOLD:  # a busy machine does it to all
+            told[_TOLD:] = [
+                f"  … and {len(told) - _TOLD} more (python -m reports html RUN shows each)"
+            ]
+        lines += told
     return lines
 
 

@@ -242,6 +242,16 @@ def test_what_cannot_be_told_says_why_and_what_would_help():
     )
 
 
+@pytest.mark.parametrize(("kind", "shown"), [("inconclusive", 10), ("failed", 14)])
+def test_many_that_cannot_be_told_are_counted_and_failures_all_shown(kind, shown):
+    cases = [f"m{index}-cpu-infer-f32-default-static" for index in range(14)]
+    verdicts = {c: [make_verdict(kind, case=c, summary="busy")] for c in cases}
+    lines = summarize(session(verdicts=verdicts, made=())).lines
+    assert sum(line.endswith(": busy") for line in lines) == shown
+    left = "  … and 4 more (python -m reports html RUN shows each)"
+    assert (left in lines) is (kind == "inconclusive")
+
+
 def test_cases_of_a_model_that_fail_alike_share_a_line():
     cases = [
         CASE_ID,
