@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
+from tests.integration.conftest import FORWARD
 from tests.integration.processes import living, soon
 
 CASE = "{}-cpu-infer-f32-default-static"
@@ -87,3 +88,42 @@ def test_what_a_killed_compiler_leaves_is_removed(hostile):
 
 def test_no_process_survives(hostile):
     assert soon(lambda: not living(hostile.runs)), living(hostile.runs)
+
+
+FAILS = """
+import os
+import torch
+from torch import nn
+from fixtures.zoo import Example, model
+
+class Fails(nn.Linear):
+    def forward(self, x):
+        with open({log!r}, "a") as log:
+            log.write(f"{{os.getpid()}}\\n")
+        raise {error}
+
+@model("fails")
+def fails():
+    return Example(Fails(4, 4), inputs=lambda: (torch.randn(2, 4),))
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "ended"),
+    [
+        ('torch.OutOfMemoryError("CUDA out of memory")', ("out_of_memory", 2)),
+        ('ValueError("odd")', ("raised", 1)),
+    ],
+)
+def test_what_ran_out_of_memory_is_the_last_of_its_process(
+    compilegate, write, tmp_path, error, ended
+):
+    status, processes = ended
+    log = tmp_path / "processes"
+    cases = [f"fails-cpu-infer-f32-default-{dynamic}" for dynamic in ("static", "auto")]
+    session = compilegate(
+        *(FORWARD, "--zoo", write("mine.py", FAILS.format(log=str(log), error=error))),
+        *(word for case in cases for word in ("--cases", case)),
+    )
+    assert {session.run().observations[case].status for case in cases} == {status}
+    assert len(set(log.read_text().split())) == processes
