@@ -132,7 +132,7 @@ def _merge(options: argparse.Namespace) -> int:
 
 
 def _write_page(options: argparse.Namespace, run: Path, pieces: Iterable[str]) -> None:
-    target = options.output or Path(f"{run.stem}.html")
+    target = options.output or Path(f"{store.name_of(run)}.html")
     _write(target, pieces)
     print(target)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fixtures.observation import Header
+from fixtures.observation import Header, changes
+from reports import store
 from reports.archive import Archive
 from reports.digest import Digest
 
@@ -41,22 +42,13 @@ def machines_differ(baseline: Header, candidate: Header, kind: str) -> str:
     ours, theirs = baseline.environment.device(kind), candidate.environment.device(kind)
     if ours is None or theirs is None:
         return "" if ours is theirs else f"no {kind} in one of the runs"
-    differences = [
-        f"{what} {old} → {new}"
-        for what, old, new in (
-            (kind, ours.name, theirs.name),
-            ("cores", ours.cores, theirs.cores),
-            ("driver", ours.driver, theirs.driver),
-        )
-        if old != new
-    ]
-    return ", ".join(differences)
+    return ", ".join(changes(ours.parts, theirs.parts))
 
 
 def incomplete(name: str, run: Archive) -> Iterator[str]:
     """That a run lacks cases that it planned, and how to go on."""
     cut = ", and its last line was cut short" if run.truncated else ""
-    way = f"go on with --resume {run.path.stem}"
+    way = f"go on with --resume {store.name_of(run.path)}"
     if run.path.suffix == ".gz":
         way = f"gunzip it and go on with --resume {run.path.with_suffix('')}"
     if run.missing:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fixtures.pairs import Pace, Pair
+from reports import store
 from reports.archive import Archive
 from reports.compare import Cause, Slowdown
 from reports.statistics import BUSY, Shift, false_discovery, far_out, shift
@@ -304,7 +305,7 @@ def slowdowns_of(baseline: Archive, candidate: Archive) -> dict[str, Slowdown]:
     Raises:
         RunError: A line of the candidate's run is no record.
     """
-    if candidate.header.baseline != baseline.path.stem:
+    if candidate.header.baseline != store.name_of(baseline.path):
         return {}
     before, now = baseline.header.environment, candidate.header.environment
     pairs = (pair for case in candidate.cases for pair in candidate.pairs(case))

@@ -144,6 +144,15 @@ def decode(line: str | bytes) -> Record:
     return msgspec.convert(content, RECORD_TYPES[name], strict=False)
 
 
+#: Of run files, as they are written and as they may be kept.
+_SUFFIXES = (".jsonl", ".jsonl.gz")
+
+
+def name_of(path: Path) -> str:
+    """The name of a run, of its file."""
+    return path.name.removesuffix(".gz").removesuffix(".jsonl")
+
+
 def find(name: str, directory: Path) -> Path:
     """The file of a run given by path or by name.
 
@@ -151,13 +160,13 @@ def find(name: str, directory: Path) -> Path:
         RunError: There is none; the text names the nearest.
     """
     given = Path(name)
-    beside = (directory / f"{name}{suffix}" for suffix in ("", ".jsonl", ".jsonl.gz"))
+    beside = (directory / f"{name}{suffix}" for suffix in ("", *_SUFFIXES))
     for candidate in (given, *beside):
         if candidate.is_file():
             return candidate
     if given.is_dir():
         raise RunError(f"{name} is a directory; give a run in it by its path")
-    known = sorted(path.name.partition(".jsonl")[0] for path in directory.glob("*.jsonl*"))
+    known = sorted({name_of(path) for end in _SUFFIXES for path in directory.glob(f"*{end}")})
     nearest = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known) or 'none'}"
     raise RunError(f"no run {name!r} in {directory}; {hint}")

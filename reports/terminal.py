@@ -12,7 +12,7 @@ from reports.statistics import paired_speedup
 
 #: So many cases a command names that is to be copied.
 _SHOWN = 6
-#: So many lines tell what could not be decided of one aspect.
+#: So many lines tell of what could not be decided for one reason.
 _TOLD = 10
 
 

@@ -43,7 +43,7 @@ def describe(seen: Memory) -> tuple[str, ...]:
     reserved = f"eager {seen.eager_reserved_bytes / MIB:.0f} MiB, "
     reserved += f"compiled {seen.compiled_reserved_bytes / MIB:.0f} MiB"
     if seen.graphs_bytes:
-        reserved += f", and {seen.graphs_bytes / MIB:.0f} MiB that CUDA graphs keep"
+        reserved += f", of which CUDA graphs keep {seen.graphs_bytes / MIB:.0f} MiB"
     return (
         f"reserved: {reserved}",
         f"peak while compiling: {seen.compile_peak_bytes / MIB:.0f} MiB",

@@ -65,14 +65,14 @@ def describe(timing: Timing) -> tuple[str, ...]:
 
 def _condition(seen: Sequence[Condition]) -> str:
     if not seen:
-        return "whether the GPU held its clocks down is not known: NVML does not tell"
+        return "whether the GPU held its clocks down is not known: nothing was heard of NVML"
     clocks = [one.sm_mhz for one in seen if one.sm_mhz is not None]
     degrees = [one.temperature_c for one in seen if one.temperature_c is not None]
     watts = [one.power_w for one in seen if one.power_w is not None]
     told = [f"at {min(clocks)} to {max(clocks)} MHz"] if clocks else []
     told += [f"up to {max(degrees)} °C"] if degrees else []
     told += [f"up to {max(watts):.0f} W"] if watts else []
-    return f"GPU {', '.join(told) or 'not held down'}"
+    return f"GPU {', '.join(told) or 'of unknown clock, temperature and power'}"
 
 
 def _side(name: str, rounds_ns: Sequence[float], kernels_ns: float, items: int) -> str:

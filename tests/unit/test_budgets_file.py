@@ -67,10 +67,6 @@ WRONG = {
         "[[budget]]\nmin_speedup = nan\n",
         "layer0.toml:2: min_speedup = nan: expected a number",
     ),
-    "no end": (
-        "[[budget]]\nmin_speedup = inf\n",
-        "layer0.toml:2: min_speedup = inf: expected a number",
-    ),
     "breaks that are no list": (
         '[[budget]]\ngraph_breaks = "print"\n',
         "layer0.toml:2: graph_breaks = 'print': expected a list",

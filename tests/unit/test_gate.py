@@ -13,7 +13,14 @@ from fixtures.options import Options
 from fixtures.workers import Share
 from fixtures.zoo import Model
 from reports.store import Writer, read
-from tests.unit.making import make_environment, make_header, make_observation
+from tests.unit.making import (
+    make_environment,
+    make_failure,
+    make_header,
+    make_memory,
+    make_observation,
+    make_timing,
+)
 
 CPU = Case.parse("tiny-cpu-infer-f32-default-static")
 GPU = Case.parse("tiny-cuda-infer-f32-default-static")
@@ -107,8 +114,11 @@ def options(tmp_path):
 
 
 class Observer:
+    timing = make_timing()
+
     def observe(self, request, **_):
-        return make_observation(case=request.case, wants=request.wants)
+        self.asked = request.wants
+        return make_observation(case=request.case, wants=request.wants, timing=self.timing)
 
 
 @pytest.fixture
@@ -286,16 +296,31 @@ def test_a_machine_of_the_same_kind_goes_on_with_a_run(options):
     assert gate.cases == [GPU]
 
 
-def test_an_observation_that_lacks_what_is_wanted_is_made_anew(gate, monkeypatch, tmp_path):
+def test_what_an_observation_lacks_is_observed_and_what_it_measured_stays(
+    gate, monkeypatch, tmp_path
+):
     monkeypatch.setattr(Gate, "budget", lambda self, case: type("B", (), {"min_speedup": None}))
-    write_run(
-        tmp_path / "a.jsonl", make_header(), make_observation(case=CPU.id, wants=("memory", "vary"))
-    )
+    there = make_observation(case=CPU.id, wants=("memory", "vary"), memory=make_memory())
+    write_run(tmp_path / "a.jsonl", make_header(), there)
     gate.stored = read(tmp_path / "a.jsonl")
     gate.want({CPU.id: ["capture", "time"]})
     made, new = gate.observe(CPU)
     assert new
-    assert made.wants == ("capture", "time", "memory", "vary")  # nothing that it held is lost
+    assert made.wants == ("capture", "time", "memory", "vary")
+    assert gate.observer.asked == ("capture", "time", "vary")
+    assert (made.memory, made.timing) == (there.memory, gate.observer.timing)
+
+
+def test_of_an_observation_that_failed_everything_is_observed_anew(gate, monkeypatch, tmp_path):
+    monkeypatch.setattr(Gate, "budget", lambda self, case: type("B", (), {"min_speedup": None}))
+    there = make_observation(
+        case=CPU.id, status="timed_out", failure=make_failure(), wants=("memory", "vary")
+    )
+    write_run(tmp_path / "a.jsonl", make_header(), there)
+    gate.stored = read(tmp_path / "a.jsonl")
+    gate.want({CPU.id: ["capture", "time"]})
+    assert gate.observe(CPU)[0].wants == ("capture", "time", "memory", "vary")
+    assert gate.observer.asked == ("capture", "time", "memory", "vary")
 
 
 @pytest.mark.parametrize(("shares", "of_the_gpu"), [(True, True), (False, False)])

@@ -101,6 +101,13 @@ def test_a_selector_that_picks_nothing_is_the_recipes():
         (RuntimeError("CUDA driver error: out of memory"), "ran out of memory"),
         (RuntimeError("Triton Error [CUDA]: out of memory"), "ran out of memory"),
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), "ran out of memory"),
+        (RuntimeError("cuFFT error: CUFFT_ALLOC_FAILED"), "ran out of memory"),
+        (
+            RuntimeError(
+                "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(h)`"
+            ),
+            "ran out of memory",
+        ),
         (RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"), "raised"),
         (
             InductorError(torch.OutOfMemoryError("CUDA out of memory. Tried"), None),

@@ -72,10 +72,12 @@ def test_they_leave_room_beyond_the_worst_of_all_runs(write):
     }
 
 
-@pytest.mark.parametrize(("speedup", "overhead"), [(0.5, 2000.0), (0.999, 20.0), (1.2, None)])
-def test_where_compiled_code_may_be_slower_its_overhead_is_bounded_too(write, speedup, overhead):
+@pytest.mark.parametrize(("speedup", "overhead"), [(0.5, 20), (1.1, 20), (1.2, None)])
+def test_where_compiled_code_may_be_slower_little_is_let_pass_whatever_the_ratio(
+    write, speedup, overhead
+):
     (entry,) = write(measured(speedup=speedup))
-    assert entry.get("max_call_overhead_us") == pytest.approx(overhead)
+    assert entry.get("max_call_overhead_us") == overhead
 
 
 def test_what_was_not_measured_has_none(write):

@@ -130,9 +130,12 @@ def test_a_timing_is_described_side_by_side():
 @pytest.mark.parametrize(
     ("conditions", "said"),
     [
-        ((), "whether the GPU held its clocks down is not known: NVML does not tell"),
+        ((), "whether the GPU held its clocks down is not known: nothing was heard of NVML"),
         ((Condition(sm_mhz=900, temperature_c=None, power_w=None),), "GPU at 900 to 900 MHz"),
-        ((Condition(sm_mhz=None, temperature_c=None, power_w=None),), "GPU not held down"),
+        (
+            (Condition(sm_mhz=None, temperature_c=None, power_w=None),),
+            "GPU of unknown clock, temperature and power",
+        ),
     ],
 )
 def test_what_a_gpu_does_not_tell_of_itself_is_said(conditions, said):
@@ -150,7 +153,7 @@ def test_what_the_allocator_of_a_gpu_tells_is_described():
         compile_peak_bytes=500 * MIB,
     )
     assert test_memory.rule(make_observation(memory=seen), STRICT).details == (
-        "reserved: eager 120 MiB, compiled 130 MiB, and 8 MiB that CUDA graphs keep",
+        "reserved: eager 120 MiB, compiled 130 MiB, of which CUDA graphs keep 8 MiB",
         "peak while compiling: 500 MiB",
     )
 
