@@ -279,21 +279,45 @@ def test_a_run_of_another_environment_is_not_resumed(options):
         )
 
 
-def test_a_machine_of_the_same_kind_goes_on_with_a_run(options):
-    """One GPU of two, another kernel, memory of another size."""
-    gpu = Device(kind="cuda", name="H200", memory_bytes=2**37, cores=132, driver="580")
-    cpu = Device(kind="cpu", name="Xeon", memory_bytes=2**38, cores=32)
-    theirs = make_environment(devices=(cpu, gpu, gpu), platform="Linux-6.8")
-    write_run(options.runs / "there.jsonl", make_header(planned=(GPU.id,), environment=theirs))
-    gate = open_gate(
-        dataclasses.replace(options, resume="there", markers="gpu"),
-        needs_environment=False,
-        known_models=[{"name": "tiny", "family": "tiny"}],
-        known_environment=make_environment(
-            devices=(dataclasses.replace(cpu, memory_bytes=2**37), gpu), platform="Linux-6.18"
+H200 = Device(kind="cuda", name="H200", memory_bytes=2**37, cores=132, driver="580")
+XEON = Device(kind="cpu", name="Xeon", memory_bytes=2**38, cores=32)
+
+
+@pytest.mark.parametrize(
+    ("changed", "refused"),
+    [
+        ({"devices": (dataclasses.replace(XEON, memory_bytes=2**37), H200)}, ""),
+        ({"platform": "Linux-6.18"}, ""),
+        ({"cuda": "12.8"}, r"\(CUDA 13.0 → 12.8\)"),
+        ({"devices": (XEON,)}, r"\(cuda H200 → none; .*cuda driver 580 → none\)"),
+        (
+            {"devices": (dataclasses.replace(XEON, cores=16), H200)},
+            r"\(cpu cores 32 → 16\)",
         ),
-    )
-    assert gate.cases == [GPU]
+        (
+            {"devices": (XEON, dataclasses.replace(H200, name="H100"))},
+            r"\(cuda H200 → H100\)",
+        ),
+    ],
+)
+def test_a_run_goes_on_on_machines_of_the_same_kind(options, changed, refused):
+    """One GPU of two, another kernel, memory of another size."""
+    began = make_environment(devices=(XEON, H200, H200), platform="Linux-6.8", cuda="13.0")
+    write_run(options.runs / "there.jsonl", make_header(planned=(GPU.id,), environment=began))
+
+    def go_on():
+        return open_gate(
+            dataclasses.replace(options, resume="there", markers="gpu"),
+            needs_environment=False,
+            known_models=[{"name": "tiny", "family": "tiny"}],
+            known_environment=dataclasses.replace(began, **changed),
+        )
+
+    if refused:
+        with pytest.raises(pytest.UsageError, match=refused):
+            go_on()
+    else:
+        assert go_on().cases == [GPU]
 
 
 def test_what_an_observation_lacks_is_observed_and_what_it_measured_stays(
