@@ -70,12 +70,16 @@ class Live:
 
     def __init__(self, *slower):
         self.slower, self.asked = slower, []
+        self.restarted_before = []
         self.compiled = lambda number: 1.2 + number / 1000
 
     def observe(self, request, *, model, device, timeout_s):
         made = make_observation(case=request.case)
         compiled = 1.2 if request.case in self.slower else 1.0
         return Both(made, made, make_pair(0, request.case, compiled=compiled))
+
+    def restart(self):
+        self.restarted_before.append(len(self.asked))
 
     def fresh_pair(self, request, *, model, device, timeout_s, number):
         self.asked.append((request.case, number))
@@ -107,6 +111,13 @@ def test_suspects_get_fresh_pairs_one_round_after_another(screened, live):
     assert screened.speeds[SLOW].kind == "slower"
     assert screened.speeds[SLOW].pairs == 3
     assert screened.speeds[STEADY].kind == "unchanged"
+
+
+def test_each_round_of_fresh_pairs_has_processes_of_its_own(screened, live):
+    """Not of the fork servers of another round, which hand on what chance gave them."""
+    made = len(list(screened.settle(ask)))
+    rounds = len({number for _, number in live.asked})
+    assert live.restarted_before == list(range(0, made, made // rounds))
 
 
 @pytest.mark.parametrize(
