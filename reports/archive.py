@@ -18,13 +18,14 @@ from typing import BinaryIO, Self, TypeVar, cast
 
 import msgspec
 
-from fixtures.observation import RECORD_TYPES, Closing, Header, Observation, Verdict
+from fixtures.observation import Observation
 from fixtures.pairs import Pair, latest
+from fixtures.records import RECORD_TYPES, Closing, Header, Verdict
 from reports import store
 from reports.digest import Digest, Judged
 from reports.store import RunError
 
-#: How a line begins that :func:`fixtures.observation.encode` wrote.
+#: How a line begins that :func:`fixtures.records.encode` wrote.
 _BEGINNING = re.compile(rb'\{"record":"([a-z]+)","case":"([^"\\]+)"')
 
 _DIGEST = msgspec.json.Decoder(Digest, strict=False)

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from fixtures.observation import Outcome, Stage
+from fixtures.observation import Stage
+from fixtures.records import Outcome
 from reports.archive import Seen
 from reports.digest import Digest, Judged
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fixtures.observation import Header, changes
+from fixtures.environment import changes
+from fixtures.records import Header
 from reports import store
 from reports.archive import Archive
 from reports.digest import Digest

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from fixtures.observation import Header
+from fixtures.cases import device_of, precision_of
+from fixtures.records import Header
 from reports import changes, facts, parallel
 from reports.archive import Archive, Seen
 from reports.changes import SPEED, Change, Effect, ending, failing
@@ -59,7 +60,6 @@ class Slowdown:
         high: Upper end.
         judged: Whether there were enough pairs to judge; else it is indicative and fails nothing.
         cause: What the change is due to. Only *compiled slower* counts against the candidate.
-        proposal: A ``min_speedup`` that would hold it, where compiled code became faster.
     """
 
     case: str
@@ -68,7 +68,6 @@ class Slowdown:
     high: float
     judged: bool
     cause: Cause
-    proposal: float | None = None
 
 
 @dataclass(frozen=True)
@@ -167,12 +166,12 @@ def compare(
             case,
             baseline.seen(case),
             candidate.seen(case),
-            times_compare=not machines.get(case.split("-")[1]),
+            times_compare=not machines.get(device_of(case)),
             slowdown=(slowdowns or {}).get(case),
         )
 
     compared = parallel.over(tuple(dict.fromkeys((*candidate.cases, *baseline.cases))), one)
-    used = {item.case.split("-")[1] for item in compared}
+    used = {device_of(item.case) for item in compared}
     differ = "; ".join(text for device, text in machines.items() if text and device in used)
     return Comparison(
         baseline.header,
@@ -214,7 +213,7 @@ def compare_case(
         doubt = f"fails now, and cannot be compared: {newly}" if newly else ""
         also = f"; {doubt}" if doubt else ""
         return CaseComparison(case, "not comparable", (Change("", "note", why + also),), doubt)
-    half = now.digest.tf32 or case.split("-")[3] != "f32"
+    half = now.digest.tf32 or precision_of(case) != "f32"
     found = list(changes_of(before, now, half=half, times_compare=times_compare))
     if slowdown is not None:
         found = [change for change in found if change.aspect != SPEED]
@@ -329,8 +328,7 @@ def of_pairs(slowdown: Slowdown) -> Iterator[Change]:
     elif slowdown.cause == "compiled slower":
         yield Change(SPEED, "worse", text)
     elif slowdown.cause == "compiled faster":
-        proposal = {"min_speedup": slowdown.proposal} if slowdown.proposal else {}
-        yield Change(SPEED, "better", text, proposal=proposal)
+        yield Change(SPEED, "better", text)
     else:
         yield Change(SPEED, "note", text)
 

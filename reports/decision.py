@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fixtures.observation import Header
+from fixtures.cases import device_of
+from fixtures.records import Header
 from reports.compare import CLASSES, WORSE, CaseComparison, Comparison
 
 Answer = Literal["safe", "do not upgrade", "cannot say"]
@@ -118,7 +119,7 @@ def _versions(comparison: Comparison) -> str:
 
 
 def _devices(comparison: Comparison) -> str:
-    kinds = sorted({item.case.split("-")[1] for item in comparison.cases})
+    kinds = sorted({device_of(item.case) for item in comparison.cases})
     sides = []
     for header in (comparison.baseline, comparison.candidate):
         found = (header.environment.device(kind) for kind in kinds)

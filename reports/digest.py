@@ -11,19 +11,10 @@ from typing import Literal
 
 import msgspec
 
-from fixtures.observation import (
-    Capture,
-    CompileTime,
-    Difference,
-    Energy,
-    Failure,
-    Memory,
-    Observation,
-    Outcome,
-    Status,
-    Timing,
-    Want,
-)
+from fixtures.call_facts import Difference
+from fixtures.costs import CompileTime, Energy, Memory, Timing
+from fixtures.observation import Capture, Failure, Observation, Status, Want
+from fixtures.records import Outcome
 
 
 class Tensor(msgspec.Struct, frozen=True, gc=False):

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from operator import truediv
 
-from fixtures.observation import Capture, GraphBreak, Place, Timing
+from fixtures.costs import Timing
+from fixtures.observation import Capture, GraphBreak, Place
 from reports import numerics
 from reports.changes import SPEED, Change
 from reports.digest import Digest
@@ -80,13 +81,13 @@ def of_breaks(then: Capture, now: Capture) -> Iterator[Change]:
     """Graph breaks that are new or gone. Lines move, so a break is its reason, file, function."""
     known, seen = breaks(then), breaks(now)
     if new := [found for key, found in seen.items() if key not in known]:
-        lines = [describe(found) for found in new]
+        lines = [str(found) for found in new]
         text = f"{len(new)} new graph break{'s' * (len(new) != 1)}: {lines[0]}"
         yield Change("graph_breaks", "worse", text, tuple(lines[1:]))
     if lost := [found for key, found in known.items() if key not in seen]:
-        lines = [describe(found) for found in lost]
+        lines = [str(found) for found in lost]
         text = f"{len(lost)} graph break{'s' * (len(lost) != 1)} less: {lines[0]}"
-        kept = {(found.reason, found.place.file if found.place else "") for found in seen.values()}
+        kept = {(found.reason, found.file) for found in seen.values()}
         tables = [{"reason": reason, "place": place} for reason, place in sorted(kept)]
         yield Change("graph_breaks", "better", text, tuple(lines[1:]), {"graph_breaks": tables})
 
@@ -101,12 +102,6 @@ def breaks(capture: Capture) -> dict[tuple[str, str, str], GraphBreak]:
         file, function = (item.place.file, item.place.function) if item.place else ("", "")
         found.setdefault((item.id or item.reason, file, function), item)
     return found
-
-
-def describe(found: GraphBreak) -> str:
-    """A break as a line: reason, id, place, owner."""
-    place = f" at {found.place} ({found.place.owner})" if found.place else ""
-    return f"{found.reason}{f' [{found.id}]' if found.id else ''}{place}"
 
 
 def of_recompilations(then: Capture, now: Capture) -> Iterator[Change]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fixtures.observation import Outcome
+from fixtures.records import Outcome
 from reports.archive import Seen
 from reports.digest import Digest, Judged
 from reports.statistics import Interval, paired_speedup
@@ -58,11 +58,7 @@ def figures_of(digest: Digest) -> Figures:
         compile_s=digest.compile_time.total_s if digest.compile_time else None,
         cold=digest.cold,
         speedup=paired_speedup(timing.eager_ns, timing.compiled_ns) if timing else None,
-        memory_ratio=(
-            memory.compiled_peak_bytes / memory.eager_peak_bytes
-            if memory and memory.eager_peak_bytes
-            else None
-        ),
+        memory_ratio=memory.ratio if memory and memory.eager_peak_bytes else None,
     )
 
 

@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from fixtures.cases import AXES
-from fixtures.observation import Header
+from fixtures.records import Header
 from reports import markdown, page_data
 from reports.archive import Archive
 from reports.compare import CLASSES, WORSE, Comparison

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from fixtures.observation import Environment
+from fixtures.environment import Environment
 from reports.archive import Archive
 from reports.compare import WORSE, Class, Comparison
 from reports.decision import decide

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fixtures.observation import Closing, Header, changes
+from fixtures.environment import changes
+from fixtures.records import Closing, Header
 from reports import store
 from reports.archive import Archive
 from reports.store import RunError

@@ -7,9 +7,8 @@ what decides that eager's noise is looked at again.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-
-from fixtures.observation import TensorError
+from collections.abc import Iterable
+from typing import Protocol
 
 #: Machine epsilon by dtype.
 EPS = {
@@ -36,12 +35,24 @@ CORRELATED = 0.5
 BLIND = 0.25
 
 
-def is_blind(error: TensorError) -> bool:
+class Noisy(Protocol):
+    """A tensor whose error is known, in a run file or in what is decoded of one."""
+
+    @property
+    def scale(self) -> float:
+        """Root mean square of the reference."""
+
+    @property
+    def eager_rms(self) -> float:
+        """Eager's root mean square error, as a share of that."""
+
+
+def is_blind(error: Noisy) -> bool:
     """Whether a tensor can show nothing: it is zero, or eager itself is as far off as its scale."""
     return error.scale == 0.0 or error.eager_rms > BLIND
 
 
-def pooled_noise(errors: Sequence[TensorError]) -> float:
+def pooled_noise(errors: Iterable[Noisy]) -> float:
     """Median noise of the tensors of a group that are not blind."""
     seeing = [error.eager_rms for error in errors if not is_blind(error)]
     return statistics.median(seeing) if seeing else 0.0

@@ -9,12 +9,11 @@ with but eager's.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from reports.digest import GROUPS, Digest, Tensor
-from reports.noise import BLIND, BUFFERS, CORRELATED, EPS, JUMPY, TAIL
+from reports.noise import BUFFERS, CORRELATED, EPS, JUMPY, TAIL, is_blind, pooled_noise
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def moved(before: Digest, now: Digest, *, half: bool) -> Moved:
             ]
             if not doubtful:
                 continue
-            pooled = _pooled_noise(earlier, later)
+            pooled = pooled_noise((*earlier, *later))
             for one, other in doubtful:
                 if growth := _growth(index, one, other, pooled, multiples):
                     found.further.setdefault(group, []).append(growth)
@@ -130,18 +129,8 @@ def _is_quiet(then: Tensor, tensor: Tensor, multiples: Multiples) -> bool:
 
 def _is_seeing(then: Tensor, tensor: Tensor) -> bool:
     """Whether a difference would mean anything."""
-    blind = _is_blind(then) or _is_blind(tensor)
+    blind = is_blind(then) or is_blind(tensor)
     return not blind and then.has_reference == tensor.has_reference
-
-
-def _is_blind(tensor: Tensor) -> bool:
-    return tensor.scale == 0.0 or tensor.eager_rms > BLIND
-
-
-def _pooled_noise(before: Sequence[Tensor], now: Sequence[Tensor]) -> float:
-    """Median noise of a group, so that a small tensor is not held to luck."""
-    seeing = [tensor.eager_rms for tensor in (*before, *now) if not _is_blind(tensor)]
-    return statistics.median(seeing) if seeing else 0.0
 
 
 def _growth(

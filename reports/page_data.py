@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fixtures.observation import Capture, Header
+from fixtures.observation import Capture
+from fixtures.records import Header
 from reports.archive import Seen
 from reports.compare import CLASSES, CaseComparison
 from reports.decision import version

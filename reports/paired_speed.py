@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from fixtures.cases import device_of
 from fixtures.pairs import Pace, Pair
 from reports import store
 from reports.archive import Archive
@@ -232,7 +233,7 @@ def _unless_disturbed(judged: SpeedChange, pairs: Iterable[Pair]) -> SpeedChange
     paces = [pace for pair in pairs for pace in (pair.baseline, pair.candidate) if pace]
     note = next((pace.disturbance for pace in paces if pace.disturbance), "")
     busy = statistics.median(pace.busy for pace in paces)
-    if not note and busy > BUSY and judged.case.split("-")[1] == "cpu":
+    if not note and busy > BUSY and device_of(judged.case) == "cpu":
         note = f"others took {busy:.0%} of the processor"
     return replace(judged, kind="unsettled", note=note) if note and judged.fails else judged
 

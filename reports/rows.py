@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from fixtures.cases import model_of
 from fixtures.observation import Stage
 from reports.changes import Change
 from reports.compare import CLASSES, CaseComparison, Class, Comparison
@@ -59,7 +60,7 @@ def rows_of(comparison: Comparison, kinds: Sequence[Class] = TOLD) -> list[Row]:
     alike: dict[tuple[str, str, str, str], list[CaseComparison]] = {}
     for item in told:
         change = item.decisive or Change("", "note", "")
-        key = (item.kind, item.case.partition("-")[0], change.aspect, change.text)
+        key = (item.kind, model_of(item.case), change.aspect, change.text)
         alike.setdefault(key, []).append(item)
     rows = []
     for (kind, _, aspect, text), items in alike.items():
@@ -110,7 +111,7 @@ def verdict_rows(cases: Mapping[str, Standing], outcomes: Sequence[str]) -> list
             if verdict.outcome in outcomes:
                 is_whole = standing.ended_early and said[verdict.summary] > 1
                 aspect = "" if is_whole else verdict.aspect
-                key = (verdict.outcome, case.partition("-")[0], aspect, verdict.summary)
+                key = (verdict.outcome, model_of(case), aspect, verdict.summary)
                 if case not in alike.setdefault(key, []):
                     alike[key].append(case)
     rows = [

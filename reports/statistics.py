@@ -11,6 +11,8 @@ from dataclasses import dataclass
 ALPHA = 0.01
 #: The fewest pairs for which the sign test reaches that coverage.
 FEWEST_ROUNDS = 8
+#: Rounds that are made if there is time, and that are made at most.
+FEW_ROUNDS, MOST_ROUNDS = 30, 120
 #: Where others take more of the processor than this, threads and compilers wait for each other, and
 #: being slow says nothing.
 BUSY = 0.2
@@ -38,6 +40,26 @@ def sign_test_rank(n: int, alpha: float = ALPHA) -> int:
             break
         rank += 1
     return rank
+
+
+def are_enough(
+    eager_ns: Sequence[float], compiled_ns: Sequence[float], threshold: float, *, late: bool
+) -> bool:
+    """Whether a speedup needs no further rounds: its interval is clear of a threshold.
+
+    Args:
+        eager_ns: Nanoseconds a call of eager, by round.
+        compiled_ns: Of compiled code.
+        threshold: The speedup to decide about.
+        late: Whether the time for rounds is used up.
+    """
+    rounds = len(eager_ns)
+    if rounds >= MOST_ROUNDS or (late and rounds >= FEWEST_ROUNDS):
+        return True
+    if rounds < FEW_ROUNDS:
+        return False
+    seen = paired_speedup(eager_ns, compiled_ns)
+    return not seen.low <= threshold <= seen.high
 
 
 def paired_speedup(eager_ns: Sequence[float], compiled_ns: Sequence[float]) -> Interval:

@@ -18,17 +18,9 @@ from typing import Any, TextIO
 
 import msgspec
 
-from fixtures.observation import (
-    RECORD_TYPES,
-    SCHEMA,
-    Closing,
-    Header,
-    Observation,
-    Record,
-    Verdict,
-    encode,
-)
+from fixtures.observation import Observation
 from fixtures.pairs import Pair, latest
+from fixtures.records import RECORD_TYPES, SCHEMA, Closing, Header, Record, Verdict, encode
 
 
 class RunError(ValueError):
@@ -119,7 +111,7 @@ def pieces(path: Path) -> Iterator[bytes]:
 
 
 class NewerError(Exception):
-    """A header of a format that did not exist yet."""
+    """A run file in a format newer than this version reads."""
 
     def __init__(self, schema: int) -> None:
         super().__init__(
@@ -132,8 +124,8 @@ def decode(line: str | bytes) -> Record:
     """The record of one line.
 
     Raises:
-        ValueError: It is none.
-        NewerError: It is the header of a format that did not exist yet.
+        ValueError: It is not a record.
+        NewerError: It is a header in a newer format.
     """
     content = msgspec.json.decode(line, type=dict[str, Any])
     name = content.pop("record", None)

@@ -7,7 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fixtures.observation import Checked, Environment, Observation, Verdict
+from fixtures.call_facts import Checked
+from fixtures.cases import device_of
+from fixtures.environment import Environment
+from fixtures.observation import Observation
+from fixtures.records import Verdict
 from reports.statistics import paired_speedup
 
 #: So many cases a command names that is to be copied.
@@ -84,8 +88,7 @@ def _figures(observation: Observation) -> list[str]:
         seen = paired_speedup(observation.timing.eager_ns, observation.timing.compiled_ns)
         figures.append(f"speedup {seen.value:.2f} [{seen.low:.2f}, {seen.high:.2f}]")
     if observation.memory is not None and observation.memory.eager_peak_bytes:
-        ratio = observation.memory.compiled_peak_bytes / observation.memory.eager_peak_bytes
-        figures.append(f"memory {ratio:.2f}")
+        figures.append(f"memory {observation.memory.ratio:.2f}")
     return figures
 
 
@@ -151,7 +154,7 @@ def where(environment: Environment | None, case_ids: Iterable[str]) -> str:
     """The PyTorch and what it ran on, of some cases, with a colon; empty where it is not known."""
     if environment is None:
         return ""
-    kinds = sorted({case_id.split("-")[1] for case_id in case_ids})
+    kinds = sorted({device_of(case_id) for case_id in case_ids})
     names = [device.name for kind in kinds if (device := environment.device(kind))]
     version = environment.versions.get("torch", "?").partition("+")[0]
     return f"torch {version}{' on ' * bool(names)}{' and '.join(names)}: "

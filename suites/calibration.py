@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fixtures import zoo
-from fixtures.cases import Case
+from fixtures.cases import Case, model_of
 from fixtures.observation import Observation
 from reports import store
+from reports.digest import GROUPS
 from reports.noise import is_blind, pooled_noise
 from suites.bounds import checks, checks_of_rows, in_half, widening
 
-GROUPS = ("outputs", "gradients", "state")
 QUANTILES = (0.5, 0.99, 0.999, 1.0)
 
 
@@ -73,7 +73,7 @@ def main() -> None:
         observation
         for run in runs
         for observation in run.observations.values()
-        if observation.case.partition("-")[0] not in known_bugs
+        if model_of(observation.case) not in known_bugs
     ]
     print(f"{len(seen)} cases", *table(seen), sep="\n")
 

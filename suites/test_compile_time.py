@@ -24,9 +24,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     if not observation.cold:
         return Finding("skipped", f"not judged, compiled with a warm cache: {text}")
     if budget.max_compile_s is None:
-        other = budget.elsewhere.get("max_compile_s")
-        why = f"the threshold is for {other}" if other else "no threshold"
-        return Finding("skipped", f"not judged, {why}: {text}")
+        return Finding("skipped", f"{budget.why_unjudged('max_compile_s')}: {text}")
     text += f", at most {budget.max_compile_s:g} s allowed"
     if seen.total_s <= budget.max_compile_s:
         return Finding("passed", text)

@@ -23,9 +23,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     ratio = seen.compiled_j / seen.eager_j
     text = f"{seen.compiled_j:.3g} J a call, eager {seen.eager_j:.3g} J ({ratio:.2f}×)"
     if budget.max_energy_ratio is None:
-        other = budget.elsewhere.get("max_energy_ratio")
-        why = f"the threshold is for {other}" if other else "no threshold"
-        return Finding("skipped", f"not judged, {why}: {text}")
+        return Finding("skipped", f"{budget.why_unjudged('max_energy_ratio')}: {text}")
     text += f", at most {budget.max_energy_ratio:g}× allowed"
     over = seen.compiled_j - budget.max_energy_ratio * seen.eager_j
     if over <= budget.energy_slack_j:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import pytest
 
 from fixtures.budgets import Budget
-from fixtures.judging import Finding, Judge
+from fixtures.judging import Finding, Judge, shorten
 from fixtures.observation import Observation
-from suites.bounds import examine, shorten, untreated
+from suites.numerics import examine, untreated
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:

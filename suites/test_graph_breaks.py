@@ -11,26 +11,15 @@ from collections.abc import Sequence
 import pytest
 
 from fixtures.budgets import AllowedBreak, Budget
-from fixtures.judging import Finding, Judge
+from fixtures.judging import Finding, Judge, shorten
 from fixtures.observation import GraphBreak, Observation
-from suites.bounds import shorten
 
 
 def is_allowed(found: GraphBreak, allowed: AllowedBreak) -> bool:
     """Whether a budgeted break is this one: part of its reason, the end of its file's path."""
-    return allowed.reason in found.reason and f"/{_file(found)}".endswith(
+    return allowed.reason in found.reason and f"/{found.file}".endswith(
         f"/{allowed.place}" if allowed.place else ""
     )
-
-
-def _file(found: GraphBreak) -> str:
-    return found.place.file if found.place else ""
-
-
-def describe(found: GraphBreak) -> str:
-    """A break as a line: reason, id, place, owner."""
-    place = f" at {found.place} ({found.place.owner})" if found.place else ""
-    return f"{found.reason}{f' [{found.id}]' if found.id else ''}{place}"
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
@@ -38,8 +27,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     capture = observation.capture
     assert capture is not None
     # A frame that is left to eager for the reason of a break is that break met again.
-    met_already = {(found.reason, _file(found)) for found in capture.breaks}
-    left = [f for f in capture.fallbacks if (f.reason, _file(f)) not in met_already]
+    met_already = {(found.reason, found.file) for found in capture.breaks}
+    left = [f for f in capture.fallbacks if (f.reason, f.file) not in met_already]
     met = [*capture.breaks, *left]
     if any(call.raised for call in observation.calls):  # a frame that raises, as it does in eager
         met = [found for found in met if not found.reason.startswith("Observed exception")]
@@ -50,7 +39,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     ]
     known = len(met) - len(unknown)
     if len(unknown) > budget.max_graph_breaks:
-        lines = [describe(found) for found in unknown]
+        lines = [str(found) for found in unknown]
         count = f"{len(unknown)} graph break{'s' * (len(unknown) != 1)} not budgeted"
         return Finding("failed", f"{count}: {lines[0]}", shorten(lines), _proposal(budget, unknown))
     budgeted = f" ({known} budgeted)" if known else ""
@@ -60,7 +49,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 def _proposal(budget: Budget, unknown: Sequence[GraphBreak]) -> dict[str, list[dict[str, str]]]:
     """The budgeted breaks and the unknown ones: an exact entry replaces what it inherits."""
     places = {(allowed.reason, allowed.place) for allowed in budget.graph_breaks}
-    places |= {(found.reason, _file(found)) for found in unknown}
+    places |= {(found.reason, found.file) for found in unknown}
     return {
         "graph_breaks": [{"reason": reason, "place": place} for reason, place in sorted(places)]
     }

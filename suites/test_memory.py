@@ -1,5 +1,7 @@
 """Compiled code needs no more memory than budgeted, relative to eager's peak of the same call.
 
+And no call leaves more allocated than eager's does.
+
 https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
 """
 
@@ -8,23 +10,29 @@ from __future__ import annotations
 import pytest
 
 from fixtures.budgets import Budget
+from fixtures.costs import Memory
 from fixtures.judging import Finding, Judge
-from fixtures.observation import Memory, Observation
+from fixtures.observation import Observation
 
 MIB = 2**20
 
 
+#: A call may leave so many bytes more allocated than eager's.
+KEPT_BYTES = 1024
+
+
 def rule(observation: Observation, budget: Budget) -> Finding:
-    """The compiled peak is within its ratio to eager's, give or take the slack."""
+    """Nothing leaks, and the compiled peak is within its ratio to eager's, give or take."""
     seen = observation.memory
     assert seen is not None
     eager, compiled = seen.eager_peak_bytes, seen.compiled_peak_bytes
-    ratio = compiled / eager if eager else float("inf") if compiled else 1.0
-    text = f"peak {compiled / MIB:.1f} MiB, eager {eager / MIB:.1f} MiB ({ratio:.2f}×)"
+    text = f"peak {compiled / MIB:.1f} MiB, eager {eager / MIB:.1f} MiB ({seen.ratio:.2f}×)"
+    leaked = seen.compiled_kept_bytes - seen.eager_kept_bytes
+    if leaked > KEPT_BYTES:
+        text = f"each call leaves {leaked / 2**10:,.0f} KiB more allocated than eager's; {text}"
+        return Finding("failed", text, describe(seen))
     if budget.max_memory_ratio is None:
-        other = budget.elsewhere.get("max_memory_ratio")
-        why = f"the threshold is for {other}" if other else "no threshold"
-        return Finding("skipped", f"not judged, {why}: {text}")
+        return Finding("skipped", f"{budget.why_unjudged('max_memory_ratio')}: {text}")
     text += f", at most {budget.max_memory_ratio:g}× allowed"
     over = compiled - budget.max_memory_ratio * eager
     if over <= budget.memory_slack_bytes:
@@ -32,7 +40,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
             f", within the slack of {budget.memory_slack_bytes / MIB:.0f} MiB" if over > 0 else ""
         )
         return Finding("passed", text + slack, describe(seen))
-    proposal = {"max_memory_ratio": round(1.1 * ratio, 2)} if eager else {}
+    proposal = {"max_memory_ratio": round(1.1 * seen.ratio, 2)} if eager else {}
     return Finding("failed", text, describe(seen), proposal)
 
 

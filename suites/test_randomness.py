@@ -1,7 +1,7 @@
 """Compiled code draws random numbers of its own as eager draws its own: as many, as independent.
 
-Dropout that is missing, frozen, of another rate, shared by rows, layers or neighbours, or another
-in the backward than in the forward shows here. The other suites compare under the same masks.
+Catches dropout that is missing, frozen, at another rate, shared by rows, layers or neighbours,
+different in forward and backward, or deaf to the seed; the other suites compare under one mask.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_faq.html
 """
 
@@ -17,7 +17,7 @@ from fixtures.budgets import Budget
 from fixtures.judging import Finding, Judge
 from fixtures.observation import Observation, Randomness
 from reports.statistics import log_gap
-from suites.bounds import describe_difference
+from suites.numerics import describe_difference
 
 #: Two groups of statistics are alike if the means of their logarithms are within this many standard
 #: errors, of six groups each …
@@ -30,6 +30,9 @@ MEAN_GAP = 16.0
 #: … or two, where so many numbers are drawn independently that halves of one side's calls are never
 #: further apart than this. (What looked odd was measured again, in four times as many calls.)
 MEAN_GAP_OF_MANY, OWN_GAP_OF_MANY = 4.0, 1.6
+#: Calls under one seed are at most this far apart, as a share of what others are: on a GPU rounding
+#: may differ from call to call, and close decisions with it.
+AGAIN = 0.5
 #: The slope may be off by this much, and three times what eager's is.
 SLOPE_SLACK, SLOPE_FACTOR = 0.003, 3.0
 
@@ -55,6 +58,7 @@ def _complaints(seen: Randomness) -> list[str]:
         _unlike(ours.together, theirs.together, TOGETHER_SLACK, "joint spread of a batch's rows"),
         _unlike(ours.alike, theirs.alike, ALIKE_SLACK, ALIKE),
         _unlike(ours.tails, theirs.tails, TAILS_SLACK, "kurtosis of the outputs' elements"),
+        _of_seeds(ours.again, theirs.again),
         _of_means(seen.mean_gap, seen.own_gap),
         _of_slopes(ours.slope, theirs.slope),
     ]
@@ -97,6 +101,15 @@ def _unlike(ours: Sequence[float], theirs: Sequence[float], slack: float, what: 
         return text
     gap, error = log_gap(ours, theirs)
     return text if gap > STANDARD_ERRORS * error + slack else ""
+
+
+def _of_seeds(ours: float, theirs: float) -> str:
+    if ours > AGAIN or theirs <= AGAIN:
+        return ""
+    return (
+        f"two compiled calls under one seed are {theirs:.2g} times as far apart as two under "
+        f"others, in eager {ours:.2g}: the seed is not heeded"
+    )
 
 
 def _of_means(gap: float, own_gap: float) -> str:

@@ -14,10 +14,10 @@ from collections.abc import Container, Sequence
 import pytest
 
 from fixtures.budgets import Budget
+from fixtures.call_facts import CallFacts
 from fixtures.cases import Case
-from fixtures.judging import Finding, Judge
-from fixtures.observation import CallFacts, Compilation, Observation, Place
-from suites.bounds import shorten
+from fixtures.judging import Finding, Judge, shorten
+from fixtures.observation import Compilation, Observation, Place
 
 
 def allowed_by_setting(dynamic: str, calls: Sequence[CallFacts]) -> int:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import pytest
 
 from fixtures.budgets import Budget
-from fixtures.judging import Finding, Judge
+from fixtures.judging import Finding, Judge, shorten
 from fixtures.observation import Observation
-from suites.bounds import examine, shorten
+from suites.numerics import examine
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:

@@ -12,7 +12,7 @@ import pytest
 
 from fixtures.cases import Case
 from fixtures.judging import Finding, Judge
-from fixtures.observation import Outcome
+from fixtures.records import Outcome
 from reports.paired_speed import Kind, SpeedChange
 
 _OUTCOMES: dict[Kind, Outcome] = {

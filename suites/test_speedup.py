@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from fixtures.budgets import Budget
+from fixtures.costs import Condition, Timing
 from fixtures.judging import Finding, Judge
-from fixtures.observation import Condition, Observation, Outcome, Timing
+from fixtures.observation import Observation
+from fixtures.records import Outcome
 from fixtures.replay_clock import ReplayClock
 from reports.statistics import BUSY, Interval, paired_speedup
 
@@ -35,9 +37,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 def _decide(timing: Timing, seen: Interval, budget: Budget) -> tuple[Outcome, str]:
     text = f"{seen.value:.2f}× [{seen.low:.2f}, {seen.high:.2f}] over {len(timing.eager_ns)} rounds"
     if budget.min_speedup is None:
-        other = budget.elsewhere.get("min_speedup")
-        why = f"the threshold is for {other}" if other else "no threshold"
-        return "skipped", f"not judged, {why}: {text}"
+        return "skipped", f"{budget.why_unjudged('min_speedup')}: {text}"
     text += f", at least {budget.min_speedup:g}× wanted"
     if timing.disturbance:
         return "inconclusive", f"{text}: {timing.disturbance}"
@@ -65,14 +65,19 @@ def describe(timing: Timing) -> tuple[str, ...]:
 
 def _condition(seen: Sequence[Condition]) -> str:
     if not seen:
-        return "whether the GPU held its clocks down is not known: nothing was heard of NVML"
+        return "whether the GPU held its clocks down is not known: NVML does not say"
     clocks = [one.sm_mhz for one in seen if one.sm_mhz is not None]
     degrees = [one.temperature_c for one in seen if one.temperature_c is not None]
     watts = [one.power_w for one in seen if one.power_w is not None]
-    told = [f"at {min(clocks)} to {max(clocks)} MHz"] if clocks else []
+    told = [f"at {_range(clocks)} MHz"] if clocks else []
     told += [f"up to {max(degrees)} °C"] if degrees else []
     told += [f"up to {max(watts):.0f} W"] if watts else []
     return f"GPU {', '.join(told) or 'of unknown clock, temperature and power'}"
+
+
+def _range(values: Sequence[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low} to {high}" if low < high else f"{low}"
 
 
 def _side(name: str, rounds_ns: Sequence[float], kernels_ns: float, items: int) -> str:

@@ -9,15 +9,17 @@ https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from fixtures.aspects import Aspect
 from fixtures.budgets import Budget
 from fixtures.cases import Case
 from fixtures.gate import Gate
 from fixtures.judging import Finding, Rule, judge
-from fixtures.observation import WANTS, Observation, Outcome, Verdict, Want
+from fixtures.observation import WANTS, Observation
+from fixtures.records import Outcome, Verdict
 from reports.archive import Seen
 from reports.compare import CaseComparison, Class, Slowdown, compare_case
 from reports.rows import proposals
@@ -60,22 +62,21 @@ _OUTCOMES: dict[Class, Outcome] = {
 }
 
 
-def aspects() -> Iterator[tuple[str, Rule, Sequence[Want], Callable[[Case], bool]]]:
-    """Name, rule and needs of every aspect, and the cases that have it."""
+def aspects() -> Iterator[tuple[Aspect, Rule]]:
+    """Every aspect that is compared, and its rule."""
     for suite in _SUITES:
         for name, test in vars(suite).items():
             for mark in getattr(test, "pytestmark", ()) if name.startswith("test_") else ():
                 if mark.name == "aspect":
-                    applies = mark.kwargs.get("applies") or (lambda case: True)
-                    yield mark.args[0], suite.rule, mark.kwargs["wants"], applies
+                    yield Aspect.of_mark(mark), suite.rule
 
 
 def verdicts(observation: Observation, budget: Budget) -> Iterator[Verdict]:
     """The verdicts of all suites on a case."""
     case = Case.parse(observation.case)
-    for aspect, rule, wants, applies in aspects():
-        if applies(case) and (aspect != "compile_time" or observation.cold):
-            yield judge(observation, budget, aspect, rule, wants).verdict
+    for aspect, rule in aspects():
+        if aspect.applies(case) and (observation.cold or not aspect.cold):
+            yield judge(observation, budget, aspect.name, rule, aspect.wants).verdict
 
 
 def rule(

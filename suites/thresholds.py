@@ -5,9 +5,9 @@
 Of every case that was compiled: 0.9 of the lowest lower end of its speedup's interval, 1.1 of the
 highest memory ratio, twice the longest cold compilation plus 5 s. Where compiled code may be slower
 than eager, 20 µs are let pass whatever the ratio: what is let pass in general is more than many of
-these calls take. Rounds on a GPU that was held back or worked for others are left out. They take
-the place of what the file has for the same case on the same hardware; the rest of it stays. The
-family of known bugs is left out.
+these calls take. Rounds on a GPU that was held back or worked for others are left out. The new
+thresholds replace the file's for the same case and hardware; the rest of it stays. The family of
+known bugs is left out.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def thresholds(observations: Iterable[Observation]) -> dict[str, float]:
         if (timing := seen.timing) is not None and not timing.disturbance:
             lows.append(paired_speedup(timing.eager_ns, timing.compiled_ns).low)
         if seen.memory is not None and seen.memory.eager_peak_bytes:
-            ratios.append(seen.memory.compiled_peak_bytes / seen.memory.eager_peak_bytes)
+            ratios.append(seen.memory.ratio)
         if seen.compile_time is not None and seen.cold:
             compiles.append(seen.compile_time.total_s)
     found = {}

@@ -112,8 +112,7 @@ def _thresholds(seen: Observation) -> Iterator[str]:
         low = paired_speedup(seen.timing.eager_ns, seen.timing.compiled_ns).low
         yield f"min_speedup = {0.9 * low}"
     if seen.memory is not None:
-        ratio = seen.memory.compiled_peak_bytes / seen.memory.eager_peak_bytes
-        yield f"max_memory_ratio = {1.1 * ratio}"
+        yield f"max_memory_ratio = {1.1 * seen.memory.ratio}"
 
 
 def tiny_pairs() -> list[Pair]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.observation import Closing, Record, Verdict, encode
+from fixtures.records import Closing, Record, Verdict, encode
 from reports import store
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.observation import Header, Observation, Verdict
+from fixtures.observation import Observation
+from fixtures.records import Header, Verdict
 from tests.integration.conftest import EXACT, FORWARD, faulty_case
 
 UPGRADE = "suites/test_upgrade.py"

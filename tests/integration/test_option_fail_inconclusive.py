@@ -5,7 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fixtures.observation import Observation, Timing
+from fixtures.costs import Timing
+from fixtures.observation import Observation
 from tests.integration.conftest import SPEEDUP
 
 #: Sixteen rounds of one millisecond; compiled ones take this many.

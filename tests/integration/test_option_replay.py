@@ -1,6 +1,6 @@
 """``--replay RUN``: a stored run is judged again; nothing is compiled, torch is not needed."""
 
-from fixtures.observation import SCHEMA
+from fixtures.records import SCHEMA
 from tests.integration.conftest import EXACT, FORWARD, SPEEDUP
 
 
@@ -25,7 +25,7 @@ def test_the_stored_run_is_not_touched_and_no_other_is_written(compilegate, stor
 def test_other_budgets_give_other_verdicts(compilegate, stored, write):
     stored("recompiles")
     assert compilegate(*EXACT, "--replay", "stored").counts == {"failed": 1, "passed": 4}
-    mine = write("mine.toml", '[[budget]]\nmodel = "recompiles"\nrecompiles = 2\n')
+    mine = write("mine.toml", '[[budget]]\nmodel = "recompiles"\nrecompiles = 4\n')
     assert compilegate(*EXACT, "--replay", "stored", "--budgets", mine).counts == {"passed": 5}
 
 

@@ -1,5 +1,7 @@
 """``--save NAME``: the run under a name, never over another."""
 
+import pytest
+
 from tests.integration.conftest import EXACT, MATVEC
 
 
@@ -14,10 +16,16 @@ def test_the_run_is_kept_under_its_name(compilegate):
     assert run.closing is not None
 
 
-def test_a_run_is_never_overwritten(compilegate, runs):
+@pytest.mark.parametrize(
+    ("file", "resumable"),
+    [("mine.jsonl", True), ("mine.jsonl.gz", False), ("mine.baseline.jsonl", False)],
+)
+def test_a_run_is_never_overwritten(compilegate, runs, file, resumable):
     runs.mkdir()
-    (runs / "mine.jsonl").write_text("precious\n")
+    (runs / file).write_text("precious\n")
     session = compilegate(*EXACT, "--cases", MATVEC, "--save", "mine")
     assert session.status == 4
-    assert "--resume mine" in session.output
-    assert (runs / "mine.jsonl").read_text() == "precious\n"
+    assert f"{file} exists; save under another name" in session.output
+    assert ("--resume mine" in session.output) is resumable
+    assert [path.name for path in runs.iterdir()] == [file]
+    assert (runs / file).read_text() == "precious\n"

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.observation import encode
+from fixtures.records import encode
 from reports import html, store
 from reports.archive import Archive
 from reports.compare import compare

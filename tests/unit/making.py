@@ -1,27 +1,20 @@
 """Records with defaults, so that a test names only what it is about."""
 
+from fixtures.call_facts import CallFacts, Checked, Difference, TensorError
+from fixtures.costs import CompileTime, Memory, Timing
+from fixtures.environment import Device, Environment
 from fixtures.observation import (
-    CallFacts,
     Capture,
-    Checked,
     Compilation,
-    CompileTime,
-    Device,
-    Difference,
     Draws,
-    Environment,
     Failure,
     GraphBreak,
-    Header,
-    Memory,
     Observation,
     Place,
     Randomness,
-    TensorError,
-    Timing,
-    Verdict,
 )
 from fixtures.pairs import Pace, Pair
+from fixtures.records import Header, Verdict
 
 CASE_ID = "tiny-cpu-train-f32-default-static"
 FLOAT32_NOISE = 1e-7

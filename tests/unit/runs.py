@@ -1,6 +1,6 @@
 """Pairs of what two runs hold of a case, and small run files, for tests of what compares them."""
 
-from fixtures.observation import Closing, encode
+from fixtures.records import Closing, encode
 from reports.archive import Archive, Seen
 from reports.compare import compare, compare_case
 from tests.unit.making import (

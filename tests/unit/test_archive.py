@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from fixtures.observation import SCHEMA, Closing, Record, encode
+from fixtures.records import SCHEMA, Closing, Record, encode
 from reports import store
 from reports.archive import Archive, Seen
 from reports.digest import Digest

@@ -9,8 +9,10 @@ from fixtures import baseline
 from fixtures.baseline import Asked, PairedBaseline, check_interpreter
 from fixtures.cases import Case
 from fixtures.child import ObserverError
-from fixtures.observation import Closing, Device, Request
+from fixtures.environment import Device
 from fixtures.paired import Both
+from fixtures.records import Closing
+from fixtures.request import Request
 from reports import store
 from tests.unit.making import (
     make_environment,
@@ -70,7 +72,7 @@ class Live:
 
     def __init__(self, *slower):
         self.slower, self.asked = slower, []
-        self.restarted_before = []
+        self.closed_before = []
         self.compiled = lambda number: 1.2 + number / 1000
 
     def observe(self, request, *, model, device, timeout_s):
@@ -78,8 +80,8 @@ class Live:
         compiled = 1.2 if request.case in self.slower else 1.0
         return Both(made, made, make_pair(0, request.case, compiled=compiled))
 
-    def restart(self):
-        self.restarted_before.append(len(self.asked))
+    def close(self):
+        self.closed_before.append(len(self.asked))
 
     def fresh_pair(self, request, *, model, device, timeout_s, number):
         self.asked.append((request.case, number))
@@ -108,16 +110,16 @@ def test_suspects_get_fresh_pairs_one_round_after_another(screened, live):
     made = list(screened.settle(ask))
     assert live.asked == [(case, k) for k in (1, 2, 3) for case in (SLOW, SLOWER)]
     assert [(pair.case, pair.number) for pair in made] == live.asked
-    assert screened.speeds[SLOW].kind == "slower"
-    assert screened.speeds[SLOW].pairs == 3
-    assert screened.speeds[STEADY].kind == "unchanged"
+    assert screened.speeds()[SLOW].kind == "slower"
+    assert screened.speeds()[SLOW].pairs == 3
+    assert screened.speeds()[STEADY].kind == "unchanged"
 
 
 def test_each_round_of_fresh_pairs_has_processes_of_its_own(screened, live):
     """Not of the fork servers of another round, which hand on what chance gave them."""
     made = len(list(screened.settle(ask)))
     rounds = len({number for _, number in live.asked})
-    assert live.restarted_before == list(range(0, made, made // rounds))
+    assert live.closed_before == list(range(0, made, made // rounds))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def test_what_is_slower_by_little_gets_as_many_again(screened, live, compiled, k
     live.compiled = compiled
     list(screened.settle(ask))
     assert live.asked == [(case, k) for k in (1, 2, 3, 4, 5, 6) for case in (SLOW, SLOWER)]
-    seen = screened.speeds[SLOW]
+    seen = screened.speeds()[SLOW]
     assert (seen.kind, seen.pairs) == (kind, 6)
 
 
@@ -181,8 +183,8 @@ def test_a_device_that_the_baseline_lacks_leaves_the_candidate_alone(screened, l
     made = screened.observe(ask(Case.parse(case)), Candidate())
     assert made.status == "completed"
     assert screened.observed[case].status == "unavailable"
-    assert screened.speeds[case].kind == "not measured"
-    assert "no cuda device that torch 2.15.0+cpu can use" in screened.speeds[case].summary
+    assert screened.speeds()[case].kind == "not measured"
+    assert "no cuda device that torch 2.15.0+cpu can use" in screened.speeds()[case].summary
 
 
 def test_stored_pairs_are_judged_without_interpreters(tmp_path):
@@ -210,7 +212,7 @@ def test_stored_pairs_are_judged_without_interpreters(tmp_path):
     assert made.observed == {SLOW: theirs}
     assert made.verdicts == {(SLOW, "forward"): verdict}
     assert list(made.settle(ask)) == []
-    assert made.speeds[SLOW].kind == "slower"
+    assert made.speeds()[SLOW].kind == "slower"
 
 
 def test_a_run_that_was_not_paired_has_no_baseline(tmp_path):

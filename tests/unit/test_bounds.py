@@ -5,16 +5,11 @@ import math
 
 import pytest
 
-from reports.noise import BLIND, EPS
-from suites.bounds import (
-    SHOWN,
-    WITHOUT_REFERENCE,
-    examine,
-    exceeds,
-    is_blind,
-    shorten,
-    untreated,
-)
+from fixtures.judging import SHOWN, shorten
+from reports.noise import BLIND, EPS, is_blind
+from suites.bounds import WITHOUT_REFERENCE
+from suites.numerics import examine, untreated
+from tests.unit.excess import exceeds
 from tests.unit.making import (
     make_call,
     make_checked,

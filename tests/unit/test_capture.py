@@ -1,15 +1,13 @@
 """What torch.compile did is read rightly, on functions so small that compiling costs nothing."""
 
 import inspect
-import logging
-from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
 import torch._dynamo.utils as dynamo
 from torch import nn
-from torch._inductor import cudagraph_utils
+from torch._inductor.compile_fx import compile_fx
 
 from fixtures.budgets import AllowedBreak, Budget
 from fixtures.observe import capture
@@ -285,6 +283,27 @@ def test_a_backward_is_no_compilation_of_its_own():
     assert [c.code.function for c in seen.compilations] == ["whole"]
 
 
+@pytest.mark.parametrize(("lowers", "left"), [(2, 0), (1, 1)])
+def test_a_graph_left_as_it_is_shows_beside_one_found_in_a_cache(lowers, left):
+    for _ in range(2):  # the second time around the code is in the cache
+        capture.reset()
+        untouched = iter([False] * lowers + [True] * left)
+
+        def backend(graph, inputs, untouched=untouched):
+            return graph.forward if next(untouched) else compile_fx(graph, inputs)
+
+        recorder = Recorder(lowers=True)
+        torch.compile(broken, backend=backend)(X)
+        # So it is counted where two graphs of a GPU have a kernel in common.
+        dynamo.counters["inductor"]["async_compile_cache_hit"] += 2
+        recorder.after_call(0)
+        seen = recorder.capture()
+        assert (seen.graphs, seen.lowered) == (2, True)
+        assert len(seen.fallbacks) == left
+        assert all("resume_in_broken" in found.place.function for found in seen.fallbacks)
+    assert seen.caches["fxgraph_cache_hit"] == lowers
+
+
 def test_a_recompile_limit_that_is_hit_is_reported():
     texts = ["x" * n for n in range(12)]
     seen = run(takes_text, *((X, text) for text in texts))
@@ -313,79 +332,6 @@ def test_two_recorders_do_not_share():
     run(whole, (X,))
     recorder = Recorder()
     assert recorder.capture().compilations == ()
-
-
-# CUDA graphs, as far as it can be seen without a GPU.
-
-
-@pytest.mark.parametrize(
-    ("said", "kept"),
-    [
-        ("skipping cudagraphs due to mutated inputs (1 instances)", True),
-        ("CUDAGraph supports dynamic shapes by recording a new graph for each size", False),
-    ],
-)
-def test_why_graphs_are_skipped_is_kept_and_advice_is_not(said, kept):
-    capture.reset()
-    cudagraph_utils.cudagraphs_log.warning("%s\nFound from: …", said)
-    assert Recorder().capture().cudagraph_skips == ((said,) if kept else ())
-
-
-def test_a_graph_that_is_cut_into_parts_runs_without_cuda_graphs_between_them():
-    capture.reset()
-    assert not Recorder().capture().cudagraph_skips
-    dynamo.counters["inductor"]["cudagraph_partitions"] += 3
-    (reason,) = Recorder().capture().cudagraph_skips
-    assert reason.startswith("in part: cut at operations that cannot be recorded")
-
-
-@pytest.mark.parametrize(
-    ("said", "kept"),
-    [
-        (
-            "    op3: reason=cpu ops, ir=Pointwise, fx=aten.sin.default(arg0_1, 2)",
-            "in part: cut at cpu ops (aten.sin.default)",
-        ),
-        ("    op3: reason=DeviceCopy ops, ir=X", "in part: cut at DeviceCopy ops"),
-        ("Created 1 graph partitions: 1 cudagraphable, 0 non-cudagraphable", None),
-        ("    op3: reason=partition … when cudagraphs is disabled, ir=X", None),
-        ("         x = refuse(x, reason='none', fx=torch.sin)", None),
-    ],
-)
-def test_at_what_a_graph_is_cut_is_kept(said, kept):
-    recorder = Recorder(graphs=True)
-    capture.cuts_log.debug(said)
-    dynamo.counters["inductor"]["cudagraph_partitions"] += kept is not None
-    assert recorder.capture().cudagraph_skips == ((kept,) if kept else ())
-
-
-def test_a_graph_of_which_nothing_can_be_recorded_is_told():
-    recorder = Recorder(graphs=True)
-    capture.cuts_log.debug("    op3: reason=unbacked binding ops, ir=FallbackKernel")
-    (reason,) = recorder.capture().cudagraph_skips
-    assert reason == "in part: cut at unbacked binding ops"
-
-
-def test_pytorchs_log_of_debugging_costs_nothing_where_no_graph_is_wanted():
-    for graphs in (True, False):
-        Recorder(graphs=graphs)
-        assert capture.cuts_log.isEnabledFor(logging.DEBUG) is graphs
-
-
-@pytest.mark.parametrize(
-    ("recorded", "told"),
-    [
-        (Counter(FORWARD=2), True),
-        (Counter(FORWARD=2, BACKWARD=1), False),
-        (Counter(INFERENCE=2), False),
-        (Counter(), False),
-    ],
-)
-def test_forwards_without_a_backward_are_told(monkeypatch, recorded, told):
-    monkeypatch.setattr(capture, "_recorded_cuda_graphs", lambda: recorded)
-    seen = Recorder().capture()
-    assert any("no graph of a backward" in reason for reason in seen.cudagraph_skips) is told
-    assert seen.cudagraphs == recorded.total()
 
 
 # Forgetting.

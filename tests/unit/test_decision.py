@@ -2,7 +2,7 @@
 
 import pytest
 
-from fixtures.observation import Device
+from fixtures.environment import Device
 from reports.changes import Change
 from reports.compare import CaseComparison, Comparison
 from reports.decision import decide

@@ -5,14 +5,14 @@ import dataclasses
 import pytest
 
 from fixtures.cases import Case
+from fixtures.environment import Device
 from fixtures.gate import Gate
 from fixtures.markers import could_select, selects
-from fixtures.observation import Device
 from fixtures.opening import open_gate
 from fixtures.options import Options
 from fixtures.workers import Share
 from fixtures.zoo import Model
-from reports.store import Writer, read
+from reports.store import RunError, Writer, read
 from tests.unit.making import (
     make_environment,
     make_failure,
@@ -209,7 +209,7 @@ def write_run(path, *records):
         ({"pairs": 2}, "--pairs 2: at least 3 are needed to judge"),
         ({"resume": "paired"}, "held against another PyTorch; name that one again with --base"),
         ({"resume": "there", "baseline_python": "python"}, "it began without; start a new run"),
-        ({"save": "there"}, "the run 'there' exists in .*--resume there"),
+        ({"save": "there"}, "--save there: .* exists; .*--resume there"),
         ({"case_timeout": 0.0}, "--case-timeout 0: expected seconds above 0"),
         ({"case_timeout": -2.5}, "--case-timeout -2.5: expected seconds above 0"),
         ({"zoo": ("nowhere.py",)}, "no zoo file nowhere.py"),
@@ -353,3 +353,14 @@ def test_a_child_is_told_whether_others_use_its_gpu(gate, monkeypatch, shares, o
     gate.share = Share(2, "0", shares_gpu=shares)
     assert gate.ask(GPU).request.shares_gpu is of_the_gpu
     assert not gate.ask(CPU).request.shares_gpu
+
+
+def test_a_closed_gate_reads_no_baseline_any_more(options):
+    write_run(options.runs / "there.jsonl", make_header(), make_observation())
+    options = dataclasses.replace(options, baseline_run="there", models=("resnet18",))
+    gate = open_gate(options, needs_environment=False)
+    case = Case.parse(make_observation().case)
+    assert gate.before.seen(case).digest is not None
+    gate.close()
+    with pytest.raises((ValueError, RunError)):
+        gate.before.seen(case)

@@ -93,6 +93,21 @@ def test_calls_that_overlap_fill_a_round_too(monkeypatch, latency_ns):
     assert timing.iterations <= 48
 
 
+def test_a_hiccup_does_not_pass_for_a_filled_round(monkeypatch):
+    seen, lasted = set(), []
+
+    def clock(step, calls):
+        latency_ns = 1_000_000 if calls == 1 else 0
+        hiccup_ns = 0 if calls == 1 or (step, calls) in seen else 5_000_000
+        seen.add((step, calls))
+        lasted.append(latency_ns + calls * 20_000 + hiccup_ns)
+        return lasted[-1]
+
+    monkeypatch.setattr(measure, "_wall_ns", clock)
+    timing = rounds(sleeps(0), sleeps(0))
+    assert min(lasted[-len(timing.eager_ns) :]) >= 2e6
+
+
 def test_a_side_that_is_far_slower_limits_the_calls_of_a_round(clock):
     """One that compiles again on each call, say: the time that is allowed still holds."""
     timing = rounds(clock.step(25_000), clock.step(1_000_000_000), budget_s=10.0)

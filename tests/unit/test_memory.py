@@ -1,11 +1,12 @@
-"""Peak memory is counted to the byte."""
+"""Memory is counted to the byte."""
 
+import pytest
 import torch
 from torch import nn
 
-from fixtures.observation import Request
 from fixtures.observe.memory import peak_memory
 from fixtures.observe.session import Session
+from fixtures.request import Request
 from fixtures.zoo import Example, Model
 
 MIB = 2**20
@@ -57,6 +58,36 @@ def test_a_call_that_allocates_nothing_peaks_at_nothing():
     assert peaks(lambda: None, lambda: None) == (0, 0)
 
 
+def keeps(size, *, calls):
+    """Allocate a block in each call, which stays after the first ``calls`` of them."""
+    kept = []
+
+    def step():
+        block = torch.empty(size, dtype=torch.uint8)
+        if len(kept) < calls:
+            kept.append(block)
+
+    return step
+
+
+@pytest.mark.parametrize(("calls", "bytes_a_call"), [(100, MIB), (1, 0), (0, 0)])
+def test_what_each_call_leaves_is_seen_and_what_one_leaves_is_not(calls, bytes_a_call):
+    seen = peak_memory(
+        keeps(MIB, calls=0), keeps(MIB, calls=calls), device="cpu", compile_peak_bytes=0
+    )
+    assert (seen.eager_kept_bytes, seen.compiled_kept_bytes) == (0, bytes_a_call)
+    assert seen.compiled_peak_bytes == MIB
+
+
+def test_what_only_refers_to_itself_is_not_left():
+    def cycle():
+        block = [torch.empty(MIB, dtype=torch.uint8)]
+        block.append(block)
+
+    seen = peak_memory(cycle, cycle, device="cpu", compile_peak_bytes=0)
+    assert (seen.eager_kept_bytes, seen.compiled_kept_bytes) == (0, 0)
+
+
 def test_the_peak_of_a_training_step_holds_its_gradients():
     """Those of the step before are dropped first: that must not hide the new ones."""
     linear = Model(
@@ -69,3 +100,4 @@ def test_the_peak_of_a_training_step_holds_its_gradients():
     assert seen.status == "completed", seen.failure
     assert seen.memory.eager_peak_bytes >= MIB
     assert seen.memory.compiled_peak_bytes >= MIB
+    assert (seen.memory.eager_kept_bytes, seen.memory.compiled_kept_bytes) == (0, 0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fixtures.observation import Device
+from fixtures.environment import Device
 from reports import store
 from reports.merge import merge
 from reports.store import RunError

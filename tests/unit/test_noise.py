@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from fixtures.call_facts import Checked
 from fixtures.cases import Case
-from fixtures.observation import Checked
 from fixtures.observe.calls import PlannedCall
 from fixtures.observe.compare import compare_outputs, is_doubtful
 from fixtures.observe.errors import Nudge, Sides, tensor_errors
@@ -15,7 +15,7 @@ from fixtures.observe.noise import SAMPLES, Sampler
 from fixtures.observe.subject import Subject
 from fixtures.zoo import Call, Example, Model
 from reports.noise import pooled_noise
-from suites.bounds import exceeds
+from tests.unit.excess import exceeds
 from tests.unit.making import make_error
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")

@@ -2,8 +2,11 @@
 
 import pytest
 
-from fixtures.observation import Condition
+from fixtures.costs import Condition
 from fixtures.observe.nvml import Gpu
+
+LATER = "nvmlDeviceGetCurrentClocksEventReasons"
+FORMER = "nvmlDeviceGetCurrentClocksThrottleReasons"
 
 
 class NVMLError(Exception):
@@ -11,21 +14,24 @@ class NVMLError(Exception):
 
 
 class Nvml:
-    """A GPU that is hot, and does not answer some queries."""
+    """A GPU that is hot, and does not answer some queries; some the binding does not have."""
 
     NVMLError = NVMLError
     NVML_CLOCK_SM = NVML_TEMPERATURE_GPU = 1
 
-    def __init__(self, *mute):
-        self.mute = mute
+    def __init__(self, *mute, lacks=FORMER):
+        self.mute, self.lacks = mute, lacks
 
     def __getattr__(self, name):
         answers = {
-            "nvmlDeviceGetCurrentClocksThrottleReasons": 0x40,
+            LATER: 0x40,
+            FORMER: 0x40,
             "nvmlDeviceGetClockInfo": 1980,
             "nvmlDeviceGetTemperature": 91,
             "nvmlDeviceGetPowerUsage": 650_000,
         }
+        if name == self.lacks:
+            raise AttributeError(name)
 
         def ask(handle, *what):
             if name in self.mute:
@@ -35,9 +41,9 @@ class Nvml:
         return ask
 
 
-def condition(*mute):
+def condition(*mute, **binding):
     gpu = Gpu.__new__(Gpu)
-    gpu._nvml, gpu._handle = Nvml(*mute), None
+    gpu._nvml, gpu._handle = Nvml(*mute, **binding), None
     return gpu.condition()
 
 
@@ -56,8 +62,13 @@ HOT = {"throttled": ("hw_thermal_slowdown",)}
             ("nvmlDeviceGetClockInfo", "nvmlDeviceGetTemperature"),
             Condition(sm_mhz=None, temperature_c=None, power_w=650.0, **HOT),
         ),
-        (("nvmlDeviceGetCurrentClocksThrottleReasons",), None),
+        ((LATER,), None),
     ],
 )
 def test_what_is_not_answered_is_not_known(mute, seen):
     assert condition(*mute) == seen
+
+
+@pytest.mark.parametrize("lacks", [FORMER, LATER])
+def test_why_clocks_are_held_down_is_asked_by_the_name_that_the_binding_has(lacks):
+    assert condition(lacks=lacks).throttled == HOT["throttled"]

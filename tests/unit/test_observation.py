@@ -5,14 +5,9 @@ import math
 
 import pytest
 
-from fixtures.observation import (
-    RECORD_TYPES,
-    Closing,
-    Memory,
-    Request,
-    dumps,
-    encode,
-)
+from fixtures.costs import Memory
+from fixtures.records import RECORD_TYPES, Closing, dumps, encode
+from fixtures.request import Request
 from reports.store import decode
 from tests.unit.making import (
     make_break,

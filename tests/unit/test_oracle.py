@@ -11,7 +11,7 @@ from fixtures.observe.compare import compare_outputs
 from fixtures.observe.oracle import Lifting
 from fixtures.observe.subject import Subject
 from fixtures.zoo import Example, Model
-from suites.bounds import exceeds
+from tests.unit.excess import exceeds
 
 X = torch.linspace(0.1, 1.7, 7, dtype=torch.float64).reshape(1, 7)
 

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from fixtures.observation import Energy
+from fixtures.costs import Energy
 from reports import html, page_data
 from reports.archive import Archive, Seen
 from reports.changes import Change

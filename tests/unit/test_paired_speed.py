@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from fixtures.observation import Timing
+from fixtures.costs import Timing
 from fixtures.pairs import Pace
 from reports.archive import Archive
 from reports.compare import compare

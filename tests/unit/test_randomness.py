@@ -116,6 +116,41 @@ def frozen_ids(x):
     return {"logits": x @ WEIGHTS, "ids": torch.ones_like(ids)}
 
 
+def dropped(x):
+    return x * torch.bernoulli(torch.full_like(x, 0.5))
+
+
+def without_advancing(x):
+    state = torch.get_rng_state()
+    kept = dropped(x)
+    torch.set_rng_state(state)
+    return kept
+
+
+def deaf_to_the_seed():
+    own = torch.Generator().manual_seed(7)
+    return lambda x: x * torch.bernoulli(torch.full_like(x, 0.5), generator=own)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "said"),
+    [
+        (dropped, None),
+        (without_advancing, "compiled calls repeat each other"),
+        (deaf_to_the_seed(), "the seed is not heeded"),
+    ],
+)
+def test_calls_advance_the_generator_and_heed_the_seed(theirs, said):
+    _, finding = judged(dropped, theirs)
+    assert (finding.outcome == "failed") is (said is not None), finding.summary
+    assert (said or "calls vary by") in finding.summary
+
+
+def test_a_model_that_is_deaf_to_the_seed_itself_passes():
+    _, finding = judged(deaf_to_the_seed(), deaf_to_the_seed())
+    assert finding.outcome == "passed", finding.summary
+
+
 def test_integers_that_are_drawn_beside_floating_outputs_are_looked_at():
     _, finding = judged(sampled, frozen_ids)
     assert finding.outcome == "failed", finding.summary

@@ -12,7 +12,7 @@ pytest_plugins = ["pytester"]
 SHOWN = """
 import pytest
 
-from fixtures.observation import Timing
+from fixtures.costs import Timing
 from fixtures.replay_clock import ReplayClock
 
 CLOCK = ReplayClock()

@@ -1,16 +1,18 @@
 """What a case that cannot be judged is said to fail from: the compiler, the model, the recipe."""
 
 import itertools
+import warnings
 
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.exc import BackendCompilerFailed
 from torch._inductor.exc import InductorError
 
 from fixtures.budgets import Budget
 from fixtures.judging import judge
-from fixtures.observation import Request
 from fixtures.observe.session import Session
+from fixtures.request import Request
 from fixtures.zoo import Example, Model
 from suites import test_forward, test_gradients, test_side_effects
 
@@ -108,9 +110,18 @@ def test_a_selector_that_picks_nothing_is_the_recipes():
             ),
             "ran out of memory",
         ),
+        (
+            RuntimeError("cuDNN SDPA failed. CUDA ran out of memory outside PyTorch's allocator."),
+            "ran out of memory",
+        ),
         (RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"), "raised"),
+        (RuntimeError("CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED"), "raised"),
         (
             InductorError(torch.OutOfMemoryError("CUDA out of memory. Tried"), None),
+            "ran out of memory in stage 'eager': CUDA out of memory",
+        ),
+        (
+            BackendCompilerFailed(None, torch.OutOfMemoryError("CUDA out of memory. Tried"), None),
             "ran out of memory in stage 'eager': CUDA out of memory",
         ),
         (InductorError(RuntimeError("no such layout"), None), "raised"),
@@ -120,6 +131,22 @@ def test_a_selector_that_picks_nothing_is_the_recipes():
 def test_memory_runs_out_in_the_allocator_in_the_driver_or_while_compiling(error, said):
     def fail(x, y):
         raise error
+
+    assert verdict(lambda: Linear(fail)).summary.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("CUBLAS_STATUS_ALLOC_FAILED"), "ran out of memory in stage 'vary'"),
+        (RuntimeError("odd"), "call 3 (batch=5): eager raises"),
+    ],
+)
+def test_memory_that_eager_runs_out_of_in_a_later_call_is_no_error_of_the_models(error, said):
+    def fail(x, y):
+        if len(y) == 5 and not torch.compiler.is_compiling():
+            raise error
+        return y
 
     assert verdict(lambda: Linear(fail)).summary.startswith(said)
 
@@ -144,6 +171,21 @@ def test_an_error_that_is_its_own_cause_is_told(inner):
         raise error from error
 
     assert verdict(lambda: Linear(fail)).summary == "raised in stage 'eager': ValueError: odd"
+
+
+def test_a_failure_shows_what_a_model_warns_of_not_what_observing_brings_about(recwarn):
+    def warn(x, y):
+        for text in (
+            "Attempting to run cuBLAS, but there was no current CUDA context! Attempting to set",
+            "TensorFloat32 tensor cores for float32 matrix multiplication available but not "
+            "enabled. Consider setting",
+            "the model's own",
+        ):
+            warnings.warn(text, stacklevel=1)
+        return y
+
+    assert verdict(lambda: Linear(warn)).outcome == "passed"
+    assert {str(warning.message) for warning in recwarn} == {"the model's own"}
 
 
 @pytest.mark.parametrize("phase", ["infer", "train"])
@@ -272,6 +314,57 @@ def test_inputs_that_are_not_written_to_are_differentiated_beside_one_that_is():
     assert sound.outcome == "passed", sound.details
     assert "; not of input[0]: autograd lets nothing write to" in sound.summary
     assert "gradient input[1]" in of(halving).summary
+
+
+class Shared(nn.Module):
+    """What a forward saves for its backward, the next one writes to."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("scale", torch.ones(4))
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.scale.mul_(1.5)
+        return self.linear(x) * self.scale
+
+
+def overwriting(graph, inputs):
+    """What a forward saves for its backward, the next one replaces."""
+    saved = {}
+
+    def run(*given):
+        count = itertools.count()
+
+        def save(tensor):
+            place = next(count), tensor.shape
+            saved[place] = tensor
+            return place
+
+        with torch.autograd.graph.saved_tensors_hooks(save, saved.__getitem__):
+            return graph.forward(*given)
+
+    return run
+
+
+def test_what_the_next_forward_replaces_before_a_backward_is_seen():
+    found = verdict(lambda: Linear(lambda x, y: y.tanh()), "train", suite=test_gradients)
+    assert found.outcome == "passed", found.details
+    found = verdict(
+        lambda: Linear(lambda x, y: y.tanh()), "train", overwriting, suite=test_gradients
+    )
+    assert found.outcome == "failed"
+    assert all(
+        line.startswith("call 6 (batch=8), another forward before its backward: ")
+        for line in found.details
+    )
+
+
+def test_a_model_whose_calls_cannot_overlap_is_called_alone():
+    for suite in (test_gradients, test_side_effects):
+        found = verdict(Shared, "train", suite=suite)
+        assert found.outcome == "passed", found.details
 
 
 @pytest.mark.parametrize("backend", ["eager", "inductor"])

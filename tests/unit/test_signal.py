@@ -8,7 +8,7 @@ from torch import nn
 
 from fixtures import zoo
 from fixtures.cases import Case
-from fixtures.observe import signal
+from fixtures.observe import signal, visibility
 from fixtures.observe.calls import first_call
 from fixtures.observe.oracle import Lifting
 from fixtures.observe.subject import Subject
@@ -29,7 +29,7 @@ def treat(module, seed=0, **how):
 
 def figures(module, state, **how):
     subject = Subject(entry(module, **how), TRAIN, 0, weights=state)
-    return signal.measure(subject, first_call({}))
+    return visibility.measure(subject, first_call({}))
 
 
 def layers(*parts, spoil=lambda net: None):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.observation import SCHEMA, Closing, encode
+from fixtures.records import SCHEMA, Closing, encode
 from reports.store import RunError, Writer, decode, find, read
 from tests.unit.making import CASE_ID, make_header, make_observation, make_pair, make_verdict
 

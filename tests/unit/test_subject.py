@@ -1,5 +1,7 @@
 """A subject: built alike each time, called alike each time, and everything it did written down."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -316,14 +318,62 @@ def test_planned_are_two_calls_at_the_first_sizes_then_every_other_size_and_both
     example = Example(abs)
     first = {"batch": 4, "length": 24}
     assert planned_calls(example, vary, "cpu") == [PlannedCall(0, first), PlannedCall(1, first)]
-    assert varied_calls(example, vary, "cpu") == [
+    assert varied_calls(example, vary, INFER) == [
         PlannedCall(2, {"batch": 2, "length": 24}),
         PlannedCall(3, {"batch": 6, "length": 24}),
         PlannedCall(4, {"batch": 4, "length": 16}),
         PlannedCall(5, first, moved=True),
         PlannedCall(6, {"batch": 2, "length": 24}),
     ]
-    assert varied_calls(example, {}, "cpu") == [PlannedCall(2, {}, moved=True)]
+    assert varied_calls(example, {}, INFER) == [PlannedCall(2, {}, moved=True)]
+
+
+VARIED = Example(lambda x: x, inputs=lambda batch: (torch.ones(batch),))
+
+
+def calls_of(case, example=VARIED):
+    """Sizes of the calls after the first ones, and the numbers of those that overlap."""
+    calls = varied_calls(example, {"batch": (4, 2, 6)}, Case.parse(case))
+    sizes = {planned.index: planned.sizes["batch"] for planned in calls}
+    assert [*sizes] == [planned.index for planned in calls]
+    return sizes, {planned.index for planned in calls if planned.overlaps}
+
+
+def test_where_graphs_are_recorded_there_is_a_call_more_that_replays_one_of_another_size():
+    sizes, overlapping = calls_of("m-cuda-infer-f32-reduce_overhead-static")
+    assert sizes == {3: 2, 4: 6, 5: 4, 6: 2, 7: 2}  # warm up, record, replay
+    assert not overlapping
+
+
+def test_in_training_the_last_call_has_another_forward_before_its_backward():
+    assert calls_of("m-cpu-train-f32-default-static") == ({2: 2, 3: 6, 4: 4, 5: 2, 6: 4}, {6})
+    assert calls_of("m-cpu-infer-f32-default-static") == ({2: 2, 3: 6, 4: 4, 5: 2}, set())
+    fixed = Example(abs, inputs=(torch.ones(4),))
+    assert calls_of("m-cpu-train-f32-default-static", fixed)[1] == set()
+
+
+def test_what_has_one_number_is_the_same_call_in_all_cases_that_share_a_reference():
+    plain, overlapping = calls_of("m-cuda-train-f32-default-static")
+    graphs, none = calls_of("m-cuda-train-f32-reduce_overhead-static")
+    assert {**plain, **graphs} == plain
+    assert plain.keys() - graphs.keys() == overlapping == {max(plain)}
+    assert not none
+
+
+def test_gradients_of_calls_that_overlap_add_up():
+    def gradients(planned):
+        made = subject(lambda: Example(nn.Linear(3, 2), lambda batch: (torch.randn(batch, 3),)))
+        call = made.prepare(planned)
+        result = made.call(call, planned.index)
+        assert torch.equal(result.output["output"], made.module(call.args[0]))
+        return result.gradients["weight"], [one.args[0] for one in made.overlapping(call)]
+
+    alone, (given,) = gradients(plan(4, batch=2))
+    both, (same, other) = gradients(replace(plan(4, batch=2), overlaps=True))
+    assert torch.equal(given, same)
+    assert not torch.equal(given, other)
+    cotangent = torch.linalg.lstsq(given.T, alone.T).solution
+    assert torch.allclose(both, alone + cotangent.T @ other, atol=1e-5)
 
 
 @pytest.mark.parametrize(("case", "moves"), [(INFER, True), (TRAIN, False)])
@@ -366,7 +416,7 @@ def test_given_calls_are_made_as_they_are_and_vary_nothing():
         1,
         2,
     ]
-    assert varied_calls(example, {"batch": (4, 2)}, "cpu") == []
+    assert varied_calls(example, {"batch": (4, 2)}, INFER) == []
 
 
 # What a call did.

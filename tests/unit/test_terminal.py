@@ -2,7 +2,7 @@
 
 import pytest
 
-from fixtures.observation import Device
+from fixtures.environment import Device
 from reports.terminal import Outcome, Progress, case_line, duration, summarize
 from tests.unit.making import (
     CASE_ID,

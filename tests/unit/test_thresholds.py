@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from fixtures.observation import Condition
+from fixtures.costs import Condition
 from suites import thresholds
 from tests.unit.making import (
     CASE_ID,

@@ -13,7 +13,7 @@ from fixtures.observe.reference import Reference
 from fixtures.observe.subject import Subject
 from fixtures.observe.training import Rates, Training
 from fixtures.zoo import Call, Example, Model
-from suites.bounds import exceeds
+from tests.unit.excess import exceeds
 
 TRAIN = Case.parse("m-cpu-train-f32-default-static")
 FIRST, SECOND = PlannedCall(0, {}), PlannedCall(1, {})

@@ -3,7 +3,7 @@
 import pytest
 from xdist.plugin import pytest_cmdline_main as cmdline_main
 
-from fixtures.observation import Device
+from fixtures.environment import Device
 from fixtures.workers import Share, Workers, count_of
 from tests.unit.making import make_environment
 

@@ -8,8 +8,8 @@ import textwrap
 import pytest
 
 from fixtures import zoo
-from fixtures.observation import dumps
 from fixtures.observer import CHECKOUT
+from fixtures.records import dumps
 from fixtures.zoo import Call, Example, Model, load_file, model
 
 

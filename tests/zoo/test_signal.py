@@ -1,5 +1,6 @@
 """Every model of the zoo, treated, shows its computation: on CPU at its sizes there, in eager."""
 
+import math
 from fnmatch import fnmatchcase
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 
 from fixtures import zoo
 from fixtures.cases import Case
-from fixtures.observe import signal
+from fixtures.observe import signal, visibility
 from fixtures.observe.calls import first_call
 from fixtures.observe.subject import Subject
 from tests.zoo import explained
@@ -59,7 +60,7 @@ def plan(model, subject):
 
 def faults_in_f32(model, state):
     subject = built(model, "f32", state)
-    figures = signal.measure(subject, plan(model, subject))
+    figures = visibility.measure(subject, plan(model, subject))
     least, most = SPREADS
     for path, spread in figures.spreads.items():
         if not least <= spread <= most and not is_explained(model, path, explained.OUTPUTS):
@@ -90,9 +91,13 @@ def faults_in_eval_gradients(model, state):
 
 def faults_in_bf16(model, state):
     subject = built(model, "bf16", state)
-    figures = signal.measure(subject, plan(model, subject))
-    if not figures.finite:
-        yield "NaN or infinity in bf16"
+    figures = visibility.measure(subject, plan(model, subject))
+    for path, spread in figures.spreads.items():
+        if not math.isfinite(spread):
+            yield f"{path}: NaN or infinity in bf16"
+    for name, size in figures.gradients.items():
+        if not math.isfinite(size) and not is_explained(model, name, explained.BF16_GRADIENTS):
+            yield f"{name}: its gradient in bf16 is not finite"
 
 
 def unequal(one, other):

@@ -73,6 +73,15 @@ COSTS = (
         also=("speedup",),
     ),
     Fault(
+        "results_kept",
+        "a call keeps a copy of its results for good",
+        "memory",
+        r"each call leaves [\d,]+ KiB more allocated than eager's; peak [\d.]+ MiB",
+        victim="deep",
+        zoo=("transformer_encoder", "test_vit"),
+        also=("speedup",),
+    ),
+    Fault(
         "compiles_longer",
         "compiling takes ten seconds longer",
         "compile_time",

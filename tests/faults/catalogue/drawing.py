@@ -43,7 +43,25 @@ DRAWING = (
         victim="dropped",
         zoo=("mlp", "thinned.conv_pool_linear"),
         setting=TRAIN,
-        also=("randomness",),
+        also=("gradients", "randomness"),  # two forwards before a backward then share a mask
+    ),
+    Fault(
+        "own_draws_not_counted",
+        "dropout's own masks leave the generator where it was",
+        "randomness",
+        r"compiled calls repeat each other",
+        victim="dropped",
+        zoo=("mlp", "thinned.conv_pool_linear"),
+        setting=TRAIN,
+    ),
+    Fault(
+        "seed_not_heeded",
+        "dropout's own masks are of a generator that no seed reaches",
+        "randomness",
+        r"the seed is not heeded",
+        victim="dropped",
+        zoo=("mlp", "thinned.conv_pool_linear"),
+        setting=TRAIN,
     ),
     Fault(
         "dropout_rate",

@@ -93,6 +93,12 @@ STATE = (
         also=("forward",),
     ),
     Fault(
+        "parameter_moved",
+        "a parameter is moved to other memory at each call",
+        "side_effects",
+        r"parameter \S+: memory differs: eager leaves it as it was",
+    ),
+    Fault(
         "stale_result",
         "every call returns the first call's result",
         "forward",

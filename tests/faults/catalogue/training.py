@@ -55,6 +55,14 @@ GRADIENTS = (
         also=STEPPED,
     ),
     Fault(
+        "saved_replaced",
+        "what a forward saves for its backward, the next forward replaces",
+        "gradients",
+        r"another forward before its backward: gradient \S+ \(float32\): root mean square error",
+        setting=TRAIN,
+        also=STEPPED,
+    ),
+    Fault(
         "gelu_backward_of_another_kind",
         "GELU's backward is that of its tanh approximation",
         "gradients",

@@ -80,6 +80,30 @@ def dropout_not_rescaled(graph: fx.Graph) -> int:
 # What shows only in compiled code's own draws.
 
 
+@each_call
+def own_draws_not_counted(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
+    generator = _generator(inputs)
+    before = generator.get_state()
+    outputs = compiled(*inputs)
+    if _draws_its_own():
+        generator.set_state(before)
+    return outputs
+
+
+@each_call
+def seed_not_heeded(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
+    if not _draws_its_own():
+        return compiled(*inputs)
+    generator = _generator(inputs)
+    users = generator.get_state()
+    generator.set_state(memory.get("own", users))
+    outputs = compiled(*inputs)
+    memory["own"] = generator.get_state()
+    generator.set_state(users)
+    torch.rand(1, generator=generator, device=generator.device)  # it moves on all the same
+    return outputs
+
+
 @plant("forward")
 def dropout_rate(graph: fx.Graph) -> int | None:
     return _dropping(graph, 0.5)

@@ -130,6 +130,13 @@ def parameter_overwritten(seen: Frame, compiled: Compiled, inputs: list[Any], me
 
 
 @each_call
+def parameter_moved(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
+    parameter = inputs[seen.parameters()[0]]
+    parameter.data = parameter.data.clone()
+    return compiled(*inputs)
+
+
+@each_call
 def stale_result(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any) -> Any:
     outputs = compiled(*inputs)
     return tuple(o.clone() for o in memory.setdefault("first", [o.clone() for o in outputs]))

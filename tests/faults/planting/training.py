@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import fx
 from torch._inductor import decomposition
 
-from tests.faults.planting.hooks import announce, frame, plant
+from tests.faults.planting.hooks import Compiled, Frame, announce, frame, plant
 from tests.faults.planting.surgery import (
     aten,
     calls,
@@ -35,6 +37,24 @@ def _of_parameters(graph: fx.Graph, fits: Callable[[torch.Tensor], bool]) -> lis
     returned = outputs(graph)
     inputs = frame().inputs
     return [i for i in frame().parameters() if is_floating(returned[i]) and fits(inputs[i])]
+
+
+@plant("wrap")
+def saved_replaced(seen: Frame, compiled: Compiled) -> Compiled:
+    saved: dict[Any, torch.Tensor] = {}
+
+    def call(*inputs: Any) -> Any:
+        count = itertools.count()
+
+        def save(tensor: torch.Tensor) -> Any:
+            place = next(count), tensor.shape
+            saved[place] = tensor
+            return place
+
+        with torch.autograd.graph.saved_tensors_hooks(save, saved.__getitem__):
+            return compiled(*inputs)
+
+    return call
 
 
 @plant("backward")

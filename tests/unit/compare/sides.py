@@ -13,7 +13,7 @@ from fixtures.observe.compare import (
 from fixtures.observe.oracle import Lifting
 from fixtures.observe.subject import Subject
 from fixtures.zoo import Example, Model
-from suites.bounds import exceeds
+from tests.unit.excess import exceeds
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
 TRAIN = Case.parse("m-cpu-train-f32-default-static")

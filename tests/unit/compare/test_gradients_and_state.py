@@ -10,15 +10,16 @@ from torch import nn
 from fixtures.observe.compare import (
     compare_gradients,
     compare_parameters,
+    compare_state,
 )
-from fixtures.observe.result import Result
-from suites.bounds import exceeds
+from fixtures.observe.result import OVERWRITTEN, Placed, Result
 from tests.unit.compare.sides import (
     TRAIN,
     Compared,
     Net,
     complaints,
 )
+from tests.unit.excess import exceeds
 
 
 class Faulty(torch.autograd.Function):
@@ -87,6 +88,81 @@ def test_an_input_overwritten_by_both_is_healthy_and_compared():
     made = Compared(lambda x: x.mul_(2).clone(), lambda x: x.mul_(2).clone())
     assert [error.name for error in made.state.errors] == ["input[0]"]
     assert complaints(made.state) == []
+
+
+class Tallying(nn.Module):
+    """It writes to a buffer, in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(3, 2))
+
+    def forward(self, x):
+        self.count.add_(1)
+        return x * 2
+
+
+def in_new_memory(module, x):
+    module.count.data = module.count + 1
+    return x * 2
+
+
+def another_object(module, x):
+    module.count = module.count + 1
+    return x * 2
+
+
+def requiring_a_gradient(module, x):
+    module.count.add_(1)
+    return x.requires_grad_().detach() * 2
+
+
+@pytest.mark.parametrize(
+    ("theirs", "found"),
+    [
+        (Tallying.forward, []),
+        (in_new_memory, [("buffer count", "memory")]),
+        (another_object, [("buffer count", "memory")]),
+        (requiring_a_gradient, [("input[0]", "requires_grad")]),
+    ],
+)
+def test_what_eager_leaves_where_it_is_stays_there(theirs, found):
+    made = Compared(Tallying, theirs)
+    assert [(d.where, d.what) for d in made.state.differences] == found
+
+
+@pytest.mark.parametrize("theirs", [in_new_memory, another_object, Tallying.forward])
+def test_what_eager_moves_may_be_anywhere(theirs):
+    class Moving(Tallying):
+        forward = another_object
+
+    assert Compared(Moving, theirs).state.differences == ()
+
+
+def test_strides_that_are_changed_in_place_are_told():
+    made = Compared(lambda x: x * 2, lambda x: x.t_().t_() * 2)
+    assert made.state.differences == ()
+    made = Compared(lambda x: x.sum(), lambda x: x.as_strided_((6, 4), (1, 6)).sum())
+    assert "stride" in {found.what for found in made.state.differences}
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("kept output[0]", []), ("attribute cache", ["value", "memory"])]
+)
+def test_of_what_a_cuda_graph_overwrites_only_outputs_are_forgiven(name, told):
+    before = {name: torch.ones(3)}
+    eager = Result(before=before, state={name: torch.ones(3)}, stayed=frozenset({name}))
+    compiled = Result(before=before, state={name: OVERWRITTEN}, moved={name: "memory"})
+    differences = compare_state(eager, compiled, []).differences
+    assert [(found.where, found.what) for found in differences] == [(name, what) for what in told]
+    assert all("overwritten by a later call" in found.compiled for found in differences[:1])
+
+
+def test_memory_that_a_tensor_does_not_tell_is_not_another_one():
+    tensor = torch.ones(3)
+    before, after = Placed({"x": tensor}), Placed({"x": tensor})
+    after._places["x"]["memory"] = None
+    assert before.until(after) == (frozenset({"x"}), {})
 
 
 def test_what_no_side_changed_is_only_counted():

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from fixtures.budgets import Budget
-from fixtures.observation import Condition, Energy
+from fixtures.costs import Condition, Energy
 from suites import (
     test_compile_time,
     test_energy,
@@ -130,8 +130,8 @@ def test_a_timing_is_described_side_by_side():
 @pytest.mark.parametrize(
     ("conditions", "said"),
     [
-        ((), "whether the GPU held its clocks down is not known: nothing was heard of NVML"),
-        ((Condition(sm_mhz=900, temperature_c=None, power_w=None),), "GPU at 900 to 900 MHz"),
+        ((), "whether the GPU held its clocks down is not known: NVML does not say"),
+        ((Condition(sm_mhz=900, temperature_c=None, power_w=None),), "GPU at 900 MHz"),
         (
             (Condition(sm_mhz=None, temperature_c=None, power_w=None),),
             "GPU of unknown clock, temperature and power",
@@ -236,6 +236,22 @@ def test_too_much_memory_says_how_much_and_proposes_the_ratio():
     assert finding.summary == "peak 200.0 MiB, eager 100.0 MiB (2.00×), at most 1.1× allowed"
     assert finding.proposal == {"max_memory_ratio": 2.2}
     assert_proposal_helps(test_memory.rule, observation, STRICT)
+
+
+@pytest.mark.parametrize(
+    ("eager", "compiled", "leaks"),
+    [(0, 4096, True), (4096, 4096, False), (0, 512, False), (4096, 0, False)],
+)
+@pytest.mark.parametrize("budget", [STRICT, Budget()])
+def test_what_each_call_leaves_is_held_to_eagers_whatever_the_budget(
+    budget, eager, compiled, leaks
+):
+    memory = make_memory()
+    seen = dataclasses.replace(memory, eager_kept_bytes=eager, compiled_kept_bytes=compiled)
+    finding = test_memory.rule(make_observation(memory=seen), budget)
+    assert (finding.outcome == "failed") is leaks
+    assert finding.summary.startswith("each call leaves 4 KiB more allocated") is leaks
+    assert not finding.proposal
 
 
 def test_memory_where_eager_allocates_nothing():

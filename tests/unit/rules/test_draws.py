@@ -36,6 +36,7 @@ def test_what_draws_nothing_passes_and_says_so():
             {"mean_gap": 9.0, "own_gap": 1.2},
             "times as far from eager's as chance makes it (allowed 2)",
         ),
+        ({"again": 0.9}, "two compiled calls under one seed are 0.9 times as far apart"),
         ({"slope": 0.986}, "backward and forward use different random numbers"),
     ],
 )
@@ -55,6 +56,7 @@ def test_other_statistics_fail_and_say_which(changed, said):
         {"tails": (3.1, 2.9, 3.0, 3.1, 3.0, 3.0)},
         {"mean_gap": 4.0},
         {"mean_gap": 9.0, "own_gap": 3.0},
+        {"again": 0.2},
         {"slope": 1.002},
         {"slope": None},
     ],

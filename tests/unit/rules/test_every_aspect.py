@@ -3,7 +3,7 @@
 import pytest
 
 from fixtures.budgets import ASPECTS, Budget
-from fixtures.observation import Energy
+from fixtures.costs import Energy
 from suites import (
     test_compile_time,
     test_cuda_graphs,
