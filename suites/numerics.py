@@ -11,9 +11,9 @@ from fixtures.observation import Observation
 from reports.noise import is_blind, pooled_noise
 from suites.bounds import Check, beyond, checks_of_rows, in_half, widening
 
-#: Code that is wrong is wrong in every call at the same sizes. A gradient in half precision that
-#: is out of bounds in only one of several such calls, by less than this factor, is put down to
-#: noise: where few roundings decide, one draw may lie above the largest of nine.
+#: Code that is wrong is wrong in every call of one kind at the same sizes. A gradient in half
+#: precision that is out of bounds in only one of several such calls, by less than this factor, is
+#: put down to noise: where few roundings decide, one draw may lie above the largest of nine.
 ONCE = 1.5
 
 #: More blind tensors than this share, and a verdict on gradients is inconclusive.
@@ -108,8 +108,10 @@ def examine(observation: Observation, group: str) -> Numerics:
 
 def _name(observation: Observation, index: int) -> str:
     call = observation.calls[index]
-    between = ", another forward before its backward" if call.overlaps else ""
-    return f"{name_of_call(index, call.sizes)}{between}"
+    name = name_of_call(index, call.sizes)
+    if not call.overlaps:
+        return name
+    return f"{name}, another forward before its backward, cotangents in another layout"
 
 
 @dataclass(frozen=True)
@@ -123,10 +125,10 @@ class _Excess:
 
 def _is_chance(one: _Excess, excesses: Sequence[_Excess], observation: Observation) -> bool:
     """Whether a gradient in half precision is out of bounds by little, and in one call alone."""
-    sizes = [call.sizes for call in observation.calls]
+    kinds = [(call.sizes, call.overlaps) for call in observation.calls]
     return (
         all(check.share < ONCE and check.what != "scale" for check in one.beyond)
-        and sizes.count(sizes[one.call]) > 1
+        and kinds.count(kinds[one.call]) > 1
         and all(other is one or other.error.name != one.error.name for other in excesses)
     )
 

@@ -39,6 +39,12 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 
 
 def _left_out(observation: Observation) -> str:
+    why = observation.left_out
+    overlap = f"; not of two calls that overlap: {why}" if why else ""
+    return _inputs_left_out(observation) + overlap
+
+
+def _inputs_left_out(observation: Observation) -> str:
     if not observation.input_gradients:
         return "; inputs cannot be differentiated in eager"
     names = observation.written_inputs

@@ -82,6 +82,20 @@ def test_graphs_are_recorded_or_missed(seen):
     assert "mutated inputs" in mixed.summary
 
 
+def test_graphs_of_another_size_are_replayed_and_without_graphs_calls_overlap(seen):
+    observations = seen.run().observations
+    graphs, plain = (
+        observations[setting.format("healthy_last", *phase)]
+        for setting, phase in ((GRAPHS, ["train"]), (HALF, []))
+    )
+    sizes = [16, 16, 16, 8, 12, 16, 8, 8]
+    assert [call.sizes["batch"] for call in graphs.calls] == sizes
+    assert graphs.capture.cudagraphs == 4  # a forward and a backward at the sizes that came twice
+    assert [call.sizes["batch"] for call in plain.calls] == [*sizes, 16]
+    assert [call.overlaps for call in plain.calls] == 8 * [False] + [True]
+    assert plain.left_out == ""
+
+
 def test_a_graph_that_is_recorded_in_parts_only_is_told(seen):
     cut = seen.verdicts(GRAPHS.format("asks_the_processor", "infer"))["cuda_graphs"]
     assert cut.outcome == "failed"
@@ -130,4 +144,5 @@ def test_memory_of_graphs_is_counted(seen):
     for memory in (graphs, plain):
         assert memory.eager_reserved_bytes >= memory.eager_peak_bytes
         assert memory.compiled_reserved_bytes >= memory.compiled_peak_bytes
+        assert memory.compiled_kept_bytes - memory.eager_kept_bytes <= 1024
     assert graphs.compiled_reserved_bytes >= graphs.graphs_bytes

@@ -258,6 +258,14 @@ def test_a_gradient_in_half_precision_may_be_out_of_bounds_once(case, errors, si
     assert len(seen.complaints) == complaints
 
 
+@pytest.mark.parametrize(("overlaps", "complaints"), [(False, 0), (True, 1)])
+def test_nor_in_the_one_call_that_another_overlaps(overlaps, complaints):
+    first, last = (make_call(gradients=make_checked(of_noise(rms))) for rms in (0, OUT))
+    calls = (first, dataclasses.replace(last, overlaps=overlaps))
+    seen = examine(make_observation(case=HALF_ID, calls=calls), "gradients")
+    assert len(seen.complaints) == complaints
+
+
 def of_noise(rms):
     noise = {"eager_rms": 1e-3, "eager_max": 4e-3, "eager_quantile": 2.6e-3}
     return make_error("gradient weight", **noise, compiled_rms=rms, compiled_max=4e-3)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fixtures.observe.cotangents import Cotangents
+from fixtures.observe.cotangents import Cotangents, scattered
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.complex64])
@@ -24,6 +24,20 @@ def test_they_are_laid_out_as_the_output_is():
     assert cotangents.of("output", output).stride() == output.stride()
     assert cotangents.of("output", last).stride() == last.stride()
     assert torch.equal(cotangents.of("output", last), Cotangents(0).of("output", output))
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (4, 6), (2, 3, 4, 5), (0, 3)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
+def test_scattered_ones_are_the_same_numbers_elsewhere(shape, dtype):
+    cotangent = Cotangents(0).of("output", torch.zeros(shape, dtype=dtype))
+    elsewhere = scattered(cotangent)
+    assert torch.equal(elsewhere, cotangent)
+    assert [*elsewhere.stride()] == sorted(elsewhere.stride())
+    assert elsewhere.numel() < 2 or not elsewhere.is_contiguous()
+
+
+def test_what_reads_memory_between_scattered_ones_reads_nan():
+    assert scattered(torch.ones(4, 6)).as_strided((6, 4), (4, 1)).isnan().any()
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ HOT = {"throttled": ("hw_thermal_slowdown",)}
             ("nvmlDeviceGetClockInfo", "nvmlDeviceGetTemperature"),
             Condition(sm_mhz=None, temperature_c=None, power_w=650.0, **HOT),
         ),
-        ((LATER,), None),
+        ((LATER, FORMER), None),
     ],
 )
 def test_what_is_not_answered_is_not_known(mute, seen):
@@ -72,3 +72,8 @@ def test_what_is_not_answered_is_not_known(mute, seen):
 @pytest.mark.parametrize("lacks", [FORMER, LATER])
 def test_why_clocks_are_held_down_is_asked_by_the_name_that_the_binding_has(lacks):
     assert condition(lacks=lacks).throttled == HOT["throttled"]
+
+
+@pytest.mark.parametrize("mute", [FORMER, LATER])
+def test_why_clocks_are_held_down_is_asked_by_the_name_that_the_driver_knows(mute):
+    assert condition(mute, lacks=None).throttled == HOT["throttled"]

@@ -165,3 +165,13 @@ def test_integers_that_are_not_drawn_may_be_near_ties():
         return draw
 
     assert judged(chosen(0), chosen(1000))[1].outcome == "passed"
+
+
+@pytest.mark.parametrize(("rate", "outcome"), [(0.5, "passed"), (0.35, "failed")])
+def test_infinity_of_what_is_drawn_hides_nothing_else(rate, outcome):
+    def draw(x, rate):
+        kept = torch.rand(x.shape) > rate
+        return torch.cat([x.masked_fill(~kept, -torch.inf), x * kept], -1)
+
+    _, finding = judged(lambda x: draw(x, 0.5), lambda x: draw(x, rate))
+    assert finding.outcome == outcome, finding.summary

@@ -1,5 +1,7 @@
 """The reference: float64 where the model runs in it, and the nearest thing where it does not."""
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
@@ -77,6 +79,23 @@ def test_what_does_not_run_in_float64_is_held_to_float32_and_says_why():
     assert result.output["output"].dtype == torch.float32
     assert not reference.is_exact
     assert reference.kind == "float32; not float64: RuntimeError: expected Float"
+
+
+def test_a_call_that_cannot_overlap_another_costs_no_other_its_reference():
+    calls = itertools.count()
+
+    def raises_at_the_third(x):
+        if next(calls) > 1:
+            raise RuntimeError("modified by an inplace operation")
+        return x * 3
+
+    reference, _ = reference_of(raises_at_the_third)
+    kept = [reference.results(call) for call in (FIRST, SECOND)]
+    assert reference.results(PlannedCall(2, {}, overlaps=True)) == []
+    assert [reference.results(call) for call in (FIRST, SECOND)] == kept
+    assert reference.kind == "float64"
+    assert reference.results(PlannedCall(2, {})) == []
+    assert reference.kind == "none: RuntimeError: modified by an inplace operation"
 
 
 def test_what_runs_in_neither_has_none():

@@ -12,6 +12,7 @@ from torch._inductor.exc import InductorError
 from fixtures.budgets import Budget
 from fixtures.judging import judge
 from fixtures.observe.session import Session
+from fixtures.observe.subject import Subject
 from fixtures.request import Request
 from fixtures.zoo import Example, Model
 from suites import test_forward, test_gradients, test_side_effects
@@ -356,15 +357,35 @@ def test_what_the_next_forward_replaces_before_a_backward_is_seen():
     )
     assert found.outcome == "failed"
     assert all(
-        line.startswith("call 6 (batch=8), another forward before its backward: ")
+        line.startswith("call 6 (batch=8), another forward before its backward, ")
         for line in found.details
     )
 
 
 def test_a_model_whose_calls_cannot_overlap_is_called_alone():
-    for suite in (test_gradients, test_side_effects):
-        found = verdict(Shared, "train", suite=suite)
-        assert found.outcome == "passed", found.details
+    found = {
+        suite: verdict(Shared, "train", suite=suite)
+        for suite in (test_gradients, test_side_effects)
+    }
+    assert {one.outcome for one in found.values()} == {"passed"}
+    assert "; not of two calls that overlap: in eager, RuntimeError: one of the variables" in (
+        found[test_gradients].summary
+    )
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_where_two_calls_do_not_fit_into_memory_they_are_left_out(monkeypatch, compiled):
+    right = Subject.step
+
+    def step(self, call, *rest):
+        if len(self.overlapping(call)) > 1 and compiled == (self.run is not self.module):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.")
+        return right(self, call, *rest)
+
+    monkeypatch.setattr(Subject, "step", step)
+    found = verdict(Linear, "train", suite=test_gradients)
+    assert found.outcome == "passed"
+    assert "overlap: OutOfMemoryError: CUDA out of memory. Tried to allocate" in found.summary
 
 
 @pytest.mark.parametrize("backend", ["eager", "inductor"])

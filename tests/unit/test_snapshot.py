@@ -1,5 +1,6 @@
 """What calls changed is put back into the objects that hold it."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -78,6 +79,20 @@ def test_what_cannot_be_compared_is_put_back_where_its_version_tells():
     module.table.zero_()
     snapshot.put_back()
     assert torch.equal(module.table.to_dense(), torch.eye(3))
+
+
+def test_memory_that_a_cuda_graph_has_used_again_is_let_be():
+    module = Keeps()
+    module.hidden = torch.ones(3)
+    text = "accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run"
+    torch._C._set_storage_access_error_msg(module.hidden, text)
+    snapshot = Snapshot(module, parameters=True)
+    module.hidden = torch.zeros(3)
+    module(torch.ones(3))
+    snapshot.put_back()
+    assert module.calls == 0
+    with pytest.raises(RuntimeError, match="overwritten by a subsequent run"):
+        module.hidden.tolist()
 
 
 def contents_of_buffers(module):

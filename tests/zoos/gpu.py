@@ -20,8 +20,8 @@ class Block(nn.Module):
         return self.second(self.between(functional.gelu(self.first(x))))
 
 
-def rows():
-    return (torch.randn(16, 64),)
+def rows(batch=16):
+    return (torch.randn(batch, 64),)
 
 
 @model("healthy_first")
@@ -94,6 +94,6 @@ def records_no_backward():
     return Example(Block(), inputs=rows)
 
 
-@model("healthy_last")
+@model("healthy_last", vary={"batch": (16, 8, 12)})
 def healthy_last():
     return Example(Block(), inputs=rows)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._functorch._aot_autograd import runtime_wrappers
 from torch._inductor import decomposition
 
 from tests.faults.planting.hooks import Compiled, Frame, announce, frame, plant
@@ -55,6 +56,18 @@ def saved_replaced(seen: Frame, compiled: Compiled) -> Compiled:
             return compiled(*inputs)
 
     return call
+
+
+@plant("configure")
+def layout_of_cotangents_assumed() -> None:
+    right = runtime_wrappers.coerce_to_expected_memory_format
+
+    def wrong(cotangent: torch.Tensor, expected: Any) -> torch.Tensor:
+        announce("a cotangent's memory is read as if it were as expected")
+        wanted = right(torch.empty_like(cotangent), expected)
+        return cotangent.as_strided(wanted.shape, wanted.stride())
+
+    runtime_wrappers.coerce_to_expected_memory_format = wrong
 
 
 @plant("backward")
