@@ -18,6 +18,12 @@ TURNS = {
     "default dtype": lambda: torch.set_default_dtype(torch.float64),
     "default device": lambda: torch.set_default_device("meta"),
     "float32 matmul precision": lambda: torch.set_float32_matmul_precision("medium"),
+    "flushing of denormal numbers": lambda: torch.set_flush_denormal(True),
+    "number of threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
+    "flash attention": lambda: torch.backends.cuda.enable_flash_sdp(False),
+    "mem_efficient attention": lambda: torch.backends.cuda.enable_mem_efficient_sdp(False),
+    "math attention": lambda: torch.backends.cuda.enable_math_sdp(False),
+    "cudnn attention": lambda: torch.backends.cuda.enable_cudnn_sdp(False),
     "autocast nesting": torch.autocast_increment_nesting,
     "autocast cache": lambda: torch.set_autocast_cache_enabled(False),
     "autocast on cpu": lambda: torch.set_autocast_enabled(
@@ -106,6 +112,18 @@ def test_a_switch_that_compiled_code_does_not_turn_is_found():
 def test_a_switch_that_only_compiled_code_turns_is_found():
     found = differences(lambda: lambda x: x + 1, theirs=turned, calls=1)
     assert found == [("deterministic algorithms", "leaves it False", "True")]
+
+
+def flushing(x):
+    torch.set_flush_denormal(True)
+    return x + 1
+
+
+def test_compiled_code_after_which_eager_is_another_is_found():
+    """https://github.com/pytorch/pytorch/issues/126848: loading it turned flushing on for good."""
+    found = differences(lambda: lambda x: x + 1, theirs=flushing, calls=1)
+    assert found == [("flushing of denormal numbers", "leaves it False", "True")]
+    assert torch.tensor([1e-40]).mul(0.5).item() > 0
 
 
 def raises_in_autocast(x):
