@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from fixtures.observe import exact
 from fixtures.observe.calls import PlannedCall
 from fixtures.observe.snapshot import Snapshot
-from fixtures.observe.state import attributes, cells_of, variables
+from fixtures.observe.state import attributes, cells_of, held, holders_of, variables
 from tests.unit.compiled import INFER, TRAIN, differences, subject
 
 # Where variables are found. Each builds a model that counts its calls in a variable.
@@ -338,7 +339,110 @@ def test_what_compiled_code_does_to_them_is_compared(case):
     assert [where for where, _, _ in lost[:2]] == ["input[1].length", "input[1].layers[1].keys"]
 
 
+# What is in classes and objects that the builder made.
+
+
+def in_a_class():
+    class Net(nn.Module):
+        n, seen = 0, None
+
+        def forward(self, x):
+            Net.n += 1
+            Net.seen.append(x.detach())
+            return x + 1
+
+    Net.seen = []
+
+    return nn.Sequential(Net())
+
+
+def in_an_object_of_a_module():
+    class Counter:
+        def __init__(self):
+            self.n = 0
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.counter = Counter()
+
+        def forward(self, x):
+            self.counter.n += 1
+            return x + 1
+
+    return Net()
+
+
+def in_an_object_closed_over():
+    class Base:
+        n = 0
+
+    class Counter(Base):
+        pass
+
+    counter = Counter()
+
+    def f(x):
+        Base.n += 1
+        counter.last = x * 2
+        return x + 1
+
+    return f
+
+
+HOLDERS = [
+    (in_a_class, {"Net.n": 1, "Net.seen[0]": torch.ones(3)}),
+    (in_an_object_of_a_module, {"Counter().n": 1}),
+    (in_an_object_closed_over, {"Base.n": 1, "Counter().last": 2 * torch.ones(3)}),
+]
+
+
+@pytest.mark.parametrize(("build", "after"), HOLDERS)
+def test_an_attribute_that_a_call_changes_is_state(build, after):
+    made = subject(build)
+    result = made.call(made.prepare(PlannedCall(0, {})), 0)
+    for name, value in after.items():
+        assert exact.is_same(result.state[f"attribute {name}"], value)
+
+
+@pytest.mark.parametrize(("build", "after"), HOLDERS)
+def test_a_changed_attribute_that_is_lost_is_found(build, after):
+    """https://github.com/pytorch/pytorch/issues/169253: what a class holds was lost."""
+    found = differences(build, theirs=lambda x: x + 1, calls=1)
+    assert {where for where, _, _ in found} == {f"attribute {name}" for name in after}
+
+
+@pytest.mark.parametrize("case", [INFER, TRAIN], ids=["infer", "train"])
+@pytest.mark.parametrize("build", [build for build, _ in HOLDERS])
+def test_attributes_that_compiled_code_changes_alike_are_no_difference(build, case):
+    assert differences(build, case, calls=3) == []
+
+
+def test_classes_and_objects_of_one_name_are_told_apart():
+    def made(n):
+        class Counter:
+            start = n
+
+        return Counter()
+
+    one, other = made(1), made(2)
+    found = dict(held(holders_of(lambda x: (one, other, Remembers, SHARED))))
+    assert found == {"Counter.start": 1, "Counter #2.start": 2}
+
+
 # What is put back.
+
+
+@pytest.mark.parametrize(("build", "after"), HOLDERS)
+def test_attributes_are_put_back(build, after):
+    model = build()
+    holders = holders_of(model)
+    before = dict(held(holders))
+    snapshot = Snapshot(model, parameters=False)
+    model(torch.ones(3))
+    assert dict(held(holders)).keys() >= after.keys()
+    snapshot.put_back()
+    assert before.items() <= dict(held(holders)).items()
 
 
 @pytest.mark.parametrize(("build", "name"), BUILDERS, ids=IDS)
