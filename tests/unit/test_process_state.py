@@ -119,11 +119,15 @@ def flushing(x):
     return x + 1
 
 
-def test_compiled_code_after_which_eager_is_another_is_found():
-    """https://github.com/pytorch/pytorch/issues/126848: loading it turned flushing on for good."""
+def test_flushing_that_only_compiled_code_turns_on_is_found():
+    """As in https://github.com/pytorch/pytorch/issues/126848, by loading what it had compiled."""
     found = differences(lambda: lambda x: x + 1, theirs=flushing, calls=1)
     assert found == [("flushing of denormal numbers", "leaves it False", "True")]
     assert torch.tensor([1e-40]).mul(0.5).item() > 0
+
+
+def test_flushing_that_eager_turned_on_need_not_be_turned_on_again():
+    assert differences(lambda: flushing, theirs=lambda x: x + 1) == []
 
 
 def raises_in_autocast(x):

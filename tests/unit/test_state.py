@@ -1,5 +1,6 @@
 """Variables behind methods, hooks and decorators: compiled code leaves them as eager does."""
 
+import copy
 import functools
 from collections import deque
 
@@ -10,7 +11,7 @@ from torch import nn
 from fixtures.observe import exact
 from fixtures.observe.calls import PlannedCall
 from fixtures.observe.snapshot import Snapshot
-from fixtures.observe.state import attributes, cells_of, held, holders_of, variables
+from fixtures.observe.state import attributes, cells_of, variables
 from tests.unit.compiled import INFER, TRAIN, differences, subject
 
 # Where variables are found. Each builds a model that counts its calls in a variable.
@@ -293,6 +294,79 @@ def test_what_pytorch_wraps_functions_in_is_no_state():
     assert names_in(torch.compile(counter())) == ["touch.n"]
 
 
+# What is in classes that the builder made.
+
+
+def in_classes():
+    class Base(nn.Module):
+        n, last, gone, memory = 0, torch.zeros(3), "x", torch.zeros(3)
+
+        def forward(self, x):
+            return x + 1
+
+    class Net(Base):
+        def forward(self, x):
+            Base.n += 1
+            Base.last = x * 2
+            Base.memory.add_(1)
+            Net.seen.append(x.detach())
+            return super().forward(x)
+
+    Net.seen = []
+    return nn.Sequential(Net(), Base())
+
+
+CHANGES = {
+    "class Base.n": 1,
+    "class Base.last": torch.full((3,), 2.0),
+    "class Base.memory": torch.ones(3),
+    "class Net.seen[0]": torch.ones(3),
+}
+
+
+def test_an_attribute_of_a_class_that_a_call_changes_is_state():
+    made = subject(in_classes)
+    result = made.call(made.prepare(PlannedCall(0, {})), 0)
+    assert result.before["attribute class Base.n"] == 0
+    assert all(exact.is_same(result.state[f"attribute {n}"], held) for n, held in CHANGES.items())
+
+
+def test_a_changed_attribute_of_a_class_that_is_lost_is_found():
+    """As in https://github.com/pytorch/pytorch/issues/169253."""
+    found = differences(in_classes, theirs=lambda x: x + 1, calls=1)
+    assert ("attribute class Base.n", "1", "0") in found
+    assert ("attribute class Net.seen[0]", "a tensor", "None") in found
+
+
+@pytest.mark.parametrize("case", [INFER, TRAIN], ids=["infer", "train"])
+def test_attributes_of_classes_that_compiled_code_changes_alike_are_no_difference(case):
+    assert differences(in_classes, case, calls=3) == []
+
+
+def test_attributes_of_classes_are_put_back():
+    model = in_classes()
+    before = {name: copy.copy(value) for name, value in attributes(model)}
+    snapshot = Snapshot(model, parameters=False)
+    model(torch.ones(3))
+    del type(model[1]).gone
+    snapshot.put_back()
+    after = dict(attributes(model))
+    assert after.keys() == before.keys()
+    assert all(exact.is_same(after[name], value) for name, value in before.items())
+
+
+def test_classes_of_one_name_are_told_apart_and_shared_ones_left_out():
+    def made(start):
+        class Net(nn.Module):
+            n = start
+
+        return Net()
+
+    model = nn.Sequential(made(1), made(2), Remembers(), torch.fx.symbolic_trace(nn.ReLU()))
+    found = {name: value for name, value in attributes(model) if name.startswith("class")}
+    assert found == {"class Net.n": 1, "class Net #2.n": 2}
+
+
 # What is in objects among the arguments.
 
 
@@ -339,110 +413,7 @@ def test_what_compiled_code_does_to_them_is_compared(case):
     assert [where for where, _, _ in lost[:2]] == ["input[1].length", "input[1].layers[1].keys"]
 
 
-# What is in classes and objects that the builder made.
-
-
-def in_a_class():
-    class Net(nn.Module):
-        n, seen = 0, None
-
-        def forward(self, x):
-            Net.n += 1
-            Net.seen.append(x.detach())
-            return x + 1
-
-    Net.seen = []
-
-    return nn.Sequential(Net())
-
-
-def in_an_object_of_a_module():
-    class Counter:
-        def __init__(self):
-            self.n = 0
-
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.counter = Counter()
-
-        def forward(self, x):
-            self.counter.n += 1
-            return x + 1
-
-    return Net()
-
-
-def in_an_object_closed_over():
-    class Base:
-        n = 0
-
-    class Counter(Base):
-        pass
-
-    counter = Counter()
-
-    def f(x):
-        Base.n += 1
-        counter.last = x * 2
-        return x + 1
-
-    return f
-
-
-HOLDERS = [
-    (in_a_class, {"Net.n": 1, "Net.seen[0]": torch.ones(3)}),
-    (in_an_object_of_a_module, {"Counter().n": 1}),
-    (in_an_object_closed_over, {"Base.n": 1, "Counter().last": 2 * torch.ones(3)}),
-]
-
-
-@pytest.mark.parametrize(("build", "after"), HOLDERS)
-def test_an_attribute_that_a_call_changes_is_state(build, after):
-    made = subject(build)
-    result = made.call(made.prepare(PlannedCall(0, {})), 0)
-    for name, value in after.items():
-        assert exact.is_same(result.state[f"attribute {name}"], value)
-
-
-@pytest.mark.parametrize(("build", "after"), HOLDERS)
-def test_a_changed_attribute_that_is_lost_is_found(build, after):
-    """https://github.com/pytorch/pytorch/issues/169253: what a class holds was lost."""
-    found = differences(build, theirs=lambda x: x + 1, calls=1)
-    assert {where for where, _, _ in found} == {f"attribute {name}" for name in after}
-
-
-@pytest.mark.parametrize("case", [INFER, TRAIN], ids=["infer", "train"])
-@pytest.mark.parametrize("build", [build for build, _ in HOLDERS])
-def test_attributes_that_compiled_code_changes_alike_are_no_difference(build, case):
-    assert differences(build, case, calls=3) == []
-
-
-def test_classes_and_objects_of_one_name_are_told_apart():
-    def made(n):
-        class Counter:
-            start = n
-
-        return Counter()
-
-    one, other = made(1), made(2)
-    found = dict(held(holders_of(lambda x: (one, other, Remembers, SHARED))))
-    assert found == {"Counter.start": 1, "Counter #2.start": 2}
-
-
 # What is put back.
-
-
-@pytest.mark.parametrize(("build", "after"), HOLDERS)
-def test_attributes_are_put_back(build, after):
-    model = build()
-    holders = holders_of(model)
-    before = dict(held(holders))
-    snapshot = Snapshot(model, parameters=False)
-    model(torch.ones(3))
-    assert dict(held(holders)).keys() >= after.keys()
-    snapshot.put_back()
-    assert before.items() <= dict(held(holders)).items()
 
 
 @pytest.mark.parametrize(("build", "name"), BUILDERS, ids=IDS)
