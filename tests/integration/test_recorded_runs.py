@@ -71,7 +71,7 @@ FAILED = {"h200-train"}
 
 #: Runs that the thresholds of ``suites/budgets/h200.toml`` come from.
 MEASURES = (
-    *("live-1", "live-2", "live-3", "three-gpus", "two-gpus"),
+    *("live-1", "live-2", "live-3", "live-4", "three-gpus", "two-gpus"),
     *("resnet50", "speed", "large", "large-2", "sample", "efficientnet"),
 )
 
@@ -89,6 +89,7 @@ def recorded(name):
         ("h200-live-1", 30),
         ("h200-live-2", 30),
         ("h200-live-3", 30),
+        ("h200-live-4", 30),
         ("h200-standard", 238),
         ("h200-standard-2", 10),
         ("h200-standard-3", 34),
@@ -146,6 +147,7 @@ def test_the_thresholds_of_the_h200_are_those_of_its_runs(tmp_path):
         ("three-gpus", "two-gpus", 90),
         ("live-1", "live-2", 291),
         ("live-1", "live-3", 291),
+        ("live-1", "live-4", 291),
         ("live-1", "three-gpus", 119),
         ("live-1", "two-gpus", 262),
     ],
