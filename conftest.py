@@ -1,3 +1,3 @@
 """Names the plugins, nothing else."""
 
-pytest_plugins = ["fixtures.plugin"]
+pytest_plugins = ["compilegate.plugin"]

@@ -3,7 +3,8 @@
 pytest suites/test_speedup.py -m gpu --zoo docs/claims.py --tier full --models resnet50_64
 """
 
-from fixtures.zoo import Example, model
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import model
 
 
 @model("resnet50_64", vary={"batch": (64, 32)})

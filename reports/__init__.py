@@ -1,1 +1,1 @@
-"""What is kept of a run and shown of it."""
+"""What is shown of a session or a stored run."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from reports.rows import Row
+from compilegate.reports.rows import Row
 
 #: GitHub shows this many errors of a step.
 ANNOTATIONS = 10

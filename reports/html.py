@@ -15,15 +15,15 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from fixtures.cases import AXES
-from fixtures.records import Header
-from reports import markdown, page_data
-from reports.archive import Archive
-from reports.compare import CLASSES, WORSE, Comparison
-from reports.decision import decide
-from reports.page_data import PageData
-from reports.rows import Row, rows_of, verdict_rows
-from reports.text import MEANING
+from compilegate.records.case import AXES
+from compilegate.records.run import Header
+from compilegate.reports import markdown, page_data
+from compilegate.reports.comparison_text import MEANING
+from compilegate.reports.page_data import PageData
+from compilegate.reports.rows import Row, rows_of, verdict_rows
+from compilegate.runs.archive import Archive
+from compilegate.upgrade.comparison import CLASSES, WORSE, Comparison
+from compilegate.upgrade.decision import decide
 
 PAGE = Path(__file__).parent / "page"
 #: The page's script, in the order in which it is put together.

@@ -9,14 +9,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from fixtures.environment import Environment
-from reports.archive import Archive
-from reports.compare import WORSE, Class, Comparison
-from reports.decision import decide
-from reports.figures import Figures, Standing
-from reports.rows import Row, rows_of, verdict_rows
-from reports.terminal import count, where
-from reports.text import MEANING, plain
+from compilegate.records.environment import Environment
+from compilegate.reports.case_figures import Figures, Standing
+from compilegate.reports.comparison_text import MEANING, plain
+from compilegate.reports.rows import Row, rows_of, verdict_rows
+from compilegate.reports.summary import count, where
+from compilegate.runs.archive import Archive
+from compilegate.upgrade.comparison import WORSE, Class, Comparison
+from compilegate.upgrade.decision import decide
 
 #: GitHub drops the summary of a step that is larger than 1 MiB as a whole.
 LIMIT = 2**20 - 2**14

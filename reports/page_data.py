@@ -15,15 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fixtures.observation import Capture
-from fixtures.records import Header
-from reports.archive import Seen
-from reports.compare import CLASSES, CaseComparison
-from reports.decision import version
-from reports.digest import GROUPS, Digest
-from reports.figures import GRAVITY, Figures, Standing, figures_of
-from reports.reproduction import command, zoos_in
-from reports.rows import proposals
+from compilegate.records.observation import Capture
+from compilegate.records.run import Header
+from compilegate.reports.case_figures import GRAVITY, Figures, Standing, figures_of
+from compilegate.reports.rows import proposals
+from compilegate.runs.archive import Seen
+from compilegate.runs.digest import GROUPS, Digest
+from compilegate.runs.reproduction import command, zoos_in
+from compilegate.upgrade.comparison import CLASSES, CaseComparison
+from compilegate.upgrade.decision import version
 
 #: Cases whose details are compressed together.
 CHUNK = 64

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from fixtures.cases import model_of
-from fixtures.observation import Stage
-from reports.changes import Change
-from reports.compare import CLASSES, CaseComparison, Class, Comparison
-from reports.figures import Standing
+from compilegate.records.case import model_of
+from compilegate.records.observation import Stage
+from compilegate.reports.case_figures import Standing
+from compilegate.upgrade.comparison import CLASSES, CaseComparison, Class, Comparison
+from compilegate.upgrade.verdict_changes import Change
 
 #: Classes that a table shows; the others are counted.
 TOLD: tuple[Class, ...] = tuple(kind for kind in CLASSES if kind not in ("unchanged", "new"))

@@ -1,229 +1,198 @@
-"""What a person watching sees: a line as each case ends, and the summary."""
+"""Tells the terminal, and a GitHub job: a line a case, then the summary."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any
 
-from fixtures.call_facts import Checked
-from fixtures.cases import device_of
-from fixtures.environment import Environment
-from fixtures.observation import Observation
-from fixtures.records import Verdict
-from reports.statistics import paired_speedup
+import pytest
 
-#: So many cases a command names that is to be copied.
-_SHOWN = 6
-#: So many lines tell of what could not be decided for one reason.
-_TOLD = 10
+from compilegate.records.case import case_id_of
+from compilegate.records.pair import Pair
+from compilegate.reports import comparison_text, github_job, summary
+from compilegate.reports.case_figures import Standing
+from compilegate.runs.archive import Seen
+from compilegate.session.recording import Recorder
+from compilegate.upgrade import paired_speed
+
+#: Reproduction commands shown at the end.
+_SHOWN = 5
+#: What shows what a comparison folds away here.
+_UNFOLD = "python -m compilegate compare … --all shows them"
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far the session is.
+class Teller:
+    """Plugin of the process that reports.
 
-    Attributes:
-        done: Cases that ended.
-        planned: Cases in all.
-        fresh: Cases that were observed just now, not taken from a stored run.
-        elapsed_s: Seconds since the session began.
+    Args:
+        config: pytest's.
+        recorder: What is known of the session.
     """
 
-    done: int
-    planned: int
-    fresh: int
-    elapsed_s: float
-
-    def __str__(self) -> str:
-        text = f"[{self.done:>{len(str(self.planned))}}/{self.planned}"
-        left = self.planned - self.done
-        if not left or not self.fresh:
-            return f"{text}]"
-        return f"{text}, {duration(self.elapsed_s / self.fresh * left)} left]"
+    def __init__(self, config: pytest.Config, recorder: Recorder) -> None:
+        self._config = config
+        self._recorder = recorder
+        self._letters: dict[str, str] = {}
+        self._told: set[str] = set()
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and self._shows_lines:
+            reporter.showfspath = False  # a case is a line of its own; its tests need no file names
 
     @property
-    def width(self) -> int:
-        """Characters that it takes, so that lines align."""
-        longest = f"[{self.planned}/{self.planned}, 99 min left]"
-        return len(longest) if self.fresh else 0
+    def _shows_lines(self) -> bool:
+        """Whether a case is one line of ours; ``-v`` gives pytest's, ``-q`` its dots."""
+        return bool(self._config.get_verbosity() == 0)
+
+    # A line a case.
+
+    def pytest_report_teststatus(self, report: Any) -> tuple[str, str, str] | None:
+        """Leaves the letters to the case's line; *inconclusive* is a category of its own."""
+        if case_id_of(report.nodeid) not in self._recorder.expected:
+            return None
+        if getattr(report, "inconclusive", False):
+            return "inconclusive", "" if self._shows_lines else "?", "INCONCLUSIVE"
+        if self._shows_lines and report.when == "call" and not hasattr(report, "wasxfail"):
+            return report.outcome, "", report.outcome.upper()
+        if self._shows_lines and hasattr(report, "wasxfail"):
+            return "xfailed", "", "XFAIL"
+        if self._shows_lines and report.outcome != "passed":
+            return ("error" if report.failed else "skipped"), "", report.outcome.upper()
+        return None
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Shows a case when its last test is over."""
+        case_id = case_id_of(report.nodeid)
+        if case_id not in self._recorder.expected:
+            return
+        if report.when == "call" or report.outcome != "passed":
+            self._letters[case_id] = self._letters.get(case_id, "") + _letter(report)
+        if case_id not in self._told and self._recorder.is_over(case_id):
+            self._told.add(case_id)
+            self._tell_case(case_id)
+
+    def _tell_case(self, case_id: str) -> None:
+        observation = self._recorder.observation(case_id)
+        if observation is None or not self._shows_lines:
+            return
+        recorder = self._recorder
+        progress = summary.Progress(
+            done=len(self._told),
+            planned=len(recorder.expected),
+            fresh=recorder.fresh,
+            elapsed_s=recorder.wall_s,
+        )
+        width = max(map(len, recorder.expected))
+        letters = self._letters.get(case_id, "")
+        verdicts = recorder.verdicts.get(case_id, ())
+        self._print(
+            summary.case_line(observation, letters, progress, id_width=width),
+            failed=any(verdict.outcome == "failed" for verdict in verdicts),
+        )
+
+    def pytest_compilegate_pair(self, pair: Pair) -> None:
+        """Shows a fresh pair of a suspect."""
+        if not self._shows_lines:
+            return
+        capture: Any = self._config.pluginmanager.get_plugin("capturemanager")
+        with capture.global_and_fixture_disabled():  # it is made while a test is set up
+            change = paired_speed.screen(pair).change
+            self._print(f"suspect {pair.case}, fresh pair {pair.number}: {change}", failed=False)
+
+    def _print(self, line: str, *, failed: bool) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.ensure_newline()
+            reporter.write_line(line, **({"red": True} if failed else {}))
+
+    # The summary.
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Shows the decision, the summary, and the ways on."""
+        if not self._recorder.expected:
+            return
+        self._tell_decision(terminalreporter)
+        self._tell_outcome(terminalreporter)
+        self._tell_where(terminalreporter)
+        recorder = self._recorder
+        cases = {case_id: self._standing(case_id) for case_id in recorder.planned}
+        for line in github_job.tell(cases, recorder.gate.environment, recorder.comparison):
+            terminalreporter.write_line(line)
+
+    def _tell_decision(self, terminalreporter: Any) -> None:
+        comparison = self._recorder.comparison
+        if comparison is not None:
+            decision, *lines = comparison_text.comparison_lines(comparison, unfold=_UNFOLD)
+            terminalreporter.section(f"compilegate: {decision}", sep="=", bold=True)
+            for line in lines:
+                terminalreporter.write_line(line)
+        elif self._recorder.gate.before is not None:
+            terminalreporter.write_line(
+                "no decision: suites/test_upgrade.py is not among the tests that were selected",
+                yellow=True,
+            )
+
+    def _tell_outcome(self, terminalreporter: Any) -> None:
+        recorder = self._recorder
+        gate, verdicts = recorder.gate, recorder.verdicts
+        observations = {c: o for c in recorder.expected if (o := recorder.observation(c))}
+        shown = summary.summarize(
+            summary.Outcome(
+                environment=gate.environment,
+                planned=len(recorder.planned),
+                observations=observations,
+                verdicts=verdicts,
+                wall_s=recorder.wall_s,
+                made=recorder.made,
+                workers=recorder.workers,
+                unfinished_s=recorder.unfinished_s,
+            )
+        )
+        terminalreporter.section(comparison_text.plain(shown.title), sep="=", bold=True)
+        for line in shown.lines:
+            terminalreporter.write_line(comparison_text.plain(line))
+        failed = [c for c, some in verdicts.items() if any(v.outcome == "failed" for v in some)]
+        for case_id in [case_id for case_id in failed if case_id in observations][:_SHOWN]:
+            again = gate.reproduction(observations[case_id])
+            terminalreporter.write_line(f"see it again: {again}")
+        for line in gate.unmatched_budgets:
+            terminalreporter.write_line(f"unused budget entry: {line}", yellow=True)
+        if self._config.getoption("budgets_update"):
+            for line in recorder.budget_changes or ["budget updated: no budget needed to change"]:
+                terminalreporter.write_line(line)
+
+    def _tell_where(self, terminalreporter: Any) -> None:
+        writer, beside = self._recorder.writer, self._recorder.beside.path
+        if writer is None:
+            return
+        if writer.trouble:
+            terminalreporter.write_line(
+                f"the run file could not be written to its end: {writer.trouble}; "
+                "what it holds is readable, --resume goes on from there",
+                red=True,
+            )
+        terminalreporter.write_line(f"run file: {_relative(writer.path)}")
+        if beside is not None:
+            terminalreporter.write_line(f"baseline's: {_relative(beside)}")
+        if not self._recorder.is_whole:
+            also = ", with the same --baseline-python," if beside is not None else ""
+            terminalreporter.write_line(f"--resume {writer.path.stem}{also} goes on from there")
+
+    def _standing(self, case_id: str) -> Standing:
+        observation = self._recorder.observation(case_id)
+        if observation is None:
+            return Standing.of(Seen(planned=True))
+        return Standing.of(Seen.of(observation, self._recorder.verdicts.get(case_id, ())))
 
 
-def count(number: int, what: str) -> str:
-    """A number of things: ``1 case``, ``2 cases``."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _letter(report: Any) -> str:
+    if hasattr(report, "wasxfail"):
+        return "x"
+    if getattr(report, "inconclusive", False):
+        return "?"
+    if report.failed:
+        return "F" if report.when == "call" else "E"
+    return "s" if report.skipped else "."
 
 
-def duration(seconds: float) -> str:
-    """Seconds as a person says them: ``40 s``, ``3 min``, ``2 h 5 min``."""
-    if seconds < 99:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def case_line(observation: Observation, letters: str, progress: Progress, id_width: int = 0) -> str:
-    """One case in one line: progress, letters of its tests, id, figures."""
-    figures = "  ".join(_figures(observation))
-    return f"{progress!s:<{progress.width}} {letters:<8} {observation.case:<{id_width}}  {figures}"
-
-
-def _figures(observation: Observation) -> list[str]:
-    failure = observation.failure
-    if failure is not None:
-        what = observation.status.replace("_", " ")
-        return [f"{what} in stage {failure.stage}: {failure.message}"[:100]]
-    figures = [f"forward {_worst(observation, 'outputs'):.1g}"]
-    if any(call.gradients.errors for call in observation.calls):
-        figures.append(f"gradients {_worst(observation, 'gradients'):.1g}")
-    capture = observation.capture
-    if capture is not None:
-        figures.append(f"breaks {len(capture.breaks)}")
-        figures.append(f"recompiles {sum(bool(c.reason) for c in capture.compilations)}")
-    if observation.compile_time is not None:
-        cache = "cold" if observation.cold else "warm"
-        figures.append(f"compile {observation.compile_time.total_s:.1f} s {cache}")
-    if observation.timing is not None:
-        seen = paired_speedup(observation.timing.eager_ns, observation.timing.compiled_ns)
-        figures.append(f"speedup {seen.value:.2f} [{seen.low:.2f}, {seen.high:.2f}]")
-    if observation.memory is not None and observation.memory.eager_peak_bytes:
-        figures.append(f"memory {observation.memory.ratio:.2f}")
-    return figures
-
-
-def _worst(observation: Observation, group: str) -> float:
-    """Largest root mean square error of a compiled tensor, of those that eager computes well."""
-    checked: list[Checked] = [getattr(call, group) for call in observation.calls]
-    errors = [e for c in checked for e in c.errors if e.scale and e.eager_rms <= 0.1]
-    return max((error.compiled_rms for error in errors), default=0.0)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a session has come to, for its summary.
-
-    Attributes:
-        environment: Where it was observed.
-        planned: Cases in all.
-        observations: By case id.
-        verdicts: By case id.
-        wall_s: Seconds from begin to end.
-        made: What was observed just now, under another PyTorch, too; none of it from a stored run.
-        workers: How many observed cases at a time.
-        unfinished_s: Seconds of workers on what had not ended when the session was stopped.
-    """
-
-    environment: Environment | None
-    planned: int
-    observations: Mapping[str, Observation]
-    verdicts: Mapping[str, Sequence[Verdict]]
-    wall_s: float
-    made: Sequence[Observation] = ()
-    workers: int = 1
-    unfinished_s: float = 0.0
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A title and lines under it."""
-
-    title: str
-    lines: tuple[str, ...]
-
-
-def summarize(outcome: Outcome) -> Summary:
-    """The end of a session: how many cases are good, what failed, where the time went."""
-    failed = {c for c, some in outcome.verdicts.items() if any(v.outcome == "failed" for v in some)}
-    counts = Counter(v.outcome for some in outcome.verdicts.values() for v in some)
-    notable = [f"{len(failed)} failed" if failed else "none failed"]
-    if inconclusive := counts["inconclusive"]:
-        notable.append(count(inconclusive, "inconclusive verdict"))
-    if expected := counts["expected_failure"]:
-        notable.append(count(expected, "expected failure"))
-    missing = outcome.planned - len(outcome.observations)
-    if missing:
-        notable.append(f"{missing} not observed")
-    place = where(outcome.environment, outcome.observations)
-    title = f"compilegate: {place}{count(outcome.planned, 'case')}, {', '.join(notable)}"
-    told = (*_listed(outcome, "failed"), *_listed(outcome, "inconclusive"), *_again(outcome))
-    return Summary(title, (*told, *_time(outcome)))
-
-
-def where(environment: Environment | None, case_ids: Iterable[str]) -> str:
-    """The PyTorch and what it ran on, of some cases, with a colon; empty where it is not known."""
-    if environment is None:
-        return ""
-    kinds = sorted({device_of(case_id) for case_id in case_ids})
-    names = [device.name for kind in kinds if (device := environment.device(kind))]
-    version = environment.versions.get("torch", "?").partition("+")[0]
-    return f"torch {version}{' on ' * bool(names)}{' and '.join(names)}: "
-
-
-def _listed(outcome: Outcome, kind: Literal["failed", "inconclusive"]) -> list[str]:
-    """What failed, or cannot be told, under its aspects; cases that are alike share a line."""
-    aspects: dict[tuple[str, str], list[str]] = {}
-    for case_id, verdicts in outcome.verdicts.items():
-        for verdict in verdicts:
-            if verdict.outcome == kind:
-                aspects.setdefault((case_id, verdict.summary), []).append(verdict.aspect)
-    alike: dict[str, dict[tuple[str, str], list[str]]] = {}
-    for (case_id, summary), (first, *others) in aspects.items():
-        model, _, setting = case_id.partition("-")
-        heading = f"{first} and {count(len(others), 'more aspect')}" if others else first
-        heading += ", inconclusive" * (kind == "inconclusive")
-        alike.setdefault(heading, {}).setdefault((model, summary), []).append(setting)
-    lines = []
-    for heading, entries in alike.items():
-        lines.append(f"{heading}:")
-        told = []
-        for (model, summary), settings in entries.items():
-            more = f" and {len(settings) - 1} more" if len(settings) > 1 else ""
-            told.append(f"  {model}-{settings[0]}{more}: {summary}")
-        if kind == "inconclusive" and len(told) > _TOLD:  # a busy machine does it to all
-            told[_TOLD:] = [
-                f"  … and {len(told) - _TOLD} more (python -m reports html RUN shows each)"
-            ]
-        lines += told
-    return lines
-
-
-def _again(outcome: Outcome) -> list[str]:
-    """How to tell what was disturbed or came too close; a blind tensor stays blind."""
-    cases = [
-        f"--cases {case_id}"
-        for case_id, verdicts in outcome.verdicts.items()
-        if any(v.outcome == "inconclusive" and not v.summary.startswith("blind") for v in verdicts)
-    ]
-    if not cases:
-        return []
-    more = " …" if len(cases) > _SHOWN else ""
-    return [f"observe again with nothing beside: pytest suites/ {' '.join(cases[:_SHOWN])}{more}"]
-
-
-def _time(outcome: Outcome) -> list[str]:
-    """The share of time that is neither compiling nor running models."""
-    if not outcome.made:
-        return []
-    rest: dict[str, float] = {}
-    useful = other = 0.0
-    for observation in outcome.made:
-        for name, seconds in observation.spent_s.items():
-            if name in ("compile", "warm_toolchain", "run"):
-                useful += seconds
-            else:
-                other += seconds
-                rest[name] = rest.get(name, 0.0) + seconds
-    all_s = outcome.wall_s * outcome.workers - outcome.unfinished_s
-    several = f" times {outcome.workers} workers" if outcome.workers > 1 else ""
-    whole = f"time: {duration(outcome.wall_s)}{several}, "
-    if outcome.unfinished_s >= 1.0:
-        whole += f"{duration(outcome.unfinished_s)} of it for what did not end; of the rest"
-    else:
-        whole += "of which"
-    left = "starting, waiting and judging" if several else "starting and judging"
-    rest[left] = max(all_s - useful - other, 0.0)
-    shares = {name: seconds / all_s for name, seconds in rest.items()}
-    parts = [f"{name} {share:.0%}" for name, share in shares.items() if share >= 0.005]
-    share = max(1 - useful / all_s, 0.0)
-    return [f"{whole} {share:.0%} is neither compiling nor running models ({', '.join(parts)})"]
+def _relative(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.budgets import Budget
-from fixtures.judging import Finding, Judge
-from fixtures.observation import Observation
+from compilegate.judging.budgets import Budget
+from compilegate.judging.judge import Finding, Judge
+from compilegate.records.observation import Observation
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:

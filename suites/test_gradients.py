@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.budgets import Budget
-from fixtures.judging import Finding, Judge, shorten
-from fixtures.observation import Observation
-from suites.numerics import BLIND_SHARE, examine, untreated
+from compilegate.judging.budgets import Budget
+from compilegate.judging.judge import Finding, Judge, shorten
+from compilegate.judging.tensors import BLIND_SHARE, examine, untreated
+from compilegate.records.observation import Observation
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from fixtures.budgets import AllowedBreak, Budget
-from fixtures.judging import Finding, Judge, shorten
-from fixtures.observation import GraphBreak, Observation
+from compilegate.judging.budgets import AllowedBreak, Budget
+from compilegate.judging.judge import Finding, Judge, shorten
+from compilegate.records.observation import GraphBreak, Observation
 
 
 def is_allowed(found: GraphBreak, allowed: AllowedBreak) -> bool:

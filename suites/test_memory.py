@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.budgets import Budget
-from fixtures.costs import Memory
-from fixtures.judging import Finding, Judge
-from fixtures.observation import Observation
+from compilegate.judging.budgets import Budget
+from compilegate.judging.judge import Finding, Judge
+from compilegate.records.observation import Observation
+from compilegate.records.performance import Memory
 
 MIB = 2**20
 

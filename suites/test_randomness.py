@@ -13,11 +13,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from fixtures.budgets import Budget
-from fixtures.judging import Finding, Judge
-from fixtures.observation import Observation, Randomness
-from reports.statistics import log_gap
-from suites.numerics import describe_difference
+from compilegate.judging.budgets import Budget
+from compilegate.judging.judge import Finding, Judge
+from compilegate.judging.tensors import describe_difference
+from compilegate.records.observation import Observation, Randomness
+from compilegate.records.statistics import log_gap
 
 #: Two groups of statistics are alike if the means of their logarithms are within this many standard
 #: errors, of six groups each …

@@ -13,11 +13,11 @@ from collections.abc import Container, Sequence
 
 import pytest
 
-from fixtures.budgets import Budget
-from fixtures.call_facts import CallFacts
-from fixtures.cases import Case
-from fixtures.judging import Finding, Judge, shorten
-from fixtures.observation import Compilation, Observation, Place
+from compilegate.judging.budgets import Budget
+from compilegate.judging.judge import Finding, Judge, shorten
+from compilegate.records.call import CallFacts
+from compilegate.records.case import Case
+from compilegate.records.observation import Compilation, Observation, Place
 
 
 def allowed_by_setting(dynamic: str, calls: Sequence[CallFacts]) -> int:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from fixtures.cases import Case
-from fixtures.judging import Finding, Judge
-from fixtures.records import Outcome
-from reports.paired_speed import Kind, SpeedChange
+from compilegate.judging.judge import Finding, Judge
+from compilegate.records.case import Case
+from compilegate.records.verdict import Outcome
+from compilegate.upgrade.paired_speed import Kind, SpeedChange
 
 _OUTCOMES: dict[Kind, Outcome] = {
     "unsettled": "inconclusive",

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from fixtures.budgets import Budget
-from fixtures.costs import Condition, Timing
-from fixtures.judging import Finding, Judge
-from fixtures.observation import Observation
-from fixtures.records import Outcome
-from fixtures.replay_clock import ReplayClock
-from reports.statistics import BUSY, Interval, paired_speedup
+from compilegate.judging.budgets import Budget
+from compilegate.judging.judge import Finding, Judge
+from compilegate.records.observation import Observation
+from compilegate.records.performance import Condition, Timing
+from compilegate.records.statistics import BUSY, Interval, paired_speedup
+from compilegate.records.verdict import Outcome
+from compilegate.session.replay_clock import ReplayClock
 
 CLOCK = ReplayClock()
 

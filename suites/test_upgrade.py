@@ -13,27 +13,27 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fixtures.aspects import Aspect
-from fixtures.budgets import Budget
-from fixtures.cases import Case
-from fixtures.gate import Gate
-from fixtures.judging import Finding, Rule, judge
-from fixtures.observation import WANTS, Observation
-from fixtures.records import Outcome, Verdict
-from reports.archive import Seen
-from reports.compare import CaseComparison, Class, Slowdown, compare_case
-from reports.rows import proposals
-from suites import test_compile_time as compile_time
-from suites import test_cuda_graphs as cuda_graphs
-from suites import test_energy as energy
-from suites import test_forward as forward
-from suites import test_gradients as gradients
-from suites import test_graph_breaks as graph_breaks
-from suites import test_memory as memory
-from suites import test_randomness as randomness
-from suites import test_recompiles as recompiles
-from suites import test_side_effects as side_effects
-from suites import test_speedup as speedup
+from compilegate.judging.aspects import Aspect
+from compilegate.judging.budgets import Budget
+from compilegate.judging.judge import Finding, Rule, judge
+from compilegate.records.case import Case
+from compilegate.records.observation import WANTS, Observation
+from compilegate.records.verdict import Outcome, Verdict
+from compilegate.reports.rows import proposals
+from compilegate.runs.archive import Seen
+from compilegate.session.plan import Gate
+from compilegate.suites import test_compile_time as compile_time
+from compilegate.suites import test_cuda_graphs as cuda_graphs
+from compilegate.suites import test_energy as energy
+from compilegate.suites import test_forward as forward
+from compilegate.suites import test_gradients as gradients
+from compilegate.suites import test_graph_breaks as graph_breaks
+from compilegate.suites import test_memory as memory
+from compilegate.suites import test_randomness as randomness
+from compilegate.suites import test_recompiles as recompiles
+from compilegate.suites import test_side_effects as side_effects
+from compilegate.suites import test_speedup as speedup
+from compilegate.upgrade.comparison import CaseComparison, Class, Slowdown, compare_case
 
 #: The suites whose verdicts are compared.
 _SUITES = (

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fixtures.observation import Observation
-from reports import store
-from reports.statistics import BUSY, paired_speedup
+from compilegate.records.observation import Observation
+from compilegate.records.statistics import BUSY, paired_speedup
+from compilegate.runs import files
 from tests.faults.catalogue import COSTS, Fault
 from tests.faults.sessions import DECOMPOSED, Planted, finished, observe
 
@@ -92,7 +92,7 @@ def _was_busy(seen: Observation) -> bool:
     return any(one is not None and one.busy > BUSY for one in (seen.timing, seen.compile_time))
 
 
-def _budgets(pairs: Iterable[Pair], run: store.Run) -> Iterator[str]:
+def _budgets(pairs: Iterable[Pair], run: files.Run) -> Iterator[str]:
     """Thresholds a tenth beyond what the twin cost, for the fault and for the twin."""
     entries = dict.fromkeys(
         (case.partition("-")[0], fault.twin(victim))

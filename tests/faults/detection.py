@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from reports import store
+from compilegate.runs import files
 from tests.faults.catalogue import Fault
 
 
-def missed(fault: Fault, victim: str, run: store.Run, planted: Path) -> str:
+def missed(fault: Fault, victim: str, run: files.Run, planted: Path) -> str:
     """Why a fault in a victim counts as not detected, as a sentence; empty where it was.
 
     Detected is what took hold, failed its aspect for the reason it should, and nothing else.
@@ -42,7 +42,7 @@ def missed(fault: Fault, victim: str, run: store.Run, planted: Path) -> str:
     return ""
 
 
-def unsound(fault: Fault, victim: str, run: store.Run) -> str:
+def unsound(fault: Fault, victim: str, run: files.Run) -> str:
     """What failed of the victim without the fault, or was left undecided; empty if nothing."""
     case = fault.twin(victim)
     if case not in run.observations:
@@ -54,5 +54,5 @@ def unsound(fault: Fault, victim: str, run: store.Run) -> str:
     return "\n".join(f"{case}: {v.aspect} {v.outcome}: {v.summary}" for v in wrong)
 
 
-def _trouble(observation: store.Observation) -> str:
+def _trouble(observation: files.Observation) -> str:
     return f": {observation.failure.message}" if observation.failure else ""

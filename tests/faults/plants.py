@@ -5,7 +5,8 @@ The builder plants the fault in its own process, which observes this model alone
 
 from __future__ import annotations
 
-from fixtures.zoo import Example, model
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import model
 from tests.faults.catalogue import COSTS, FAULTS, SOUND
 from tests.faults.victims import find
 

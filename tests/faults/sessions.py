@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports import store
+from compilegate.runs import files
 from tests.faults.catalogue import Fault
 from tests.integration.conftest import EXACT, command, run_to_its_end
 
@@ -28,7 +28,7 @@ class Planted:
         output: What it printed.
     """
 
-    run: store.Run
+    run: files.Run
     marks: Path
     output: str
 
@@ -38,7 +38,7 @@ def finished(folder: Path) -> Planted:
     output = (folder / "output").read_text()
     found = [*(folder / "runs").glob("*.jsonl")]
     assert len(found) == 1, f"the session left no run:\n{output}"
-    return Planted(store.read(found[0]), folder / "planted", output)
+    return Planted(files.read(found[0]), folder / "planted", output)
 
 
 def observe(

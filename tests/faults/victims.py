@@ -13,8 +13,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fixtures import zoo
-from fixtures.zoo import Example
+from compilegate.zoo import registry
+from compilegate.zoo.example import Example
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def find(name: str) -> Victim:
         return AROUND[around](find(inner))
     if name in VICTIMS:
         return VICTIMS[name]
-    shipped = zoo.load()[name]
+    shipped = registry.load()[name]
     assert shipped.build is not None
     return Victim(lambda: shipped.example("cpu"), shipped.vary, shipped.requires)
 

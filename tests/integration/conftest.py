@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.records import Closing, Record, Verdict, encode
-from reports import store
+from compilegate.records.run import Closing, Record, encode
+from compilegate.records.verdict import Verdict
+from compilegate.runs import files
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 ZOOS = CHECKOUT / "tests" / "zoos"
@@ -58,10 +59,10 @@ class Session:
         found = re.findall(r"(\d+) ([a-z]+)", lines[-1].partition(" in ")[0]) if lines else []
         return {outcome: int(count) for count, outcome in found}
 
-    def run(self, name: str | None = None) -> store.Run:
+    def run(self, name: str | None = None) -> files.Run:
         """A run file, the only one if no name is given."""
         (path,) = self.runs.glob(f"{name or '*'}.jsonl")
-        return store.read(path)
+        return files.read(path)
 
     def verdicts(self, case: str) -> dict[str, Verdict]:
         """The verdicts on a case, or on a model of one case, by aspect."""
@@ -82,7 +83,7 @@ class Session:
         """The cases of the observations in the run file, as often as each was written."""
         (path,) = self.runs.glob("*.jsonl")
         lines = path.read_text().splitlines()
-        return [store.decode(line).case for line in lines if '"record":"observation"' in line]
+        return [files.decode(line).case for line in lines if '"record":"observation"' in line]
 
     def message(self, test: str) -> str:
         """What pytest showed under FAILURES for one test, named as ``test_name[case]``."""
@@ -166,13 +167,13 @@ def see(event, arguments):
     what = None
     if event == "import" and arguments[0] == "torch":
         what = "import torch"
-    elif event == "subprocess.Popen" and "fixtures.observe" in list(arguments[1]):
+    elif event == "subprocess.Popen" and "compilegate.observe" in list(arguments[1]):
         what = "child"
     if what:
         with open(os.environ["COMPILEGATE_WITNESS"], "a") as seen:
             seen.write(what + "\\n")
 
-if "fixtures.observe" not in sys.orig_argv:  # children may import what they like
+if "compilegate.observe" not in sys.orig_argv:  # children may import what they like
     sys.addaudithook(see)
 """
 

@@ -33,7 +33,7 @@ def test_a_failure_names_values_place_and_the_command_to_see_it_again(faulty):
     message = faulty.message(f"test_outputs_match_eager[{case}]")
     assert "worst at [2, 1]: compiled -" in message
     assert "allowed" in message
-    assert f"see it again: python -m fixtures.observe {case} --zoo" in message
+    assert f"see it again: python -m compilegate.observe {case} --zoo" in message
     assert "--backend aot_eager" in message
     assert "judging.py" not in message
 

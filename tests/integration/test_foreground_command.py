@@ -1,17 +1,17 @@
-"""``python -m fixtures.observe CASE_ID``: the command that every failure prints."""
+"""``python -m compilegate.observe CASE_ID``: the command that every failure prints."""
 
 import subprocess
 import sys
 
 import pytest
 
-from reports import store
+from compilegate.runs import files
 from tests.integration.conftest import CHECKOUT, MATVEC, ZOOS, surroundings
 
 
 def observe(tmp_path, *arguments):
     return subprocess.run(
-        [sys.executable, "-m", "fixtures.observe", *arguments, "--backend", "aot_eager"],
+        [sys.executable, "-m", "compilegate.observe", *arguments, "--backend", "aot_eager"],
         cwd=CHECKOUT,
         env=surroundings(tmp_path),
         capture_output=True,
@@ -34,7 +34,7 @@ def test_only_the_observation_goes_to_stdout(tmp_path, model, status, ended, sai
     done = observe(tmp_path, case_id, "--zoo", str(ZOOS / "hostile.py"), *wants)
     assert done.returncode == status, done.stderr[-2000:]
     (line,) = done.stdout.splitlines()
-    observation = store.decode(line)
+    observation = files.decode(line)
     assert (observation.case, observation.status, observation.seed) == (case_id, ended, 5)
     assert observation.timing is None
     assert said in done.stderr

@@ -34,7 +34,7 @@ def test_every_aspect_of_a_hostile_model_fails_and_is_explained_once(hostile, mo
     (summary,) = set(failed.values())
     assert said in summary
     shown = hostile.message(f"test_outputs_match_eager[{CASE.format(model)}]")
-    assert f"see it again: python -m fixtures.observe {CASE.format(model)} --zoo" in shown
+    assert f"see it again: python -m compilegate.observe {CASE.format(model)} --zoo" in shown
     brief = hostile.message(f"test_state_changes_as_in_eager[{CASE.format(model)}]")
     assert brief.strip() == f"{summary} (explained above)"
 
@@ -94,7 +94,7 @@ FAILS = """
 import os
 import torch
 from torch import nn
-from fixtures.zoo import Example, model
+from compilegate.zoo.registry import Example, model
 
 class Fails(nn.Linear):
     def forward(self, x):

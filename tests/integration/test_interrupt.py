@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from reports import store
+from compilegate.runs import files
 from tests.integration.conftest import FORWARD, ZOOS, command
 from tests.integration.processes import begun, living, soon
 
@@ -35,7 +35,7 @@ def test_nothing_is_left_running_and_the_run_is_readable(runs, arguments, send, 
         assert process.returncode == status, output
         assert soon(lambda: not living(runs)), living(runs)
     (path,) = runs.glob("*.jsonl")
-    run = store.read(path)
+    run = files.read(path)
     assert run.header.planned == tuple(CASES)
     assert run.missing == [CASES[1]]
     assert run.closing is None

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from reports import store
-from reports.statistics import FEWEST_ROUNDS
+from compilegate.records.statistics import FEWEST_ROUNDS
+from compilegate.runs import files
 from tests.integration.conftest import FORWARD, SPEEDUP, ZOOS, command
 from tests.integration.processes import begun, living, soon
 
@@ -162,7 +162,7 @@ def test_ctrl_c_leaves_nothing_running_and_a_run_that_goes_on(compilegate, basel
     assert "cannot say: 1 inconclusive, 1 gone" in output
     assert "observed, but the session ended before it was judged" in output
     for name in PAIRED:
-        assert store.read(runs / f"{name}.jsonl").missing == [case("hung_before")]
+        assert files.read(runs / f"{name}.jsonl").missing == [case("hung_before")]
 
     resumed = compilegate(
         *(FORWARD, *ZOO, "--resume", "two", "--case-timeout", "60"),

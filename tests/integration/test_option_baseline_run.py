@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.observation import Observation
-from fixtures.records import Header, Verdict
+from compilegate.records.observation import Observation
+from compilegate.records.run import Header
+from compilegate.records.verdict import Verdict
 from tests.integration.conftest import EXACT, FORWARD, faulty_case
 
 UPGRADE = "suites/test_upgrade.py"

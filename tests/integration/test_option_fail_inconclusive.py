@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fixtures.costs import Timing
-from fixtures.observation import Observation
+from compilegate.records.observation import Observation
+from compilegate.records.performance import Timing
 from tests.integration.conftest import SPEEDUP
 
 #: Sixteen rounds of one millisecond; compiled ones take this many.

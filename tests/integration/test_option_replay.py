@@ -1,6 +1,6 @@
 """``--replay RUN``: a stored run is judged again; nothing is compiled, torch is not needed."""
 
-from fixtures.records import SCHEMA
+from compilegate.records.run import SCHEMA
 from tests.integration.conftest import EXACT, FORWARD, SPEEDUP
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.records import Header
+from compilegate.records.run import Header
 from tests.integration.conftest import BREAKS, MATVEC, ZOOS, faulty_case
 
 FIRST, SECOND = faulty_case("breaks"), faulty_case("breaks_not")

@@ -4,7 +4,7 @@ from tests.integration.conftest import FORWARD, ZOOS
 
 HEAD = """\
 import torch
-from fixtures.zoo import Example, model
+from compilegate.zoo.registry import Example, model
 """
 MINE = f"""{HEAD}
 @model("mine", family="tiny", vary={{"batch": (3, 2)}})

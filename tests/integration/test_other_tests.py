@@ -15,7 +15,7 @@ def test_something_else(case):
 
 
 def test_a_parameter_named_case_is_theirs(write, runs):
-    words = [sys.executable, "-m", "pytest", "-p", "fixtures.plugin", "-p", "no:cacheprovider"]
+    words = [sys.executable, "-m", "pytest", "-p", "compilegate.plugin", "-p", "no:cacheprovider"]
     session = run_to_its_end([*words, write("test_theirs.py", THEIRS)], None, runs)
     assert session.status == 0, session.output
     assert session.counts == {"passed": 2}

@@ -11,10 +11,11 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.records import encode
-from reports import html, store
-from reports.archive import Archive
-from reports.compare import compare
+from compilegate.records.run import encode
+from compilegate.reports import html
+from compilegate.runs import files
+from compilegate.runs.archive import Archive
+from compilegate.upgrade.comparison import compare
 from tests.integration.conftest import faulty_case
 from tests.unit.making import (
     make_break,
@@ -132,7 +133,7 @@ def two(tmp_path):
 
 
 def test_values_are_those_of_a_real_run(show, faulty):
-    run = store.read(faulty.run().path)
+    run = files.read(faulty.run().path)
     page = show(page_of(run.path))
     assert f"{len(run.header.planned)} cases" in page.locator("h1").inner_text()
     for case in (faulty_case("breaks"), faulty_case("sound"), faulty_case("gradient_is_doubled")):
@@ -151,7 +152,7 @@ def test_values_are_those_of_a_real_run(show, faulty):
         assert observation.capture is not None
         for found in observation.capture.breaks:
             assert str(found.place) in text
-        assert f"python -m fixtures.observe {case}" in text
+        assert f"python -m compilegate.observe {case}" in text
         errors = {
             (error.name, call + 1): error
             for call, facts in enumerate(observation.calls)
@@ -179,7 +180,7 @@ def test_values_are_those_of_a_real_run(show, faulty):
 
 
 def test_classes_words_and_axes_filter_map_table_and_charts(show, faulty):
-    run = store.read(faulty.run().path)
+    run = files.read(faulty.run().path)
     failing = {case for (case, _), v in run.verdicts.items() if v.outcome == "failed"}
     page = show(page_of(run.path), height=3000)
     every = page.evaluate("view.length")
@@ -204,7 +205,7 @@ def test_classes_words_and_axes_filter_map_table_and_charts(show, faulty):
 
 
 def test_columns_sort_both_ways(show, faulty):
-    run = store.read(faulty.run().path)
+    run = files.read(faulty.run().path)
     page = show(page_of(run.path), height=6000)
     page.click("[data-sort=case]")
     assert shown_cases(page) == sorted(run.header.planned)

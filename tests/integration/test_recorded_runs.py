@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reports import store
+from compilegate.runs import files
 
 DATA = Path(__file__).parents[1] / "data"
 SUITES = DATA.parents[1] / "suites"
@@ -111,7 +111,7 @@ def recorded(name):
 )
 def test_a_recorded_run_is_judged_as_it_was(compilegate, name, cases):
     path = recorded(name)
-    live = store.read(path)
+    live = files.read(path)
     session = compilegate("--replay", str(path), "--save", "again")
     again = session.run("again")
     failed = any(verdict.outcome == "failed" for verdict in again.verdicts.values())
@@ -136,7 +136,9 @@ def test_the_thresholds_of_the_h200_are_those_of_its_runs(tmp_path):
     again.write_text(shipped.read_text())
     runs = [str(recorded(f"h200-{name}")) for name in MEASURES]
     subprocess.run(
-        [sys.executable, "-m", "suites.thresholds", again, *runs], cwd=SUITES.parent, check=True
+        [sys.executable, "-m", "compilegate.calibration.thresholds", again, *runs],
+        cwd=SUITES.parent,
+        check=True,
     )
     assert tomllib.loads(again.read_text()) == tomllib.loads(shipped.read_text())
 
@@ -154,7 +156,7 @@ def test_the_thresholds_of_the_h200_are_those_of_its_runs(tmp_path):
 )
 def test_what_was_run_twice_was_judged_alike(one, other, verdicts):
     """On several machines, one GPU or more: all but thresholds of speed that were set since."""
-    first, second = (store.read(recorded(f"h200-{name}")).verdicts for name in (one, other))
+    first, second = (files.read(recorded(f"h200-{name}")).verdicts for name in (one, other))
     shared = first.keys() & second.keys()
     assert len(shared) == verdicts
     differing = {key for key in shared if first[key].outcome != second[key].outcome}

@@ -5,17 +5,18 @@ from importlib.metadata import version
 
 import pytest
 
-from fixtures import budgets_file, zoo
-from fixtures.budgets import ASPECTS
-from fixtures.cases import Case
-from fixtures.gate import SHIPPED_BUDGETS
-from fixtures.tiers import cases_of
-from reports import store
+from compilegate.judging import budgets_toml
+from compilegate.judging.budgets import ASPECTS
+from compilegate.layout import SHIPPED_BUDGETS
+from compilegate.records.case import Case
+from compilegate.runs import files
+from compilegate.zoo import registry
+from compilegate.zoo.tiers import cases_of
 from tests.integration.conftest import CHECKOUT, command, surroundings
 
-MODELS = [model for model in zoo.load().values() if model.family == "regressions"]
+MODELS = [model for model in registry.load().values() if model.family == "regressions"]
 CASES = [case for model in MODELS for case in cases_of(model, "cpu")]
-BUDGETS = budgets_file.read([], sorted(SHIPPED_BUDGETS.glob("*.toml")))
+BUDGETS = budgets_toml.read([], sorted(SHIPPED_BUDGETS.glob("*.toml")))
 #: Each compiles with the real backend, cold here: minutes.
 TIMEOUT_S = 3000
 
@@ -47,7 +48,7 @@ def run(tmp_path_factory):
     )
     assert done.returncode == 0, done.stdout
     (path,) = runs.glob("*.jsonl")
-    return store.read(path)
+    return files.read(path)
 
 
 def test_there_are_enough_of_them():

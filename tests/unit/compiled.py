@@ -2,11 +2,12 @@
 
 import torch
 
-from fixtures.cases import Case
-from fixtures.observe.calls import PlannedCall
-from fixtures.observe.compare import compare_outputs, compare_state
-from fixtures.observe.subject import Subject
-from fixtures.zoo import Example, Model
+from compilegate.observe.compare.results import compare_outputs, compare_state
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.subject import Subject
+from compilegate.records.case import Case
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import Model
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
 TRAIN = Case.parse("m-cpu-train-f32-default-static")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fixtures import budgets_file
+from compilegate.judging import budgets_toml
 
 
 @pytest.fixture
@@ -15,6 +15,6 @@ def load_budgets(tmp_path):
             file = tmp_path / f"layer{layer}.toml"
             file.write_text(text)
             files.append(file)
-        return budgets_file.read(files)
+        return budgets_toml.read(files)
 
     return load

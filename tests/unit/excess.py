@@ -1,7 +1,7 @@
 """What is out of bounds in a single tensor."""
 
-from suites.bounds import beyond
-from suites.numerics import sentence
+from compilegate.judging.tensors import sentence
+from compilegate.judging.tolerances import beyond
 
 
 def exceeds(error, pooled_noise, widening=1.0, *, half=False):

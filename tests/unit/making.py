@@ -1,9 +1,8 @@
 """Records with defaults, so that a test names only what it is about."""
 
-from fixtures.call_facts import CallFacts, Checked, Difference, TensorError
-from fixtures.costs import CompileTime, Memory, Timing
-from fixtures.environment import Device, Environment
-from fixtures.observation import (
+from compilegate.records.call import CallFacts, Checked, Difference, TensorError
+from compilegate.records.environment import Device, Environment
+from compilegate.records.observation import (
     Capture,
     Compilation,
     Draws,
@@ -13,8 +12,10 @@ from fixtures.observation import (
     Place,
     Randomness,
 )
-from fixtures.pairs import Pace, Pair
-from fixtures.records import Header, Verdict
+from compilegate.records.pair import Pace, Pair
+from compilegate.records.performance import CompileTime, Memory, Timing
+from compilegate.records.run import Header
+from compilegate.records.verdict import Verdict
 
 CASE_ID = "tiny-cpu-train-f32-default-static"
 FLOAT32_NOISE = 1e-7

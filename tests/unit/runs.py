@@ -1,8 +1,8 @@
 """Pairs of what two runs hold of a case, and small run files, for tests of what compares them."""
 
-from fixtures.records import Closing, encode
-from reports.archive import Archive, Seen
-from reports.compare import compare, compare_case
+from compilegate.records.run import Closing, encode
+from compilegate.runs.archive import Archive, Seen
+from compilegate.upgrade.comparison import compare, compare_case
 from tests.unit.making import (
     CASE_ID,
     make_environment,

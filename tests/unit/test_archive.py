@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from fixtures.records import SCHEMA, Closing, Record, encode
-from reports import store
-from reports.archive import Archive, Seen
-from reports.digest import Digest
-from reports.store import RunError
+from compilegate.records.run import SCHEMA, Closing, Record, encode
+from compilegate.runs import files
+from compilegate.runs.archive import Archive, Seen
+from compilegate.runs.digest import Digest
+from compilegate.runs.files import RunError
 from tests.unit.making import (
     CASE_ID,
     make_break,
@@ -66,7 +66,7 @@ def test_a_case_is_what_the_whole_run_says_of_it(path):
         make_verdict("failed", aspect="memory", summary="too much"),
         Closing(cases=2, wall_s=1.0),
     )
-    whole = store.read(path)
+    whole = files.read(path)
     with Archive(path) as run:
         seen = run.seen(CASE_ID)
         assert run.header == whole.header

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures import baseline
-from fixtures.baseline import Asked, PairedBaseline, check_interpreter
-from fixtures.cases import Case
-from fixtures.child import ObserverError
-from fixtures.environment import Device
-from fixtures.paired import Both
-from fixtures.records import Closing
-from fixtures.request import Request
-from reports import store
+from compilegate.processes.child_process import ObserverError
+from compilegate.processes.paired_observer import Both
+from compilegate.records.case import Case
+from compilegate.records.environment import Device
+from compilegate.records.request import Request
+from compilegate.records.run import Closing
+from compilegate.runs import files as run_files
+from compilegate.upgrade import paired_baseline
+from compilegate.upgrade.paired_baseline import Asked, PairedBaseline, check_interpreter
 from tests.unit.making import (
     make_environment,
     make_header,
@@ -203,11 +203,11 @@ def test_stored_pairs_are_judged_without_interpreters(tmp_path):
         ],
     }
     for name, records in files.items():
-        writer = store.Writer(tmp_path / f"{name}.jsonl")
+        writer = run_files.Writer(tmp_path / f"{name}.jsonl")
         for record in (*records, Closing(cases=1, wall_s=1.0)):
             writer.write(record)
         writer.close()
-    made = baseline.stored(store.read(tmp_path / "night.jsonl"))
+    made = paired_baseline.stored(run_files.read(tmp_path / "night.jsonl"))
     assert made.environment == gpu
     assert made.observed == {SLOW: theirs}
     assert made.verdicts == {(SLOW, "forward"): verdict}
@@ -216,15 +216,15 @@ def test_stored_pairs_are_judged_without_interpreters(tmp_path):
 
 
 def test_a_run_that_was_not_paired_has_no_baseline(tmp_path):
-    writer = store.Writer(tmp_path / "plain.jsonl")
+    writer = run_files.Writer(tmp_path / "plain.jsonl")
     writer.write(make_header())
     writer.close()
-    assert baseline.stored(store.read(tmp_path / "plain.jsonl")) is None
+    assert paired_baseline.stored(run_files.read(tmp_path / "plain.jsonl")) is None
 
 
 def test_a_baseline_that_is_not_beside_its_run_is_said_to_be_missing(tmp_path):
-    writer = store.Writer(tmp_path / "night.jsonl")
+    writer = run_files.Writer(tmp_path / "night.jsonl")
     writer.write(make_header(baseline="night.baseline"))
     writer.close()
-    with pytest.raises(store.RunError, match=r"no run 'night\.baseline'"):
-        baseline.stored(store.read(tmp_path / "night.jsonl"))
+    with pytest.raises(run_files.RunError, match=r"no run 'night\.baseline'"):
+        paired_baseline.stored(run_files.read(tmp_path / "night.jsonl"))

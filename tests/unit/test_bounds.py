@@ -5,10 +5,10 @@ import math
 
 import pytest
 
-from fixtures.judging import SHOWN, shorten
-from reports.noise import BLIND, EPS, is_blind
-from suites.bounds import WITHOUT_REFERENCE
-from suites.numerics import examine, untreated
+from compilegate.judging.judge import SHOWN, shorten
+from compilegate.judging.tensors import examine, untreated
+from compilegate.judging.tolerances import WITHOUT_REFERENCE
+from compilegate.records.rounding import BLIND, EPS, is_blind
 from tests.unit.excess import exceeds
 from tests.unit.making import (
     make_call,

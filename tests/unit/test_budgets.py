@@ -2,16 +2,16 @@
 
 import pytest
 
-from fixtures import budgets_file
-from fixtures.budgets import (
+from compilegate.judging import budgets_toml
+from compilegate.judging.budgets import (
     SELECTORS,
     AllowedBreak,
     Budget,
     BudgetError,
     ExpectedFailure,
 )
-from fixtures.cases import Case
-from fixtures.gate import SHIPPED_BUDGETS
+from compilegate.layout import SHIPPED_BUDGETS
+from compilegate.records.case import Case
 
 RESNET = Case.parse("resnet18-cpu-infer-f32-default-static")
 TRAINED = Case.parse("resnet18-cpu-train-f32-default-static")
@@ -26,11 +26,11 @@ def budget_of(budgets, case=RESNET, hardware="AMD EPYC 9655", torch="2.15.0"):
 
 
 def test_a_case_that_no_entry_matches_has_the_default():
-    assert budget_of(budgets_file.read([])) == Budget()
+    assert budget_of(budgets_toml.read([])) == Budget()
 
 
 def test_the_shipped_budgets_are_right():
-    budgets = budgets_file.read(sorted(SHIPPED_BUDGETS.glob("*.toml")))
+    budgets = budgets_toml.read(sorted(SHIPPED_BUDGETS.glob("*.toml")))
     assert budget_of(budgets).min_speedup is not None
 
 
@@ -106,7 +106,7 @@ def test_the_later_file_beats_specificity_and_all_beat_the_shipped(load_budgets,
     shipped, mine = tmp_path / "shipped.toml", tmp_path / "mine.toml"
     shipped.write_text(exact)
     mine.write_text(general)
-    assert budget_of(budgets_file.read([mine], shipped=[shipped])).recompiles == 2
+    assert budget_of(budgets_toml.read([mine], shipped=[shipped])).recompiles == 2
 
 
 def test_the_later_file_wins_between_equals(load_budgets):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fixtures import budgets_file
-from fixtures.budgets import BudgetError
+from compilegate.judging import budgets_toml
+from compilegate.judging.budgets import BudgetError
 
 # What is refused, and where.
 
@@ -153,7 +153,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(
         BudgetError, match=r"cannot read the budgets file .*mine\.toml: No such file"
     ):
-        budgets_file.read([tmp_path / "mine.toml"])
+        budgets_toml.read([tmp_path / "mine.toml"])
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fixtures import budgets_file
-from fixtures.budgets import SELECTORS, AllowedBreak, BudgetError
-from fixtures.budgets_update import add_exact_entries
-from fixtures.cases import Case
+from compilegate.judging import budgets_toml
+from compilegate.judging.budgets import SELECTORS, AllowedBreak, BudgetError
+from compilegate.judging.budgets_update import add_exact_entries
+from compilegate.records.case import Case
 
 RESNET = Case.parse("resnet18-cpu-infer-f32-default-static")
 TRAINED = Case.parse("resnet18-cpu-train-f32-default-static")
@@ -24,15 +24,15 @@ def test_an_exact_entry_is_written_and_wins(tmp_path):
     file = tmp_path / "mine.toml"
     changes = add_exact_entries(file, {RESNET: {"recompiles": 2}}, "AMD EPYC 9655")
     assert changes == [f"{RESNET.id}: recompiles = 2 (new)"]
-    assert budget_of(budgets_file.read([file])).recompiles == 2
-    assert budget_of(budgets_file.read([file]), VIT).recompiles == 0
+    assert budget_of(budgets_toml.read([file])).recompiles == 2
+    assert budget_of(budgets_toml.read([file]), VIT).recompiles == 0
 
 
 def test_what_was_measured_holds_on_its_hardware_only(tmp_path):
     file = tmp_path / "mine.toml"
     add_exact_entries(file, {RESNET: {"min_speedup": 1.5, "recompiles": 1}}, "AMD EPYC 9655")
-    here = budget_of(budgets_file.read([file]))
-    there = budget_of(budgets_file.read([file]), hardware="another")
+    here = budget_of(budgets_toml.read([file]))
+    there = budget_of(budgets_toml.read([file]), hardware="another")
     assert (here.min_speedup, here.recompiles) == (1.5, 1)
     assert (there.min_speedup, there.recompiles) == (None, 1)
 
@@ -41,7 +41,7 @@ def test_an_exact_entry_beats_the_general_one_of_the_same_file(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('[[budget]]\ndevice = "cpu"\nrecompiles = 0\nmin_speedup = 9.0\n')
     add_exact_entries(file, {RESNET: {"recompiles": 4, "min_speedup": 0.5}}, "AMD EPYC 9655")
-    seen = budget_of(budgets_file.read([file]))
+    seen = budget_of(budgets_toml.read([file]))
     assert (seen.recompiles, seen.min_speedup) == (4, 0.5)
 
 
@@ -53,7 +53,7 @@ def test_everything_else_in_the_file_stays(tmp_path):
     add_exact_entries(file, {RESNET: {"recompiles": 2}}, "")
     text = file.read_text()
     assert all(line in text for line in kept.splitlines())
-    assert budget_of(budgets_file.read([file])).recompiles == 2
+    assert budget_of(budgets_toml.read([file])).recompiles == 2
 
 
 def test_the_same_update_twice_changes_an_entry_in_place(tmp_path):
@@ -73,7 +73,7 @@ def test_an_entry_that_names_every_axis_is_changed_in_place_too(tmp_path):
     file.write_text(f"[[budget]]\n{axes}\nrecompiles = 1\n")
     changes = add_exact_entries(file, {RESNET: {"recompiles": 3}}, "")
     assert changes == [f"{RESNET.id}: recompiles = 3 (was 1)"]
-    assert budget_of(budgets_file.read([file])).recompiles == 3
+    assert budget_of(budgets_toml.read([file])).recompiles == 3
 
 
 def test_graph_breaks_are_added_to_those_that_are_known(tmp_path):
@@ -82,7 +82,7 @@ def test_graph_breaks_are_added_to_those_that_are_known(tmp_path):
     second = {"reason": "a\\b", "place": ""}
     add_exact_entries(file, {RESNET: {"graph_breaks": [first]}}, "")
     add_exact_entries(file, {RESNET: {"graph_breaks": [second]}}, "")
-    assert budget_of(budgets_file.read([file])).graph_breaks == (
+    assert budget_of(budgets_toml.read([file])).graph_breaks == (
         AllowedBreak(**first),
         AllowedBreak(**second),
     )
@@ -92,7 +92,7 @@ def test_updates_of_many_cases_are_read_back_without_ties(tmp_path):
     file = tmp_path / "folder" / "mine.toml"
     cases = {case: {"recompiles": i} for i, case in enumerate((RESNET, TRAINED, VIT), start=1)}
     add_exact_entries(file, cases, "")
-    budgets = budgets_file.read([file])
+    budgets = budgets_toml.read([file])
     assert [budget_of(budgets, case).recompiles for case in cases] == [1, 2, 3]
 
 

@@ -9,10 +9,10 @@ import torch._dynamo.utils as dynamo
 from torch import nn
 from torch._inductor.compile_fx import compile_fx
 
-from fixtures.budgets import AllowedBreak, Budget
-from fixtures.observe import capture
-from fixtures.observe.capture import Recorder, compile_time, place
-from suites import test_graph_breaks
+from compilegate.judging.budgets import AllowedBreak, Budget
+from compilegate.observe.capture import compile_log
+from compilegate.observe.capture.compile_log import Recorder, compile_time, place
+from compilegate.suites import test_graph_breaks
 from tests.unit.making import make_observation
 
 #: The file of the functions below, as a place names it.
@@ -22,9 +22,9 @@ HERE = Path(__file__).name
 @pytest.fixture(autouse=True)
 def clean():
     """Nothing compiled or counted before, nothing left behind."""
-    capture.reset()
+    compile_log.reset()
     yield
-    capture.reset()
+    compile_log.reset()
 
 
 def run(function, *calls, backend="eager", **options):
@@ -121,7 +121,7 @@ def test_a_reason_is_one_line():
 
 def test_a_break_is_no_fallback_besides():
     for function in (broken, branching, thrice):
-        capture.reset()
+        compile_log.reset()
         seen = run(function, (X,))
         assert seen.breaks
         assert seen.fallbacks == (), function.__name__
@@ -286,7 +286,7 @@ def test_a_backward_is_no_compilation_of_its_own():
 @pytest.mark.parametrize(("lowers", "left"), [(2, 0), (1, 1)])
 def test_a_graph_left_as_it_is_shows_beside_one_found_in_a_cache(lowers, left):
     for _ in range(2):  # the second time around the code is in the cache
-        capture.reset()
+        compile_log.reset()
         untouched = iter([False] * lowers + [True] * left)
 
         def backend(graph, inputs, untouched=untouched):
@@ -340,7 +340,7 @@ def test_two_recorders_do_not_share():
 def test_reset_forgets_everything():
     run(broken, (X,), (torch.ones(5, 4),), backend="aot_eager", dynamic=False)
     run(takes_text, *((X, "x" * n) for n in range(12)))
-    capture.reset()
+    compile_log.reset()
     recorder = Recorder()
     recorder.after_call(0)
     seen = recorder.capture()
@@ -356,13 +356,13 @@ def test_reset_forgets_everything():
 
 def test_after_reset_the_same_function_compiles_anew_and_alike():
     before = run(broken, (X,))
-    capture.reset()
+    compile_log.reset()
     assert run(broken, (X,)) == before
 
 
 def test_automatic_dynamic_is_forgotten_too():
     run(whole, (torch.ones(3, 7),), (torch.ones(5, 7),))
-    capture.reset()
+    compile_log.reset()
     seen = run(whole, (torch.ones(3, 7),), (torch.ones(5, 7),))
     assert [c.call for c in seen.compilations] == [0, 1]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fixtures.cases import Case, UnknownNameError, possible_cases
+from compilegate.records.case import Case, UnknownNameError, possible_cases
 
 
 @pytest.mark.parametrize(

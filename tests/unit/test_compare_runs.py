@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.environment import Device
-from reports.compare import (
+from compilegate.records.environment import Device
+from compilegate.runs.digest import Digest
+from compilegate.upgrade.comparison import (
     CaseComparison,
     CompareError,
     Comparison,
     Slowdown,
     compare_unfinished,
 )
-from reports.digest import Digest
 from tests.unit.making import (
     CASE_ID,
     make_call,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fixtures.observe.cotangents import Cotangents, scattered
+from compilegate.observe.model.cotangents import Cotangents, scattered
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.complex64])

@@ -9,16 +9,16 @@ import torch._dynamo.utils as dynamo
 from torch._inductor import cudagraph_utils, output_code
 from torch._inductor.utils import BoxedBool
 
-from fixtures.observe import capture, cuda_graphs
-from fixtures.observe.capture import Recorder
+from compilegate.observe.capture import compile_log, cuda_graphs
+from compilegate.observe.capture.compile_log import Recorder
 
 
 @pytest.fixture(autouse=True)
 def clean():
     """Nothing compiled or counted before, nothing left behind."""
-    capture.reset()
+    compile_log.reset()
     yield
-    capture.reset()
+    compile_log.reset()
 
 
 @pytest.mark.parametrize(
@@ -29,13 +29,13 @@ def clean():
     ],
 )
 def test_why_graphs_are_skipped_is_kept_and_advice_is_not(said, kept):
-    capture.reset()
+    compile_log.reset()
     cudagraph_utils.cudagraphs_log.warning("%s\nFound from: …", said)
     assert Recorder().capture().cudagraph_skips == ((said,) if kept else ())
 
 
 def test_a_graph_that_is_cut_into_parts_runs_without_cuda_graphs_between_them():
-    capture.reset()
+    compile_log.reset()
     assert not Recorder().capture().cudagraph_skips
     dynamo.counters["inductor"]["cudagraph_partitions"] += 3
     (reason,) = Recorder().capture().cudagraph_skips

@@ -2,10 +2,10 @@
 
 import pytest
 
-from fixtures.environment import Device
-from reports.changes import Change
-from reports.compare import CaseComparison, Comparison
-from reports.decision import decide
+from compilegate.records.environment import Device
+from compilegate.upgrade.comparison import CaseComparison, Comparison
+from compilegate.upgrade.decision import decide
+from compilegate.upgrade.verdict_changes import Change
 from tests.unit.making import make_environment, make_header
 
 H200 = (Device(kind="cuda", name="NVIDIA H200", memory_bytes=1, driver="550"),)

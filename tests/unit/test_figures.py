@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pytest
 import torch
 
-from fixtures.observe.figures import Measurand, along_rows, measure, worst_column
+from compilegate.observe.compare.error_figures import Measurand, along_rows, measure, worst_column
 
 NAN, INFINITY = float("nan"), float("inf")
 

@@ -4,15 +4,15 @@ import dataclasses
 
 import pytest
 
-from fixtures.cases import Case
-from fixtures.environment import Device
-from fixtures.gate import Gate
-from fixtures.markers import could_select, selects
-from fixtures.opening import open_gate
-from fixtures.options import Options
-from fixtures.workers import Share
-from fixtures.zoo import Model
-from reports.store import RunError, Writer, read
+from compilegate.records.case import Case
+from compilegate.records.environment import Device
+from compilegate.runs.files import RunError, Writer, read
+from compilegate.session.markers import could_select, selects
+from compilegate.session.options import Options
+from compilegate.session.plan import Gate
+from compilegate.session.planning import open_gate
+from compilegate.session.workers import Share
+from compilegate.zoo.registry import Model
 from tests.unit.making import (
     make_environment,
     make_failure,

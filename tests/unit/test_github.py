@@ -2,8 +2,8 @@
 
 import pytest
 
-from reports.github import ANNOTATIONS, LENGTH, append_summary, error_annotations
-from reports.rows import Row
+from compilegate.reports.github import ANNOTATIONS, LENGTH, append_summary, error_annotations
+from compilegate.reports.rows import Row
 from tests.unit.making import CASE_ID
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fixtures.observe import headline
+from compilegate.observe import error_text
 
 FAKE = """\
 RuntimeError when making fake tensor call
@@ -58,7 +58,7 @@ Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace
     ],
 )  # fmt: skip
 def test_a_text_is_told_by_its_first_line_and_its_cause(text, line):
-    assert headline.of_text(text) == line
+    assert error_text.of_text(text) == line
 
 
 def raised(action):
@@ -74,21 +74,21 @@ def test_a_cause_that_the_text_leaves_out_is_taken_from_the_exception():
         except KeyError as error:
             raise RuntimeError("it failed:") from error
 
-    assert headline.with_kind(raised(chained)) == "RuntimeError: it failed: KeyError: 'logits'"
+    assert error_text.with_kind(raised(chained)) == "RuntimeError: it failed: KeyError: 'logits'"
 
 
 def test_what_has_no_message_is_told_by_the_line_that_raised_it():
     def asserts():
         raise AssertionError
 
-    line = headline.with_kind(raised(asserts))
+    line = error_text.with_kind(raised(asserts))
     assert line.startswith("AssertionError: test_headline.py:")
     assert line.endswith(": raise AssertionError")
-    assert headline.of(ValueError()) == "ValueError"
+    assert error_text.of(ValueError()) == "ValueError"
 
 
 def test_it_is_cut_where_it_is_long():
-    assert headline.of(ValueError("x" * 1000)) == "x" * 240 + "…"
+    assert error_text.of(ValueError("x" * 1000)) == "x" * 240 + "…"
 
 
 def test_a_compiler_that_fails_is_told_by_what_it_raised():
@@ -96,11 +96,11 @@ def test_a_compiler_that_fails_is_told_by_what_it_raised():
         raise ValueError("four\nfive")
 
     error = raised(lambda: torch.compile(lambda x: x + 1, backend=backend)(torch.ones(3)))
-    assert headline.with_kind(error) == (
+    assert error_text.with_kind(error) == (
         "BackendCompilerFailed: backend='backend' raised: ValueError: four"
     )
 
 
 def test_a_call_that_dynamo_cannot_trace_is_told_by_what_it_raised():
     error = raised(lambda: torch.compile(lambda x: x.view(7), backend="eager")(torch.ones(3, 3)))
-    assert headline.of(error).endswith("shape '[7]' is invalid for input of size 9")
+    assert error_text.of(error).endswith("shape '[7]' is invalid for input of size 9")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fixtures.budgets import Budget, ExpectedFailure
-from fixtures.judging import Finding, judge
+from compilegate.judging.budgets import Budget, ExpectedFailure
+from compilegate.judging.judge import Finding, judge
 from tests.unit.making import (
     make_break,
     make_capture,

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fixtures.observe.load import OtherLoad, session_s
+from compilegate.observe.measure.contention import OtherLoad, session_s
 
 CORES = len(os.sched_getaffinity(0))
 

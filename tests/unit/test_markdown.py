@@ -4,13 +4,21 @@ import re
 
 import pytest
 
-from fixtures.cases import Case
-from reports.archive import Archive, Seen
-from reports.changes import Change
-from reports.compare import CaseComparison, Comparison
-from reports.figures import Standing
-from reports.markdown import LIMIT, escape, exit_status, fit, of_cases, of_comparison, of_run
-from reports.rows import proposals, verdict_rows
+from compilegate.records.case import Case
+from compilegate.reports.case_figures import Standing
+from compilegate.reports.markdown import (
+    LIMIT,
+    escape,
+    exit_status,
+    fit,
+    of_cases,
+    of_comparison,
+    of_run,
+)
+from compilegate.reports.rows import proposals, verdict_rows
+from compilegate.runs.archive import Archive, Seen
+from compilegate.upgrade.comparison import CaseComparison, Comparison
+from compilegate.upgrade.verdict_changes import Change
 from tests.unit.making import (
     CASE_ID,
     make_environment,

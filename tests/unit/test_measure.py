@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from fixtures.observe import measure
-from fixtures.observe.measure import paired_rounds
-from reports.statistics import FEWEST_ROUNDS
+from compilegate.observe.measure import rounds as measure
+from compilegate.observe.measure.rounds import paired_rounds
+from compilegate.records.statistics import FEWEST_ROUNDS
 
 MOST_ROUNDS = 120
 

@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures.observe.memory import peak_memory
-from fixtures.observe.session import Session
-from fixtures.request import Request
-from fixtures.zoo import Example, Model
+from compilegate.observe.measure.memory import peak_memory
+from compilegate.observe.model_session import Session
+from compilegate.records.request import Request
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import Model
 
 MIB = 2**20
 

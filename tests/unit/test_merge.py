@@ -2,10 +2,10 @@
 
 import pytest
 
-from fixtures.environment import Device
-from reports import store
-from reports.merge import merge
-from reports.store import RunError
+from compilegate.records.environment import Device
+from compilegate.runs import files
+from compilegate.runs.files import RunError
+from compilegate.runs.merge import merge
 from tests.unit.making import make_environment, make_observation, make_pair, make_verdict
 from tests.unit.runs import write_run
 
@@ -26,7 +26,7 @@ def test_shards_become_one_whole_run(tmp_path, target):
     a = shard(tmp_path / "a.jsonl", *IDS[:2], created="2026-01-02")
     b = shard(tmp_path / "b.jsonl", *IDS[2:], created="2026-01-01")
     assert merge([a, b], target) == (4, [])
-    run = store.read(target)
+    run = files.read(target)
     assert run.header.planned == tuple(IDS)
     assert run.header.created == "2026-01-01"
     assert run.observations == {case: make_observation(case=case) for case in IDS}
@@ -42,7 +42,7 @@ def test_paired_shards_keep_their_pairs_and_name_the_merged_baseline(tmp_path, t
         tmp_path / "b.jsonl", make_observation(case=IDS[1]), second, baseline="b.baseline"
     )
     assert merge([a, b], target) == (2, [])
-    run = store.read(target)
+    run = files.read(target)
     assert run.header.baseline == "merged.baseline"
     assert run.pairs == {(IDS[0], 0): first, (IDS[1], 0): second}
 
@@ -51,14 +51,14 @@ def test_what_is_missing_is_named_and_leaves_the_run_open(tmp_path, target):
     a = shard(tmp_path / "a.jsonl", IDS[0], planned=IDS[:2], complete=False)
     b = shard(tmp_path / "b.jsonl", IDS[2])
     assert merge([a, b], target) == (3, [IDS[1]])
-    assert store.read(target).closing is None
+    assert files.read(target).closing is None
 
 
 def test_a_shard_begun_again_fills_what_the_first_one_left(tmp_path, target):
     a = shard(tmp_path / "a.jsonl", IDS[0], planned=IDS[:2], complete=False)
     b = shard(tmp_path / "b.jsonl", IDS[1])
     assert merge([a, b], target) == (2, [])
-    assert store.read(target).closing is not None
+    assert files.read(target).closing is not None
 
 
 def test_one_shard_is_copied(tmp_path, target):

@@ -6,15 +6,16 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures.call_facts import Checked
-from fixtures.cases import Case
-from fixtures.observe.calls import PlannedCall
-from fixtures.observe.compare import compare_outputs, is_doubtful
-from fixtures.observe.errors import Nudge, Sides, tensor_errors
-from fixtures.observe.noise import SAMPLES, Sampler
-from fixtures.observe.subject import Subject
-from fixtures.zoo import Call, Example, Model
-from reports.noise import pooled_noise
+from compilegate.observe.compare.eager_noise import SAMPLES, Sampler
+from compilegate.observe.compare.errors import Nudge, Sides, tensor_errors
+from compilegate.observe.compare.results import compare_outputs, is_doubtful
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.subject import Subject
+from compilegate.records.call import Checked
+from compilegate.records.case import Case
+from compilegate.records.rounding import pooled_noise
+from compilegate.zoo.example import Call, Example
+from compilegate.zoo.registry import Model
 from tests.unit.excess import exceeds
 from tests.unit.making import make_error
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reports.digest import Digest
-from reports.numerics import moved
+from compilegate.runs.digest import Digest
+from compilegate.upgrade.error_growth import moved
 from tests.unit.making import FLOAT32_NOISE, make_call, make_checked, make_error, make_observation
 
 NAN = float("nan")

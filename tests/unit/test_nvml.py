@@ -2,8 +2,8 @@
 
 import pytest
 
-from fixtures.costs import Condition
-from fixtures.observe.nvml import Gpu
+from compilegate.observe.device.nvml import Gpu
+from compilegate.records.performance import Condition
 
 LATER = "nvmlDeviceGetCurrentClocksEventReasons"
 FORMER = "nvmlDeviceGetCurrentClocksThrottleReasons"

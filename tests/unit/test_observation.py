@@ -5,10 +5,11 @@ import math
 
 import pytest
 
-from fixtures.costs import Memory
-from fixtures.records import RECORD_TYPES, Closing, dumps, encode
-from fixtures.request import Request
-from reports.store import decode
+from compilegate.records.encoding import dumps
+from compilegate.records.performance import Memory
+from compilegate.records.request import Request
+from compilegate.records.run import RECORD_TYPES, Closing, encode
+from compilegate.runs.files import decode
 from tests.unit.making import (
     make_break,
     make_call,

@@ -5,12 +5,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 (as everyone calls it)
 
-from fixtures.cases import Case
-from fixtures.observe.calls import PlannedCall
-from fixtures.observe.compare import compare_outputs
-from fixtures.observe.oracle import Lifting
-from fixtures.observe.subject import Subject
-from fixtures.zoo import Example, Model
+from compilegate.observe.compare.results import compare_outputs
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.float64 import Lifting
+from compilegate.observe.model.subject import Subject
+from compilegate.records.case import Case
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import Model
 from tests.unit.excess import exceeds
 
 X = torch.linspace(0.1, 1.7, 7, dtype=torch.float64).reshape(1, 7)

@@ -7,14 +7,14 @@ import zlib
 
 import pytest
 
-from fixtures.costs import Energy
-from reports import html, page_data
-from reports.archive import Archive, Seen
-from reports.changes import Change
-from reports.compare import CaseComparison
-from reports.digest import Digest
-from reports.page_data import COLUMNS, OUTCOMES, PageData, details, encode, number
-from reports.reproduction import command, zoos_in
+from compilegate.records.performance import Energy
+from compilegate.reports import html, page_data
+from compilegate.reports.page_data import COLUMNS, OUTCOMES, PageData, details, encode, number
+from compilegate.runs.archive import Archive, Seen
+from compilegate.runs.digest import Digest
+from compilegate.runs.reproduction import command, zoos_in
+from compilegate.upgrade.comparison import CaseComparison
+from compilegate.upgrade.verdict_changes import Change
 from tests.unit.making import (
     CASE_ID,
     make_break,
@@ -197,7 +197,7 @@ def test_a_side_that_was_not_observed_says_whether_it_was_planned():
 )
 def test_the_command_observes_the_case_again(changed, arguments, words):
     digest = Digest.of(make_observation(**changed))
-    assert command(digest, zoos_in(arguments)) == f"python -m fixtures.observe {CASE_ID}{words}"
+    assert command(digest, zoos_in(arguments)) == f"python -m compilegate.observe {CASE_ID}{words}"
 
 
 # The page itself, as text. What it does is in tests/integration/test_page.py.

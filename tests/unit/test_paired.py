@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.paired import PairedObserver
-from fixtures.request import Request
+from compilegate.processes.paired_observer import PairedObserver
+from compilegate.records.request import Request
 from tests.unit.making import CASE_ID, make_failed_observation, make_observation, make_timing
 
 TIMED = Request(case=CASE_ID, wants=("capture", "time"), timing_budget_s=60.0)

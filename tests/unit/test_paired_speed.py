@@ -7,11 +7,11 @@ import random
 
 import pytest
 
-from fixtures.costs import Timing
-from fixtures.pairs import Pace
-from reports.archive import Archive
-from reports.compare import compare
-from reports.paired_speed import (
+from compilegate.records.pair import Pace
+from compilegate.records.performance import Timing
+from compilegate.runs.archive import Archive
+from compilegate.upgrade.comparison import compare
+from compilegate.upgrade.paired_speed import (
     FLOOR,
     as_slowdown,
     is_suspect,

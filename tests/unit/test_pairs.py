@@ -1,6 +1,6 @@
 """Pairs of processes: which of those in a run file count."""
 
-from fixtures.pairs import latest
+from compilegate.records.pair import latest
 from tests.unit.making import make_pair
 
 CASE, OTHER = "tiny-cpu-train-f32-default-static", "tiny-cpu-infer-f32-default-static"

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from reports.parallel import MANY, over
-from reports.store import RunError
+from compilegate.runs.files import RunError
+from compilegate.runs.parallel import MANY, over
 
 CASES = [f"case {index}" for index in range(50)]
 

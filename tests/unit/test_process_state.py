@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures.cases import Case
-from fixtures.observe.calls import PlannedCall
-from fixtures.observe.process_state import Switches, put_back
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.global_state import Switches, put_back
+from compilegate.records.case import Case
 from tests.unit.compiled import INFER, TRAIN, differences, subject
 
 BF16 = Case.parse("m-cpu-infer-bf16-default-static")

@@ -5,13 +5,14 @@ import math
 import pytest
 import torch
 
-from fixtures.budgets import Budget
-from fixtures.cases import Case
-from fixtures.observe import randomness
-from fixtures.observe.calls import PlannedCall
-from fixtures.observe.subject import Subject
-from fixtures.zoo import Example, Model
-from suites import test_randomness
+from compilegate.judging.budgets import Budget
+from compilegate.observe.compare import randomness
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.subject import Subject
+from compilegate.records.case import Case
+from compilegate.suites import test_randomness
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import Model
 from tests.unit.making import make_observation
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")

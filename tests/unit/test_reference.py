@@ -6,14 +6,15 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures.cases import Case
-from fixtures.observe.calls import PlannedCall
-from fixtures.observe.compare import compare_outputs
-from fixtures.observe.reference import Reference
-from fixtures.observe.result import Result
-from fixtures.observe.subject import Subject
-from fixtures.observe.tape import Tape
-from fixtures.zoo import Example, Model
+from compilegate.observe.compare.results import compare_outputs
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.random_draws import Tape
+from compilegate.observe.model.reference import Reference
+from compilegate.observe.model.result import Result
+from compilegate.observe.model.subject import Subject
+from compilegate.records.case import Case
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import Model
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
 TRAIN = Case.parse("m-cpu-train-f32-default-static")
@@ -64,7 +65,7 @@ def test_a_model_that_runs_in_float64_has_one_exact_reference():
 def test_results_that_are_too_large_to_keep_are_made_anew_for_the_next_case(
     monkeypatch, most_kept, built
 ):
-    monkeypatch.setattr("fixtures.observe.reference._MOST_KEPT", most_kept)
+    monkeypatch.setattr("compilegate.observe.model.reference._MOST_KEPT", most_kept)
     reference, _, subjects = trained()
     one, other = [[reference.results(call)[0] for call in (FIRST, SECOND)] for _ in range(2)]
     for ours, theirs in zip(one, other, strict=True):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fixtures.replay_clock import ReplayClock
+from compilegate.session.replay_clock import ReplayClock
 from tests.unit.making import make_timing
 
 pytest_plugins = ["pytester"]
@@ -12,8 +12,8 @@ pytest_plugins = ["pytester"]
 SHOWN = """
 import pytest
 
-from fixtures.costs import Timing
-from fixtures.replay_clock import ReplayClock
+from compilegate.records.performance import Timing
+from compilegate.session.replay_clock import ReplayClock
 
 CLOCK = ReplayClock()
 TIMING = Timing(eager_ns=(4e6, 9e6, 5e6), compiled_ns=(1e6, 2e6, 6e6), iterations=7)

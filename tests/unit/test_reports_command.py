@@ -1,11 +1,11 @@
-"""``python -m reports``: what each command prints, its exit status, and a sentence for mistakes."""
+"""The command: what it prints, its exit status, and a sentence for each mistake."""
 
 import subprocess
 import sys
 
 import pytest
 
-from reports.__main__ import main
+from compilegate.__main__ import main
 from tests.unit.making import (
     CASE_ID,
     make_break,
@@ -230,14 +230,14 @@ def test_it_needs_neither_torch_nor_pytest(tmp_path, three):
     words = ["compare", "--runs", str(tmp_path), "old", "new"]
     program = (
         "import sys; sys.modules['torch'] = sys.modules['pytest'] = None\n"
-        f"from reports.__main__ import main; sys.exit(main({words!r}))"
+        f"from compilegate.__main__ import main; sys.exit(main({words!r}))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_a_reader_who_has_seen_enough_is_no_error(tmp_path, three):
     run(tmp_path, "new", *three)
-    words = [sys.executable, "-m", "reports", "markdown", str(tmp_path / "new.jsonl")]
+    words = [sys.executable, "-m", "compilegate", "markdown", str(tmp_path / "new.jsonl")]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.close()

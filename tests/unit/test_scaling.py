@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fixtures.observe.scaling import SCALE, Scaling
+from compilegate.observe.model.grad_scaling import SCALE, Scaling
 
 
 def through(factor, dtype=torch.float32):

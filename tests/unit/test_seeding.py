@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures.observe.seeding import QuickWeights, seed_everything
+from compilegate.observe.model.seeding import QuickWeights, seed_everything
 
 SEVERAL_BLOCKS = (300, 700)
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from fixtures.observe import server
+from compilegate.observe import server
 
 
 def spoils(*_):

@@ -9,13 +9,14 @@ from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._inductor.exc import InductorError
 
-from fixtures.budgets import Budget
-from fixtures.judging import judge
-from fixtures.observe.session import Session
-from fixtures.observe.subject import Subject
-from fixtures.request import Request
-from fixtures.zoo import Example, Model
-from suites import test_forward, test_gradients, test_side_effects
+from compilegate.judging.budgets import Budget
+from compilegate.judging.judge import judge
+from compilegate.observe.model.subject import Subject
+from compilegate.observe.model_session import Session
+from compilegate.records.request import Request
+from compilegate.suites import test_forward, test_gradients, test_side_effects
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import Model
 
 
 class Linear(nn.Module):

@@ -6,13 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures import zoo
-from fixtures.cases import Case
-from fixtures.observe import signal, visibility
-from fixtures.observe.calls import first_call
-from fixtures.observe.oracle import Lifting
-from fixtures.observe.subject import Subject
-from fixtures.zoo import Call, Example, Model
+from compilegate.observe.conditioning import signal, visibility
+from compilegate.observe.model.calls import first_call
+from compilegate.observe.model.float64 import Lifting
+from compilegate.observe.model.subject import Subject
+from compilegate.records.case import Case
+from compilegate.zoo import registry
+from compilegate.zoo.example import Call, Example
+from compilegate.zoo.registry import Model
 
 TRAIN = Case.parse("m-cpu-train-f32-default-static")
 
@@ -318,8 +319,8 @@ def test_hooks_of_the_model_still_run():
 @pytest.fixture
 def command(monkeypatch):
     """The command line; what it registers is forgotten afterwards."""
-    zoo.load()
-    monkeypatch.setattr(zoo, "_registry", dict(zoo._registry))
+    registry.load()
+    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
 
     def command(*arguments):
         monkeypatch.setattr("sys.argv", ["signal", *arguments])
@@ -341,7 +342,7 @@ def test_the_command_prints_the_figures_of_a_users_model(command, capsys, tmp_pa
 
 ZOO = """
 import torch
-from fixtures.zoo import Example, model
+from compilegate.zoo.registry import Example, model
 
 @model("signal_mine")
 def mine():

@@ -5,14 +5,14 @@ import enum
 import pytest
 import torch
 
-from fixtures.observe import signature
-from fixtures.zoo import Call
-from suites.test_recompiles import allowed_by_setting
+from compilegate.observe.capture import guard_inputs
+from compilegate.suites.test_recompiles import allowed_by_setting
+from compilegate.zoo.example import Call
 from tests.unit.making import make_call
 
 
 def of(*args, before=None, index=0, state=None, **kwargs):
-    return signature.of(Call(args, kwargs, before=before), index, state or {})
+    return guard_inputs.of(Call(args, kwargs, before=before), index, state or {})
 
 
 def test_numbers_are_sizes_and_python_numbers_by_place():

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures.observe.snapshot import Snapshot
+from compilegate.observe.model.snapshot import Snapshot
 
 
 class Keeps(nn.Module):

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures.observe import exact
-from fixtures.observe.calls import PlannedCall
-from fixtures.observe.snapshot import Snapshot
-from fixtures.observe.state import attributes, cells_of, variables
+from compilegate.observe.compare import exact
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.snapshot import Snapshot
+from compilegate.observe.model.state import attributes, cells_of, variables
 from tests.unit.compiled import INFER, TRAIN, differences, subject
 
 # Where variables are found. Each builds a model that counts its calls in a variable.

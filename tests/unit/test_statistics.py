@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from reports.statistics import (
+from compilegate.records.statistics import (
     ALPHA,
     FEWEST_ROUNDS,
     false_discovery,

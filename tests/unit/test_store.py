@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.records import SCHEMA, Closing, encode
-from reports.store import RunError, Writer, decode, find, read
+from compilegate.records.run import SCHEMA, Closing, encode
+from compilegate.runs.files import RunError, Writer, decode, find, read
 from tests.unit.making import CASE_ID, make_header, make_observation, make_pair, make_verdict
 
 OTHER_ID = "tiny-cpu-infer-f32-default-static"

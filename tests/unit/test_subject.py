@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures.cases import Case
-from fixtures.observe.calls import PlannedCall, input_tensors, planned_calls, varied_calls
-from fixtures.observe.oracle import Lifting
-from fixtures.observe.subject import Subject
-from fixtures.zoo import Call, Example, Model
+from compilegate.observe.model.calls import PlannedCall, input_tensors, planned_calls, varied_calls
+from compilegate.observe.model.float64 import Lifting
+from compilegate.observe.model.subject import Subject
+from compilegate.records.case import Case
+from compilegate.zoo.example import Call, Example
+from compilegate.zoo.registry import Model
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
 TRAIN = Case.parse("m-cpu-train-f32-default-static")

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fixtures.observe.oracle import Lifting
-from fixtures.observe.tape import Tape, TapeError
+from compilegate.observe.model.float64 import Lifting
+from compilegate.observe.model.random_draws import Tape, TapeError
 
 
 def recorded(draw):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fixtures.environment import Device
-from reports.terminal import Outcome, Progress, case_line, duration, summarize
+from compilegate.records.environment import Device
+from compilegate.reports.summary import Outcome, Progress, case_line, duration, summarize
 from tests.unit.making import (
     CASE_ID,
     make_break,
@@ -248,7 +248,7 @@ def test_many_that_cannot_be_told_are_counted_and_failures_all_shown(kind, shown
     verdicts = {c: [make_verdict(kind, case=c, summary="busy")] for c in cases}
     lines = summarize(session(verdicts=verdicts, made=())).lines
     assert sum(line.endswith(": busy") for line in lines) == shown
-    left = "  … and 4 more (python -m reports html RUN shows each)"
+    left = "  … and 4 more (python -m compilegate html RUN shows each)"
     assert (left in lines) is (kind == "inconclusive")
 
 

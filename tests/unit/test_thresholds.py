@@ -5,8 +5,8 @@ import tomllib
 
 import pytest
 
-from fixtures.costs import Condition
-from suites import thresholds
+from compilegate.calibration import thresholds
+from compilegate.records.performance import Condition
 from tests.unit.making import (
     CASE_ID,
     make_capture,

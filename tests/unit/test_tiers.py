@@ -4,10 +4,10 @@ from itertools import combinations, product
 
 import pytest
 
-from fixtures import tiers, zoo
-from fixtures.cases import AXES, Case, UnknownNameError
+from compilegate.records.case import AXES, Case, UnknownNameError
+from compilegate.zoo import registry, tiers
 
-MODELS = list(zoo.load().values())
+MODELS = list(registry.load().values())
 SHIPPED = [model.name for model in MODELS]
 
 
@@ -67,12 +67,12 @@ def test_standard_autotunes_some_models_in_each_mode_and_phase(standard):
 
 def test_standard_autotunes_a_quick_model_of_each_family_of_a_users_own():
     mine = [
-        zoo.Model(name="large", family="mine", slow=True),
-        zoo.Model(name="small", family="mine", vary={"batch": (4, 2, 6)}),
-        zoo.Model(name="huge", family="other", slow=True),
-        zoo.Model(name="single", family="third", settings=("*-f32-*",)),
-        zoo.Model(name="plain", family="fourth", settings=("*-default-*",)),
-        zoo.Model(name="tunable", family="fourth"),
+        registry.Model(name="large", family="mine", slow=True),
+        registry.Model(name="small", family="mine", vary={"batch": (4, 2, 6)}),
+        registry.Model(name="huge", family="other", slow=True),
+        registry.Model(name="single", family="third", settings=("*-f32-*",)),
+        registry.Model(name="plain", family="fourth", settings=("*-default-*",)),
+        registry.Model(name="tunable", family="fourth"),
     ]
     chosen = tiers.tier_cases("standard", [*MODELS, *mine], "cuda", SHIPPED)
     tuned = {case.setting for case in chosen if case.autotunes and case.model == "small"}
@@ -118,7 +118,7 @@ def test_smoke_cases_are_possible_and_of_the_zoo():
 
 
 def test_a_users_model_has_smoke_cases():
-    mine = zoo.Model(name="mine", family="mine")
+    mine = registry.Model(name="mine", family="mine")
     chosen = tiers.tier_cases("smoke", [*MODELS, mine], "cpu", SHIPPED)
     assert [c.id for c in chosen if c.model == "mine"] == [
         f"mine-cpu-{setting}" for setting in tiers.SMOKE_DEFAULT

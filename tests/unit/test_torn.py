@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from fixtures.observe.torn import remove_torn
+from compilegate.observe.cache_repair import remove_torn
 
 
 @pytest.fixture

@@ -4,15 +4,16 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures.cases import Case
-from fixtures.observe.calls import PlannedCall
-from fixtures.observe.comparison import Comparison
-from fixtures.observe.ledger import Ledger
-from fixtures.observe.oracle import Lifting
-from fixtures.observe.reference import Reference
-from fixtures.observe.subject import Subject
-from fixtures.observe.training import Rates, Training
-from fixtures.zoo import Call, Example, Model
+from compilegate.observe.compare.calls import Comparison
+from compilegate.observe.compare.training import Rates, Training
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.float64 import Lifting
+from compilegate.observe.model.reference import Reference
+from compilegate.observe.model.subject import Subject
+from compilegate.observe.time_spent import Ledger
+from compilegate.records.case import Case
+from compilegate.zoo.example import Call, Example
+from compilegate.zoo.registry import Model
 from tests.unit.excess import exceeds
 
 TRAIN = Case.parse("m-cpu-train-f32-default-static")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from fixtures.observe.trees import Recast, leaves, storage_key, structure, tensors
+from compilegate.observe.nested import Recast, leaves, storage_key, structure, tensors
 
 
 class Pair(NamedTuple):

@@ -2,10 +2,10 @@
 
 import json
 
-from fixtures.observe import load
-from fixtures.observe.load import OtherLoad
-from fixtures.observe.measure import paired_rounds
-from fixtures.observe.turns import Line, Turns
+from compilegate.observe.measure import contention
+from compilegate.observe.measure.alternation import Line, Turns
+from compilegate.observe.measure.contention import OtherLoad
+from compilegate.observe.measure.rounds import paired_rounds
 
 
 class Pytest:
@@ -79,7 +79,7 @@ def test_it_lets_go_before_every_wait():
 def test_what_others_do_while_it_waits_is_not_counted_as_disturbance(monkeypatch):
     seconds = iter([(0.0, 0.0, 0.0), (1.0, 1.0, 0.0), (9.0, 9.0, 0.0), (10.0, 9.0, 0.0)])
     monkeypatch.setattr(OtherLoad, "_now", staticmethod(lambda: next(seconds)))
-    monkeypatch.setattr(load.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(contention.os, "sched_getaffinity", lambda _: {0, 1})
     seen = OtherLoad()
     with seen.ignored():  # from second 1 to 9
         pass

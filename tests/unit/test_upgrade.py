@@ -2,15 +2,15 @@
 
 import pytest
 
-from fixtures.budgets import ASPECTS, Budget, ExpectedFailure
-from fixtures.cases import Case
-from fixtures.judging import Finding, judge_change
-from fixtures.upgrade import StoredBaseline
-from reports.archive import Archive, Seen
-from reports.changes import Change
-from reports.compare import CLASSES, CaseComparison
-from reports.digest import Digest
-from suites.test_upgrade import aspects, finding, rule, verdicts
+from compilegate.judging.budgets import ASPECTS, Budget, ExpectedFailure
+from compilegate.judging.judge import Finding, judge_change
+from compilegate.records.case import Case
+from compilegate.runs.archive import Archive, Seen
+from compilegate.runs.digest import Digest
+from compilegate.suites.test_upgrade import aspects, finding, rule, verdicts
+from compilegate.upgrade.baseline import StoredBaseline
+from compilegate.upgrade.comparison import CLASSES, CaseComparison
+from compilegate.upgrade.verdict_changes import Change
 from tests.unit.making import (
     CASE_ID,
     make_break,

@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures.cases import Case
-from fixtures.observe import weights
-from fixtures.observe.subject import Subject
-from fixtures.zoo import Example, Model
+from compilegate.observe.model import weights
+from compilegate.observe.model.subject import Subject
+from compilegate.records.case import Case
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import Model
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
 OTHERS = "the builder gives other weights each time: {} differs between two builds under one seed"

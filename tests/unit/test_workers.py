@@ -3,8 +3,8 @@
 import pytest
 from xdist.plugin import pytest_cmdline_main as cmdline_main
 
-from fixtures.environment import Device
-from fixtures.workers import Share, Workers, count_of
+from compilegate.records.environment import Device
+from compilegate.session.workers import Share, Workers, count_of
 from tests.unit.making import make_environment
 
 pytest_plugins = ["pytester"]

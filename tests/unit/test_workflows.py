@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fixtures import zoo
+from compilegate.zoo import registry
 
 CHECKOUT = Path(__file__).parents[2]
 FILES = sorted((CHECKOUT / ".github" / "workflows").glob("*.yml"))
@@ -92,9 +92,9 @@ def test_every_job_ends(file):
 def test_the_shards_are_the_whole_zoo_each_model_once():
     gpu = content(CHECKOUT / ".github" / "workflows" / "gpu.yml")
     globs = [e["models"] for e in gpu["jobs"]["shard"]["strategy"]["matrix"]["include"]]
-    for name in [*zoo.load(), "0_net", "zebra"]:
+    for name in [*registry.load(), "0_net", "zebra"]:
         assert sum(fnmatchcase(name, glob) for glob in globs) == 1, name
-    sizes = [sum(fnmatchcase(name, glob) for name in zoo.load()) for glob in globs]
+    sizes = [sum(fnmatchcase(name, glob) for name in registry.load()) for glob in globs]
     assert min(sizes) > 5, sizes
 
 

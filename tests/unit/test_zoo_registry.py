@@ -7,10 +7,11 @@ import textwrap
 
 import pytest
 
-from fixtures import zoo
-from fixtures.observer import CHECKOUT
-from fixtures.records import dumps
-from fixtures.zoo import Call, Example, Model, load_file, model
+from compilegate.layout import PACKAGE
+from compilegate.records.encoding import dumps
+from compilegate.zoo import registry as zoo
+from compilegate.zoo.example import Call, Example
+from compilegate.zoo.registry import Model, load_file, model
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +30,7 @@ def registry(monkeypatch):
 def write(tmp_path):
     def write(text, name="zoo_of_mine.py"):
         path = tmp_path / name
-        path.write_text("from fixtures.zoo import Example, model\n" + textwrap.dedent(text))
+        path.write_text("from compilegate import Example, model\n" + textwrap.dedent(text))
         return path
 
     return write
@@ -276,19 +277,25 @@ def test_an_error_of_the_file_is_its_own_and_the_path_is_restored(write):
 
 def in_a_fresh_process(text):
     return subprocess.run(
-        [sys.executable, "-c", text], cwd=CHECKOUT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", text],
+        cwd=PACKAGE.parent,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
 def test_a_name_of_the_shipped_zoo_is_refused_also_where_that_was_not_loaded(write):
     path = write('@model("resnet18")\ndef f(): ...\n')
-    done = in_a_fresh_process(f"from fixtures.zoo import load_file; load_file({str(path)!r})")
+    done = in_a_fresh_process(
+        f"from compilegate.zoo.registry import load_file; load_file({str(path)!r})"
+    )
     assert "model 'resnet18' is already defined in" in done.stderr
 
 
 def test_listing_the_shipped_zoo_imports_no_torch():
     text = (
-        "import sys; from fixtures import zoo; assert zoo.load(); assert 'torch' not in sys.modules"
+        "import sys; from compilegate.zoo import registry; assert registry.load(); assert 'torch' not in sys.modules"
     )
     done = in_a_fresh_process(text)
     assert done.returncode == 0, done.stderr

@@ -6,15 +6,15 @@ from fnmatch import fnmatchcase
 import pytest
 import torch
 
-from fixtures import zoo
-from fixtures.cases import Case
-from fixtures.observe import signal, visibility
-from fixtures.observe.calls import first_call
-from fixtures.observe.subject import Subject
+from compilegate.observe.conditioning import signal, visibility
+from compilegate.observe.model.calls import first_call
+from compilegate.observe.model.subject import Subject
+from compilegate.records.case import Case
+from compilegate.zoo import registry
 from tests.zoo import explained
 
 #: The regressions are essences of bugs: their weights, where there are any, mean what they are.
-MODELS = {name: model for name, model in zoo.load().items() if model.family != "regressions"}
+MODELS = {name: model for name, model in registry.load().items() if model.family != "regressions"}
 SPREADS = (0.1, 10.0)  # standard deviations of outputs
 FEW = 0.05  # of a model's parameters
 

@@ -8,7 +8,8 @@ from torch import nn
 from torch.compiler import is_compiling
 from torch.nn.functional import batch_norm
 
-from fixtures.zoo import Call, Example, model
+from compilegate.zoo.example import Call, Example
+from compilegate.zoo.registry import model
 
 
 class Spoiled(nn.Module):

@@ -5,7 +5,8 @@ from torch import nn
 from torch._inductor import compile_fx
 from torch.nn import functional
 
-from fixtures.zoo import Example, model
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import model
 
 
 class Block(nn.Module):

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-from fixtures.zoo import Example, model
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import model
 
 
 class Acts(nn.Module):

@@ -3,7 +3,8 @@
 import torch
 from torch import nn
 
-from fixtures.zoo import Example, model
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import model
 
 
 class Tiny(nn.Module):

@@ -10,7 +10,8 @@ import time
 import torch
 from torch import nn
 
-from fixtures.zoo import Example, model
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import model
 
 BASELINE = os.environ.get("COMPILEGATE_SIDE") == "baseline"
 

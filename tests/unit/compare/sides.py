@@ -3,16 +3,13 @@
 import torch
 from torch import nn
 
-from fixtures.cases import Case
-from fixtures.observe.calls import PlannedCall
-from fixtures.observe.compare import (
-    compare_gradients,
-    compare_outputs,
-    compare_state,
-)
-from fixtures.observe.oracle import Lifting
-from fixtures.observe.subject import Subject
-from fixtures.zoo import Example, Model
+from compilegate.observe.compare.results import compare_gradients, compare_outputs, compare_state
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.float64 import Lifting
+from compilegate.observe.model.subject import Subject
+from compilegate.records.case import Case
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import Model
 from tests.unit.excess import exceeds
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")

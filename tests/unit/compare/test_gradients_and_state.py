@@ -7,12 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures.observe.compare import (
-    compare_gradients,
-    compare_parameters,
-    compare_state,
-)
-from fixtures.observe.result import OVERWRITTEN, Placed, Result
+from compilegate.observe.compare.results import compare_gradients, compare_parameters, compare_state
+from compilegate.observe.model.result import OVERWRITTEN, Placed, Result
 from tests.unit.compare.sides import (
     TRAIN,
     Compared,

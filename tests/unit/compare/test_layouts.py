@@ -6,16 +6,17 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures.observe.compare import (
+from compilegate.observe.compare.results import (
     compare_gradients,
     compare_outputs,
     compare_parameters,
     compare_state,
 )
-from fixtures.observe.oracle import Lifting
-from fixtures.observe.subject import Subject
-from fixtures.zoo import Example, Model
-from reports.noise import is_blind
+from compilegate.observe.model.float64 import Lifting
+from compilegate.observe.model.subject import Subject
+from compilegate.records.rounding import is_blind
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import Model
 from tests.unit.compare.sides import (
     INFER,
     PLANNED,

@@ -5,10 +5,8 @@ import math
 import pytest
 import torch
 
-from fixtures.observe.compare import (
-    compare_outputs,
-)
-from fixtures.observe.result import Result
+from compilegate.observe.compare.results import compare_outputs
+from compilegate.observe.model.result import Result
 from tests.unit.compare.sides import (
     Compared,
     complaints,

@@ -4,10 +4,8 @@ import dataclasses
 
 import pytest
 
-from fixtures.budgets import AllowedBreak, Budget
-from suites import (
-    test_graph_breaks,
-)
+from compilegate.judging.budgets import AllowedBreak, Budget
+from compilegate.suites import test_graph_breaks
 from tests.unit.making import (
     make_break,
     make_call,

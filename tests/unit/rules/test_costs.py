@@ -4,14 +4,9 @@ import dataclasses
 
 import pytest
 
-from fixtures.budgets import Budget
-from fixtures.costs import Condition, Energy
-from suites import (
-    test_compile_time,
-    test_energy,
-    test_memory,
-    test_speedup,
-)
+from compilegate.judging.budgets import Budget
+from compilegate.records.performance import Condition, Energy
+from compilegate.suites import test_compile_time, test_energy, test_memory, test_speedup
 from tests.unit.making import (
     make_compile_time,
     make_memory,

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.budgets import Budget
-from suites import test_randomness
+from compilegate.judging.budgets import Budget
+from compilegate.suites import test_randomness
 from tests.unit.making import make_observation, make_randomness
 
 

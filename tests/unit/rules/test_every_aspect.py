@@ -2,9 +2,9 @@
 
 import pytest
 
-from fixtures.budgets import ASPECTS, Budget
-from fixtures.costs import Energy
-from suites import (
+from compilegate.judging.budgets import ASPECTS, Budget
+from compilegate.records.performance import Energy
+from compilegate.suites import (
     test_compile_time,
     test_cuda_graphs,
     test_energy,

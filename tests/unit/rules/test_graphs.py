@@ -1,9 +1,7 @@
 """The rule of CUDA graphs: recorded, or skipped for a reason that is budgeted."""
 
-from fixtures.budgets import Budget
-from suites import (
-    test_cuda_graphs,
-)
+from compilegate.judging.budgets import Budget
+from compilegate.suites import test_cuda_graphs
 from tests.unit.making import (
     make_capture,
     make_observation,

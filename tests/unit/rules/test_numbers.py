@@ -4,12 +4,8 @@ import dataclasses
 
 import pytest
 
-from fixtures.budgets import Budget
-from suites import (
-    test_forward,
-    test_gradients,
-    test_side_effects,
-)
+from compilegate.judging.budgets import Budget
+from compilegate.suites import test_forward, test_gradients, test_side_effects
 from tests.unit.making import (
     make_call,
     make_checked,

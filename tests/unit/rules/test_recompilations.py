@@ -2,11 +2,9 @@
 
 import pytest
 
-from fixtures.budgets import Budget
-from suites import (
-    test_recompiles,
-)
-from suites.test_recompiles import allowed_by_setting
+from compilegate.judging.budgets import Budget
+from compilegate.suites import test_recompiles
+from compilegate.suites.test_recompiles import allowed_by_setting
 from tests.unit.making import (
     make_call,
     make_capture,

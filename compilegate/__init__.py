@@ -1,0 +1,24 @@
+"""May we move to this PyTorch? compilegate compiles a zoo of models and judges what comes out.
+
+A zoo file of your own needs three names from here: :func:`model`, :class:`Example` and
+:class:`Call`. They are imported when they are first used: pytest loads this package in every
+session of an environment that has it installed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from compilegate.zoo.example import Call, Example
+    from compilegate.zoo.registry import model
+
+__all__ = ["Call", "Example", "model"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from compilegate.zoo import example, registry  # noqa: PLC0415 (only when a zoo asks)
+
+    return registry.model if name == "model" else getattr(example, name)

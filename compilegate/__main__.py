@@ -1,0 +1,155 @@
+"""``python -m compilegate``: stored runs compared, shown and put together.
+
+Exit status: 0 nothing is worse, 1 something is, 2 it cannot be told: wrong input, runs that are
+incomplete or cannot be compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from compilegate.reports import comparison_text, markdown
+from compilegate.runs import files, merge
+from compilegate.runs.archive import Archive
+from compilegate.runs.files import RunError
+from compilegate.upgrade.comparison import CompareError, compare
+from compilegate.upgrade.decision import decide
+from compilegate.upgrade.paired_speed import slowdowns_of
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line says.
+
+    Returns:
+        The exit status.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        status: int = options.do(options)
+    except (RunError, CompareError) as error:
+        print(f"compilegate: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # whoever read has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m compilegate",
+        description="Compare, show and put together runs of compilegate.",
+        epilog="A run is a file, or its name in --runs. Exit status: 0 nothing is worse, "
+        "1 something is, 2 cannot say.",
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument(
+        "--runs", metavar="DIR", type=Path, default=Path(".runs"), help="default: .runs"
+    )
+    shared.add_argument("-o", "--output", metavar="FILE", type=Path, help="where to write")
+
+    one = commands.add_parser(
+        "compare", parents=[shared], help="may we move from the torch of A to that of B?"
+    )
+    one.add_argument("baseline", metavar="A", help="the run of what is in use")
+    one.add_argument("candidate", metavar="B", help="the run of what is to take its place")
+    one.add_argument("--format", choices=("text", "markdown", "html"), default="text")
+    one.add_argument("--all", action="store_true", help="fold nothing away in text")
+    one.set_defaults(do=_compare)
+
+    one = commands.add_parser(
+        "html", parents=[shared], help="one page of a run, or of a run beside its baseline"
+    )
+    one.add_argument("run", metavar="RUN")
+    one.add_argument("baseline", metavar="BASELINE", nargs="?")
+    one.set_defaults(do=_html)
+
+    one = commands.add_parser("markdown", parents=[shared], help="a run as a GitHub job summary")
+    one.add_argument("run", metavar="RUN")
+    one.set_defaults(do=_markdown)
+
+    one = commands.add_parser("merge", parents=[shared], help="put shards of one run together")
+    one.add_argument("shards", metavar="RUN", nargs="+")
+    one.set_defaults(do=_merge)
+    return parser
+
+
+def _find(name: str, options: argparse.Namespace) -> Path:
+    return files.find(name, options.runs)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    with (
+        Archive(_find(options.baseline, options)) as baseline,
+        Archive(_find(options.candidate, options)) as candidate,
+    ):
+        comparison = compare(baseline, candidate, slowdowns_of(baseline, candidate))
+        match options.format:
+            case "text":
+                lines = comparison_text.comparison_lines(comparison, everything=options.all)
+                _write(options.output, (f"{line}\n" for line in lines))
+            case "markdown":
+                _write(options.output, [markdown.of_comparison(comparison)])
+            case "html":
+                from compilegate.reports import html  # noqa: PLC0415 (pages alone need Jinja)
+
+                page = html.of_comparison(comparison, baseline, candidate)
+                _write_page(options, candidate.path, page)
+    return decide(comparison).exit_status
+
+
+def _html(options: argparse.Namespace) -> int:
+    from compilegate.reports import html  # noqa: PLC0415 (pages alone need Jinja)
+
+    if options.baseline:
+        options.candidate, options.format, options.all = options.run, "html", False
+        return _compare(options)
+    with Archive(_find(options.run, options)) as run:
+        _write_page(options, run.path, html.of_run(run))
+        return markdown.exit_status(run)
+
+
+def _markdown(options: argparse.Namespace) -> int:
+    with Archive(_find(options.run, options)) as run:
+        _write(options.output, [markdown.of_run(run)])
+        return markdown.exit_status(run)
+
+
+def _merge(options: argparse.Namespace) -> int:
+    if options.output is None:
+        raise RunError("merge needs --output FILE: the run file to make")
+    paths = [_find(name, options) for name in options.shards]
+    planned, missing = merge.merge(paths, options.output)
+    print(f"{options.output}: {planned} cases of {len(paths)} runs")
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        print(f"compilegate: incomplete: {missing[0]}{more} not observed", file=sys.stderr)
+    return 2 if missing else 0
+
+
+def _write_page(options: argparse.Namespace, run: Path, pieces: Iterable[str]) -> None:
+    target = options.output or Path(f"{files.name_of(run)}.html")
+    _write(target, pieces)
+    print(target)
+
+
+def _write(target: Path | None, pieces: Iterable[str]) -> None:
+    if target is None:
+        for piece in pieces:
+            sys.stdout.write(piece)
+        sys.stdout.flush()
+        return
+    try:
+        with target.open("w", encoding="utf-8") as file:
+            file.writelines(pieces)
+    except OSError as error:
+        raise RunError(f"cannot write {target}: {error.strerror}") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

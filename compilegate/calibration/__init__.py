@@ -1,0 +1,1 @@
+"""Thresholds and tolerances measured on healthy runs."""

@@ -1,0 +1,100 @@
+"""Thresholds for one machine from its healthy runs: what ``suites/budgets/h200.toml`` is made with.
+
+    python -m compilegate.calibration.thresholds my_gpu.toml .runs/*.jsonl
+
+Of every case that was compiled: 0.9 of the lowest lower end of its speedup's interval, 1.1 of the
+highest memory ratio, twice the longest cold compilation plus 5 s. Where compiled code may be slower
+than eager, 20 µs are let pass whatever the ratio: what is let pass in general is more than many of
+these calls take. Rounds on a GPU that was held back or worked for others are left out. The new
+thresholds replace the file's for the same case and hardware; the rest of it stays. The family of
+known bugs is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from compilegate.judging import budgets_toml
+from compilegate.judging.budgets import BudgetError
+from compilegate.judging.budgets_update import add_exact_entries
+from compilegate.judging.judge import nothing_compiled
+from compilegate.records.case import Case
+from compilegate.records.observation import Observation
+from compilegate.records.statistics import paired_speedup
+from compilegate.runs import files
+from compilegate.zoo import registry
+
+SPEEDUP, MEMORY, COMPILE, COMPILE_S = 0.9, 1.1, 2.0, 5.0
+OVERHEAD_US = 20
+
+
+def thresholds(observations: Iterable[Observation]) -> dict[str, float]:
+    """The thresholds of a case, from what was seen of it in some runs."""
+    lows, ratios, compiles = [], [], []
+    for seen in observations:
+        if (timing := seen.timing) is not None and not timing.disturbance:
+            lows.append(paired_speedup(timing.eager_ns, timing.compiled_ns).low)
+        if seen.memory is not None and seen.memory.eager_peak_bytes:
+            ratios.append(seen.memory.ratio)
+        if seen.compile_time is not None and seen.cold:
+            compiles.append(seen.compile_time.total_s)
+    found = {}
+    if lows:
+        found["min_speedup"] = -_rounded_up(-SPEEDUP * min(lows), 2)
+        if found["min_speedup"] <= 1:
+            found["max_call_overhead_us"] = OVERHEAD_US
+    if ratios:
+        found["max_memory_ratio"] = _rounded_up(MEMORY * max(ratios), 2)
+    if compiles:
+        found["max_compile_s"] = _rounded_up(COMPILE * max(compiles) + COMPILE_S, 1)
+    return found
+
+
+def _rounded_up(value: float, digits: int) -> float:
+    """To so many digits; 1.1 × 1 is no more than 1.1."""
+    return math.ceil(round(value * 10.0**digits, 6)) / 10.0**digits
+
+
+def main() -> None:
+    """Write the thresholds of some run files into a budgets file."""
+    parser = argparse.ArgumentParser(
+        prog="python -m compilegate.calibration.thresholds", description=__doc__
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="the budgets file")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run file, or its name in .runs")
+    arguments = parser.parse_args()
+    try:
+        runs = [files.read(files.find(name, Path(".runs"))) for name in arguments.runs]
+        if arguments.file.exists():
+            budgets_toml.read([arguments.file])  # says what is wrong with it, and in which line
+    except (files.RunError, BudgetError) as error:
+        parser.error(str(error))
+    known_bugs = {name for name, model in registry.load().items() if model.family == "regressions"}
+    seen: dict[str, dict[Case, list[Observation]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        for observation in run.observations.values():
+            case = Case.parse(observation.case)
+            device = run.header.environment.device(case.device)
+            if device is None or observation.status != "completed" or nothing_compiled(observation):
+                continue
+            if case.model not in known_bugs:
+                seen[device.name][case].append(observation)
+    if not seen:
+        parser.error("none of these runs has a case that was compiled and is no known bug")
+    try:
+        for hardware, cases in seen.items():
+            updates = {case: thresholds(some) for case, some in cases.items()}
+            changes = add_exact_entries(arguments.file, updates, hardware)
+            print(
+                f"{arguments.file}: {len(changes)} thresholds of {len(updates)} cases on {hardware}"
+            )
+    except BudgetError as error:
+        parser.error(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""How much of each tolerance healthy runs use.
+
+The constants in :mod:`compilegate.judging.tolerances` rest on this table.
+
+    python -m compilegate.calibration.tolerance_use .runs/*.jsonl
+
+For every tensor of every completed case, each figure is taken as a share of what it is allowed. A
+share above 1 fails; the largest share of runs on a healthy PyTorch says how much room there is. The
+family of known bugs is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from compilegate.judging.tolerances import checks, checks_of_rows, in_half, widening
+from compilegate.records.case import Case, model_of
+from compilegate.records.observation import Observation
+from compilegate.records.rounding import is_blind, pooled_noise
+from compilegate.runs import files
+from compilegate.runs.digest import GROUPS
+from compilegate.zoo import registry
+
+QUANTILES = (0.5, 0.99, 0.999, 1.0)
+
+
+def shares(observation: Observation) -> Iterator[tuple[str, str, float, str]]:
+    """Group, figure, share of the allowance and name of each tensor that is not blind."""
+    for call in observation.calls:
+        for group in GROUPS:
+            errors = getattr(call, group).errors
+            pooled = pooled_noise(errors)
+            for error in errors:
+                if is_blind(error):
+                    continue
+                factor = widening(error, observation)
+                for check in checks(error, pooled, factor, half=in_half(observation)):
+                    yield group, check.what, check.share, error.name
+    for group in GROUPS:
+        for error, check in checks_of_rows(observation, group):
+            yield group, check.what, check.share, error.name
+
+
+def table(observations: Iterable[Observation]) -> list[str]:
+    """Quantiles of the shares by precision, group and figure, and where the largest is."""
+    found: dict[tuple[str, str, str], list[tuple[float, str]]] = defaultdict(list)
+    for observation in observations:
+        precision = Case.parse(observation.case).precision
+        for group, what, share, name in shares(observation):
+            found[precision, group, what].append((share, f"{name} in {observation.case}"))
+    head = "".join(f"{quantile:>8.1%}" for quantile in QUANTILES)
+    lines = [f"{'precision':10}{'group':11}{'figure':35}{'tensors':>9}{head}  largest"]
+    for (precision, group, what), items in sorted(found.items()):
+        items.sort()
+        values = [items[min(int(q * len(items)), len(items) - 1)][0] for q in QUANTILES]
+        row = "".join(f"{value:8.2f}" for value in values)
+        lines.append(f"{precision:10}{group:11}{what:35}{len(items):>9}{row}  {items[-1][1]}")
+    return lines
+
+
+def main() -> None:
+    """Print the table of some run files."""
+    parser = argparse.ArgumentParser(
+        prog="python -m compilegate.calibration.tolerance_use", description=__doc__
+    )
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run file, or its name in .runs")
+    try:
+        names = parser.parse_args().runs
+        runs = [files.read(files.find(name, Path(".runs"))) for name in names]
+    except files.RunError as error:
+        parser.error(str(error))
+    known_bugs = {name for name, model in registry.load().items() if model.family == "regressions"}
+    seen = [
+        observation
+        for run in runs
+        for observation in run.observations.values()
+        if model_of(observation.case) not in known_bugs
+    ]
+    print(f"{len(seen)} cases", *table(seen), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,245 @@
+"""Reads budgets files, and says of a mistake in which line it stands.
+
+They are TOML, of two kinds of entries::
+
+    [[budget]]
+    model = "resnet*"            # selectors: model, the axes of a case; globs allowed
+    device = "cpu"
+    hardware = "AMD EPYC*"       # thresholds of speed hold on this processor or GPU only
+    min_speedup = 1.1
+
+    [[budget]]
+    case = "gpt2-cpu-train-f32-default-auto"   # the same as naming its model and every axis
+    recompiles = 1
+
+    [[expected_failure]]
+    model = "swin_v2_t"
+    aspect = "forward"           # or stage = "compile", which covers every aspect
+    reason = "does not compile"
+    issue = "https://github.com/pytorch/pytorch/issues/179135"
+    torch = ">=2.10,<2.11"
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, get_args
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from compilegate.judging.budgets import (
+    ASPECTS,
+    SELECTORS,
+    AllowedBreak,
+    BudgetError,
+    Budgets,
+    Entry,
+    ExpectedFailure,
+)
+from compilegate.records.case import AXES, Case, UnknownNameError
+from compilegate.records.observation import Stage
+
+_NUMBER = (int, float)
+#: Keys of a budget entry: what is checked of the value, and how that is called.
+_KEYS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "graph_breaks": (list, "a list of tables {reason, place}"),
+    "max_graph_breaks": (int, "a whole number, at least 0"),
+    "recompiles": (int, "a whole number, at least 0"),
+    "recompile_guards": (list, "a list of strings"),
+    "min_speedup": (_NUMBER, "a number, at least 0"),
+    "max_call_overhead_us": (_NUMBER, "a number, at least 0"),
+    "max_compile_s": (_NUMBER, "a number, at least 0"),
+    "max_memory_ratio": (_NUMBER, "a number, at least 0"),
+    "memory_slack_bytes": (int, "a whole number, at least 0"),
+    "max_energy_ratio": (_NUMBER, "a number, at least 0"),
+    "energy_slack_j": (_NUMBER, "a number, at least 0"),
+    "cudagraph_skips": (list, "a list of strings"),
+}
+_TEXTS = {"recompile_guards", "cudagraph_skips"}
+#: What may choose cases in an entry; the id of a case stands for all selectors.
+_CHOOSING = ("case", *SELECTORS)
+_EXPECTED_KEYS = ("aspect", "stage", "reason", "issue", "torch", "match", "strict")
+_STAGES = (*get_args(Stage), "crash")
+
+
+def read(files: Sequence[Path], shipped: Sequence[Path] = ()) -> Budgets:
+    """The budgets of some files.
+
+    Args:
+        files: The user's, from the lowest layer to the highest.
+        shipped: The shipped ones, which are one layer below them.
+
+    Raises:
+        BudgetError: A file is missing or wrong.
+    """
+    layers = [*((0, file) for file in shipped), *enumerate(files, start=1)]
+    return Budgets([entry for layer, file in layers for entry in _entries(file, layer)])
+
+
+def _entries(file: Path, layer: int) -> Iterator[Entry]:
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise BudgetError(f"cannot read the budgets file {file}: {reason}") from error
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"at line (\d+)", str(error))
+        place = f"{file}:{line[1]}" if line else str(file)
+        raise BudgetError(f"{place}: malformed TOML: {error}") from error
+    for kind in tables:
+        if kind not in ("budget", "expected_failure"):
+            raise BudgetError(
+                f"{file}: {UnknownNameError('table', kind, ['budget', 'expected_failure'])}"
+            )
+    for kind, entries in tables.items():
+        if not isinstance(entries, list):
+            raise BudgetError(
+                f"{file}: write [[{kind}]] in double brackets: it is a list of tables"
+            )
+        heads = list(re.finditer(rf"^[ \t]*\[\[ *{kind} *\]\]", text, re.MULTILINE))
+        if len(heads) != len(entries):
+            raise BudgetError(f"{file}: begin each entry with [[{kind}]] on a line of its own")
+        for table, head in zip(entries, heads, strict=True):
+            where = _Where(file, text, head.start())
+            make = _budget_entry if kind == "budget" else _expected_entry
+            yield make(table, layer, where)
+
+
+@dataclass(frozen=True)
+class _Where:
+    """Where an entry stands: ``file:line``, of the entry or of one of its keys."""
+
+    file: Path
+    text: str
+    start: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self._line(self.start)}"
+
+    def of(self, key: str) -> str:
+        found = re.compile(rf"^[ \t]*{re.escape(key)}\s*=", re.MULTILINE).search(
+            self.text, self.start
+        )
+        return f"{self.file}:{self._line(found.start() if found else self.start)}"
+
+    def _line(self, position: int) -> int:
+        return self.text.count("\n", 0, position) + 1
+
+
+def _selectors(table: dict[str, Any], where: _Where) -> dict[str, str]:
+    if "case" in table:
+        return _selectors_of_case(table, where)
+    chosen = {}
+    for axis in SELECTORS:
+        if axis not in table:
+            continue
+        glob = table.pop(axis)
+        if not isinstance(glob, str):
+            raise BudgetError(f"{where.of(axis)}: {axis} = {glob!r}: expected a string")
+        known = AXES.get(axis, ())
+        if known and not any(fnmatchcase(value, glob) for value in known):
+            raise BudgetError(f"{where.of(axis)}: {UnknownNameError(axis, glob, known)}")
+        chosen[axis] = glob
+    return chosen
+
+
+_SEVERAL = f"of several cases name {', '.join(SELECTORS[:-1])} or {SELECTORS[-1]}"
+
+
+def _selectors_of_case(table: dict[str, Any], where: _Where) -> dict[str, str]:
+    case_id = table.pop("case")
+    if not isinstance(case_id, str):
+        raise BudgetError(f"{where.of('case')}: case = {case_id!r}: expected a string")
+    if others := [axis for axis in SELECTORS if axis in table]:
+        raise BudgetError(
+            f"{where.of('case')}: case says what {others[0]} is: leave out one of them"
+        )
+    try:
+        case = Case.parse(case_id)
+    except ValueError as error:
+        several = "" if isinstance(error, UnknownNameError) else f"; {_SEVERAL}"
+        raise BudgetError(f"{where.of('case')}: {error}{several}") from error
+    return {axis: getattr(case, axis) for axis in SELECTORS}
+
+
+def _budget_entry(table: dict[str, Any], layer: int, where: _Where) -> Entry:
+    table = dict(table)
+    selectors = _selectors(table, where)
+    hardware = table.pop("hardware", "")
+    if not isinstance(hardware, str):
+        raise BudgetError(f"{where.of('hardware')}: hardware = {hardware!r}: expected a string")
+    for key, value in table.items():
+        if key not in _KEYS:
+            raise BudgetError(
+                f"{where.of(key)}: {UnknownNameError('key', key, [*_KEYS, *_CHOOSING, 'hardware'])}"
+            )
+        kind, expected = _KEYS[key]
+        right = isinstance(value, kind) and not isinstance(value, bool)
+        if not right or (isinstance(value, _NUMBER) and not value >= 0):
+            raise BudgetError(f"{where.of(key)}: {key} = {value!r}: expected {expected}")
+    if "graph_breaks" in table:
+        table["graph_breaks"] = tuple(_allowed_break(b, where) for b in table["graph_breaks"])
+    for key in _TEXTS & table.keys():
+        texts = table[key]
+        if not all(isinstance(text, str) and text for text in texts):
+            raise BudgetError(f"{where.of(key)}: {key} = {texts!r}: expected {_KEYS[key][1]}")
+        table[key] = tuple(texts)
+    return Entry(selectors, table, hardware, layer, str(where))
+
+
+def _allowed_break(table: Any, where: _Where) -> AllowedBreak:
+    names = [f.name for f in fields(AllowedBreak)]
+    if (
+        not isinstance(table, dict)
+        or not table
+        or not all(isinstance(v, str) for v in table.values())
+    ):
+        raise BudgetError(
+            f"{where.of('graph_breaks')}: graph_breaks: expected tables {{reason = …, place = …}}"
+        )
+    for key in table:
+        if key not in names:
+            raise BudgetError(
+                f"{where.of('graph_breaks')}: graph_breaks: {UnknownNameError('key', key, names)}"
+            )
+    return AllowedBreak(**table)
+
+
+def _expected_entry(table: dict[str, Any], layer: int, where: _Where) -> Entry:
+    table = dict(table)
+    selectors = _selectors(table, where)
+    for key, value in table.items():
+        if key not in _EXPECTED_KEYS:
+            raise BudgetError(
+                f"{where.of(key)}: {UnknownNameError('key', key, [*_EXPECTED_KEYS, *_CHOOSING])}"
+            )
+        kind, expected = (bool, "true or false") if key == "strict" else (str, "a string")
+        if not isinstance(value, kind):
+            raise BudgetError(f"{where.of(key)}: {key} = {value!r}: expected {expected}")
+    if not table.get("reason"):
+        raise BudgetError(f"{where}: an expected failure needs a reason")
+    if ("aspect" in table) == ("stage" in table):
+        raise BudgetError(f"{where}: an expected failure names either its aspect or its stage")
+    for key, known in (("aspect", ASPECTS), ("stage", _STAGES)):
+        if key in table and table[key] not in known:
+            raise BudgetError(f"{where.of(key)}: {UnknownNameError(key, table[key], known)}")
+    try:
+        SpecifierSet(table.get("torch", ""))
+    except InvalidSpecifier as error:
+        raise BudgetError(
+            f"{where.of('torch')}: torch = {table['torch']!r}: expected a range, >=2.10,<2.12"
+        ) from error
+    try:
+        re.compile(table.get("match", ""))
+    except re.error as error:
+        raise BudgetError(
+            f"{where.of('match')}: match = {table['match']!r}: no regular expression: {error}"
+        ) from error
+    return Entry(selectors, {}, "", layer, str(where), ExpectedFailure(**table, where=str(where)))

@@ -1,0 +1,233 @@
+"""From observation and budget to verdict: what every aspect has in common.
+
+A suite's rule sees only observations of cases that ran to their end and compiled something. What
+comes before it, a process that died, an exception, nothing compiled, is the same for every aspect
+and decided here; so is what an expected failure makes of a finding.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from compilegate.judging.budgets import Budget, ExpectedFailure
+from compilegate.records.observation import Observation, Want
+from compilegate.records.verdict import Outcome, Verdict
+from compilegate.upgrade.comparison import CaseComparison
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule found.
+
+    Attributes:
+        outcome: *passed*, *failed*, *inconclusive* or *skipped*.
+        summary: One line: what was seen and what was allowed.
+        details: Further lines.
+        proposal: Budget values with which it would pass, for what may be budgeted.
+        comparison: What became of the case since an earlier run, where that was asked.
+    """
+
+    outcome: Outcome
+    summary: str
+    details: tuple[str, ...] = ()
+    proposal: Mapping[str, Any] = field(default_factory=dict)
+    comparison: CaseComparison | None = None
+
+
+#: How many lines of one kind a message shows.
+SHOWN = 6
+
+Rule = Callable[[Observation, Budget], Finding]
+#: The fixture ``judge``: applies a rule and ends the test as the verdict says.
+Judge = Callable[[Rule], None]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict with what it is made of: the same for all aspects of a case that did not run."""
+
+    verdict: Verdict
+    proposal: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether the details are about the case, not the aspect, and need to be shown only once.
+    of_case: bool = False
+    comparison: CaseComparison | None = None
+
+
+def judge(
+    observation: Observation, budget: Budget, aspect: str, rule: Rule, wants: Sequence[Want] = ()
+) -> Judgement:
+    """Judge one aspect of a case.
+
+    Args:
+        observation: What was measured.
+        budget: What is allowed.
+        aspect: The aspect's name.
+        rule: The aspect's own rule.
+        wants: What the rule needs to have been observed.
+    """
+    of_case = _finding_of_case(observation) or _not_measured(observation, wants)
+    finding = of_case or rule(observation, budget)
+    concerned = [e for e in budget.expected_failures if _concerns(e, aspect, observation)]
+    covering = [entry for entry in concerned if _covers(entry, observation)]
+    return _as_expected(
+        observation.case, aspect, finding, concerned, covering, of_case=of_case is not None
+    )
+
+
+def judge_change(case_id: str, budget: Budget, aspect: str, finding: Finding) -> Judgement:
+    """Judge what became of a case since an earlier run, whether or not it ran to its end.
+
+    That it fails is no news here, so only entries for this aspect are about it.
+
+    Args:
+        case_id: The case.
+        budget: What is allowed.
+        aspect: The aspect's name.
+        finding: What was found.
+    """
+    accepted = [entry for entry in budget.expected_failures if entry.aspect == aspect]
+    return _as_expected(case_id, aspect, finding, accepted, accepted)
+
+
+def _as_expected(
+    case_id: str,
+    aspect: str,
+    finding: Finding,
+    concerned: Sequence[ExpectedFailure],
+    covering: Sequence[ExpectedFailure],
+    *,
+    of_case: bool = False,
+) -> Judgement:
+    """What expected failures make of a finding.
+
+    Args:
+        case_id: The case.
+        aspect: The aspect's name.
+        finding: What was found.
+        concerned: Entries that are about the aspect.
+        covering: Those of them that expect this very failure.
+        of_case: Whether the finding is the same for all aspects.
+    """
+    outcome, summary = finding.outcome, finding.summary
+    matching = (entry for entry in covering if _matches(entry, finding))
+    strict = (entry for entry in concerned if entry.strict)
+    if outcome == "failed" and (expected := next(matching, None)):
+        outcome, summary = "expected_failure", f"{_reason(expected)}: {summary}"
+    elif outcome == "passed" and (expected := next(strict, None)):
+        outcome = "failed"
+        summary = (
+            f"expected to fail, but passed: {_reason(expected)}. "
+            f"Remove the entry at {expected.where} or narrow its torch range. {summary}"
+        )
+    verdict = Verdict(
+        case=case_id, aspect=aspect, outcome=outcome, summary=summary, details=finding.details
+    )
+    proposal = finding.proposal if outcome == "failed" else {}
+    return Judgement(verdict, proposal, of_case=of_case, comparison=finding.comparison)
+
+
+def _reason(expected: ExpectedFailure) -> str:
+    link = f" ({expected.issue})" if expected.issue else ""
+    return f"{expected.reason}{link}"
+
+
+def _concerns(expected: ExpectedFailure, aspect: str, observation: Observation) -> bool:
+    """Whether the entry is about this aspect, or about a stage that was to be reached."""
+    if expected.stage in ("time", "memory", "energy", "vary", "random"):
+        return expected.stage in observation.wants
+    return bool(expected.stage) or expected.aspect == aspect
+
+
+def _covers(expected: ExpectedFailure, observation: Observation) -> bool:
+    """Whether this is the failure that was expected, not another one."""
+    if not expected.stage:
+        return observation.status == "completed" and not nothing_compiled(observation)
+    if expected.stage == "crash":
+        return observation.status in ("crashed", "timed_out")
+    if expected.stage == "compile" and observation.status == "completed":
+        return nothing_compiled(observation)
+    return observation.failure is not None and observation.failure.stage == expected.stage
+
+
+def _matches(expected: ExpectedFailure, finding: Finding) -> bool:
+    """Whether everything that was found is what was expected."""
+    found = [line for line in finding.details or (finding.summary,) if not line.startswith("… and")]
+    return all(re.search(expected.match, line) for line in found)
+
+
+def nothing_compiled(observation: Observation) -> bool:
+    """Whether a case that ended ran eagerly throughout."""
+    capture = observation.capture
+    if capture is None or capture.graphs == 0:
+        return True
+    return observation.backend == "inductor" and not capture.lowered
+
+
+def _not_measured(observation: Observation, wants: Sequence[Want]) -> Finding | None:
+    """The finding where what the aspect needs was not asked for, or could not be had."""
+    missing = [want for want in wants if want not in observation.wants]
+    if missing:
+        return Finding("skipped", f"not measured in this run: {', '.join(missing)}")
+    measured: dict[str, object] = {
+        "time": observation.timing,
+        "memory": observation.memory,
+        "energy": observation.energy,
+    }
+    if any(measured.get(want, want) is None for want in wants):
+        return Finding("skipped", "the first call raises, as in eager: nothing to measure")
+    return None
+
+
+#: A case that runs out of memory on a GPU of which other processes hold more than this share says
+#: nothing of the model. The process's own context is some hundred MiB.
+CROWDED = 0.1
+_STATUS = {
+    "raised": "raised",
+    "out_of_memory": "ran out of memory",
+    "crashed": "crashed",
+    "timed_out": "timed out",
+    "could_not_start": "could not start",
+}
+
+
+def _finding_of_case(observation: Observation) -> Finding | None:
+    """The finding where the case did not run to its end, or compiled nothing."""
+    failure = observation.failure
+    if failure is not None:
+        if observation.status == "unavailable":
+            return Finding("skipped", failure.message)
+        what = _STATUS[observation.status]
+        message = failure.message
+        if observation.status == "raised":
+            message = f"{failure.kind}: {message}"
+        alone = f", {failure.call}, where eager returned" if failure.call else ""
+        summary = f"{what} in stage {failure.stage!r}{alone}: {message}"
+        details = [*failure.traceback.rstrip().splitlines()]
+        if failure.output:
+            details += ["last output:", *(f"  {line}" for line in failure.output.splitlines())]
+        held = failure.held_by_others
+        if held is None or held > CROWDED:
+            share = f"{held:.0%}" if held is not None else "an unknown share"
+            summary += f"; other processes held {share} of the GPU's memory"
+            return Finding("inconclusive", summary, tuple(details))
+        return Finding("failed", summary, tuple(details))
+    if nothing_compiled(observation):
+        capture = observation.capture
+        reasons = list(capture.limits) if capture else []
+        for found in (*capture.breaks, *capture.fallbacks) if capture else ():
+            reasons.append(f"{found.reason} at {found.place}" if found.place else found.reason)
+        if capture is not None and capture.graphs:
+            reasons.append(f"{capture.graphs} graphs were captured, but Inductor made no code")
+        why = reasons or ["nothing was given to the compiler: is torch.compile disabled?"]
+        return Finding("failed", "nothing was compiled: all of it ran eagerly", tuple(why))
+    return None
+
+
+def shorten(complaints: Sequence[str]) -> tuple[str, ...]:
+    """The first few lines, and how many more there are."""
+    if len(complaints) <= SHOWN:
+        return tuple(complaints)
+    return (*complaints[:SHOWN], f"… and {len(complaints) - SHOWN} more")

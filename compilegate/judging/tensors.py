@@ -1,0 +1,201 @@
+"""What holding the tensors of a case to the bounds shows, told in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from compilegate.judging.judge import shorten
+from compilegate.judging.tolerances import Check, beyond, checks_of_rows, in_half, widening
+from compilegate.records.call import Checked, Difference, TensorError, name_of_call
+from compilegate.records.observation import Observation
+from compilegate.records.rounding import is_blind, pooled_noise
+
+#: Code that is wrong is wrong in every call of one kind at the same sizes. A gradient in half
+#: precision that is out of bounds in only one of several such calls, by less than this factor, is
+#: put down to noise: where few roundings decide, one draw may lie above the largest of nine.
+ONCE = 1.5
+
+#: More blind tensors than this share, and a verdict on gradients is inconclusive.
+BLIND_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """What holding tensors to the bounds showed.
+
+    Attributes:
+        complaints: One line for each tensor that is out of bounds or differs exactly.
+        tensors: How many were compared, over all calls.
+        floating: How many floating tensors there were.
+        blind: Why each tensor that could show nothing could not, by name.
+        blind_times: In how many comparisons a tensor was blind.
+        worst: Largest root mean square error of a compiled tensor that is not blind.
+        ties: Integers that were decided otherwise where eager itself is undecided.
+        opaque: What could only be compared by type.
+        compared: How many values were compared by more than that.
+    """
+
+    complaints: tuple[str, ...] = ()
+    tensors: int = 0
+    floating: int = 0
+    blind: Mapping[str, str] = field(default_factory=dict)
+    blind_times: int = 0
+    worst: float = 0.0
+    ties: int = 0
+    opaque: tuple[str, ...] = ()
+    compared: int = 0
+
+    @property
+    def notes(self) -> str:
+        """What a summary says besides: blind tensors, ties, what was not looked into."""
+        blind = f", {len(self.blind)} blind" if self.blind else ""
+        ties = f", {self.ties} ties decided otherwise" if self.ties else ""
+        first = f", {len(self.opaque)} not looked into: {self.opaque[0]}" if self.opaque else ""
+        return blind + ties + first
+
+    @property
+    def blind_lines(self) -> tuple[str, ...]:
+        """The blind tensors, a line each."""
+        return shorten([f"blind: {name} {why}" for name, why in self.blind.items()])
+
+
+def examine(observation: Observation, group: str) -> Numerics:
+    """Hold the tensors of a group (``outputs``, ``gradients``, ``state``) to the bounds."""
+    differences: list[tuple[int, str]] = []
+    excesses: list[_Excess] = []
+    blind: dict[str, str] = {}
+    tensors = compared = floating = blind_times = ties = 0
+    opaque: dict[str, None] = {}
+    worst = 0.0
+    half = in_half(observation)
+    for index, call in enumerate(observation.calls):
+        checked: Checked = getattr(call, group)
+        differences += [(index, describe_difference(d)) for d in checked.differences]
+        tensors += checked.tensors
+        compared += checked.tensors - len(checked.opaque)
+        floating += len(checked.errors)
+        ties += checked.ties
+        opaque |= dict.fromkeys(checked.opaque)
+        pooled = pooled_noise(checked.errors)
+        for error in checked.errors:
+            if is_blind(error):
+                blind_times += 1
+                blind.setdefault(error.name, _why_blind(error))
+            else:
+                worst = max(worst, error.compiled_rms)
+            if found := beyond(error, pooled, widening(error, observation), half=half):
+                excesses.append(_Excess(index, error, found))
+    if half and group == "gradients":
+        excesses = [one for one in excesses if not _is_chance(one, excesses, observation)]
+    lines = differences + [(one.call, sentence(one.error, one.beyond[0])) for one in excesses]
+    complaints = [
+        f"{_name(observation, index)}: {line}"
+        for index, line in sorted(lines, key=lambda line: line[0])
+    ]
+    return Numerics(
+        complaints=(*complaints, *_complaints_of_rows(observation, group)),
+        tensors=tensors,
+        floating=floating,
+        blind=blind,
+        blind_times=blind_times,
+        worst=worst,
+        ties=ties,
+        opaque=tuple(opaque),
+        compared=compared,
+    )
+
+
+def _name(observation: Observation, index: int) -> str:
+    call = observation.calls[index]
+    name = name_of_call(index, call.sizes)
+    if not call.overlaps:
+        return name
+    return f"{name}, another forward before its backward, cotangents in another layout"
+
+
+@dataclass(frozen=True)
+class _Excess:
+    """A tensor that is out of bounds in a call, and the checks that it fails."""
+
+    call: int
+    error: TensorError
+    beyond: tuple[Check, ...]
+
+
+def _is_chance(one: _Excess, excesses: Sequence[_Excess], observation: Observation) -> bool:
+    """Whether a gradient in half precision is out of bounds by little, and in one call alone."""
+    kinds = [(call.sizes, call.overlaps) for call in observation.calls]
+    return (
+        all(check.share < ONCE and check.what != "scale" for check in one.beyond)
+        and kinds.count(kinds[one.call]) > 1
+        and all(other is one or other.error.name != one.error.name for other in excesses)
+    )
+
+
+def _complaints_of_rows(observation: Observation, group: str) -> Iterator[str]:
+    for error, check in checks_of_rows(observation, group):
+        if not check.seen <= check.allowed:
+            yield (
+                f"{error.name} ({error.dtype}): single rows are {check.seen:.3%} too large or too "
+                "small, as where a norm has its statistics in low precision "
+                f"(eager {check.eager:.3%}, allowed {check.allowed:.3%})"
+            )
+
+
+def untreated(observation: Observation, group: str) -> str:
+    """Where the signal treatment was turned off: what can be seen of the first call's tensors."""
+    if observation.signal != "off" or not observation.calls:
+        return ""
+    scales = [
+        e.scale for e in getattr(observation.calls[0], group).errors if e.name[:6] != "update"
+    ]
+    if not scales:
+        return ""
+    zero = sum(scale == 0.0 for scale in scales)
+    return (
+        f"; signal off: {len(scales)} {group} of scale {min(scales):.2g} to {max(scales):.2g}"
+        f", {zero} zero"
+    )
+
+
+def _why_blind(error: TensorError) -> str:
+    if error.numel == 0:
+        return "is nowhere finite"
+    if error.scale == 0.0:
+        return "is zero"
+    return f"is off by {error.eager_rms:.0%} of its scale in eager itself"
+
+
+def describe_difference(difference: Difference) -> str:
+    """A difference as a sentence."""
+    if difference.what == "raises":
+        return f"eager raises {difference.eager}, compiled raises {difference.compiled}"
+    return (
+        f"{difference.where}: {difference.what} differ{'s' * (difference.what != 'elements')}: "
+        f"eager {difference.eager}, compiled {difference.compiled}"
+    )
+
+
+def sentence(error: TensorError, check: Check) -> str:
+    """A check that a tensor fails, as a sentence."""
+    if check.what == "worst column":
+        return (
+            f"{error.name} ({error.dtype}): root mean square error of column {error.column} of the "
+            f"last dimension is {check.seen:.3g} of its own scale (eager {check.eager:.3g}, "
+            f"allowed {check.allowed:.3g})"
+        )
+    if check.what == "scale":
+        direction = "large" if error.compiled_projection > 0 else "small"
+        text = (
+            f"{error.name} ({error.dtype}): scale is {check.seen:.2%} too {direction} "
+            f"(eager {check.eager:.2g}, allowed {check.allowed:.2g})"
+        )
+    else:
+        text = (
+            f"{error.name} ({error.dtype}): {check.what} is {check.seen:.3g} of its scale "
+            f"{error.scale:.3g} (eager {check.eager:.3g}, allowed {check.allowed:.3g})"
+        )
+    eager, compiled, truth = error.worst_values
+    at = list(error.worst_index)
+    return f"{text}; worst at {at}: compiled {compiled:.6g}, eager {eager:.6g}, fp64 {truth:.6g}"

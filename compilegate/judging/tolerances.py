@@ -1,0 +1,208 @@
+"""How far compiled numbers may lie from the fp64 reference.
+
+Eager code is not exact either: its own distance from the reference is the noise that compiled code
+is allowed, times a factor, plus a floor of a few units of the dtype's resolution. Each tensor is
+held on its own scale. A tensor whose eager noise is of the order of its scale can show nothing: it
+is *blind*.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from compilegate.records.call import TensorError
+from compilegate.records.case import Case
+from compilegate.records.observation import Observation
+from compilegate.records.rounding import (
+    BLIND,
+    BUFFERS,
+    CORRELATED,
+    EPS,
+    JUMPY,
+    QUANTILE,
+    TAIL,
+    is_blind,
+)
+
+#: TF32 keeps ten bits of the mantissa in products of f32.
+TF32_EPS = 2.0**-10
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """Compiled error allowed in one figure: a multiple of eager's own, and a floor in eps."""
+
+    factor: float
+    floor: float
+
+
+#: By figure, in single precision and in half. Compiled code rounds less often than eager in half
+#: precision, where each rounding is large; in single precision it rounds elsewhere.
+SINGLE = {
+    "rms": Allowance(3.0, 4.0),
+    "quantile": Allowance(3.0, 8.0),
+    "max": Allowance(4.0, 32.0),
+    "projection": Allowance(4.0, 8.0),
+}
+
+HALF = {
+    "rms": Allowance(1.75, 0.1),
+    "quantile": Allowance(1.75, 0.5),
+    "max": Allowance(3.0, 4.0),
+    "projection": Allowance(3.0, 0.125),
+}
+
+#: What single rows are off by, in half precision, as a multiple of eager's own: at least the first,
+#: and the fewer rows were seen, the more is chance. The floor is in eps.
+ROWS, FEW_ROWS, ROWS_FLOOR = 1.75, 6.0, 0.01
+
+#: What a column is off by on its own scale, in half precision: a multiple of eager's error there,
+#: or in the whole tensor, and eps.
+COLUMN = Allowance(4.0, 0.5)
+
+#: Outputs are sums over all before them: this share of their noise may look like a wrong scale.
+OF_OUTPUTS = 0.1
+
+#: Noise of so many eps in single precision is no rounding: it has made something jump, and how far
+#: the largest jump goes is chance. A jump reaches a row of a matrix, and stands out the more the
+#: more rows there are: beyond so many elements by the fourth root.
+ROUNDING, MANY = 1000.0, 10_000
+
+#: So it is with noise of this share of a tensor's scale in half precision; its multiples are so
+#: many times wider.
+CHAOS, CHAOTIC = 0.03, 2.0
+
+#: In a blind tensor that is zero, or mere noise, only an error this many times eager's is seen. Up
+#: to there it is still held to its noise, if that was sampled.
+BLIND_FACTOR = 100.0
+
+MERE_NOISE = 0.5
+
+#: Without a reference in float64 and without samples of eager's noise, floors are wider by this.
+WITHOUT_REFERENCE = 64.0
+
+
+def checks_of_rows(observation: Observation, group: str) -> Iterator[tuple[TensorError, Check]]:
+    """What single rows are off by in each tensor in half precision, over all calls together.
+
+    What divides a whole row, a norm's statistics, is wrong in another way in each row: in no figure
+    of the whole does that show.
+    """
+    by_name: dict[str, list[TensorError]] = {}
+    for call in observation.calls:
+        for error in getattr(call, group).errors:
+            if error.rows and not is_blind(error):
+                by_name.setdefault(error.name, []).append(error)
+    for errors in by_name.values():
+        rows = sum(error.rows for error in errors)
+        eager, compiled = (
+            sum(getattr(error, side) * error.rows for error in errors) / rows
+            for side in ("eager_rows", "compiled_rows")
+        )
+        chaotic = any(error.jumps or error.eager_rms > CHAOS for error in errors)
+        factor = max(ROWS, 1.25 + FEW_ROWS / math.sqrt(rows)) * (CHAOTIC if chaotic else 1.0)
+        floor = ROWS_FLOOR * EPS[errors[0].dtype]
+        yield errors[0], Check("scale of single rows", compiled, eager, factor * eager + floor)
+
+
+def in_half(observation: Observation) -> bool:
+    """Whether the case computes in half precision, or in TF32, which has as short a mantissa."""
+    return observation.tf32 or Case.parse(observation.case).precision != "f32"
+
+
+def widening(error: TensorError, observation: Observation) -> float:
+    """The factor on the floors of a tensor: 1 where eager's noise is known."""
+    is_exact = observation.reference.partition(";")[0] == "float64" and error.has_reference
+    # Nudges do not reach how a parameter rounds when it is stepped.
+    sampled = error.samples and not error.name.startswith("update ")
+    known = 1.0 if is_exact or sampled else WITHOUT_REFERENCE
+    rounded = observation.tf32 and error.dtype == "float32"
+    return known * (TF32_EPS / EPS["float32"] if rounded else 1.0)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One figure of a tensor, and what it is held to."""
+
+    what: str
+    seen: float
+    eager: float
+    allowed: float
+
+    @property
+    def share(self) -> float:
+        """How much of the bound is used."""
+        return self.seen / self.allowed if self.allowed else 0.0
+
+
+def checks(
+    error: TensorError, pooled_noise: float, widening: float = 1.0, *, half: bool = False
+) -> tuple[Check, ...]:
+    """The figures of a tensor beside their bounds.
+
+    Args:
+        error: The tensor.
+        pooled_noise: Median noise of its group, so that a small tensor whose own noise happens to
+            be small is not held to luck.
+        widening: Factor on the floors.
+        half: Whether it was computed in half precision, whatever its own dtype.
+    """
+    eps = EPS.get(error.dtype, EPS["float32"]) * widening
+    eps *= BUFFERS if error.name.startswith("buffer ") else 1.0
+    allowances = HALF if half or error.dtype in ("bfloat16", "float16") else SINGLE
+    if error.scale == 0.0 or error.eager_rms > (MERE_NOISE if error.samples else BLIND):
+        allowed = BLIND_FACTOR * error.eager_max + allowances["max"].floor * eps
+        return (Check("largest error", error.compiled_max, error.eager_max, allowed),)
+    noise = max(error.eager_rms, pooled_noise)
+    beyond_rounding = allowances is SINGLE and noise > ROUNDING * eps
+    chaotic = allowances is HALF and noise > CHAOS
+    wider = JUMPY if error.jumps else CHAOTIC if chaotic else 1.0
+
+    def allowed_of(figure: str, noise: float, wider: float = wider) -> float:
+        allowance = allowances[figure]
+        return wider * allowance.factor * noise + allowance.floor * eps
+
+    jumping = JUMPY if beyond_rounding else wider
+    correlated = OF_OUTPUTS if error.name.startswith("output") else CORRELATED
+    tail = TAIL * max(error.numel / MANY, 1.0) ** 0.25 if beyond_rounding else TAIL
+    largest = allowed_of("max", max(error.eager_max, tail * noise), jumping)
+    # What the largest jump alone makes of it, in a tensor of few elements.
+    one_jump = largest / math.sqrt(error.numel) if beyond_rounding else 0.0
+    column = wider * COLUMN.factor * max(error.eager_column, noise) + COLUMN.floor * eps
+    return (
+        Check(
+            "root mean square error",
+            error.compiled_rms,
+            error.eager_rms,
+            max(allowed_of("rms", noise), one_jump),
+        ),
+        Check(
+            "error of one element in a hundred",
+            error.compiled_quantile,
+            error.eager_quantile,
+            allowed_of("quantile", max(error.eager_quantile, QUANTILE * noise)),
+        ),
+        Check("largest error", error.compiled_max, error.eager_max, largest),
+        *(
+            [Check("worst column", error.compiled_column, error.eager_column, column)]
+            if error.column >= 0
+            else []
+        ),
+        Check(
+            "scale",
+            abs(error.compiled_projection),
+            abs(error.eager_projection),
+            allowed_of("projection", abs(error.eager_projection))
+            + wider * noise * max(TAIL / math.sqrt(error.numel), correlated),
+        ),
+    )
+
+
+def beyond(
+    error: TensorError, pooled_noise: float, widening: float, *, half: bool
+) -> tuple[Check, ...]:
+    """The checks that a tensor fails, also where a figure is NaN."""
+    found = checks(error, pooled_noise, widening, half=half)
+    return tuple(check for check in found if not check.seen <= check.allowed)

@@ -1,0 +1,1 @@
+"""What Dynamo, AOTAutograd, Inductor and CUDA graphs did."""

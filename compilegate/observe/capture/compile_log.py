@@ -1,0 +1,204 @@
+"""What torch.compile did, read from Dynamo's, AOTAutograd's and Inductor's own records.
+
+``torch._dynamo.explain`` is not used: it resets, and counts breaks as graphs minus one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import site
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo.utils as dynamo
+import torch._inductor.metrics
+
+from compilegate.observe import error_text
+from compilegate.observe.capture import cuda_graphs
+from compilegate.records.call import name_of_call
+from compilegate.records.observation import Capture, Compilation, GraphBreak, Place
+from compilegate.records.performance import CompileTime
+
+#: What Dynamo says where a code object was compiled so often that it gives up.
+_LIMIT = re.compile(r"(recompile|cache).?(size)?.?limit", re.IGNORECASE)
+_PACKAGES = [Path(p) for p in {*site.getsitepackages(), sysconfig.get_paths()["purelib"]}]
+_STANDARD_LIBRARY = Path(sysconfig.get_paths()["stdlib"])
+
+
+def reset() -> None:
+    """Forget all that was compiled and counted in this process.
+
+    ``torch.compiler.reset`` alone leaves counters, metrics and their limits behind.
+    """
+    torch.compiler.reset()
+    dynamo.counters.clear()
+    dynamo.graph_break_reasons.clear()
+    dynamo.clear_compilation_metrics()
+    dynamo.set_compilation_metrics_limit(100_000)
+    cuda_graphs.forget()
+    torch._inductor.metrics.reset()
+
+
+class Recorder:
+    """Follows one case from call to call.
+
+    Metrics are taken after each call, so that every compilation is known by the call that
+    triggered it.
+
+    Args:
+        lowers: Whether the backend is Inductor, which is to make code of every graph.
+        graphs: Whether CUDA graphs are to be recorded. (Listening takes compile time.)
+    """
+
+    def __init__(self, *, lowers: bool = False, graphs: bool = False) -> None:
+        cuda_graphs.listen(wanted=graphs)
+        self._lowers = lowers
+        self._seen = 0
+        self._compilations: list[Compilation] = []
+        self._not_lowered: dict[GraphBreak, None] = {}
+
+    def after_call(self, index: int, sizes: Mapping[str, int] | None = None) -> None:
+        """Attribute what was compiled since the last time to call ``index``.
+
+        Args:
+            index: The call.
+            sizes: What it was made at.
+        """
+        metrics = dynamo.get_compilation_metrics()
+        new = [e for e in metrics[self._seen :] if e.is_forward is not False and e.co_filename]
+        found = [(entry, _compilation(entry, index)) for entry in new]
+        self._compilations += [compilation for _, compilation in found]
+        reason = f"Inductor made no code of the graph of {name_of_call(index, sizes or {})}"
+        for entry, compilation in found:
+            if self._lowers and _has_operators(entry) and not _is_lowered(entry):
+                self._not_lowered[GraphBreak(reason=reason, id="", place=compilation.code)] = None
+        self._seen = len(metrics)
+
+    def capture(self) -> Capture:
+        """Everything captured so far."""
+        unimplemented = [error_text.of_text(str(key)) for key in dynamo.counters["unimplemented"]]
+        inductor = dynamo.counters["inductor"]
+        breaks = _breaks()
+        limits = [text for text in unimplemented if _LIMIT.search(text)]
+        limits += [c.failure for c in self._compilations if _LIMIT.search(c.failure)]
+        recorded = cuda_graphs.recorded()
+        return Capture(
+            graphs=dynamo.counters["stats"]["unique_graphs"],
+            lowered=any(map(_is_lowered, dynamo.get_compilation_metrics())),
+            breaks=tuple(breaks),
+            compilations=tuple(self._compilations),
+            limits=tuple(dict.fromkeys(limits)),
+            fallbacks=tuple(self._fallbacks()),
+            caches=_cache_counters(),
+            cudagraphs=recorded.total(),
+            cudagraph_skips=tuple(cuda_graphs.left_out(inductor, recorded)),
+        )
+
+    def _fallbacks(self) -> list[GraphBreak]:
+        """Frames that were not compiled at all: a break inside a loop or a ``with``, say.
+
+        And graphs that the backend gave back as they were.
+        """
+        left = (c for c in self._compilations if c.failure and not c.graph)
+        frames = (GraphBreak(reason=c.failure, id="", place=c.code) for c in left)
+        return [*dict.fromkeys(frames), *self._not_lowered]
+
+
+#: Fields of a compilation: how often a cache held the code of its graph.
+_CACHE_HITS = (
+    "inductor_fx_local_cache_hit_count",
+    "inductor_fx_remote_cache_hit_count",
+    "aotautograd_local_cache_hit_count",
+    "aotautograd_remote_cache_hit_count",
+)
+
+
+def _is_lowered(entry: Any) -> bool:
+    """Whether Inductor made code in a compilation, or found it in a cache, which takes no time."""
+    spent = getattr(entry, "inductor_cumulative_compile_time_us", None)
+    return bool(spent) or any(getattr(entry, name, None) for name in _CACHE_HITS)
+
+
+def _has_operators(entry: Any) -> bool:
+    return bool(entry.has_guarded_code and getattr(entry, "graph_op_count", None))
+
+
+def compile_time(first_call_s: float, busy: float) -> CompileTime:
+    """Compile time so far, split into phases that do not overlap.
+
+    Args:
+        first_call_s: Wall time of the first call.
+        busy: Share of the processor that others took meanwhile.
+    """
+    metrics = dynamo.get_compilation_metrics()
+    compiles = [entry for entry in metrics if not getattr(entry, "is_runtime", False)]
+
+    def seconds(name: str) -> float:
+        return sum(getattr(entry, name, None) or 0 for entry in compiles) / 1e6
+
+    # A backward that is compiled when it is first called is a metric of its own; its time stands
+    # under ``backward``, the forward's under ``dynamo``, and both hold Inductor's.
+    outer = seconds("dynamo_cumulative_compile_time_us")
+    backward = seconds("backward_cumulative_compile_time_us")
+    aot = seconds("aot_autograd_cumulative_compile_time_us")
+    inductor = seconds("inductor_cumulative_compile_time_us")
+    codegen = seconds("inductor_code_gen_cumulative_compile_time_us")
+    return CompileTime(
+        total_s=outer + backward,
+        dynamo_s=max(outer - aot, 0.0),
+        aot_s=max(aot + backward - inductor, 0.0),
+        inductor_s=max(inductor - codegen, 0.0),
+        codegen_s=codegen,
+        first_call_s=first_call_s,
+        busy=busy,
+    )
+
+
+def _compilation(entry: Any, call: int) -> Compilation:
+    return Compilation(
+        code=place(entry.co_filename, entry.co_firstlineno or 0, entry.co_name or "?"),
+        call=call,
+        compile_id=str(entry.compile_id or ""),
+        graph=bool(entry.has_guarded_code),
+        reason=(entry.recompile_reason or "").strip().partition("\n")[0],
+        failure=error_text.of_text(entry.fail_reason or ""),
+    )
+
+
+def _breaks() -> list[GraphBreak]:
+    found: dict[GraphBreak, None] = {}
+    for item in dynamo.graph_break_reasons:
+        frame = item.user_stack[-1] if item.user_stack else None
+        where = place(frame.filename, frame.lineno or 0, frame.name) if frame else None
+        number = re.search(r"gb/gb(\d+)", item.reason)
+        reason = error_text.of_text(item.reason) or "no reason given"
+        found[GraphBreak(reason=reason, id=f"GB{number[1]}" if number else "", place=where)] = None
+    return list(found)
+
+
+def place(filename: str, line: int, function: str) -> Place:
+    """A source line, named so that it reads the same on every machine."""
+    path = Path(filename)
+    for packages in _PACKAGES:
+        with contextlib.suppress(ValueError):
+            inside = path.relative_to(packages)
+            return Place(
+                file=inside.as_posix(), line=line, function=function, owner=inside.parts[0]
+            )
+    with contextlib.suppress(ValueError):
+        inside = path.relative_to(_STANDARD_LIBRARY)
+        return Place(file=inside.as_posix(), line=line, function=function, owner="python")
+    return Place(file=path.name, line=line, function=function, owner="model")
+
+
+def _cache_counters() -> dict[str, int]:
+    return {
+        name: count
+        for group in ("inductor", "aot_autograd")
+        for name, count in dynamo.counters[group].items()
+        if "cache_" in name and name.endswith(("_hit", "_miss", "_bypass", "_saved"))
+    }

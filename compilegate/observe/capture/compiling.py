@@ -1,0 +1,65 @@
+"""How a case's setting is asked of ``torch.compile``.
+
+https://docs.pytorch.org/docs/stable/generated/torch.compile.html
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import torch
+
+from compilegate.observe.model.subject import Subject
+from compilegate.zoo.example import Call
+from compilegate.zoo.registry import Model
+
+_MODES = {
+    "default": None,
+    "reduce_overhead": "reduce-overhead",
+    "max_autotune": "max-autotune",
+    "max_autotune_no_cudagraphs": "max-autotune-no-cudagraphs",
+}
+_DYNAMIC = {"static": False, "auto": None, "dynamic": True, "marked": None}
+
+
+def allow_tf32(allowed: bool) -> None:
+    """TF32 keeps ten bits of f32's mantissa in products; cuDNN would round so by default."""
+    torch.set_float32_matmul_precision("high" if allowed else "highest")
+    torch.backends.cudnn.allow_tf32 = allowed
+
+
+def compile_subject(compiled: Subject, model: Model, backend: str) -> None:
+    """Compile a subject as its case says: whole, by blocks, or as a decorator does.
+
+    Args:
+        compiled: What is compiled.
+        model: Its recipe, which names the blocks.
+        backend: The compiler backend.
+    """
+    case = compiled.case
+    options: dict[str, Any] = {"backend": backend, "dynamic": _DYNAMIC[case.dynamic]}
+    if backend == "inductor":
+        options["mode"] = _MODES[case.mode]
+    module = compiled.module
+    if case.scope == "regional":
+        assert isinstance(module, torch.nn.Module)
+        assert model.blocks
+        for block in module.get_submodule(model.blocks).children():
+            block.compile(**options)
+    elif compiled.example.decorator:
+        decorate: Any = torch.compile(**options)
+        compiled.run = decorate(module)
+    else:
+        compiled.run = torch.compile(module, **options)
+
+
+def mark_dynamic(compiled: Subject, call: Call) -> None:
+    """Mark the declared dimensions of a call's arguments, where the case says so."""
+    if compiled.case.dynamic != "marked":
+        return
+    dimensions = compiled.example.dims.items()
+    for made, (argument, dims) in product(compiled.overlapping(call), dimensions):
+        tensor = made.args[argument] if isinstance(argument, int) else made.kwargs[argument]
+        for dim in dims:
+            torch._dynamo.mark_dynamic(tensor, dim)

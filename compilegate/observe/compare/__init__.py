@@ -1,0 +1,1 @@
+"""Compiled against eager, and both against the float64 reference."""

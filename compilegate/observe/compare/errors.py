@@ -1,0 +1,290 @@
+"""How far compiled numbers are from the reference, beside eager's own error and noise."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+import torch
+
+from compilegate.observe import nested
+from compilegate.observe.compare.error_figures import (
+    Figures,
+    Measurand,
+    Measured,
+    along_rows,
+    measure,
+    worst_column,
+)
+from compilegate.records.call import TensorError
+
+#: Compiled code that errs this much more than eager is in doubt: eager's noise is sampled again
+#: (before it is out of bounds: those of half precision are narrower) …
+_DOUBT, _DOUBT_IN_HALF = 2.25, 1.7
+#: … unless it errs by no more than this many units of the dtype's resolution.
+_BEYOND_DOUBT, _BEYOND_DOUBT_IN_HALF = 2.0, 0.05
+#: An error that grows so many times faster than the nudge has jumped.
+_JUMP = 4.0
+#: Runs that differ by rounding err alike; one that errs so many times more than another jumped.
+_UNSTEADY = 8.0
+#: Eager computes a tensor in float32 beside a half precision if it errs so much less than a unit of
+#: that, and each run that is nudged by such a unit errs so many times more.
+_FAR_BELOW, _FAR_ABOVE = 1 / 16, 256.0
+
+
+class Nudge(NamedTuple):
+    """How far an eager run was nudged: in units in the last place of what it computes in.
+
+    Attributes:
+        units: In units of the case's precision.
+        in_f32: In units of float32: many, where the case is in half precision.
+    """
+
+    units: float
+    in_f32: float
+
+
+@dataclass(frozen=True)
+class Sides:
+    """One tensor on all sides.
+
+    Attributes:
+        name: What it is.
+        eager: Eager's.
+        compiled: Compiled code's, of the same shape.
+        references: The fp64 tensor and its alternatives; without any, eager takes their place.
+        samples: The same tensor in nudged eager runs, each with the size of the nudge.
+        half: Whether the case computes in half precision, whatever the tensor's own dtype.
+        by_rows: Whether rows and columns are looked at one by one, too.
+        always: Take the samples into account whether compiled code errs more than eager or not.
+        dtype: Of which dtype it is, where that is not eager's here.
+    """
+
+    name: str
+    eager: torch.Tensor
+    compiled: torch.Tensor
+    references: Sequence[torch.Tensor]
+    samples: Sequence[tuple[torch.Tensor, Nudge]] = ()
+    half: bool = False
+    by_rows: bool = False
+    always: bool = False
+    dtype: torch.dtype | None = None
+
+
+@dataclass(frozen=True)
+class _Nearest:
+    """How far both sides are from the reference that eager is nearest to.
+
+    Attributes:
+        eager: Eager's errors.
+        compiled: Compiled code's.
+        own: Eager's errors against the reference in which nothing is rounded.
+        truth: That reference.
+    """
+
+    eager: Measured
+    compiled: Measured
+    own: Measured
+    truth: torch.Tensor
+
+
+def tensor_errors(
+    tensors: Sequence[Sides], known: Mapping[str, TensorError] = MappingProxyType({})
+) -> list[TensorError]:
+    """The errors of tensors, each against the reference that eager follows; empty ones left out.
+
+    Args:
+        tensors: The tensors.
+        known: Errors of the same tensors, by name, found before there were as many samples: those
+            that no sample can change are not measured again.
+    """
+    tensors = [tensor for tensor in tensors if tensor.eager.numel()]
+    settled = {
+        sides.name: error
+        for sides in tensors
+        if (error := known.get(sides.name)) is not None and _is_settled(sides, error)
+    }
+    open_ = [sides for sides in tensors if sides.name not in settled]
+    nearest = _nearest(open_)
+    drawn = _drawn(open_, nearest)
+    measured = map(_tensor_error, open_, nearest, drawn, _values(open_, nearest))
+    found = settled | {error.name: error for error in measured}
+    return [found[sides.name] for sides in tensors]
+
+
+def _is_settled(sides: Sides, error: TensorError) -> bool:
+    """Whether compiled code errs as eager does, so that samples of eager's noise are of no use."""
+    if sides.always or not error.has_reference or error.samples:
+        return False
+    figures = (Figures.recorded(error, "eager"), Figures.recorded(error, "compiled"))
+    return not is_in_doubt(*figures, error.dtype, half=sides.half)
+
+
+def _nearest(tensors: Sequence[Sides]) -> list[_Nearest]:
+    candidates = [
+        [Measurand(truth, (sides.eager, sides.compiled)) for truth in references]
+        for sides in tensors
+        for references in [sides.references or [sides.eager]]
+    ]
+    measured = iter(measure([*itertools.chain.from_iterable(candidates)]))
+    found = []
+    for some in candidates:
+        errors = [(next(measured), one.truth) for one in some]
+        own = errors[0][0][0]
+        (eager, compiled), truth = min(errors, key=lambda candidate: candidate[0][0].rms)
+        found.append(_Nearest(eager, compiled, own, truth))
+    return found
+
+
+def _drawn(
+    tensors: Sequence[Sides], nearest: Sequence[_Nearest]
+) -> list[list[tuple[Measured, Nudge]]]:
+    """The errors of each one's samples; none where compiled code errs as eager does.
+
+    Noise need not be known better there.
+    """
+    asked = [_asks_samples(*pair) for pair in zip(tensors, nearest, strict=True)]
+    measurands = [
+        Measurand(near.truth, [one for one, _ in sides.samples], (sides.eager, sides.compiled))
+        for sides, near, asks in zip(tensors, nearest, asked, strict=True)
+        if asks
+    ]
+    measured = iter(measure(measurands))
+    return [
+        [*zip(next(measured), (nudge for _, nudge in sides.samples), strict=True)] if asks else []
+        for sides, asks in zip(tensors, asked, strict=True)
+    ]
+
+
+def _asks_samples(sides: Sides, near: _Nearest) -> bool:
+    dtype = str(nested.real(sides.eager).dtype).removeprefix("torch.")
+    doubtful = not sides.references or is_in_doubt(
+        near.eager, near.compiled, dtype, half=sides.half
+    )
+    return bool(sides.samples) and (sides.always or doubtful)
+
+
+def _values(
+    tensors: Sequence[Sides], nearest: Sequence[_Nearest]
+) -> list[tuple[float, float, float]]:
+    """Eager's, compiled code's and the true value where compiled code is worst.
+
+    Of all tensors at once, since each reading waits for a GPU; Python's floats are on the CPU.
+    """
+    if not tensors:
+        return []
+    devices = [sides.eager.device for sides in tensors]
+    device = max(devices, key=lambda device: device.type != "cpu")
+    columns = []
+    for role in ("eager", "compiled", "truth"):
+        picked = []
+        for sides, near in zip(tensors, nearest, strict=True):
+            tensor = near.truth if role == "truth" else getattr(sides, role)
+            at = near.compiled.worst
+            picked.append(nested.real(tensor).reshape(-1)[at : at + 1])
+        columns.append(torch.cat([one.to(device) for one in picked]).double().tolist())
+    return [*zip(*columns, strict=True)]
+
+
+def _tensor_error(
+    sides: Sides,
+    near: _Nearest,
+    drawn: Sequence[tuple[Measured, Nudge]],
+    values: tuple[float, float, float],
+) -> TensorError:
+    eager, compiled = near.eager, near.compiled
+    shape, dtype = nested.real(sides.eager).shape, str(nested.real(sides.eager).dtype)
+    sampled = [*_noise(eager, near.own if sides.references else None, drawn)]
+    noise = [eager, *(errors for errors, _ in sampled)]
+    steps = zip(noise, (1.0, *(nudge.units for _, nudge in drawn)), strict=True)
+    steady = [errors.rms for errors, nudge in steps if nudge <= 1]
+    jumps_already = _jumps_already(steady, dtype.removeprefix("torch."))
+    rows, off, column = 0, [0.0, 0.0], (-1, 0.0, 0.0)
+    if sides.by_rows and sides.references:
+        rows, off = along_rows(near.truth, (sides.eager, sides.compiled))
+        column = worst_column(near.truth, sides.eager, sides.compiled)
+    worst = torch.unravel_index(torch.tensor(compiled.worst), shape) if shape else ()
+    return TensorError(
+        name=sides.name,
+        dtype=str(sides.dtype or sides.eager.dtype).removeprefix("torch."),
+        numel=compiled.numel,
+        scale=compiled.scale,
+        has_reference=bool(sides.references),
+        samples=len(drawn),
+        jumps=any(jumped for _, jumped in sampled) or jumps_already,
+        eager_max=max(one.max for one in noise),
+        eager_rms=max(one.rms for one in noise),
+        eager_projection=max((one.projection for one in noise), key=abs),
+        eager_quantile=max(one.quantile for one in noise),
+        compiled_max=compiled.max,
+        compiled_rms=compiled.rms,
+        compiled_projection=compiled.projection,
+        compiled_quantile=compiled.quantile,
+        rows=rows,
+        eager_rows=off[0],
+        compiled_rows=off[1],
+        column=column[0],
+        eager_column=column[1],
+        compiled_column=column[2],
+        worst_index=tuple(int(i) for i in worst),
+        worst_values=values,
+    )
+
+
+def is_in_doubt(eager: Figures, compiled: Figures, dtype: str, *, half: bool) -> bool:
+    """Whether compiled code errs so much more than eager that eager's noise is in question.
+
+    Args:
+        eager: Eager's errors.
+        compiled: Compiled code's.
+        dtype: That of the tensor.
+        half: Whether the case computes in half precision, whatever that is.
+    """
+    kind = getattr(torch, dtype)
+    if not (kind.is_floating_point or kind.is_complex):  # integers were sampled already
+        return False
+    narrow = half or dtype in ("bfloat16", "float16")
+    factor = _DOUBT_IN_HALF if narrow else _DOUBT
+    floor = (_BEYOND_DOUBT_IN_HALF if narrow else _BEYOND_DOUBT) * torch.finfo(kind).eps
+    return (
+        compiled.rms > factor * eager.rms + floor
+        or compiled.max > factor * eager.max + 8 * floor
+        or compiled.quantile > factor * eager.quantile + 2 * floor
+        or abs(compiled.projection) > factor * abs(eager.projection) + (eager.rms + floor) / 16
+    )
+
+
+def _jumps_already(rms: Sequence[float], dtype: str) -> bool:
+    """Whether runs that differ by no more than rounding err by very different amounts."""
+    kind = getattr(torch, dtype)
+    eps = torch.finfo(kind).eps if kind.is_floating_point or kind.is_complex else 1.0
+    return max(rms) > _UNSTEADY * max(min(rms), eps)
+
+
+def _noise(
+    eager: Measured, own: Measured | None, drawn: Sequence[tuple[Measured, Nudge]]
+) -> Iterator[tuple[Measured, bool]]:
+    """What nudged runs say of eager's noise at a nudge of one unit, and whether they jumped."""
+    if not drawn:
+        return
+    is_fine = own is not None and _is_fine(own, [errors for errors, _ in drawn], drawn[0][1])
+    usual = max(eager.rms, torch.finfo(torch.float32).eps) if is_fine else eager.rms
+    for errors, nudge in drawn:
+        units = nudge.in_f32 if is_fine else nudge.units
+        jumped = eager.rms > 0 and errors.rms > _JUMP * units * usual
+        yield errors if jumped else errors.over(units), jumped
+
+
+def _is_fine(eager: Figures, nudged: Sequence[Figures], nudge: Nudge) -> bool:
+    """Whether eager computes in float32 here, in a case in half precision: a loss or a softmax.
+
+    Nudges of half precision would hide there that compiled code does not.
+    """
+    if nudge.in_f32 == nudge.units:
+        return False
+    unit = nudge.in_f32 / nudge.units * torch.finfo(torch.float32).eps
+    lowest = min(errors.rms for errors in nudged)
+    return eager.rms < _FAR_BELOW * unit and lowest > _FAR_ABOVE * eager.rms

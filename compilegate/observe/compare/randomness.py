@@ -1,0 +1,292 @@
+"""Random numbers as compiled code draws them itself, judged by their statistics.
+
+Elsewhere compiled code draws as eager does (``fallback_random``), so that masks are the same and
+values can be compared one by one. A user runs Inductor's own generator, which draws other numbers.
+Here the model is compiled that way, and many calls on one input are compared with as many eager
+ones: how far calls are apart, whether any two are the same, whether rows of a batch or other
+elements move together, how far single ones stray, and where their mean lies. The generator is
+seeded once for many calls, which have to advance it; and twice alike, which has to give the same.
+In *train*, the gradient is held to the slope of the forward under one seed: a backward that draws
+another mask than its forward shows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from compilegate.observe import nested
+from compilegate.observe.compare import draw_statistics
+from compilegate.observe.compare.results import compare_layouts
+from compilegate.observe.model.calls import PlannedCall, input_tensors
+from compilegate.observe.model.result import Result, layout_of
+from compilegate.observe.model.seeding import seed_everything
+from compilegate.observe.model.subject import Subject
+from compilegate.records.observation import Draws, Randomness
+from compilegate.records.statistics import log_gap
+from compilegate.zoo.example import Call
+
+#: Calls are taken in groups, so that the spread of their statistics is known. A group has at least
+#: and at most so many.
+GROUPS, FEWEST, MOST = 6, 4, 48
+#: A side's calls may take so long, in seconds, and a group's outputs have so many elements.
+_BUDGET_S, _ELEMENTS = 1.5, 2_000_000
+#: Few outputs show little in few calls: a group has at least so many elements, in so many calls at
+#: most, even where a side takes longer: what is seen should not depend on how busy a machine is.
+_FEWEST_ELEMENTS, _FEWEST_MOST, _PATIENCE_S = 4000, 24, 10.0
+#: The outputs change by this share of their norm where the slope is measured: curvature bends the
+#: slope of GPT-2 by 1.4% at a step of 1%; rounding, by 0.01% at this one.
+_STEP = 0.003
+_FIRST_SEED = 1_000_003
+#: What another generator may change; the rest of a layout was compared with every call.
+_OF_THE_GENERATOR = frozenset({"structure", "type", "shape", "dtype"})
+#: Means further apart than this, in units of what is to be expected, are looked at again, in
+#: so many times as many calls; and so are statistics of groups, in standard errors, beyond what
+#: rounding makes.
+_SUSPICIOUS, _SUSPICIOUS_GAP, _ROUNDED_GAP, _MORE = 4.0, 2.0, 0.005, 4
+#: Rounding may move a mean by this share of the outputs.
+_ROUNDING = {"f32": 1e-4, "bf16": 0.03, "f16": 0.01}
+
+
+def observe(eager: Subject, compiled: Subject, planned: PlannedCall) -> Randomness | None:
+    """Draw from both sides; None where no tensor is returned to judge by.
+
+    Args:
+        eager: The eager model.
+        compiled: The same weights, compiled without ``fallback_random``.
+        planned: The call whose inputs are used throughout.
+    """
+    calls = [(subject, _prepared(subject, planned)) for subject in (eager, compiled)]
+    group = _calls_of_a_group(*calls[0])
+    if group == 0:
+        return None
+    factors = _factors(*calls[0])
+    seen = _draw(calls, factors, _FIRST_SEED, group)
+    if _is_suspicious(seen):  # chance does not do it twice, and more calls show more
+        seen = _draw(calls, factors, _FIRST_SEED + seen.calls, _MORE * group)
+    return seen
+
+
+def _factors(subject: Subject, call: Call) -> dict[str, float]:
+    """The outputs that show what is drawn, by path, and what brings each to the others' scale.
+
+    Floating ones, and integers that differ from call to call; any, where none is floating.
+    """
+    returned = []
+    for seed in range(FEWEST):
+        seed_everything(_FIRST_SEED + seed)
+        returned.append(nested.tensors(subject.forward(call), "output"))
+        floating = {path: t for path, t in returned[0].items() if t.is_floating_point()}
+        if len(floating) in (0, len(returned[0])):
+            return dict.fromkeys(returned[0], 1.0)
+    size = _size(torch.cat([tensor.detach().flatten().double() for tensor in floating.values()]))
+    drawn = {
+        path: size / (_size(first) or 1.0)
+        for path, first in returned[0].items()
+        if path not in floating and not all(torch.equal(first, other[path]) for other in returned)
+    }
+    return dict.fromkeys(floating, 1.0) | drawn
+
+
+def _size(tensor: torch.Tensor) -> float:
+    """Root mean square."""
+    return float(tensor.double().square().mean().sqrt()) if tensor.numel() else 0.0
+
+
+def _distance(ours: Sequence[torch.Tensor], theirs: Sequence[torch.Tensor]) -> float:
+    """Euclidean, of what two calls returned."""
+    return math.sqrt(sum(float((a - b).square().sum()) for a, b in zip(ours, theirs, strict=True)))
+
+
+def _is_suspicious(seen: Randomness) -> bool:
+    if seen.mean_gap > _SUSPICIOUS:
+        return True
+    for of in ("spreads", "alike", "tails"):
+        sides = [getattr(seen.eager, of), getattr(seen.compiled, of)]
+        if all(value > 0 for side in sides for value in side):
+            gap, error = log_gap(*sides)
+            if gap > _SUSPICIOUS_GAP * error + _ROUNDED_GAP:
+                return True
+    return False
+
+
+def _calls_of_a_group(subject: Subject, call: Call) -> int:
+    """As many calls as fit, by the faster of two; 0 where no tensor is returned."""
+    taken_s, elements = math.inf, 0
+    for _ in range(2):
+        start = time.perf_counter()
+        outputs = nested.tensors(subject.forward(call), "output").values()
+        for output in outputs:
+            output.flatten()[:1].tolist()  # waits for a GPU
+        taken_s = min(taken_s, time.perf_counter() - start)
+        elements = sum(output.numel() for output in outputs)
+    if not elements:
+        return 0
+    each_s = GROUPS * taken_s
+    telling = min(_FEWEST_ELEMENTS // elements, _FEWEST_MOST, int(_PATIENCE_S / each_s))
+    affordable = int(min(_BUDGET_S / each_s, _ELEMENTS / elements, MOST))
+    return max(affordable, telling, FEWEST)
+
+
+def _draw(
+    calls: Sequence[tuple[Subject, Call]],
+    factors: Mapping[str, float],
+    first_seed: int,
+    group: int,
+) -> Randomness:
+    sides = [_Side(*call, factors, first_seed, group) for call in calls]
+    means = [side.mean for side in sides]
+    between = sum(side.variance for side in sides) / (GROUPS * group)
+    # Two compilers round otherwise: that is no other mean, however little the draws themselves do.
+    rounding = _ROUNDING[calls[0][0].case.precision]
+    between += rounding**2 * float(means[0].square().mean())
+    gap = float((means[0] - means[1]).square().mean())
+    return Randomness(
+        calls=GROUPS * group,
+        eager=sides[0].draws,
+        compiled=sides[1].draws,
+        mean_gap=gap / between if between else 0.0 if gap == 0 else math.inf,
+        own_gap=max(side.own_gap() for side in sides),
+        differences=tuple(
+            difference
+            for difference in compare_layouts(sides[0].shown, sides[1].shown)
+            if difference.what in _OF_THE_GENERATOR
+        ),
+    )
+
+
+def _prepared(subject: Subject, planned: PlannedCall) -> Call:
+    """The call with its first row in every row: rows that share a mask then move as one."""
+    call = subject.prepare(planned)
+    if not subject.example.calls:
+        with torch.no_grad():
+            for tensor in input_tensors(call).values():
+                if tensor.dim() > 1:
+                    tensor.copy_(tensor[:1].clone().expand_as(tensor))
+    return call
+
+
+class _Side:
+    """The calls of one side.
+
+    Attributes:
+        shown: What is to be seen of the first call's outputs besides their values.
+        draws: Their statistics.
+        mean: Mean over all calls, flat.
+        variance: Mean variance of an element from call to call.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        call: Call,
+        factors: Mapping[str, float],
+        first_seed: int,
+        group: int,
+    ) -> None:
+        self._subject, self._call, self._group = subject, call, group
+        self._factors = factors
+        self.shown = Result()
+        # First, as in training: CUDA graphs were seen to crash in a backward after mere forwards.
+        slope = self._slope() if subject.case.precision == "f32" else None
+        rounding = _ROUNDING[subject.case.precision]
+        groups: list[draw_statistics.Group] = []
+        previous: list[list[torch.Tensor]] = []
+        group_means: list[torch.Tensor] = []
+        total: torch.Tensor | float = 0.0
+        self.variance = 0.0
+        repeats = 0
+        for number in range(GROUPS):
+            seed_everything(first_seed + number)
+            outputs = [self._forward() for _ in range(group)]
+            repeats += draw_statistics.repeats([*previous, *outputs]) - draw_statistics.repeats(
+                previous
+            )
+            previous = outputs[-1:]
+            flat = torch.stack([torch.cat([o.flatten() for o in output]) for output in outputs])
+            variance = float(flat.var(0).mean())
+            groups.append(draw_statistics.of_group(flat, outputs, rounding))
+            self.variance += variance / GROUPS
+            total = total + flat.sum(0)
+            group_means.append(flat.mean(0))
+        self.mean = torch.as_tensor(total) / (GROUPS * group)
+        self._group_means = group_means
+        again = [self._forward(first_seed) for _ in range(2)]
+        apart = itertools.pairwise(outputs)
+        self.draws = Draws(
+            spreads=tuple(group.spread for group in groups),
+            together=tuple(group.together for group in groups),
+            alike=tuple(group.alike for group in groups),
+            tails=tuple(group.tails for group in groups),
+            repeats=repeats,
+            again=_distance(*again) / (max(itertools.starmap(_distance, apart)) or 1.0),
+            slope=slope,
+        )
+
+    def own_gap(self) -> float:
+        """How far apart halves of the calls are at most, in units of what chance makes it.
+
+        Near 1 where many numbers are drawn independently, several where few are.
+        """
+        expected = 4 * self.variance / (GROUPS * self._group)
+        if not expected:
+            return math.inf
+        means = torch.stack(self._group_means)
+        largest = 0.0
+        for half in itertools.combinations(range(GROUPS), GROUPS // 2):
+            other = [group for group in range(GROUPS) if group not in half]
+            apart = means[list(half)].mean(0) - means[other].mean(0)
+            largest = max(largest, float(apart.square().mean()) / expected)
+        return largest
+
+    def _forward(self, seed: int | None = None) -> list[torch.Tensor]:
+        """The outputs of one call that show what is drawn, as doubles on one scale.
+
+        Zero where they are not finite: infinity has no distance from itself.
+        """
+        if seed is not None:
+            seed_everything(seed)
+        returned = self._subject.forward(self._call)
+        tensors = nested.tensors(returned, "output")
+        if not self.shown.nesting:
+            layout = {path: layout_of(tensor) for path, tensor in tensors.items()}
+            self.shown = Result(nesting=nested.structure(returned), layout=layout)
+        known = ((tensors.get(path), factor) for path, factor in self._factors.items())
+        finite = ((t.detach().double().nan_to_num(0, 0, 0), f) for t, f in known if t is not None)
+        return [tensor * factor for tensor, factor in finite]
+
+    def _slope(self) -> float | None:
+        """The slope along the gradient, over the gradient's norm: 1 if they belong together."""
+        subject, call = self._subject, self._call
+        if subject.case.phase != "train":
+            return None
+        leaves = (*subject.parameters().values(), *input_tensors(call).values())
+        subject.forget_gradients(call)
+        seed_everything(_FIRST_SEED)
+        subject.step(call)
+        moved = [t for t in leaves if t.is_leaf and t.requires_grad and t.grad is not None]
+        directions = [t.grad.clone() for t in moved if t.grad is not None]
+        norm = math.sqrt(sum(float(d.double().square().sum()) for d in directions))
+        size = math.sqrt(sum(float(o.square().sum()) for o in self._forward(_FIRST_SEED)))
+        if not (norm > 0 and size > 0):
+            return None
+        step = _STEP * size / norm
+        values = []
+        for sign in (1.0, -2.0):  # to one side, then to the other
+            with torch.no_grad():
+                for tensor, direction in zip(moved, directions, strict=True):
+                    tensor.add_(direction, alpha=sign * step / norm)
+            values.append(self._functional())
+        with torch.no_grad():
+            for tensor, direction in zip(moved, directions, strict=True):
+                tensor.add_(direction, alpha=step / norm)
+        return (values[0] - values[1]) / (2 * step) / norm
+
+    def _functional(self) -> float:
+        """What the gradient is the gradient of."""
+        seed_everything(_FIRST_SEED)
+        return self._subject.functional(self._subject.forward(self._call))

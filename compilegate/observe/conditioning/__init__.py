@@ -1,0 +1,1 @@
+"""Weights that show the computation: a wrong kernel must change what is compared."""

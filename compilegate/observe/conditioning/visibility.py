@@ -1,0 +1,128 @@
+"""Visibility: how well a model's outputs and gradients show what it computes."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from compilegate.observe import nested
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.subject import Subject
+
+#: Standard deviations of an output, or of a layer's output, that need no treatment.
+BAND = (0.125, 8.0)
+
+#: Gradient norms this many orders of magnitude from their median are remote.
+ORDERS = 6.0
+
+#: The share of parameter tensors that may have a remote gradient.
+REMOTE_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """How well a model shows its computation.
+
+    Attributes:
+        spreads: Standard deviations of the differentiable outputs, by phase and path.
+        gradients: Norm of the gradient of each parameter in training mode, from a cotangent of unit
+            norm over all outputs; zero where none arrived.
+    """
+
+    spreads: dict[str, float]
+    gradients: dict[str, float]
+
+    @property
+    def off_scale(self) -> list[str]:
+        """Outputs whose standard deviation is outside the band."""
+        return [name for name, spread in self.spreads.items() if not in_band(spread)]
+
+    @property
+    def silent(self) -> list[str]:
+        """Parameters whose gradient is zero."""
+        return [name for name, norm in self.gradients.items() if norm == 0]
+
+    @property
+    def remote(self) -> list[str]:
+        """Parameters whose gradient is zero, or many orders of magnitude from the median."""
+        norms = sorted(self.gradients.values())
+        median = norms[len(norms) // 2] if norms else 0.0
+        return [name for name, norm in self.gradients.items() if not _is_near(norm, median)]
+
+    @property
+    def finite(self) -> bool:
+        """Whether no output and no gradient holds NaN or infinity."""
+        return all(map(math.isfinite, (*self.spreads.values(), *self.gradients.values())))
+
+    @property
+    def faults(self) -> tuple[int, int, int, int]:
+        """What asks for treatment, by weight: not finite, outputs, silent and remote parameters.
+
+        Biases are not counted. Before a norm or a softmax their gradient is zero whatever the
+        weights are; in a branch that is out of sight the weight's is, too.
+        """
+        silent, remote = (
+            [name for name in names if not is_bias(name)] for names in (self.silent, self.remote)
+        )
+        many = len(remote) > REMOTE_SHARE * len(self.gradients)
+        return (not self.finite, len(self.off_scale), len(silent), len(remote) if many else 0)
+
+
+def measure(
+    subject: Subject,
+    planned: PlannedCall,
+    settling: contextlib.AbstractContextManager[None] | None = None,
+) -> Visibility:
+    """Call a subject of phase *train* in evaluation mode, then in training mode with backward.
+
+    Args:
+        subject: It is left in training mode; buffers move as they do in a call.
+        planned: The call.
+        settling: Entered for the first of the two.
+
+    Raises:
+        Exception: What the model raises.
+    """
+    module = subject.module
+    assert isinstance(module, nn.Module)
+    with settling or contextlib.nullcontext():
+        module.eval()
+        evaluated = subject.forward(subject.prepare(planned))
+    module.train()
+    call = subject.prepare(planned)
+    subject.forget_gradients(call)
+    trained = subject.step(call)
+    spreads = {
+        f"{phase} {path}": spread_of(tensor)
+        for phase, output in (("infer", evaluated), ("train", trained))
+        for path, tensor in nested.tensors(output, "output").items()
+        if tensor.requires_grad and tensor.numel() > 1
+    }
+    gradients = {
+        name: 0.0 if parameter.grad is None else float(parameter.grad.double().norm())
+        for name, parameter in subject.parameters().items()
+        if parameter.requires_grad
+    }
+    return Visibility(spreads, gradients)
+
+
+def is_bias(name: str) -> bool:
+    """Whether a parameter is one, by its name."""
+    return "bias" in name.rpartition(".")[2]
+
+
+def spread_of(tensor: Tensor) -> float:
+    """Standard deviation over all elements."""
+    return float(tensor.detach().double().std())
+
+
+def in_band(spread: float) -> bool:
+    """Whether a standard deviation needs no treatment."""
+    return BAND[0] <= spread <= BAND[1]
+
+
+def _is_near(norm: float, median: float) -> bool:
+    return norm > 0 and median > 0 and abs(math.log10(norm / median)) < ORDERS

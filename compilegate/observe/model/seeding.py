@@ -1,0 +1,74 @@
+"""The generators that models draw from, their weights, and random factors for these."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from compilegate.observe.model.dispatch_mode import Mode
+
+#: At most so many random numbers are drawn for a tensor; prime, so that no row length divides it.
+_DRAWN = 65_537
+#: How modules draw their initial weights, in the end.
+_DRAWS = (torch.ops.aten.normal_.default, torch.ops.aten.uniform_.default)
+
+
+def seed_everything(seed: int) -> None:
+    """Seed every generator that a model may draw from."""
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed % 2**32)
+
+
+class QuickWeights(Mode):
+    """Draws parameters on CPU quickly while a model is built: numbers of large ones repeat.
+
+    Drawing is most of what it takes to build a transformer, and each side builds its own.
+    """
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Draw a block of a large parameter; everything else as it is."""
+        given = kwargs or {}
+        if func not in _DRAWS or not _is_slow_to_draw(args[0]):
+            return func(*args, **given)
+        block = func(args[0].new_empty(_DRAWN), *args[1:], **given)
+        flat = args[0].detach().view(-1)
+        whole = flat.numel() // _DRAWN * _DRAWN
+        flat[:whole].view(-1, _DRAWN).copy_(block)
+        flat[whole:].copy_(block[: flat.numel() - whole])
+        return args[0]
+
+
+def _is_slow_to_draw(tensor: torch.Tensor) -> bool:
+    is_plain = type(tensor) is nn.Parameter and tensor.device.type == "cpu"
+    return is_plain and tensor.numel() > _DRAWN and tensor.is_contiguous()
+
+
+def generator_state(device: str) -> str:
+    """Digest of the state of torch's generator on a device (``cpu`` or ``cuda``)."""
+    state = torch.cuda.get_rng_state() if device == "cuda" else torch.get_rng_state()
+    return hashlib.sha256(state.numpy().tobytes()).hexdigest()[:8]
+
+
+def factors(tensor: torch.Tensor, amount: float, generator: torch.Generator) -> torch.Tensor:
+    """Random factors within ``amount`` of one, of the shape of a tensor.
+
+    Those of a large tensor repeat, out of step with its rows: drawing is what would take longest.
+    """
+    size = tensor.numel()
+    drawn = torch.rand(min(size, _DRAWN), generator=generator, device=tensor.device)
+    found = 1 + amount * (drawn * 2 - 1).to(tensor.dtype)
+    return found.repeat(-(-size // _DRAWN))[:size].view(tensor.shape)

@@ -1,0 +1,1 @@
+"""The parent's side of observing: child processes, one at a time or in pairs."""

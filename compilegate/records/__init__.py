@@ -1,0 +1,1 @@
+"""What parent and child write down. Standard library only."""

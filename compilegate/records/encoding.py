@@ -1,0 +1,45 @@
+"""How records are written: one JSON object in one line each.
+
+JSON has no NaN and no infinity. They are written as the strings ``"NaN"``, ``"Infinity"`` and
+``"-Infinity"``, which lax decoders turn back into floats.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+
+def dumps(value: Any) -> str:
+    """JSON of plain data in one line, non-finite floats as strings."""
+    return json.dumps(_plain(value), allow_nan=False, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    """Data that JSON has."""
+    match value:
+        case float():
+            if math.isfinite(value):
+                return float(f"{value:.6g}")
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case str():
+            return value.encode("utf-8", "replace").decode()  # a lone surrogate is no JSON
+        case int() | None:
+            return value
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            value = fields_of(value)
+        case dict():
+            pass
+        case _:
+            raise TypeError(f"{type(value).__name__} has no place in a record: {value!r}")
+    return {str(key): _plain(item) for key, item in value.items()}
+
+
+def fields_of(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass but those that hold their default ``None``."""
+    items = {f.name: getattr(record, f.name) for f in fields(record)}
+    return {name: item for name, item in items.items() if item is not None}

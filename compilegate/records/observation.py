@@ -1,0 +1,261 @@
+"""The record of what was measured for a case, shared by those who observe and those who judge.
+
+Plain data, and standard library only, since the observed interpreter need not have more than torch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from compilegate.records.call import CallFacts, Difference
+from compilegate.records.performance import CompileTime, Energy, Memory, Timing
+
+#: What a suite may want to know about a case, in the order in which it is observed.
+Want = Literal["capture", "time", "memory", "energy", "vary", "random"]
+
+WANTS: tuple[Want, ...] = ("capture", "time", "memory", "energy", "vary", "random")
+
+#: How observing a case ended. Everything but *completed* carries a :class:`Failure`.
+Status = Literal[
+    "completed",
+    "raised",
+    "out_of_memory",
+    "crashed",
+    "timed_out",
+    "could_not_start",
+    "unavailable",
+]
+
+#: How far it came: start the process, build the model, run it eagerly, compile it (the first call),
+#: call it again, time it, measure its memory and energy, call it at other sizes, let it draw random
+#: numbers.
+Stage = Literal[
+    "start", "build", "eager", "compile", "call", "time", "memory", "energy", "vary", "random"
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """What ended the observation of a case early.
+
+    Attributes:
+        stage: The stage that it had reached.
+        kind: The exception's class, or the name of the signal.
+        message: One line.
+        traceback: As Python prints it, empty for a process that died.
+        output: The last lines that the process wrote.
+        call: The call in which compiled code raised and eager did not: ``call 5 (batch=4)``.
+        held_by_others: The share of the GPU's memory that other processes held when it ran out;
+            None where the driver would not say.
+    """
+
+    stage: Stage
+    kind: str
+    message: str
+    traceback: str = ""
+    output: str = ""
+    call: str = ""
+    held_by_others: float | None = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A line of source. ``file`` is relative to its package: ``timm/layers/pool.py``.
+
+    Attributes:
+        file: Path of the file.
+        line: Line number, from 1.
+        function: Name of the function.
+        owner: Whose code that is: ``torch``, the name of a library, or ``model``.
+    """
+
+    file: str
+    line: int
+    function: str
+    owner: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphBreak:
+    """A distinct graph break: the same reason at the same place is one, however often it is met.
+
+    Attributes:
+        reason: First line of Dynamo's reason.
+        id: Its entry in PyTorch's registry, ``GB0001``, where it has one.
+        place: Innermost user frame.
+    """
+
+    reason: str
+    id: str
+    place: Place | None
+
+    @property
+    def file(self) -> str:
+        """Where it is, as far as that stays: lines move."""
+        return self.place.file if self.place else ""
+
+    def __str__(self) -> str:
+        place = f" at {self.place} ({self.place.owner})" if self.place else ""
+        return f"{self.reason}{f' [{self.id}]' if self.id else ''}{place}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compilation:
+    """One compilation of one code object by Dynamo.
+
+    Attributes:
+        code: The code object.
+        call: Index into ``calls`` of the call that triggered it.
+        compile_id: Dynamo's own name for it, ``0/1``: frame 0, compiled for the second time.
+        graph: Whether it made guarded code (a skipped frame does not).
+        reason: Of a recompilation: the guard that failed.
+        failure: Why the frame was left to eager, if it was.
+    """
+
+    code: Place
+    call: int
+    compile_id: str
+    graph: bool
+    reason: str = ""
+    failure: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capture:
+    """What was captured, from Dynamo's own counters.
+
+    Attributes:
+        graphs: ``counters["stats"]["unique_graphs"]``.
+        lowered: Whether Inductor made code for any, or found it in a cache.
+        breaks: Distinct graph breaks.
+        compilations: Every compilation, in order.
+        limits: Messages of recompile limits that were hit; after one, Dynamo stops compiling.
+        fallbacks: Frames that were left to eager as a whole.
+        caches: Cache hits, misses and bypasses by counter.
+        cudagraphs: CUDA graphs that were recorded, over all sizes.
+        cudagraph_skips: Why CUDA graphs were not used.
+    """
+
+    graphs: int
+    lowered: bool = True
+    breaks: tuple[GraphBreak, ...] = ()
+    compilations: tuple[Compilation, ...] = ()
+    limits: tuple[str, ...] = ()
+    fallbacks: tuple[GraphBreak, ...] = ()
+    caches: dict[str, int] = field(default_factory=dict)
+    cudagraphs: int = 0
+    cudagraph_skips: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draws:
+    """Statistics of many calls on one input that differ in the random numbers drawn only.
+
+    Attributes:
+        spreads: By group of calls: standard deviation from call to call, relative to the root mean
+            square of the outputs.
+        together: By group: variance of the outputs' sum over the batch, over the sum of variances;
+            1 where the rows of a batch are independent.
+        alike: By group: variance of the cosine between two calls' deviations from their mean, 1 / n
+            where n elements move independently. Empty where it was not taken.
+        tails: By group: kurtosis of single elements. Empty where it was not taken.
+        repeats: Pairs of calls of a group that gave the very same.
+        again: How far apart two calls under one seed are, over the most that two others are.
+        slope: Slope of the forward along the gradient, over the gradient's norm; 1 where both use
+            the same random numbers. None where it was not measured.
+    """
+
+    spreads: tuple[float, ...]
+    together: tuple[float, ...]
+    alike: tuple[float, ...] = ()
+    tails: tuple[float, ...] = ()
+    repeats: int
+    again: float = 0.0
+    slope: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Randomness:
+    """Random numbers as eager draws them and as compiled code does by itself.
+
+    Attributes:
+        calls: Calls of each side.
+        eager: Statistics of eager.
+        compiled: Those of compiled code.
+        mean_gap: Mean square distance of the two means, over what is to be expected of them.
+        own_gap: The largest such distance of halves of one side's calls: near 1 where many numbers
+            are drawn independently. Infinite where it was not taken.
+        differences: In the layout of what is returned; its numbers are of another generator.
+    """
+
+    calls: int
+    eager: Draws
+    compiled: Draws
+    mean_gap: float
+    own_gap: float = math.inf
+    differences: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """What was measured for a case. Facts, never verdicts.
+
+    Attributes:
+        case: Its id.
+        status: How observing it ended.
+        failure: What ended it early.
+        wants: What was asked for.
+        backend: The compiler backend.
+        cold: Whether it compiled in an empty cache.
+        seed: Of weights, inputs and cotangents.
+        fingerprint: Digest of names, shapes and dtypes of parameters and buffers: model libraries
+            change too.
+        parameters: Number of parameters.
+        reference: Precision of the reference run: ``float64``, with what stayed lower.
+        calls: One entry a call of the compiled model.
+        capture: What was captured.
+        compile_time: Of the first call.
+        timing: Paired rounds, if wanted.
+        memory: Peaks, if wanted.
+        energy: Of a call, if wanted.
+        tf32: Whether products of f32 matrices and convolutions may round to TF32 on a GPU.
+        draws: Whether a call draws random numbers.
+        randomness: Statistics of what it draws, if wanted.
+        signal: Whether weights were treated after building, so that the computation shows.
+        input_gradients: Whether inputs could take part in differentiation.
+        written_inputs: Those that could not, as the model writes to them.
+        left_out: Why no call had another forward before its backward, where one was to.
+        spent_s: Where the time went: compile, run, and the rest by name.
+        output: The last lines that the process wrote meanwhile.
+    """
+
+    case: str
+    status: Status
+    failure: Failure | None = None
+    wants: tuple[Want, ...] = ()
+    backend: str = "inductor"
+    cold: bool = False
+    seed: int = 0
+    fingerprint: str = ""
+    parameters: int = 0
+    reference: str = ""
+    calls: tuple[CallFacts, ...] = ()
+    capture: Capture | None = None
+    compile_time: CompileTime | None = None
+    timing: Timing | None = None
+    memory: Memory | None = None
+    energy: Energy | None = None
+    tf32: bool = False
+    draws: bool = False
+    randomness: Randomness | None = None
+    signal: Literal["", "off", "as built", "treated"] = ""
+    input_gradients: bool = False
+    written_inputs: tuple[str, ...] = ()
+    left_out: str = ""
+    spent_s: dict[str, float] = field(default_factory=dict)
+    output: str = ""

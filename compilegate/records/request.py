@@ -1,0 +1,47 @@
+"""What the pytest side asks of a child, and how the two speak of it.
+
+Standard library only: the observed interpreter need not have more than torch.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from compilegate.records.observation import Stage, Want
+
+#: Makes a child write the stacks of all its threads to its output: asked before it is killed.
+STACKS_PLEASE = signal.SIGUSR1
+
+#: Tells the pytest side which stage was reached, so that it is known when the process dies.
+StageReport = Callable[[Stage], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the pytest side asks of a child for one case.
+
+    Attributes:
+        case: Its id.
+        wants: What to observe.
+        cold: Compile in an empty cache.
+        seed: Of weights, inputs and cotangents.
+        backend: The compiler backend.
+        tf32: Let f32 matrix products and convolutions round to TF32 on a GPU.
+        speedup_threshold: Rounds stop early once the speedup is clearly above or below this.
+        timing_budget_s: Rounds stop after this long.
+        in_turns: Time rounds when told to, in turns with another process.
+        shares_gpu: Other cases are observed on the same GPU at the same time.
+    """
+
+    case: str
+    wants: tuple[Want, ...]
+    cold: bool = False
+    seed: int = 0
+    backend: str = "inductor"
+    tf32: bool = False
+    speedup_threshold: float = 1.0
+    timing_budget_s: float = 10.0
+    in_turns: bool = False
+    shares_gpu: bool = False

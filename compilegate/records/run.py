@@ -1,0 +1,58 @@
+"""The records that frame a run file: its header, its closing, and the kinds of lines between.
+
+Standard library only: the observed interpreter need not have more than torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compilegate.records.encoding import dumps, fields_of
+from compilegate.records.environment import Environment
+from compilegate.records.observation import Observation
+from compilegate.records.pair import Pair
+from compilegate.records.verdict import Verdict
+
+#: Version of the record format; a reader refuses a newer one. 2 added pairs.
+SCHEMA = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """First record of a run: what was asked, of what, where.
+
+    ``baseline`` names the run file beside it that holds what was observed under the other PyTorch,
+    turn by turn; it is empty for a run that was not paired.
+    """
+
+    schema: int
+    created: str
+    environment: Environment
+    arguments: tuple[str, ...]
+    revision: str
+    seed: int
+    tier: dict[str, str]
+    backend: str
+    planned: tuple[str, ...]
+    baseline: str = ""
+    tf32: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closing:
+    """Last record of a run, written only when every planned case was observed."""
+
+    cases: int
+    wall_s: float
+
+
+Record = Header | Observation | Verdict | Pair | Closing
+
+RECORD_TYPES: dict[str, type[Record]] = {
+    kind.__name__.lower(): kind for kind in (Header, Observation, Verdict, Pair, Closing)
+}
+
+
+def encode(record: Record) -> str:
+    """One line of JSON, without the newline."""
+    return dumps({"record": type(record).__name__.lower(), **fields_of(record)})

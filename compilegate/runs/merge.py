@@ -1,0 +1,99 @@
+"""Shards of one run put together: the same environment, seed and tier, each case once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from compilegate.records.environment import changes
+from compilegate.records.run import Closing, Header
+from compilegate.runs import files
+from compilegate.runs.archive import Archive
+from compilegate.runs.files import RunError
+
+
+def merge(paths: Sequence[Path], target: Path) -> tuple[int, list[str]]:
+    """Write one run file from several.
+
+    The closing record is written if, and only if, every case that any of them planned was observed.
+
+    Args:
+        paths: The shards.
+        target: The file to make.
+
+    Returns:
+        The number of planned cases, and those of them that none observed.
+
+    Raises:
+        RunError: A shard is no run file, was made in another way, or holds a case of another one;
+            or the target exists or cannot be written.
+    """
+    if target.exists():
+        raise RunError(f"{target} exists: give another --output, or remove it first")
+    if target.suffix == ".gz":
+        raise RunError(f"run files are written as text: give --output {target.with_suffix('')}")
+    with ExitStack() as opened:
+        shards = [opened.enter_context(Archive(path)) for path in paths]
+        for shard in shards[1:]:
+            _refuse_another(shards[0], shard)
+        owner = _owners(shards)
+        planned = tuple(dict.fromkeys(case for shard in shards for case in shard.header.planned))
+        header = replace(
+            shards[0].header,
+            created=min(shard.header.created for shard in shards),
+            planned=planned,
+            # Of paired shards, their baselines are to be merged, too, under this name.
+            baseline=f"{target.stem}.baseline" if shards[0].header.baseline else "",
+        )
+        missing = [case for case in planned if case not in owner]
+        writer = files.Writer(target)
+        writer.write(header)
+        for case, shard in owner.items():
+            for line in shard.raw(case):
+                writer.write(line)
+        if not missing:
+            wall_s = max(shard.closing.wall_s if shard.closing else 0.0 for shard in shards)
+            writer.write(Closing(cases=len(planned), wall_s=wall_s))
+        writer.close()
+    if writer.trouble:
+        raise RunError(f"cannot write {writer.trouble}")
+    return len(planned), missing
+
+
+def _owners(shards: Sequence[Archive]) -> dict[str, Archive]:
+    """The shard that observed each case."""
+    owner: dict[str, Archive] = {}
+    for shard in shards:
+        for case in shard.cases:
+            if not shard.observed(case):
+                continue
+            if case in owner:
+                raise RunError(
+                    f"{case} was observed in {owner[case].path} and again in {shard.path}: shards "
+                    "must not overlap; leave one of them out"
+                )
+            owner[case] = shard
+    return owner
+
+
+def _refuse_another(first: Archive, other: Archive) -> None:
+    if differences := changes(_made(first.header), _made(other.header)):
+        raise RunError(
+            f"{other.path} is no shard of the run that {first.path} is of: "
+            f"{'; '.join(differences)}. Only runs made alike can be merged; use compare for others"
+        )
+
+
+def _made(header: Header) -> dict[str, Any]:
+    """What must be alike in all shards."""
+    return {
+        **header.environment.parts,
+        "seed": header.seed,
+        "tier": header.tier,
+        "backend": header.backend,
+        "TF32": "on" if header.tf32 else "off",
+        "compilegate": header.revision or "of unknown revision",
+    }

@@ -1,0 +1,1 @@
+"""One pytest session: its options, its plan, its workers, its record."""

@@ -1,0 +1,1 @@
+"""Two environments compared: what changed, what it costs, and the decision."""

@@ -1,0 +1,69 @@
+"""Whether two runs, and two observations of a case, are of the same thing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compilegate.records.environment import changes
+from compilegate.records.run import Header
+from compilegate.runs import files
+from compilegate.runs.archive import Archive
+from compilegate.runs.digest import Digest
+
+
+def incomparable(before: Digest, now: Digest) -> str:
+    """Why two observations of a case are not of the same thing; empty if they are."""
+    reasons = []
+    if before.backend != now.backend:
+        reasons.append(f"backend {before.backend} → {now.backend}")
+    if before.seed != now.seed:
+        reasons.append(f"seed {before.seed} → {now.seed}")
+    if before.tf32 != now.tf32:
+        reasons.append(f"TF32 {_on(before.tf32)} → {_on(now.tf32)}")
+    if before.fingerprint and now.fingerprint and before.fingerprint != now.fingerprint:
+        parameters = f"{before.parameters:,} → {now.parameters:,} parameters"
+        reasons.append(f"the model is another one: {parameters}, or other shapes")
+    if calls_differ(before, now):
+        reasons.append("its calls have other sizes")
+    return "; ".join(reasons)
+
+
+def _on(switch: bool) -> str:
+    return "on" if switch else "off"
+
+
+def calls_differ(before: Digest, now: Digest) -> bool:
+    """Whether the calls that both runs made were of different sizes: another recipe."""
+    pairs = zip(before.calls, now.calls, strict=False)
+    return any(then.sizes != call.sizes for then, call in pairs)
+
+
+def machines_differ(baseline: Header, candidate: Header, kind: str) -> str:
+    """How the machines differ on which cases of a device ran; empty if they do not."""
+    ours, theirs = baseline.environment.device(kind), candidate.environment.device(kind)
+    if ours is None or theirs is None:
+        return "" if ours is theirs else f"no {kind} in one of the runs"
+    return ", ".join(changes(ours.parts, theirs.parts))
+
+
+def incomplete(name: str, run: Archive) -> Iterator[str]:
+    """That a run lacks cases that it planned, and how to go on."""
+    cut = ", and its last line was cut short" if run.truncated else ""
+    way = f"go on with --resume {files.name_of(run.path)}"
+    if run.path.suffix == ".gz":
+        way = f"gunzip it and go on with --resume {run.path.with_suffix('')}"
+    if run.missing:
+        yield (
+            f"the {name} {run.path} is incomplete: {len(run.missing)} of "
+            f"{len(run.header.planned)} cases were not observed{cut}; {way}"
+        )
+
+
+def revisions(baseline: Header, candidate: Header) -> Iterator[str]:
+    """That two revisions of compilegate judged the runs."""
+    ours, theirs = baseline.revision or "unknown", candidate.revision or "unknown"
+    if ours != theirs:
+        yield (
+            f"the runs were judged by two revisions of compilegate ({ours}, {theirs}): "
+            "--replay judges a run again"
+        )

@@ -1,0 +1,197 @@
+"""What changed for a case from one run to another, as its facts tell: one rule a kind of fact.
+
+These hold whatever the verdicts were: a break that is budgeted in both runs can still be another
+one, and an error that is within its bounds can still have grown.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from operator import truediv
+
+from compilegate.records.observation import Capture, GraphBreak, Place
+from compilegate.records.performance import Timing
+from compilegate.records.statistics import paired_speedup
+from compilegate.runs.digest import Digest
+from compilegate.upgrade import error_growth
+from compilegate.upgrade.verdict_changes import SPEED, Change
+
+#: The aspect that judges a group of tensors.
+ASPECT_OF = {"outputs": "forward", "gradients": "gradients", "state": "side_effects"}
+#: Peak memory that fell by this share, and by more than these bytes, is better.
+MEMORY_SHARE, MEMORY_BYTES = 0.1, 2**20
+#: A compile time is told if it changed by this factor, a speed by this share.
+COMPILE_FACTOR, SPEED_SHARE = 1.3, 0.03
+MIB = 2**20
+
+
+def of_differences(then: Digest, now: Digest) -> Iterator[Change]:
+    """Exact differences from eager that are new or gone, and calls that raise on both sides."""
+    for index, (earlier, call) in enumerate(zip(then.calls, now.calls, strict=False)):
+        if call.raised and not earlier.raised:
+            text = f"call {index + 1} raises now, in eager too: {call.raised}"
+            yield Change("forward", "worse", text)
+        elif earlier.raised and not call.raised:
+            text = f"call {index + 1} raised before, in eager too: {earlier.raised}"
+            yield Change("forward", "better", text)
+    for group, aspect in ASPECT_OF.items():
+        known, seen = _differences(then, group), _differences(now, group)
+        if new := [text for key, text in seen.items() if key not in known]:
+            yield Change(aspect, "worse", f"differs from eager: {new[0]}", tuple(new[1:]))
+        if lost := [text for key, text in known.items() if key not in seen]:
+            yield Change(aspect, "better", f"no longer differs: {lost[0]}", tuple(lost[1:]))
+
+
+def _differences(digest: Digest, group: str) -> dict[tuple[str, str], str]:
+    found: dict[tuple[str, str], str] = {}
+    for index, call in enumerate(digest.calls):
+        for item in getattr(call, group).differences:
+            text = f"{item.where}: {item.what}, eager {item.eager}, compiled {item.compiled}"
+            found.setdefault((item.where, item.what), f"call {index + 1}: {text}")
+    return found
+
+
+def of_numerics(then: Digest, now: Digest, *, half: bool) -> Iterator[Change]:
+    """Tensors further from the fp64 reference than before, or closer, beyond noise."""
+    moved = error_growth.moved(then, now, half=half)
+    for group, growths in moved.further.items():
+        text = f"{_tensors(growths)} further from the fp64 reference: {_worst(growths)}"
+        yield Change(ASPECT_OF[group], "worse", text)
+    for group, growths in moved.closer.items():
+        worst = _worst(growths)
+        text = (
+            f"{_tensors(growths)} closer to the fp64 reference: {worst.name} at call "
+            f"{worst.call + 1}: {worst.figure} {worst.now:.3g} → {worst.before:.3g} of its scale"
+        )
+        yield Change(ASPECT_OF[group], "better", text)
+
+
+def _worst(growths: Iterable[error_growth.Growth]) -> error_growth.Growth:
+    return max(growths, key=lambda growth: growth.now / (growth.allowed or 1.0))
+
+
+def _tensors(growths: Iterable[error_growth.Growth]) -> str:
+    count = len({growth.name for growth in growths})
+    return f"{count} tensor{'s' * (count != 1)}"
+
+
+def of_breaks(then: Capture, now: Capture) -> Iterator[Change]:
+    """Graph breaks that are new or gone. Lines move, so a break is its reason, file, function."""
+    known, seen = breaks(then), breaks(now)
+    if new := [found for key, found in seen.items() if key not in known]:
+        lines = [str(found) for found in new]
+        text = f"{len(new)} new graph break{'s' * (len(new) != 1)}: {lines[0]}"
+        yield Change("graph_breaks", "worse", text, tuple(lines[1:]))
+    if lost := [found for key, found in known.items() if key not in seen]:
+        lines = [str(found) for found in lost]
+        text = f"{len(lost)} graph break{'s' * (len(lost) != 1)} less: {lines[0]}"
+        kept = {(found.reason, found.file) for found in seen.values()}
+        tables = [{"reason": reason, "place": place} for reason, place in sorted(kept)]
+        yield Change("graph_breaks", "better", text, tuple(lines[1:]), {"graph_breaks": tables})
+
+
+def breaks(capture: Capture) -> dict[tuple[str, str, str], GraphBreak]:
+    """Graph breaks and frames left to eager, by what they are known by.
+
+    Where PyTorch has an id for a break, it stands for the reason: wordings change.
+    """
+    found: dict[tuple[str, str, str], GraphBreak] = {}
+    for item in (*capture.breaks, *capture.fallbacks):
+        file, function = (item.place.file, item.place.function) if item.place else ("", "")
+        found.setdefault((item.id or item.reason, file, function), item)
+    return found
+
+
+def of_recompilations(then: Capture, now: Capture) -> Iterator[Change]:
+    """Recompilations, more or fewer, and limits hit, newly or no longer."""
+    if now.limits and not then.limits:
+        yield Change("recompiles", "worse", f"recompile limit hit: {now.limits[0]}", now.limits[1:])
+    if then.limits and not now.limits:
+        yield Change("recompiles", "better", f"recompile limit no longer hit: {then.limits[0]}")
+    earlier, later = recompilations(then), recompilations(now)
+    before, total = sum(earlier.values()), sum(later.values())
+    if before == total:
+        return
+    text = f"{before} → {total} recompilations"
+    if total < before:
+        yield Change("recompiles", "better", f"{text}: its budget can be lower by {before - total}")
+        return
+    grown = later - earlier
+    (file, function), _ = grown.most_common(1)[0]
+    reasons = tuple(
+        f"at call {item.call + 1}: {item.reason}"
+        for item in now.compilations
+        if item.reason and (item.code.file, item.code.function) == (file, function)
+    )
+    yield Change("recompiles", "worse", f"{text}, most in {file} in {function}", reasons)
+
+
+def recompilations(capture: Capture) -> Counter[tuple[str, str]]:
+    """How often code was compiled again, by file and function."""
+    compiled = Counter(item.code for item in capture.compilations if item.graph)
+    again: Counter[tuple[str, str]] = Counter()
+    for code, count in compiled.items():
+        if count > 1:
+            again[_name(code)] += count - 1
+    return again
+
+
+def _name(code: Place) -> tuple[str, str]:
+    return code.file, code.function
+
+
+def of_memory(then: Digest, now: Digest) -> Iterator[Change]:
+    """A lower peak, with the budget that would hold it; a higher one is judged by its budget."""
+    before, memory = then.memory, now.memory
+    if before is None or memory is None or not memory.eager_peak_bytes:
+        return
+    peaks = before.compiled_peak_bytes, memory.compiled_peak_bytes
+    saved = peaks[0] - peaks[1]
+    text = f"peak {peaks[0] / MIB:.1f} → {peaks[1] / MIB:.1f} MiB"
+    eager = f", eager {before.eager_peak_bytes / MIB:.1f} → {memory.eager_peak_bytes / MIB:.1f} MiB"
+    if abs(saved) <= max(MEMORY_SHARE * peaks[0], MEMORY_BYTES):
+        return
+    if saved < 0:
+        yield Change("memory", "note", text + eager)
+        return
+    proposed = round(1.1 * peaks[1] / memory.eager_peak_bytes, 2)
+    yield Change("memory", "better", text + eager, proposal={"max_memory_ratio": proposed})
+
+
+def of_times(then: Digest, now: Digest) -> Iterator[Change]:
+    """Times of two processes: told, and never more than *indicative*."""
+    if then.cold and now.cold and then.compile_time and now.compile_time:
+        seconds = then.compile_time.total_s, now.compile_time.total_s
+        if min(seconds) > 0 and max(seconds) > COMPILE_FACTOR * min(seconds):
+            text = f"compiles in {seconds[1]:.1f} s, {seconds[0]:.1f} s before (indicative)"
+            yield Change("compile_time", "note", text)
+    if then.timing and now.timing and _may_differ(then.timing, now.timing):
+        ours = paired_speedup(then.timing.eager_ns, then.timing.compiled_ns)
+        theirs = paired_speedup(now.timing.eager_ns, now.timing.compiled_ns)
+        apart = theirs.high < ours.low or ours.high < theirs.low
+        if apart and abs(theirs.value / ours.value - 1) > SPEED_SHARE:
+            compiled = _median_ratio(then.timing.compiled_ns, now.timing.compiled_ns)
+            eager = _median_ratio(then.timing.eager_ns, now.timing.eager_ns)
+            text = (
+                f"speedup {ours.value:.2f} → {theirs.value:.2f} (indicative: one process each; "
+                f"compiled calls take {compiled:+.0%}, eager ones {eager:+.0%})"
+            )
+            yield Change(SPEED, "note", text)
+
+
+def _may_differ(before: Timing, now: Timing) -> bool:
+    """Whether the intervals are worth taking: the medians are apart. Nearly all are not."""
+    ours, theirs = (_median_speedup(timing) for timing in (before, now))
+    return abs(theirs / ours - 1) > SPEED_SHARE / 2
+
+
+def _median_speedup(timing: Timing) -> float:
+    """Not averaged where there are two medians: near enough to tell what is worth a look."""
+    ratios: list[float] = sorted(map(truediv, timing.eager_ns, timing.compiled_ns))
+    return ratios[len(ratios) // 2]
+
+
+def _median_ratio(before: Iterable[float], now: Iterable[float]) -> float:
+    return statistics.median(now) / statistics.median(before) - 1
