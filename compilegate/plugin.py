@@ -54,8 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "cpu: cases on the processor",
         "gpu: cases on a CUDA GPU",
         "slow: autotuning modes, and models that declare it",
-        "aspect(name, wants, applies=None, cold=False, baseline=False, paired=False, gone=False): "
-        "what a suite judges, of which cases",
+        "aspect(name, **fields): the aspect that a suite judges, and what differs for this test",
     ):
         config.addinivalue_line("markers", line)
     if config.getoption("budgets_update") and os.environ.get("CI"):

@@ -18,12 +18,12 @@ from typing import Any
 from compilegate.records.observation import Capture
 from compilegate.records.run import Header
 from compilegate.reports.case_figures import GRAVITY, Figures, Standing, figures_of
-from compilegate.reports.rows import proposals
 from compilegate.runs.archive import Seen
 from compilegate.runs.digest import GROUPS, Digest
 from compilegate.runs.reproduction import command, zoos_in
 from compilegate.upgrade.comparison import CLASSES, CaseComparison
 from compilegate.upgrade.decision import version
+from compilegate.upgrade.proposals import proposals
 
 #: Cases whose details are compressed together.
 CHUNK = 64

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from compilegate.judging.aspects import ASPECTS
 from compilegate.records.case import model_of
 from compilegate.records.observation import Stage
 from compilegate.reports.case_figures import Standing
 from compilegate.upgrade.comparison import CLASSES, CaseComparison, Class, Comparison
+from compilegate.upgrade.proposals import proposals
 from compilegate.upgrade.verdict_changes import Change
 
 #: Classes that a table shows; the others are counted.
@@ -71,34 +73,6 @@ def rows_of(comparison: Comparison, kinds: Sequence[Class] = TOLD) -> list[Row]:
     return rows
 
 
-def proposals(item: CaseComparison) -> list[str]:
-    """Budget entries that would hold what became better in a case, each as a line of TOML.
-
-    None of a case that is broken: what is not compiled any more is not compiled again either.
-    """
-    if item.kind == "broken":
-        return []
-    return [
-        f"{key} = {_toml(value)}"
-        for change in item.changes
-        if change.effect == "better"
-        for key, value in change.proposal.items()
-    ]
-
-
-def _toml(value: object) -> str:
-    match value:
-        case str():
-            escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-            return f'"{escaped}"'
-        case list():
-            return f"[{', '.join(map(_toml, value))}]"
-        case dict():
-            return f"{{ {', '.join(f'{key} = {_toml(item)}' for key, item in value.items())} }}"
-        case _:
-            return str(value)
-
-
 def verdict_rows(cases: Mapping[str, Standing], outcomes: Sequence[str]) -> list[Row]:
     """The verdicts of a run with some outcomes, in the order of these.
 
@@ -125,7 +99,7 @@ def verdict_rows(cases: Mapping[str, Standing], outcomes: Sequence[str]) -> list
 _GRAVEST = (
     "",
     *(f"stage {stage}" for stage in get_args(Stage)),
-    *("forward", "gradients", "side_effects", "randomness", "graph_breaks", "recompiles"),
+    *ASPECTS,
 )
 
 

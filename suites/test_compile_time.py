@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from compilegate.judging.budgets import Budget
+from compilegate.judging.aspects import Budget
 from compilegate.judging.judge import Finding, Judge
 from compilegate.records.observation import Observation
 from compilegate.records.statistics import BUSY
@@ -33,6 +33,6 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     return Finding("failed", text, proposal={"max_compile_s": round(1.5 * seen.total_s, 1)})
 
 
-@pytest.mark.aspect("compile_time", wants=("capture",), cold=True)
+@pytest.mark.aspect("compile_time")
 def test_cold_compile_time_is_within_budget(judge: Judge) -> None:
     judge(rule)

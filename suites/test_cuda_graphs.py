@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from compilegate.judging.budgets import Budget
+from compilegate.judging.aspects import Budget
 from compilegate.judging.judge import Finding, Judge, shorten
 from compilegate.records.observation import Observation
 
@@ -41,6 +41,6 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     return Finding("failed", "no CUDA graph was recorded, and PyTorch names no reason")
 
 
-@pytest.mark.aspect("cuda_graphs", wants=("capture",), applies=lambda case: case.uses_cuda_graphs)
+@pytest.mark.aspect("cuda_graphs")
 def test_cuda_graphs_are_recorded(judge: Judge) -> None:
     judge(rule)

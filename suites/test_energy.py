@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from compilegate.judging.budgets import Budget
+from compilegate.judging.aspects import Budget
 from compilegate.judging.judge import Finding, Judge
 from compilegate.records.observation import Observation
 
@@ -32,8 +32,6 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     return Finding("failed", text, proposal={"max_energy_ratio": round(1.1 * ratio, 2)})
 
 
-@pytest.mark.aspect(
-    "energy", wants=("capture", "energy"), applies=lambda case: case.device == "cuda"
-)
+@pytest.mark.aspect("energy")
 def test_energy_is_within_budget(judge: Judge) -> None:
     judge(rule)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from compilegate.judging.budgets import Budget
+from compilegate.judging.aspects import Budget
 from compilegate.judging.judge import Finding, Judge, shorten
 from compilegate.judging.tensors import examine, untreated
 from compilegate.records.observation import Observation
@@ -37,6 +37,6 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     return Finding("passed", f"{summary}, error {seen.worst:.2g}{figures}")
 
 
-@pytest.mark.aspect("forward", wants=("capture", "vary"))
+@pytest.mark.aspect("forward")
 def test_outputs_match_eager(judge: Judge) -> None:
     judge(rule)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from compilegate.judging.budgets import Budget
+from compilegate.judging.aspects import Budget
 from compilegate.judging.judge import Finding, Judge, shorten
 from compilegate.judging.tensors import BLIND_SHARE, examine, untreated
 from compilegate.records.observation import Observation
@@ -55,8 +55,6 @@ def _inputs_left_out(observation: Observation) -> str:
     )
 
 
-@pytest.mark.aspect(
-    "gradients", wants=("capture", "vary"), applies=lambda case: case.phase == "train"
-)
+@pytest.mark.aspect("gradients")
 def test_gradients_match_eager(judge: Judge) -> None:
     judge(rule)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from compilegate.judging.budgets import AllowedBreak, Budget
+from compilegate.judging.aspects import AllowedBreak, Budget
 from compilegate.judging.judge import Finding, Judge, shorten
 from compilegate.records.observation import GraphBreak, Observation
 
@@ -55,6 +55,6 @@ def _proposal(budget: Budget, unknown: Sequence[GraphBreak]) -> dict[str, list[d
     }
 
 
-@pytest.mark.aspect("graph_breaks", wants=("capture",))
+@pytest.mark.aspect("graph_breaks")
 def test_no_unbudgeted_graph_break(judge: Judge) -> None:
     judge(rule)

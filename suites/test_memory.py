@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from compilegate.judging.budgets import Budget
+from compilegate.judging.aspects import Budget
 from compilegate.judging.judge import Finding, Judge
 from compilegate.records.observation import Observation
 from compilegate.records.performance import Memory
@@ -58,6 +58,6 @@ def describe(seen: Memory) -> tuple[str, ...]:
     )
 
 
-@pytest.mark.aspect("memory", wants=("capture", "memory"))
+@pytest.mark.aspect("memory")
 def test_peak_memory_is_within_budget(judge: Judge) -> None:
     judge(rule)

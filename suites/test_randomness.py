@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from compilegate.judging.budgets import Budget
+from compilegate.judging.aspects import Budget
 from compilegate.judging.judge import Finding, Judge
 from compilegate.judging.tensors import describe_difference
 from compilegate.records.observation import Observation, Randomness
@@ -134,6 +134,6 @@ def _of_slopes(ours: float | None, theirs: float | None) -> str:
     )
 
 
-@pytest.mark.aspect("randomness", wants=("capture", "random"))
+@pytest.mark.aspect("randomness")
 def test_random_numbers_are_drawn_as_in_eager(judge: Judge) -> None:
     judge(rule)

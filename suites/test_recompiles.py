@@ -13,7 +13,7 @@ from collections.abc import Container, Sequence
 
 import pytest
 
-from compilegate.judging.budgets import Budget
+from compilegate.judging.aspects import Budget
 from compilegate.judging.judge import Finding, Judge, shorten
 from compilegate.records.call import CallFacts
 from compilegate.records.case import Case
@@ -121,6 +121,6 @@ def _history(code: Place, observation: Observation) -> list[str]:
     return lines
 
 
-@pytest.mark.aspect("recompiles", wants=("capture", "vary"))
+@pytest.mark.aspect("recompiles")
 def test_recompiles_only_as_its_setting_allows(judge: Judge) -> None:
     judge(rule)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pytest
 
-from compilegate.judging.budgets import Budget
+from compilegate.judging.aspects import Budget
 from compilegate.judging.judge import Finding, Judge, shorten
 from compilegate.judging.tensors import examine
 from compilegate.records.observation import Observation
@@ -26,6 +26,6 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     )
 
 
-@pytest.mark.aspect("side_effects", wants=("capture", "vary"))
+@pytest.mark.aspect("side_effects")
 def test_state_changes_as_in_eager(judge: Judge) -> None:
     judge(rule)

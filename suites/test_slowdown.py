@@ -27,7 +27,7 @@ def rule(seen: SpeedChange) -> Finding:
     return Finding(outcome, seen.summary)
 
 
-@pytest.mark.aspect("slowdown", wants=("capture", "time"), paired=True)
+@pytest.mark.aspect("slowdown")
 def test_compiled_is_no_slower_than_before(
     judge: Judge, case: Case, speeds: Mapping[str, SpeedChange]
 ) -> None:

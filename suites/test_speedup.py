@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from compilegate.judging.budgets import Budget
+from compilegate.judging.aspects import Budget
 from compilegate.judging.judge import Finding, Judge
 from compilegate.records.observation import Observation
 from compilegate.records.performance import Condition, Timing
@@ -93,7 +93,7 @@ def _proposed(seen: Interval) -> float:
     return round(0.9 * seen.low, 2)
 
 
-@pytest.mark.aspect("speedup", wants=("capture", "time"))
+@pytest.mark.aspect("speedup")
 @pytest.mark.benchmark(timer=CLOCK)
 def test_speedup_is_within_budget(judge: Judge, benchmark: Any, observation: Observation) -> None:
     CLOCK.show(benchmark, observation.timing)

@@ -1,46 +1,272 @@
-"""What a suite judges, as the marker of its test says it."""
+"""The registry of aspects: everything that differs from one to the next stands here.
+
+An aspect is one thing that is judged of a case. Its rule and its test are the module
+``suites/test_NAME.py``. What a suite wants observed, which keys its budget has, how a change of its
+verdict counts in an upgrade, its place and its heading in reports: all of it is read from
+:data:`ASPECTS`. The fields of :class:`Budget` are the keys of budgets files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-import pytest
-
+from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.records.case import Case
-from compilegate.records.observation import Want
+from compilegate.records.observation import WANTS, Want
+
+if TYPE_CHECKING:  # reports of stored runs need no pytest
+    import pytest
+
+Group = Literal["numerics", "state", "capture", "cost", "upgrade"]
+#: How a new verdict on a case counts when two runs are compared:
+#: *verdict*: passed before and failing now is *broken*;
+#: *threshold*: beyond a threshold on a measured quantity is *worse*, and not every run judges it;
+#: *pairs*: pairs of live processes decide, verdicts of two sessions are indicative;
+#: *itself*: the aspect is about the change.
+Change = Literal["verdict", "threshold", "pairs", "itself"]
+#: What a session needs beyond cases: something to compare with, or pairs of processes.
+Needs = Literal["", "baseline", "pairs"]
+
+
+@dataclass(frozen=True)
+class AllowedBreak:
+    """A known graph break: its reason contains ``reason``, its file ends in ``place``."""
+
+    reason: str = ""
+    place: str = ""
+
+    def __str__(self) -> str:
+        return " at ".join(part for part in (self.reason or "any reason", self.place) if part)
+
+
+#: What a budgets file may give for a key.
+KeyKind = Literal["count", "number", "texts", "breaks"]
+
+
+def _key(kind: KeyKind, *, default: Any = None, hardware: bool = False) -> Any:
+    """A field of :class:`Budget` that budgets files set.
+
+    Args:
+        kind: What its value is.
+        default: Its value where no file sets it.
+        hardware: Whether the value depends on the hardware that it was measured on.
+    """
+    return field(default=default, metadata={"kind": kind, "hardware": hardware})
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a case is allowed.
+
+    Attributes:
+        graph_breaks: Known graph breaks, by reason and place.
+        max_graph_breaks: Distinct graph breaks allowed besides the known ones.
+        recompiles: Recompilations of one code object allowed besides those of the dynamic setting.
+        recompile_guards: Parts of guards that are known to fail: such recompilations do not count.
+        cudagraph_skips: Parts of known reasons for which CUDA graphs are not used.
+        min_speedup: Least speedup over eager.
+        max_call_overhead_us: Microseconds by which a compiled call may be slower whatever the
+            ratio: guards and dispatch cost that much, which shows on models of a few kernels.
+        max_compile_s: Most seconds of cold compile time.
+        max_memory_ratio: Most peak memory over eager's.
+        memory_slack_bytes: Bytes by which the peak may be higher whatever the ratio.
+        max_energy_ratio: Most energy of a call over eager's.
+        energy_slack_j: Joules by which a call may take more whatever the ratio.
+        elsewhere: Thresholds for other hardware, which are not judged on this: key → its name.
+        expected_failures: Failures that are expected.
+    """
+
+    graph_breaks: tuple[AllowedBreak, ...] = _key("breaks", default=())
+    max_graph_breaks: int = _key("count", default=0)
+    recompiles: int = _key("count", default=0)
+    recompile_guards: tuple[str, ...] = _key("texts", default=())
+    cudagraph_skips: tuple[str, ...] = _key("texts", default=())
+    min_speedup: float | None = _key("number", hardware=True)
+    max_call_overhead_us: float = _key("number", default=0.0, hardware=True)
+    max_compile_s: float | None = _key("number", hardware=True)
+    max_memory_ratio: float | None = _key("number", hardware=True)
+    memory_slack_bytes: int = _key("count", default=0)
+    max_energy_ratio: float | None = _key("number", hardware=True)
+    energy_slack_j: float = _key("number", default=0.0)
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    expected_failures: tuple[ExpectedFailure, ...] = ()
+
+    def why_unjudged(self, key: str) -> str:
+        """Why there is no threshold here."""
+        other = self.elsewhere.get(key)
+        return f"not judged, the threshold is for {other}" if other else "not judged, no threshold"
+
+
+#: The keys of budgets files, and the kind of value that each takes.
+KEYS: dict[str, KeyKind] = {f.name: f.metadata["kind"] for f in fields(Budget) if f.metadata}
+#: Those of them whose values depend on the hardware.
+HARDWARE_KEYS = tuple(f.name for f in fields(Budget) if f.metadata.get("hardware"))
 
 
 @dataclass(frozen=True)
 class Aspect:
-    """The marker ``aspect`` of a test.
+    """One thing that is judged of a case.
 
     Attributes:
-        name: As verdicts have it.
+        name: As verdicts and budgets have it; its suite is ``suites/test_NAME.py``.
+        group: The group that it belongs to.
+        letter: Stands for it where a case failed in it.
+        column: The heading of its column in reports; empty where it has none.
         wants: What has to be observed.
+        keys: The keys of a budget that bear on it.
+        change: How a change of its verdict counts in an upgrade.
+        of_machine: Whether its verdict says nothing about another machine.
+        tensors: The group of tensors of a call that it judges.
         applies: Which cases have it; all of them by default.
         cold: Whether only cases that compile in an empty cache have it.
-        baseline: Whether only a session has it that is held against an earlier run.
-        paired: Whether only a session has it that observes two versions.
-        gone: Whether it is of the cases that the session does not have any more.
+        needs: What the session needs for it to be collected.
+        gone: Whether its test is for the cases that the session no longer has.
     """
 
     name: str
-    wants: Sequence[Want]
+    group: Group
+    letter: str
+    column: str
+    wants: tuple[Want, ...]
+    keys: tuple[str, ...] = ()
+    change: Change = "verdict"
+    of_machine: bool = False
+    tensors: Literal["", "outputs", "gradients", "state"] = ""
     applies: Callable[[Case], bool] = lambda case: True
     cold: bool = False
-    baseline: bool = False
-    paired: bool = False
+    needs: Needs = ""
     gone: bool = False
+
+    @property
+    def is_occasional(self) -> bool:
+        """Whether some runs leave it out: compile time where it is warm, what was not measured."""
+        return self.change in ("threshold", "pairs")
 
     @classmethod
     def of(cls, node: pytest.Item | pytest.Collector) -> Self | None:
-        """The aspect that a test judges, if it is a suite's."""
+        """The aspect that a test judges; None for a test of anything else."""
         mark = node.get_closest_marker("aspect")
         return None if mark is None else cls.of_mark(mark)
 
     @classmethod
     def of_mark(cls, mark: pytest.Mark) -> Self:
-        """The aspect that a marker declares."""
-        return cls(*mark.args, **mark.kwargs)
+        """The aspect that a marker names, with the fields that the marker sets for its test.
+
+        Raises:
+            ValueError: The registry has no such aspect.
+        """
+        (name,) = mark.args
+        if name not in ASPECTS:
+            raise ValueError(f"unknown aspect {name!r}; enter it in compilegate/judging/aspects.py")
+        return replace(ASPECTS[name], **mark.kwargs)  # type: ignore[return-value]
+
+
+def _trains(case: Case) -> bool:
+    return case.phase == "train"
+
+
+def _on_gpu(case: Case) -> bool:
+    return case.device == "cuda"
+
+
+def _uses_cuda_graphs(case: Case) -> bool:
+    return case.uses_cuda_graphs
+
+
+_CAPTURE: tuple[Want, ...] = ("capture",)
+_VARIED: tuple[Want, ...] = ("capture", "vary")
+_TIMED: tuple[Want, ...] = ("capture", "time")
+
+#: All aspects by name. Reports show the first first: wrong answers, then lost graphs, then costs.
+ASPECTS: dict[str, Aspect] = {
+    aspect.name: aspect
+    for aspect in (
+        Aspect("forward", "numerics", "F", "forward", _VARIED, tensors="outputs"),
+        Aspect(
+            "gradients",
+            "numerics",
+            "G",
+            "gradients",
+            _VARIED,
+            tensors="gradients",
+            applies=_trains,
+        ),
+        Aspect("side_effects", "state", "S", "", _VARIED, tensors="state"),
+        Aspect("randomness", "state", "R", "", ("capture", "random")),
+        Aspect(
+            "graph_breaks",
+            "capture",
+            "B",
+            "breaks",
+            _CAPTURE,
+            keys=("graph_breaks", "max_graph_breaks"),
+        ),
+        Aspect(
+            "recompiles",
+            "capture",
+            "C",
+            "recompiles",
+            _VARIED,
+            keys=("recompiles", "recompile_guards"),
+        ),
+        Aspect(
+            "cuda_graphs",
+            "capture",
+            "U",
+            "",
+            _CAPTURE,
+            keys=("cudagraph_skips",),
+            applies=_uses_cuda_graphs,
+        ),
+        Aspect(
+            "speedup",
+            "cost",
+            "P",
+            "speedup",
+            _TIMED,
+            keys=("min_speedup", "max_call_overhead_us"),
+            change="pairs",
+            of_machine=True,
+        ),
+        Aspect(
+            "compile_time",
+            "cost",
+            "T",
+            "compile",
+            _CAPTURE,
+            keys=("max_compile_s",),
+            change="threshold",
+            of_machine=True,
+            cold=True,
+        ),
+        Aspect(
+            "memory",
+            "cost",
+            "M",
+            "memory",
+            ("capture", "memory"),
+            keys=("max_memory_ratio", "memory_slack_bytes"),
+            change="threshold",
+        ),
+        Aspect(
+            "energy",
+            "cost",
+            "J",
+            "",
+            ("capture", "energy"),
+            keys=("max_energy_ratio", "energy_slack_j"),
+            change="threshold",
+            of_machine=True,
+            applies=_on_gpu,
+        ),
+        Aspect("slowdown", "cost", "L", "", _TIMED, change="itself", needs="pairs"),
+        Aspect("upgrade", "upgrade", "W", "", WANTS, change="itself", needs="baseline"),
+    )
+}
+
+
+def aspect_named(name: str) -> Aspect:
+    """The aspect of a recorded verdict, also of one that another version of compilegate had."""
+    return ASPECTS.get(name) or Aspect(name, "upgrade", "?", "", ())

@@ -32,35 +32,20 @@ from typing import Any, get_args
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from compilegate.judging.budgets import (
-    ASPECTS,
-    SELECTORS,
-    AllowedBreak,
-    BudgetError,
-    Budgets,
-    Entry,
-    ExpectedFailure,
-)
+from compilegate.judging.aspects import ASPECTS, KEYS, AllowedBreak, KeyKind
+from compilegate.judging.budgets import SELECTORS, BudgetError, Budgets, Entry
+from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.records.case import AXES, Case, UnknownNameError
 from compilegate.records.observation import Stage
 
 _NUMBER = (int, float)
-#: Keys of a budget entry: what is checked of the value, and how that is called.
-_KEYS: dict[str, tuple[type | tuple[type, ...], str]] = {
-    "graph_breaks": (list, "a list of tables {reason, place}"),
-    "max_graph_breaks": (int, "a whole number, at least 0"),
-    "recompiles": (int, "a whole number, at least 0"),
-    "recompile_guards": (list, "a list of strings"),
-    "min_speedup": (_NUMBER, "a number, at least 0"),
-    "max_call_overhead_us": (_NUMBER, "a number, at least 0"),
-    "max_compile_s": (_NUMBER, "a number, at least 0"),
-    "max_memory_ratio": (_NUMBER, "a number, at least 0"),
-    "memory_slack_bytes": (int, "a whole number, at least 0"),
-    "max_energy_ratio": (_NUMBER, "a number, at least 0"),
-    "energy_slack_j": (_NUMBER, "a number, at least 0"),
-    "cudagraph_skips": (list, "a list of strings"),
+#: What is checked of a key's value, and how a message calls that.
+_VALUES: dict[KeyKind, tuple[type | tuple[type, ...], str]] = {
+    "count": (int, "a whole number, at least 0"),
+    "number": (_NUMBER, "a number, at least 0"),
+    "texts": (list, "a list of strings"),
+    "breaks": (list, "a list of tables {reason, place}"),
 }
-_TEXTS = {"recompile_guards", "cudagraph_skips"}
 #: What may choose cases in an entry; the id of a case stands for all selectors.
 _CHOOSING = ("case", *SELECTORS)
 _EXPECTED_KEYS = ("aspect", "stage", "reason", "issue", "torch", "match", "strict")
@@ -176,20 +161,20 @@ def _budget_entry(table: dict[str, Any], layer: int, where: _Where) -> Entry:
     if not isinstance(hardware, str):
         raise BudgetError(f"{where.of('hardware')}: hardware = {hardware!r}: expected a string")
     for key, value in table.items():
-        if key not in _KEYS:
+        if key not in KEYS:
             raise BudgetError(
-                f"{where.of(key)}: {UnknownNameError('key', key, [*_KEYS, *_CHOOSING, 'hardware'])}"
+                f"{where.of(key)}: {UnknownNameError('key', key, [*KEYS, *_CHOOSING, 'hardware'])}"
             )
-        kind, expected = _KEYS[key]
+        kind, expected = _VALUES[KEYS[key]]
         right = isinstance(value, kind) and not isinstance(value, bool)
         if not right or (isinstance(value, _NUMBER) and not value >= 0):
             raise BudgetError(f"{where.of(key)}: {key} = {value!r}: expected {expected}")
     if "graph_breaks" in table:
         table["graph_breaks"] = tuple(_allowed_break(b, where) for b in table["graph_breaks"])
-    for key in _TEXTS & table.keys():
+    for key in [key for key in table if KEYS[key] == "texts"]:
         texts = table[key]
         if not all(isinstance(text, str) and text for text in texts):
-            raise BudgetError(f"{where.of(key)}: {key} = {texts!r}: expected {_KEYS[key][1]}")
+            raise BudgetError(f"{where.of(key)}: {key} = {texts!r}: expected {_VALUES['texts'][1]}")
         table[key] = tuple(texts)
     return Entry(selectors, table, hardware, layer, str(where))
 

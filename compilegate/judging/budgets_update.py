@@ -8,17 +8,9 @@ from typing import Any
 
 import tomlkit
 
+from compilegate.judging.aspects import HARDWARE_KEYS
 from compilegate.judging.budgets import SELECTORS, BudgetError
 from compilegate.records.case import Case
-
-#: Keys whose values depend on the hardware that they were measured on.
-_MEASURED = (
-    "min_speedup",
-    "max_call_overhead_us",
-    "max_compile_s",
-    "max_memory_ratio",
-    "max_energy_ratio",
-)
 
 
 def add_exact_entries(
@@ -45,7 +37,7 @@ def add_exact_entries(
     changes = []
     for case, values in updates.items():
         for key, proposed in values.items():
-            table = _exact_table(tables, case, hardware if key in _MEASURED else "")
+            table = _exact_table(tables, case, hardware if key in HARDWARE_KEYS else "")
             old = table.get(key)
             value = proposed
             if key == "graph_breaks":

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compilegate.judging.budgets import Budget, ExpectedFailure
+from compilegate.judging.aspects import Budget
+from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.records.observation import Observation, Want
 from compilegate.records.verdict import Outcome, Verdict
-from compilegate.upgrade.comparison import CaseComparison
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,12 @@ class Finding:
         summary: One line: what was seen and what was allowed.
         details: Further lines.
         proposal: Budget values with which it would pass, for what may be budgeted.
-        comparison: What became of the case since an earlier run, where that was asked.
     """
 
     outcome: Outcome
     summary: str
     details: tuple[str, ...] = ()
     proposal: Mapping[str, Any] = field(default_factory=dict)
-    comparison: CaseComparison | None = None
 
 
 #: How many lines of one kind a message shows.
@@ -53,7 +51,6 @@ class Judgement:
     proposal: Mapping[str, Any] = field(default_factory=dict)
     #: Whether the details are about the case, not the aspect, and need to be shown only once.
     of_case: bool = False
-    comparison: CaseComparison | None = None
 
 
 def judge(
@@ -126,7 +123,7 @@ def _as_expected(
         case=case_id, aspect=aspect, outcome=outcome, summary=summary, details=finding.details
     )
     proposal = finding.proposal if outcome == "failed" else {}
-    return Judgement(verdict, proposal, of_case=of_case, comparison=finding.comparison)
+    return Judgement(verdict, proposal, of_case=of_case)
 
 
 def _reason(expected: ExpectedFailure) -> str:

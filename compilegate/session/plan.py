@@ -12,8 +12,8 @@ from functools import cached_property
 
 import pytest
 
-from compilegate.judging.aspects import Aspect
-from compilegate.judging.budgets import Budget, Budgets
+from compilegate.judging.aspects import Aspect, Budget
+from compilegate.judging.budgets import Budgets
 from compilegate.judging.judge import Rule, judge
 from compilegate.processes.observer import Observer
 from compilegate.records.case import Case
@@ -99,7 +99,7 @@ class Gate:
         """The cases that a suite judges, before markers select among them."""
         if aspect.gone:
             return self.before.gone if self.before else ()
-        if (aspect.baseline and self.before is None) or (aspect.paired and self.paired is None):
+        if self._lacks_what_it_needs(aspect):
             return ()
         return [
             case
@@ -107,12 +107,16 @@ class Gate:
             if aspect.applies(case) and (not aspect.cold or self.is_cold(case))
         ]
 
+    def _lacks_what_it_needs(self, aspect: Aspect) -> bool:
+        given = {"": True, "baseline": self.before is not None, "pairs": self.paired is not None}
+        return not given[aspect.needs]
+
     def waits(self, aspect: Aspect) -> bool:
         """Whether an aspect is judged from pairs, when all cases have been screened.
 
         What is held against an earlier run in a file can be judged at once.
         """
-        return aspect.paired or (aspect.baseline and self.paired is not None)
+        return aspect.needs == "pairs" or (aspect.needs == "baseline" and self.paired is not None)
 
     def want(self, wanted: Mapping[str, Iterable[Want]]) -> None:
         """Set what the collected tests want to know of each case: the union, in order."""

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from compilegate.judging import judge as judging
-from compilegate.judging.aspects import Aspect
-from compilegate.judging.budgets import Budget
+from compilegate.judging.aspects import Aspect, Budget
 from compilegate.judging.judge import Finding, Judge, Judgement, Rule
 from compilegate.records.case import Case
 from compilegate.records.encoding import dumps
@@ -18,10 +17,11 @@ from compilegate.records.observation import Observation
 from compilegate.records.run import encode
 from compilegate.records.verdict import Verdict
 from compilegate.session.plan import GATE, Gate
-from compilegate.upgrade.comparison import Slowdown
+from compilegate.upgrade.comparison import CaseComparison, Slowdown
 from compilegate.upgrade.paired_speed import SpeedChange, as_slowdown
 
 JUDGEMENT = pytest.StashKey[Judgement]()
+COMPARISON = pytest.StashKey[CaseComparison]()
 BASELINE_VERDICT = pytest.StashKey[Verdict | None]()
 NEW_OBSERVATION = pytest.StashKey[dict[str, list[str]]]()
 
@@ -94,7 +94,7 @@ def judge(
         )
         if observation.output and not told:  # shown by pytest if the test fails
             node.add_report_section("call", "output of the observing process", observation.output)
-        if not aspect.paired:
+        if aspect.needs != "pairs":
             theirs = gate.judge_baseline(case, aspect.name, rule, aspect.wants)
             node.stash[BASELINE_VERDICT] = theirs
         _end(request, judgement, lambda: _message(judgement, gate, observation))
@@ -105,12 +105,13 @@ def judge(
 @pytest.fixture
 def judge_change(
     case: Case, gate: Gate, budget: Budget, request: pytest.FixtureRequest
-) -> Callable[[Finding], None]:
+) -> Callable[[CaseComparison, Finding], None]:
     """Ends a test as a finding on what became of a case says, whether or not it was observed."""
     aspect = _aspect(request)
 
-    def apply(finding: Finding) -> None:
+    def apply(comparison: CaseComparison, finding: Finding) -> None:
         __tracebackhide__ = True
+        request.node.stash[COMPARISON] = comparison
         judgement = judging.judge_change(case.id, budget, aspect.name, finding)
         lines = (judgement.verdict.summary, *(f"  {line}" for line in finding.details))
         _end(request, judgement, lambda: "\n".join(lines))
@@ -170,8 +171,7 @@ def pytest_runtest_makereport(
         theirs = item.stash.get(BASELINE_VERDICT, None)
         extra.compilegate_baseline_verdict = encode(theirs) if theirs else ""
         extra.compilegate_proposal = dumps(dict(judgement.proposal))
-        if judgement.comparison is not None:
-            comparison = msgspec.json.encode(judgement.comparison).decode()
-            extra.compilegate_comparison = comparison
+        if (comparison := item.stash.get(COMPARISON, None)) is not None:
+            extra.compilegate_comparison = msgspec.json.encode(comparison).decode()
         extra.inconclusive = judgement.verdict.outcome == "inconclusive" and report.skipped
     return report

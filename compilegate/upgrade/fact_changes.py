@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from operator import truediv
 
+from compilegate.judging.aspects import ASPECTS
 from compilegate.records.observation import Capture, GraphBreak, Place
 from compilegate.records.performance import Timing
 from compilegate.records.statistics import paired_speedup
@@ -19,7 +20,9 @@ from compilegate.upgrade import error_growth
 from compilegate.upgrade.verdict_changes import SPEED, Change
 
 #: The aspect that judges a group of tensors.
-ASPECT_OF = {"outputs": "forward", "gradients": "gradients", "state": "side_effects"}
+ASPECT_OF: dict[str, str] = {
+    aspect.tensors: aspect.name for aspect in ASPECTS.values() if aspect.tensors
+}
 #: Peak memory that fell by this share, and by more than these bytes, is better.
 MEMORY_SHARE, MEMORY_BYTES = 0.1, 2**20
 #: A compile time is told if it changed by this factor, a speed by this share.

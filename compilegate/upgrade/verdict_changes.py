@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from compilegate.judging.aspects import ASPECTS, aspect_named
 from compilegate.records.observation import Stage
 from compilegate.records.verdict import Outcome
 from compilegate.runs.archive import Seen
@@ -19,15 +20,7 @@ from compilegate.runs.digest import Digest, Judged
 Effect = Literal["broken", "worse", "unclear", "fixed", "better", "note"]
 
 #: The aspect that two processes cannot settle: it is told, and judged from live pairs only.
-SPEED = "speedup"
-#: Aspects that are themselves about what changed.
-OF_CHANGE = ("upgrade", "slowdown")
-#: Aspects whose thresholds are on a measured quantity: beyond one is worse, not broken.
-MEASURED = ("memory", "compile_time", "energy")
-#: Aspects that say nothing about another machine.
-OF_MACHINE = ("compile_time", "energy", SPEED)
-#: Aspects that not every run judges: compile time where it is cold, speed where it was measured.
-_OCCASIONAL = (*MEASURED, SPEED)
+SPEED = next(aspect.name for aspect in ASPECTS.values() if aspect.change == "pairs")
 
 _STAGES: tuple[str, ...] = get_args(Stage)
 _FAILS = ("failed", "expected_failure")
@@ -117,7 +110,8 @@ def of_verdicts(
     """Aspects with another outcome. Those that say the same (nothing was compiled) are one."""
     alike: dict[tuple[Effect, str], list[str]] = {}
     for aspect in dict.fromkeys((*now, *before)):
-        if aspect in OF_CHANGE or (aspect in OF_MACHINE and not times_compare):
+        entry = aspect_named(aspect)
+        if entry.change == "itself" or (entry.of_machine and not times_compare):
             continue
         if turned := _turn(aspect, before.get(aspect), now.get(aspect)):
             alike.setdefault(turned, []).append(aspect)
@@ -130,7 +124,9 @@ def unjudged(before: Mapping[str, Judged], now: Mapping[str, Judged]) -> list[st
     return [
         aspect
         for aspect, verdict in before.items()
-        if verdict.outcome != "skipped" and aspect not in (*now, *OF_CHANGE, *_OCCASIONAL)
+        if verdict.outcome != "skipped"
+        and aspect not in now
+        and aspect_named(aspect).change == "verdict"
     ]
 
 
@@ -140,7 +136,7 @@ def _turn(aspect: str, then: Judged | None, now: Judged | None) -> tuple[Effect,
     outcome: Outcome = now.outcome if now else "skipped"
     summary = now.summary if now else "no such verdict"
     failed, fails = was in _FAILS, outcome in _FAILS
-    left_open = outcome == "skipped" and was != "skipped" and aspect not in _OCCASIONAL
+    left_open = outcome == "skipped" and was != "skipped" and not aspect_named(aspect).is_occasional
     turned: tuple[Effect, str] | None = None
     if aspect == SPEED:
         if failed != fails:
@@ -148,7 +144,10 @@ def _turn(aspect: str, then: Judged | None, now: Judged | None) -> tuple[Effect,
     elif fails and not failed:
         turned = _newly_failing(aspect, was, outcome, summary)
     elif failed and outcome == "passed" and then is not None:
-        turned = "better" if aspect in MEASURED else "fixed", f"before: {then.summary}"
+        turned = (
+            "better" if aspect_named(aspect).change == "threshold" else "fixed",
+            f"before: {then.summary}",
+        )
     elif outcome == "inconclusive" or left_open:
         turned = "unclear", f"{was} → {outcome}: {summary}"
     return turned
@@ -159,7 +158,7 @@ def _newly_failing(aspect: str, was: Outcome, outcome: Outcome, text: str) -> tu
         text = f"an expected failure now: {text}"
     match was:
         case "passed":
-            return "worse" if aspect in MEASURED else "broken", text
+            return "worse" if aspect_named(aspect).change == "threshold" else "broken", text
         case "skipped":
             return "unclear", f"fails, and was not judged before: {text}"
         case _:

@@ -6,7 +6,7 @@ from importlib.metadata import version
 import pytest
 
 from compilegate.judging import budgets_toml
-from compilegate.judging.budgets import ASPECTS
+from compilegate.judging.aspects import ASPECTS
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.records.case import Case
 from compilegate.runs import files

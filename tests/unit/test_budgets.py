@@ -3,13 +3,9 @@
 import pytest
 
 from compilegate.judging import budgets_toml
-from compilegate.judging.budgets import (
-    SELECTORS,
-    AllowedBreak,
-    Budget,
-    BudgetError,
-    ExpectedFailure,
-)
+from compilegate.judging.aspects import AllowedBreak, Budget
+from compilegate.judging.budgets import SELECTORS, BudgetError
+from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.records.case import Case
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from compilegate.judging import budgets_toml
-from compilegate.judging.budgets import SELECTORS, AllowedBreak, BudgetError
+from compilegate.judging.aspects import AllowedBreak
+from compilegate.judging.budgets import SELECTORS, BudgetError
 from compilegate.judging.budgets_update import add_exact_entries
 from compilegate.records.case import Case
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from compilegate.judging.budgets import Budget, ExpectedFailure
+from compilegate.judging.aspects import Budget
+from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.judge import Finding, judge
 from tests.unit.making import (
     make_break,

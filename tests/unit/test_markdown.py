@@ -15,9 +15,10 @@ from compilegate.reports.markdown import (
     of_comparison,
     of_run,
 )
-from compilegate.reports.rows import proposals, verdict_rows
+from compilegate.reports.rows import verdict_rows
 from compilegate.runs.archive import Archive, Seen
 from compilegate.upgrade.comparison import CaseComparison, Comparison
+from compilegate.upgrade.proposals import proposals
 from compilegate.upgrade.verdict_changes import Change
 from tests.unit.making import (
     CASE_ID,

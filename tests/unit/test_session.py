@@ -9,7 +9,7 @@ from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._inductor.exc import InductorError
 
-from compilegate.judging.budgets import Budget
+from compilegate.judging.aspects import Budget
 from compilegate.judging.judge import judge
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.model_session import Session

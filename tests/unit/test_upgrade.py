@@ -2,14 +2,16 @@
 
 import pytest
 
-from compilegate.judging.budgets import ASPECTS, Budget, ExpectedFailure
+from compilegate.judging.aspects import ASPECTS, Budget
+from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.judge import Finding, judge_change
+from compilegate.judging.rules import rules, verdicts
 from compilegate.records.case import Case
 from compilegate.runs.archive import Archive, Seen
 from compilegate.runs.digest import Digest
-from compilegate.suites.test_upgrade import aspects, finding, rule, verdicts
+from compilegate.suites.test_upgrade import rule, verdicts
 from compilegate.upgrade.baseline import StoredBaseline
-from compilegate.upgrade.comparison import CLASSES, CaseComparison
+from compilegate.upgrade.comparison import CLASSES, CaseComparison, compare_case
 from compilegate.upgrade.verdict_changes import Change
 from tests.unit.making import (
     CASE_ID,
@@ -40,12 +42,13 @@ def before(observation=HEALTHY, budget=LAX):
 
 
 def judged(now, then=HEALTHY, budget=LAX, **how):
-    return rule(now, budget, before(then, budget), **{"times_compare": True} | how)
+    seen = Seen.of(now, verdicts(now, budget))
+    return rule(compare_case(now.case, before(then, budget), seen, **how))
 
 
 def test_every_suite_but_this_is_compared():
-    compared = {aspect.name for aspect, _ in aspects()}
-    assert compared == set(ASPECTS) - {"upgrade"}
+    compared = {aspect.name for aspect, _ in rules()}
+    assert compared == set(ASPECTS) - {"upgrade", "slowdown"}
 
 
 def test_the_verdicts_are_those_that_the_suites_give():
@@ -97,12 +100,12 @@ def test_every_class_has_an_outcome(kind):
     expected = {"broken": "failed", "regressed": "failed", "gone": "failed"}
     expected |= {"inconclusive": "inconclusive", "new": "skipped", "not comparable": "skipped"}
     comparison = CaseComparison(CASE_ID, kind, (Change("", "note", "why"),))
-    assert finding(comparison).outcome == expected.get(kind, "passed")
+    assert rule(comparison).outcome == expected.get(kind, "passed")
 
 
 def test_what_cannot_be_compared_and_leaves_a_doubt_is_inconclusive():
     doubtful = CaseComparison(CASE_ID, "new", (Change("", "note", "why"),), "why")
-    assert finding(doubtful).outcome == "inconclusive"
+    assert rule(doubtful).outcome == "inconclusive"
 
 
 def test_all_that_changed_is_told_with_the_budgets_that_would_hold_what_is_better():
@@ -110,7 +113,7 @@ def test_all_that_changed_is_told_with_the_budgets_that_would_hold_what_is_bette
         Change("graph_breaks", "worse", "1 new graph break: a", ("b",)),
         Change("memory", "better", "peak 2 → 1 MiB", proposal={"max_memory_ratio": 0.5}),
     )
-    found = finding(CaseComparison(CASE_ID, "regressed", changes))
+    found = rule(CaseComparison(CASE_ID, "regressed", changes))
     assert found.summary == "regressed: graph_breaks: 1 new graph break: a"
     assert found.details == (
         "worse: graph_breaks: 1 new graph break: a",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compilegate.judging.budgets import ASPECTS, Budget
+from compilegate.judging.aspects import ASPECTS, Budget
 from compilegate.records.performance import Energy
 from compilegate.suites import (
     test_compile_time,
@@ -48,7 +48,7 @@ HEALTHY = make_observation(
 
 
 def test_the_rules_here_are_those_of_all_aspects():
-    assert {*SUITES, "upgrade"} == set(ASPECTS)  # of which tests/unit/test_upgrade.py is
+    assert {*SUITES, "upgrade", "slowdown"} == set(ASPECTS)  # which have tests of their own
 
 
 @pytest.mark.parametrize("aspect", SUITES)

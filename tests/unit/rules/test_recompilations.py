@@ -2,7 +2,7 @@
 
 import pytest
 
-from compilegate.judging.budgets import Budget
+from compilegate.judging.aspects import Budget
 from compilegate.suites import test_recompiles
 from compilegate.suites.test_recompiles import allowed_by_setting
 from tests.unit.making import (

@@ -1,0 +1,37 @@
+"""A failure that a team knows and accepts, with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from packaging.specifiers import SpecifierSet
+
+
+@dataclass(frozen=True)
+class ExpectedFailure:
+    """A failure that is known: of one aspect, or of all because a stage is not passed.
+
+    Attributes:
+        reason: Why.
+        aspect: The aspect that fails.
+        stage: The stage that is not passed, or ``crash`` for a process that dies.
+        issue: Link to the bug.
+        torch: Versions that have it, as ``>=2.10,<2.12``.
+        match: A regular expression that everything found must match: another failure is none of it.
+        strict: Whether passing is a failure too: false where it comes and goes, as with kernels
+            that are chosen by timing them.
+        where: File and line of the entry.
+    """
+
+    reason: str
+    aspect: str = ""
+    stage: str = ""
+    issue: str = ""
+    torch: str = ""
+    match: str = ""
+    strict: bool = True
+    where: str = ""
+
+    def holds_for(self, version: str) -> bool:
+        """Whether a torch version is in the range."""
+        return SpecifierSet(self.torch).contains(version.partition("+")[0], prereleases=True)

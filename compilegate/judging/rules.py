@@ -1,0 +1,31 @@
+"""The rules of all suites, found by the names of their aspects.
+
+A suite is the module ``suites/test_NAME.py`` of its aspect, and its rule is its function ``rule``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+
+from compilegate.judging.aspects import ASPECTS, Aspect, Budget
+from compilegate.judging.judge import Rule, judge
+from compilegate.records.case import Case
+from compilegate.records.observation import Observation
+from compilegate.records.verdict import Verdict
+
+
+def rules() -> Iterator[tuple[Aspect, Rule]]:
+    """Every aspect that one observation alone is judged by, and its rule."""
+    for aspect in ASPECTS.values():
+        if aspect.change != "itself":
+            suite = importlib.import_module(f"compilegate.suites.test_{aspect.name}")
+            yield aspect, suite.rule
+
+
+def verdicts(observation: Observation, budget: Budget) -> Iterator[Verdict]:
+    """The verdicts of all suites on a case."""
+    case = Case.parse(observation.case)
+    for aspect, rule in rules():
+        if aspect.applies(case) and (observation.cold or not aspect.cold):
+            yield judge(observation, budget, aspect.name, rule, aspect.wants).verdict
