@@ -1,3 +1,3 @@
-"""Names the plugins, nothing else."""
+"""Registers compilegate's plugin for every session in the checkout."""
 
 pytest_plugins = ["compilegate.plugin"]

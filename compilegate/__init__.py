@@ -1,8 +1,8 @@
-"""May we move to this PyTorch? compilegate compiles a zoo of models and judges what comes out.
+"""May we move to this PyTorch? compilegate compiles a zoo of models and judges the result.
 
-A zoo file of your own needs three names from here: :func:`model`, :class:`Example` and
-:class:`Call`. They are imported when they are first used: pytest loads this package in every
-session of an environment that has it installed.
+A zoo file needs three names from here: :func:`model`, :class:`Example` and :class:`Call`. They are
+imported on first use, because pytest loads this package in every session of an environment that has
+it installed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,6 @@ __all__ = ["Call", "Example", "model"]
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from compilegate.zoo import example, registry  # noqa: PLC0415 (only when a zoo asks)
+    from compilegate.zoo import example, registry  # noqa: PLC0415 (only a zoo file needs them)
 
     return registry.model if name == "model" else getattr(example, name)

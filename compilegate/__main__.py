@@ -1,7 +1,7 @@
-"""``python -m compilegate``: stored runs compared, shown and put together.
+"""The command ``compilegate``: compares, shows and merges stored runs, and observes one case.
 
-Exit status: 0 nothing is worse, 1 something is, 2 it cannot be told: wrong input, runs that are
-incomplete or cannot be compared.
+Exit status: 0 nothing is worse or failed, 1 something is, 2 the question cannot be answered: the
+input is wrong, or runs are incomplete or cannot be compared.
 """
 
 from __future__ import annotations
@@ -11,29 +11,40 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
+from compilegate.commands import observe
+from compilegate.commands.observe import ArgumentError
+from compilegate.judging.budgets import BudgetError
+from compilegate.processes.child_process import ObserverError
 from compilegate.reports import comparison_text, markdown
 from compilegate.runs import files, merge
 from compilegate.runs.archive import Archive
-from compilegate.runs.files import RunError
+from compilegate.runs.reader import RunError
 from compilegate.upgrade.comparison import CompareError, compare
 from compilegate.upgrade.decision import decide
-from compilegate.upgrade.paired_speed import slowdowns_of
+from compilegate.upgrade.paired_speed import speed_changes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line says.
+    """Run a subcommand.
 
     Returns:
         The exit status.
     """
-    options = _parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["thresholds"]:  # it has its own parser
+        from compilegate.calibration import thresholds  # noqa: PLC0415 (only when it is asked for)
+
+        thresholds.main(words[1:])
+        return 0
+    options = _parser().parse_args(words)
     try:
         status: int = options.do(options)
-    except (RunError, CompareError) as error:
+    except (RunError, CompareError, BudgetError, ObserverError, ArgumentError) as error:
         print(f"compilegate: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # whoever read has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 2
     return status
@@ -41,42 +52,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m compilegate",
-        description="Compare, show and put together runs of compilegate.",
-        epilog="A run is a file, or its name in --runs. Exit status: 0 nothing is worse, "
-        "1 something is, 2 cannot say.",
+        prog="compilegate",
+        description="Compare, show and merge runs of compilegate, and observe one case.",
+        epilog="A run is a file, or its name in --runs. Exit status: 0 nothing is worse or failed, "
+        "1 something is, 2 the question cannot be answered.",
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_run_commands(commands)
+    observe.add_parser(commands)
+    commands.add_parser(
+        "thresholds", add_help=False, help="set the thresholds of a budgets file from healthy runs"
+    )
+    return parser
+
+
+def _add_run_commands(commands: Any) -> None:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
         "--runs", metavar="DIR", type=Path, default=Path(".runs"), help="default: .runs"
     )
-    shared.add_argument("-o", "--output", metavar="FILE", type=Path, help="where to write")
+    shared.add_argument("-o", "--output", metavar="FILE", type=Path, help="the file to write")
 
     one = commands.add_parser(
-        "compare", parents=[shared], help="may we move from the torch of A to that of B?"
+        "compare", parents=[shared], help="may we move from the torch of A to the torch of B?"
     )
-    one.add_argument("baseline", metavar="A", help="the run of what is in use")
-    one.add_argument("candidate", metavar="B", help="the run of what is to take its place")
+    one.add_argument("baseline", metavar="A", help="the run of the PyTorch in use")
+    one.add_argument("candidate", metavar="B", help="the run of the PyTorch to move to")
     one.add_argument("--format", choices=("text", "markdown", "html"), default="text")
-    one.add_argument("--all", action="store_true", help="fold nothing away in text")
+    one.add_argument("--all", action="store_true", help="show everything that text leaves out")
     one.set_defaults(do=_compare)
 
     one = commands.add_parser(
-        "html", parents=[shared], help="one page of a run, or of a run beside its baseline"
+        "html", parents=[shared], help="write one page for a run, or for a run and its baseline"
     )
     one.add_argument("run", metavar="RUN")
     one.add_argument("baseline", metavar="BASELINE", nargs="?")
     one.set_defaults(do=_html)
 
-    one = commands.add_parser("markdown", parents=[shared], help="a run as a GitHub job summary")
+    one = commands.add_parser(
+        "markdown", parents=[shared], help="write a run as a GitHub job summary"
+    )
     one.add_argument("run", metavar="RUN")
     one.set_defaults(do=_markdown)
 
-    one = commands.add_parser("merge", parents=[shared], help="put shards of one run together")
+    one = commands.add_parser("merge", parents=[shared], help="merge the shards of one run")
     one.add_argument("shards", metavar="RUN", nargs="+")
     one.set_defaults(do=_merge)
-    return parser
 
 
 def _find(name: str, options: argparse.Namespace) -> Path:
@@ -88,7 +109,7 @@ def _compare(options: argparse.Namespace) -> int:
         Archive(_find(options.baseline, options)) as baseline,
         Archive(_find(options.candidate, options)) as candidate,
     ):
-        comparison = compare(baseline, candidate, slowdowns_of(baseline, candidate))
+        comparison = compare(baseline, candidate, speed_changes(baseline, candidate))
         match options.format:
             case "text":
                 lines = comparison_text.comparison_lines(comparison, everything=options.all)
@@ -96,7 +117,7 @@ def _compare(options: argparse.Namespace) -> int:
             case "markdown":
                 _write(options.output, [markdown.of_comparison(comparison)])
             case "html":
-                from compilegate.reports import html  # noqa: PLC0415 (pages alone need Jinja)
+                from compilegate.reports import html  # noqa: PLC0415 (only pages need Jinja)
 
                 page = html.of_comparison(comparison, baseline, candidate)
                 _write_page(options, candidate.path, page)
@@ -104,7 +125,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _html(options: argparse.Namespace) -> int:
-    from compilegate.reports import html  # noqa: PLC0415 (pages alone need Jinja)
+    from compilegate.reports import html  # noqa: PLC0415 (only pages need Jinja)
 
     if options.baseline:
         options.candidate, options.format, options.all = options.run, "html", False
@@ -122,7 +143,7 @@ def _markdown(options: argparse.Namespace) -> int:
 
 def _merge(options: argparse.Namespace) -> int:
     if options.output is None:
-        raise RunError("merge needs --output FILE: the run file to make")
+        raise RunError("merge needs --output FILE: the run file to write")
     paths = [_find(name, options) for name in options.shards]
     planned, missing = merge.merge(paths, options.output)
     print(f"{options.output}: {planned} cases of {len(paths)} runs")

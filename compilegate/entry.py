@@ -1,8 +1,8 @@
-"""What pytest loads in every session of an environment that has compilegate installed.
+"""The plugin that pytest loads in every environment with compilegate installed.
 
 It does nothing unless the session collects the suites. Then it registers
-:mod:`compilegate.plugin`, which adds the options. A session of other tests sees no option, no
-fixture and no import of compilegate beyond this file.
+:mod:`compilegate.plugin`, which adds the options. A session of other tests gets no option and no
+fixture from compilegate, and imports nothing of it but this module and :mod:`compilegate.layout`.
 """
 
 from __future__ import annotations
@@ -15,23 +15,29 @@ import pytest
 
 from compilegate.layout import SUITES
 
-#: A module, because pytest does not import a plugin that is already registered under its name.
+#: The name of a module: pytest does not import a plugin that is registered under this name.
 PLUGIN = "compilegate.plugin"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the ini settings, so that ``--strict-config`` accepts them in every session.
+    """Add the ini settings, so that ``--strict-config`` accepts them in every session.
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_addoption
     """
-    parser.addini("zoo", "compilegate: files whose models are added to the zoo", "paths", [])
-    parser.addini("budgets", "compilegate: budgets files over the shipped ones", "paths", [])
-    parser.addini("runs_dir", "compilegate: the folder of run files", default=".runs")
+    parser.addini("zoo", "compilegate: zoo files, whose models are added to the zoo", "paths", [])
+    parser.addini(
+        "budgets", "compilegate: budgets files, layered over the shipped ones", "paths", []
+    )
+    parser.addini(
+        "runs_dir",
+        "compilegate: the folder of run files, from the folder of the ini file",
+        default=".runs",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> None:
-    """Registers the plugin where the command line, or ``testpaths``, names the suites.
+    """Register the plugin if the command line, or ``testpaths``, names the suites.
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_load_initial_conftests
     """
@@ -43,10 +49,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 
 
 def names_suites(arguments: Iterable[str], folder: Path, *, pyargs: bool) -> bool:
-    """Whether pytest collects the suites when it is given these arguments.
+    """Whether pytest collects the suites for these arguments.
 
     Args:
-        arguments: Paths, node ids or, with ``pyargs``, names of packages.
+        arguments: Paths, node ids and, with ``pyargs``, names of packages.
         folder: The folder that relative paths start from.
         pyargs: Whether pytest runs with ``--pyargs``.
     """

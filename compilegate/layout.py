@@ -1,4 +1,4 @@
-"""Where the parts of compilegate lie, in a checkout and in an installed wheel alike."""
+"""The paths of compilegate's parts, in a checkout and in an installed wheel."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 #: The package. In a checkout, its ``suites``, ``fixtures`` and ``reports`` are symbolic links.
 PACKAGE = Path(__file__).resolve().parent
-#: The suites, wherever a symbolic link leads.
+#: The suites, after resolving the symbolic link of a checkout.
 SUITES = (PACKAGE / "suites").resolve()
 #: The budgets that ship with compilegate.
 SHIPPED_BUDGETS = SUITES / "budgets"
-#: Runs the observer under an interpreter that need not have compilegate installed.
+#: The script that runs the observer under an interpreter which may lack compilegate.
 OBSERVER = PACKAGE / "observe" / "bootstrap.py"

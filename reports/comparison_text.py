@@ -1,22 +1,30 @@
-"""A comparison as text: the decision, what to look at first, one table, the rest counted."""
+"""A comparison as text: the decision, what to look at first, one table, counts of the rest."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from compilegate.reports.rows import Row, rows_of
-from compilegate.reports.summary import count
-from compilegate.upgrade.comparison import CLASSES, WORSE, Comparison
+from compilegate.reports import case_groups
+from compilegate.reports.case_groups import CaseGroup
+from compilegate.reports.text import count, cut, plain
+from compilegate.upgrade.case_comparison import CLASSES, WORSE
+from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide
 
-#: What is shown before it is folded into a number.
-FIRST, DETAILS, ROWS, WIDTH = 5, 4, 40, 160
+#: How many groups, details of a group and rows of the table are shown before the rest is counted.
+FIRST, DETAILS, ROWS = 5, 4, 40
+#: Characters of a line where the output is no terminal, and the fewest of any line.
+WIDTH, NARROWEST = 160, 80
+#: Characters that a table's last column needs, or each row takes two lines.
+LEAST_TEXT = 30
 #: What a class means, in a few words.
 MEANING = {
     "broken": "passed before, fails now",
     "regressed": "worse than before",
     "gone": "not observed any more",
-    "inconclusive": "not to be told",
+    "inconclusive": "the measurements do not settle it",
     "not comparable": "not the same thing",
     "fixed": "failed before, passes now",
     "improved": "better than before",
@@ -25,66 +33,94 @@ MEANING = {
 }
 
 
-def comparison_lines(
-    comparison: Comparison, *, everything: bool = False, unfold: str = "--all shows them"
-) -> Iterator[str]:
-    """The lines of a comparison.
+@dataclass(frozen=True)
+class Layout:
+    """How much of a comparison is shown.
+
+    Attributes:
+        everything: Whether all groups, rows and lines are shown.
+        details: Whether the evidence is shown; pytest shows it for a failed test.
+        unfold: How a reader sees the rest.
+        width: Characters of a line; None for the width of the terminal.
+    """
+
+    everything: bool = False
+    details: bool = True
+    unfold: str = "--all shows them"
+    width: int | None = None
+
+    @property
+    def columns(self) -> int:
+        """Characters of a line."""
+        width = self.width or shutil.get_terminal_size((WIDTH, 24)).columns
+        return max(width, NARROWEST)
+
+
+def comparison_lines(comparison: Comparison, *, everything: bool = False) -> Iterator[str]:
+    """Yield the lines of a comparison: the decision, then what it rests on.
 
     Args:
         comparison: What to show.
-        everything: Fold nothing away.
-        unfold: What shows what is folded away.
+        everything: Whether all groups, rows and lines are shown.
     """
-    return map(plain, _lines(comparison, everything=everything, unfold=unfold))
+    yield plain(str(decide(comparison)))
+    yield from evidence_lines(comparison, Layout(everything=everything))
 
 
-def plain(line: str) -> str:
-    """A line that moves no cursor and ends nowhere else: what is in a run file may be anything."""
-    return "".join(character if character.isprintable() else " " for character in line)
+def evidence_lines(comparison: Comparison, layout: Layout) -> Iterator[str]:
+    """Yield the lines under the decision."""
+    return map(plain, _lines(comparison, layout))
 
 
-def _lines(comparison: Comparison, *, everything: bool, unfold: str) -> Iterator[str]:
-    yield str(decide(comparison))
+def _lines(comparison: Comparison, layout: Layout) -> Iterator[str]:
+    everything, unfold = layout.everything, layout.unfold
     if comparison.machines:
         yield f"times are not comparable, the machines differ: {comparison.machines}"
     for caution in comparison.cautions:
         yield f"note: {caution}"
-    rows = rows_of(comparison)
-    worse = [row for row in rows if row.kind in WORSE]
-    if worse:
+    groups = case_groups.of_comparison(comparison)
+    worse = [group for group in groups if group.kind in WORSE]
+    if worse and layout.details:
         yield from ("", "look at first:")
-        for row in worse if everything else worse[:FIRST]:
-            yield from _first(row)
-    if rows:
+        for group in worse if everything else worse[:FIRST]:
+            yield from _first(group)
+    if groups:
         yield ""
-        yield from _table(rows if everything else rows[:ROWS], whole=everything)
-        if len(rows) > ROWS and not everything:
-            yield f"… and {len(rows) - ROWS} more rows: {unfold}"
-    if proposed := [line for row in rows for line in row.proposals]:
+        yield from _table(groups if everything else groups[:ROWS], layout)
+        if len(groups) > ROWS and not everything:
+            yield f"… and {len(groups) - ROWS} more rows: {unfold}"
+    if proposed := [line for group in groups for line in group.proposals]:
         text = f"{count(len(proposed), 'tighter budget')} would hold what is better"
         yield from ("", f"{text}:" if everything else f"{text}: {unfold}")
-        for row in rows if everything else ():
-            for line in row.proposals:
-                yield f"  {row.who}: {line}"
+        for group in groups if everything else ():
+            for line in group.proposals:
+                yield f"  {group.who}: {line}"
     yield from ("", ", ".join(_counted(comparison)))
-    yield from _notes(comparison, everything=everything, unfold=unfold)
+    yield from _notes(comparison, layout)
 
 
-def _first(row: Row) -> Iterator[str]:
-    yield f"  {row.who}"
-    yield f"    {row.what}"
-    yield from (f"      {line}" for line in row.details[:DETAILS])
-    if len(row.details) > DETAILS:
-        yield f"      … and {len(row.details) - DETAILS} more lines"
+def _first(group: CaseGroup) -> Iterator[str]:
+    yield f"  {group.who}"
+    yield f"    {group.what}"
+    yield from (f"      {line}" for line in group.details[:DETAILS])
+    if len(group.details) > DETAILS:
+        yield f"      … and {len(group.details) - DETAILS} more lines"
 
 
-def _table(rows: Sequence[Row], *, whole: bool) -> Iterator[str]:
-    kinds = max(len("class"), *(len(row.kind) for row in rows))
-    names = max(len("case"), *(len(row.who) for row in rows))
+def _table(groups: Sequence[CaseGroup], layout: Layout) -> Iterator[str]:
+    kinds = max(len("class"), *(len(group.kind) for group in groups))
+    names = max(len("case"), *(len(group.who) for group in groups))
+    width = layout.columns
+    if not layout.everything and kinds + names + LEAST_TEXT + 4 > width:
+        yield f"{'class':<{kinds}}  case"
+        for group in groups:
+            yield f"{group.kind:<{kinds}}  {group.who}"
+            yield cut(f"{'':<{kinds}}  {group.what}", width)
+        return
     yield f"{'class':<{kinds}}  {'case':<{names}}  what"
-    for row in rows:
-        line = f"{row.kind:<{kinds}}  {row.who:<{names}}  {row.what}"
-        yield line if whole or len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
+    for group in groups:
+        line = f"{group.kind:<{kinds}}  {group.who:<{names}}  {group.what}"
+        yield line if layout.everything else cut(line, width)
 
 
 def _counted(comparison: Comparison) -> Iterator[str]:
@@ -94,16 +130,16 @@ def _counted(comparison: Comparison) -> Iterator[str]:
     yield f"{len(comparison.cases)} in all"
 
 
-def _notes(comparison: Comparison, *, everything: bool, unfold: str) -> Iterator[str]:
-    """What was noticed and decides nothing: times of two processes, mostly."""
+def _notes(comparison: Comparison, layout: Layout) -> Iterator[str]:
+    """Yield the differences that decide nothing: times of two processes, mostly."""
     notes = [
         f"  {item.case}: {change.aspect}: {change.text}"
         for item in comparison.cases
         for change in item.changes
         if change.effect == "note" and change.aspect
     ]
-    if notes and everything:
-        yield from ("", "noticed, and decides nothing:", *notes)
+    if notes and layout.everything:
+        yield from ("", "differences that decide nothing:", *notes)
     elif notes:
         differences = f"{len(notes)} difference{'s' * (len(notes) != 1)}"
-        yield f"decides nothing: {differences}, of times mostly; {unfold}"
+        yield f"decides nothing: {differences}, of times mostly; {layout.unfold}"

@@ -1,39 +1,74 @@
-"""What GitHub Actions is told: annotations on standard output, and the step's job summary.
+"""What GitHub Actions shows of a session: annotations, and the job summary of the step.
 
 https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
+https://docs.github.com/actions/reference/workflows-and-actions/variables
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from compilegate.reports.rows import Row
+from compilegate.records.environment import Environment
+from compilegate.reports import case_groups, markdown
+from compilegate.reports.case_groups import CaseGroup
+from compilegate.reports.case_result import CaseResult
+from compilegate.upgrade.comparison import Comparison
+from compilegate.upgrade.decision import decide
 
 #: GitHub shows this many errors of a step.
 ANNOTATIONS = 10
-#: Longer messages are cut.
+#: Characters after which a message is cut.
 LENGTH = 1000
 
 _IN_MESSAGE = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _IN_PROPERTY = _IN_MESSAGE | str.maketrans({":": "%3A", ",": "%2C"})
 
 
-def error_annotations(rows: Sequence[Row], decision: str = "") -> Iterator[str]:
-    """The decision, an error for each row, as many as are shown, and one that counts the rest.
+def report(
+    results: Mapping[str, CaseResult],
+    environment: Environment | None,
+    comparison: Comparison | None,
+) -> Iterator[str]:
+    """Write the job summary, if the step has one, and yield the lines of workflow commands.
 
     Args:
-        rows: What failed.
-        decision: The decision if it is not *safe*; empty if it is, or there is none.
+        results: The results of all planned cases.
+        environment: Where they were observed.
+        comparison: The session compared with an earlier run, if it was.
+    """
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        decision = decide(comparison) if comparison else None
+        bad_news = str(decision) if decision and decision.answer != "safe" else ""
+        yield from error_annotations(case_groups.of_verdicts(results, ("failed",)), bad_news)
+    if not (path := os.environ.get("GITHUB_STEP_SUMMARY")):
+        return
+
+    def write(room: int) -> str:
+        upgrade = markdown.of_comparison(comparison, room // 2) if comparison else ""
+        rest = room - len(upgrade.encode()) - 1
+        return f"{upgrade}\n{markdown.of_cases(results, environment, rest)}"
+
+    if trouble := append_summary(Path(path), write, markdown.LIMIT):
+        yield f"no job summary: {trouble}"
+
+
+def error_annotations(groups: Sequence[CaseGroup], decision: str = "") -> Iterator[str]:
+    """Yield the decision, an error for each group that GitHub shows, and the number of the rest.
+
+    Args:
+        groups: What failed.
+        decision: The decision; empty where it is *safe* or there is none.
     """
     room = ANNOTATIONS - bool(decision)
-    shown = rows if len(rows) <= room else rows[: room - 1]
+    shown = groups if len(groups) <= room else groups[: room - 1]
     if decision:
         yield _error("compilegate", decision)
-    for row in shown:
-        yield _error(f"compilegate: {row.who}", row.what)
-    if len(shown) < len(rows):
-        yield _error("compilegate", f"{len(rows) - len(shown)} more: see the job summary")
+    for group in shown:
+        yield _error(f"compilegate: {group.who}", group.what)
+    if len(shown) < len(groups):
+        yield _error("compilegate", f"{len(groups) - len(shown)} more: see the job summary")
 
 
 def _error(title: str, message: str) -> str:
@@ -42,7 +77,7 @@ def _error(title: str, message: str) -> str:
 
 
 def append_summary(path: Path, write: Callable[[int], str], limit: int) -> str:
-    """Add to a step's job summary, which other commands of the step may have begun.
+    """Add a text to the job summary of a step; other commands of the step may have begun it.
 
     Args:
         path: The file that ``$GITHUB_STEP_SUMMARY`` names.
@@ -50,7 +85,7 @@ def append_summary(path: Path, write: Callable[[int], str], limit: int) -> str:
         limit: Bytes that the whole file may have.
 
     Returns:
-        Why nothing could be written; empty if it was.
+        Why nothing was written; empty if the text was written.
     """
     try:
         taken = path.stat().st_size if path.exists() else 0

@@ -1,7 +1,7 @@
-"""A run, or two compared, as one self-contained page: it works offline, and opens anywhere.
+"""A run, or two compared, as one self-contained page that opens offline.
 
-Everything that comes from a run is escaped by Jinja or set as text by the page's script, and the
-page's own security policy lets no other script run and nothing be loaded.
+Jinja escapes everything that comes from a run, or the page's script sets it as text. The page's own
+security policy lets no other script run, and lets nothing be loaded.
 """
 
 from __future__ import annotations
@@ -17,18 +17,22 @@ from markupsafe import Markup
 
 from compilegate.records.case import AXES
 from compilegate.records.run import Header
-from compilegate.reports import markdown, page_data
+from compilegate.reports import case_groups, page_data, titles
+from compilegate.reports.case_groups import CaseGroup
+from compilegate.reports.case_result import results_of
+from compilegate.reports.columns import COLUMNS
 from compilegate.reports.comparison_text import MEANING
 from compilegate.reports.page_data import PageData
-from compilegate.reports.rows import Row, rows_of, verdict_rows
+from compilegate.reports.speedup_means import SpeedupMean, speedup_means
 from compilegate.runs.archive import Archive
-from compilegate.upgrade.comparison import CLASSES, WORSE, Comparison
+from compilegate.upgrade.case_comparison import CLASSES, WORSE
+from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide
 
 PAGE = Path(__file__).parent / "page"
 #: The page's script, in the order in which it is put together.
 SCRIPTS = ("format", "data", "filters", "heatmap", "table", "charts", "rounds", "detail", "main")
-#: Rows shown under "look at first".
+#: Groups shown under "look at first".
 FIRST = 6
 
 _ENVIRONMENT = Environment(
@@ -42,9 +46,9 @@ _ENVIRONMENT = Environment(
 #: What an outcome means, in a few words.
 _OUTCOME_MEANING = {
     "failed": "a verdict failed",
-    "inconclusive": "not to be told",
+    "inconclusive": "the measurements do not settle it",
     "expected_failure": "known to fail",
-    "passed": "all verdicts good",
+    "passed": "all verdicts are good",
     "skipped": "nothing was judged",
     "not judged": "observed only",
     "not observed": "planned, but not observed",
@@ -52,46 +56,52 @@ _OUTCOME_MEANING = {
 
 
 def of_run(run: Archive) -> Iterator[str]:
-    """The page of one stored run, in pieces."""
+    """Yield the page of one stored run, in pieces."""
     data = PageData()
-    standings = markdown.standings(run)
+    results = results_of(run)
     for case in run.cases:
-        seen = run.seen(case)
-        data.add(page_data.row_of_run(case, seen), page_data.details(case, [(run.header, seen)]))
+        record = run.seen(case)
+        row = page_data.row_of_run(case, record)
+        data.add(row, page_data.details(case, [(run.header, record)]))
     data.close()
-    failed = verdict_rows(standings, ("failed",))
-    answer = ("failed", "cannot say", "safe")[0 if failed else 1 if run.missing else 2]
-    where, _, besides = markdown.title(standings, run.header.environment).partition(": ")
-    notes = [f"{len(run.missing)} of {len(run.header.planned)} planned cases were not observed"]
+    failed = case_groups.of_verdicts(results, ("failed",))
+    is_open = bool(run.missing) or not titles.is_judged(results)
+    missing = f"{len(run.missing)} of {len(run.header.planned)} planned cases were not observed"
     yield from _render(
         data,
         kinds=page_data.OUTCOMES,
         meanings=_OUTCOME_MEANING,
         worst=("failed", "not observed"),
-        answer=answer,
-        verdict=besides or where,
-        where=where,
-        because="",
-        rows=failed,
-        notes=notes if run.missing else [],
+        answer="failed" if failed else "cannot say" if is_open else "safe",
+        verdict=titles.of_cases(results),
+        where=titles.where(run.header.environment, results),
+        also="",
+        groups=failed,
+        means=speedup_means({case: (None, found.figures) for case, found in results.items()}),
+        notes=[missing] if run.missing else [],
         headers={"run": run.header},
     )
 
 
 def of_comparison(comparison: Comparison, baseline: Archive, candidate: Archive) -> Iterator[str]:
-    """The page of two runs compared, in pieces.
+    """Yield the page of two runs compared, in pieces.
 
     Args:
-        comparison: What became of the cases.
-        baseline: The run of what is in use.
-        candidate: The run of what is to take its place.
+        comparison: How the cases compare.
+        baseline: The run of the version in use.
+        candidate: The run of the version that may replace it.
     """
     data = PageData()
+    before, now = results_of(baseline), results_of(candidate)
+    pairs = {
+        case: (before[case].figures if case in before and not comparison.machines else None, found)
+        for case, found in ((case, result.figures) for case, result in now.items())
+    }
     for item in comparison.cases:
-        before, now = baseline.seen(item.case), candidate.seen(item.case)
-        sides = [(baseline.header, before), (candidate.header, now)]
+        records = baseline.seen(item.case), candidate.seen(item.case)
+        sides = [(baseline.header, records[0]), (candidate.header, records[1])]
         times_compare = not comparison.machines
-        row = page_data.row_of_comparison(item, before, now, times_compare=times_compare)
+        row = page_data.row_of_comparison(item, *records, times_compare=times_compare)
         data.add(row, page_data.details(item.case, sides, item))
     data.close()
     decision = decide(comparison)
@@ -104,8 +114,9 @@ def of_comparison(comparison: Comparison, baseline: Archive, candidate: Archive)
         answer=decision.answer,
         verdict=decision.answer + (f": {decision.because}" if decision.because else ""),
         where=decision.where,
-        because=decision.besides,
-        rows=rows_of(comparison, (*WORSE, "gone")),
+        also=decision.counts,
+        groups=case_groups.of_comparison(comparison, (*WORSE, "gone")),
+        means=speedup_means(pairs),
         notes=[*([machines] if comparison.machines else []), *comparison.cautions],
         headers={"baseline": comparison.baseline, "candidate": comparison.candidate},
     )
@@ -117,14 +128,16 @@ def _render(
     kinds: tuple[str, ...],
     meanings: dict[str, str],
     worst: tuple[str, ...],
-    rows: list[Row],
+    groups: list[CaseGroup],
+    means: list[SpeedupMean],
     headers: dict[str, Header],
-    **told: Any,
+    **texts: Any,
 ) -> Iterator[str]:
     script = "\n".join((PAGE / f"{name}.js").read_text() for name in SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(f"\n{script}\n".encode()).digest()).decode()
     shown = {
-        "columns": page_data.COLUMNS,
+        "fields": page_data.FIELDS,
+        "columns": [page_data.column(column) for column in COLUMNS],
         "axes": AXES,
         "kinds": [[kind, meanings[kind]] for kind in kinds],
         "worst": list(worst),
@@ -134,9 +147,11 @@ def _render(
     }
     template = _ENVIRONMENT.get_template("page.html.j2")
     yield from template.stream(
-        **told,
-        first=rows[:FIRST],
-        more=max(len(rows) - FIRST, 0),
+        **texts,
+        first=groups[:FIRST],
+        more=max(len(groups) - FIRST, 0),
+        means=means,
+        changed=any(mean.before is not None for mean in means),
         environments={name: page_data.environment(header) for name, header in headers.items()},
         compared=len(headers) == 2,
         script_hash=digest,

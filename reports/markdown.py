@@ -6,55 +6,57 @@ https://docs.github.com/actions/reference/workflows-and-actions/workflow-command
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from compilegate.records.environment import Environment
-from compilegate.reports.case_figures import Figures, Standing
-from compilegate.reports.comparison_text import MEANING, plain
-from compilegate.reports.rows import Row, rows_of, verdict_rows
-from compilegate.reports.summary import count, where
+from compilegate.reports import case_groups, titles
+from compilegate.reports.case_groups import CaseGroup
+from compilegate.reports.case_result import CaseResult, results_of
+from compilegate.reports.columns import COLUMNS
+from compilegate.reports.comparison_text import MEANING
+from compilegate.reports.text import count, plain
 from compilegate.runs.archive import Archive
-from compilegate.upgrade.comparison import WORSE, Class, Comparison
+from compilegate.upgrade.case_comparison import WORSE, Class
+from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide
 
 #: GitHub drops the summary of a step that is larger than 1 MiB as a whole.
 LIMIT = 2**20 - 2**14
-#: Rows that stand open; the rest is folded.
+#: Rows that are open; the rest is folded.
 OPEN = 20
-#: Classes of which only the names are listed.
+#: Classes whose cases are only named.
 FOLDED: tuple[Class, ...] = ("new", "unchanged")
 
 _SPECIAL = re.compile(r"[\\`*{}\[\]<>#|~&$!@]|(?<!\w)_|_(?!\w)|(?<=http):|(?<=https):|(?<=www)\.")
 
 
 def escape(text: str) -> str:
-    """Text that Markdown, HTML and a table's cell show as it is, in one line."""
+    """Return text that Markdown, HTML and a table's cell show unchanged, in one line."""
     line = plain(" ".join(text.split()))
     return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", line)
 
 
 def code(text: str) -> str:
-    """A name in a monospaced font."""
+    """Return a name in a monospaced font."""
     return f"<code>{escape(text)}</code>"
 
 
 def of_comparison(comparison: Comparison, limit: int = LIMIT) -> str:
-    """Two runs compared: the decision, what to look at first, a table, the rest folded."""
+    """Return two runs compared: the decision, what to look at first, the rest folded."""
     decision = decide(comparison)
     lines = [f"## {escape(str(decision))}", ""]
     if comparison.machines:
         machines = escape(comparison.machines)
         lines += [f"Times are not comparable, the machines differ: {machines}.", ""]
     lines += [f"> {escape(caution)}\n" for caution in comparison.cautions]
-    rows = rows_of(comparison)
-    worse = [row for row in rows if row.kind in WORSE]
-    rest = [row for row in rows if row.kind not in WORSE]
+    groups = case_groups.of_comparison(comparison)
+    worse = [group for group in groups if group.kind in WORSE]
+    rest = [group for group in groups if group.kind not in WORSE]
     if worse:
         lines += ["### Look at first", "", *_table(worse[:OPEN], details=True), ""]
-    for kind in dict.fromkeys(row.kind for row in (*worse[OPEN:], *rest)):
-        some = [row for row in (*worse[OPEN:], *rest) if row.kind == kind]
-        cases = sum(len(row.cases) for row in some)
+    for kind in dict.fromkeys(group.kind for group in (*worse[OPEN:], *rest)):
+        some = [group for group in (*worse[OPEN:], *rest) if group.kind == kind]
+        cases = sum(len(group.cases) for group in some)
         lines += _folded(f"{cases} {kind}: {MEANING[kind]}", _table(some))
     for kind in FOLDED:
         found = [item.case for item in comparison.of(kind)]
@@ -72,60 +74,48 @@ def of_comparison(comparison: Comparison, limit: int = LIMIT) -> str:
 
 
 def of_run(run: Archive, limit: int = LIMIT) -> str:
-    """One stored run. See :func:`of_cases`."""
-    return of_cases(standings(run), run.header.environment, limit)
-
-
-def standings(run: Archive) -> dict[str, Standing]:
-    """Where each case of a stored run stands."""
-    return {case: Standing.of(run.seen(case)) for case in run.cases}
+    """Return one stored run. See :func:`of_cases`."""
+    return of_cases(results_of(run), run.header.environment, limit)
 
 
 def of_cases(
-    cases: Mapping[str, Standing], environment: Environment | None, limit: int = LIMIT
+    results: Mapping[str, CaseResult], environment: Environment | None, limit: int = LIMIT
 ) -> str:
-    """One run: how many cases are good, what failed, then every case, folded.
+    """Return one run: how many cases are good, what failed, then every case, folded.
 
     Args:
-        cases: What is known of each planned case.
+        results: The results of all planned cases.
         environment: Where they were observed.
         limit: Bytes that the text may have.
     """
-    lines = [f"## {escape(title(cases, environment))}", ""]
-    failed = verdict_rows(cases, ("failed",))
+    place = titles.where(environment, results)
+    lines = [f"## {escape(titles.with_place(place, titles.of_cases(results)))}", ""]
+    failed = case_groups.of_verdicts(results, ("failed",))
     if failed:
         lines += [*_table(failed[:OPEN]), ""]
     if failed[OPEN:]:
-        lines += _folded(f"{len(failed) - OPEN} more rows of what failed", _table(failed[OPEN:]))
+        lines += _folded(f"{len(failed) - OPEN} more rows of failures", _table(failed[OPEN:]))
     for outcome in ("inconclusive", "expected_failure"):
-        if rows := verdict_rows(cases, (outcome,)):
-            verdicts = count(sum(len(row.cases) for row in rows), "verdict")
-            lines += _folded(f"{verdicts}: {outcome.replace('_', ' ')}", _table(rows))
-    lines += _folded(f"All {len(cases)} cases", _figures_table(cases))
+        if groups := case_groups.of_verdicts(results, (outcome,)):
+            verdicts = count(sum(len(group.cases) for group in groups), "verdict")
+            lines += _folded(f"{verdicts}: {outcome.replace('_', ' ')}", _table(groups))
+    lines += _folded(f"All {len(results)} cases", _figures_table(results))
     return fit(lines, limit)
 
 
-def title(cases: Mapping[str, Standing], environment: Environment | None) -> str:
-    """Where, how many cases, and how many of them are not good."""
-    counts = Counter(standing.outcome for standing in cases.values())
-    parts = [count(len(cases), "case")]
-    parts.append(f"{counts['failed']} failed" if counts["failed"] else "none failed")
-    if counts["inconclusive"]:
-        parts.append(f"{counts['inconclusive']} inconclusive")
-    if missing := sum(not standing.observed for standing in cases.values()):
-        parts.append(f"{missing} not observed")
-    return where(environment, cases) + ", ".join(parts)
-
-
 def exit_status(run: Archive) -> int:
-    """Of showing one run: 1 if anything failed, 2 if it is incomplete, else 0."""
-    verdicts = (verdict for case in run.cases for verdict in run.seen(case).verdicts.values())
-    failed = any(verdict.outcome == "failed" for verdict in verdicts)
-    return 1 if failed else 2 if run.missing else 0
+    """Return the exit status of showing one run.
+
+    It is 1 if anything failed, 2 if the run is incomplete or nothing was judged, else 0.
+    """
+    results = results_of(run)
+    if any(result.outcome == "failed" for result in results.values()):
+        return 1
+    return 2 if run.missing or not titles.is_judged(results) else 0
 
 
 def fit(lines: Sequence[str], limit: int) -> str:
-    """The lines as text of at most so many bytes; rows are left out from the end of tables."""
+    """Return the lines as text of at most ``limit`` bytes; tables lose rows at their end."""
     text = "\n".join(lines) + "\n"
     if len(text.encode()) <= limit:
         return text
@@ -141,19 +131,19 @@ def fit(lines: Sequence[str], limit: int) -> str:
     return "\n".join(kept) + (end if opened > closed else end.replace("</details>\n\n", ""))
 
 
-def _table(rows: Iterable[Row], *, details: bool = False) -> Iterator[str]:
+def _table(groups: Iterable[CaseGroup], *, details: bool = False) -> Iterator[str]:
     yield "| | case | what |"
     yield "|---|---|---|"
-    for row in rows:
-        what = escape(row.what)
-        if details and row.details:
-            lines = "<br>".join(escape(line) for line in row.details[:8])
+    for group in groups:
+        what = escape(group.what)
+        if details and group.details:
+            lines = "<br>".join(escape(line) for line in group.details[:8])
             what += f"<details><summary>more</summary>{lines}</details>"
-        what += "".join(f"<br>budget: {code(line)}" for line in row.proposals)
-        who = code(row.cases[0])
-        if len(row.cases) > 1:
-            who += f" and {len(row.cases) - 1} more"
-        yield f"| {row.kind.replace('_', ' ')} | {who} | {what} |"
+        what += "".join(f"<br>budget: {code(line)}" for line in group.proposals)
+        who = code(group.cases[0])
+        if len(group.cases) > 1:
+            who += f" and {len(group.cases) - 1} more"
+        yield f"| {group.kind.replace('_', ' ')} | {who} | {what} |"
 
 
 def _list(items: Iterable[str]) -> Iterator[str]:
@@ -164,21 +154,11 @@ def _folded(summary: str, lines: Iterable[str]) -> list[str]:
     return [f"<details><summary>{escape(summary)}</summary>", "", *lines, "", "</details>", ""]
 
 
-def _figures_table(cases: Mapping[str, Standing]) -> Iterator[str]:
-    yield "| | case | speedup | compile | memory | breaks | recompiles | forward | gradients |"
-    yield "|---|---|--:|--:|--:|--:|--:|--:|--:|"
-    for case, standing in cases.items():
-        judged = (standing.outcome or "not judged").replace("_", " ")
-        cells = " | ".join(_cells(standing.figures))
-        yield f"| {judged if standing.observed else 'not observed'} | {code(case)} | {cells} |"
-
-
-def _cells(found: Figures) -> Iterator[str]:
-    yield f"{found.speedup.value:.2f}×" if found.speedup else ""
-    cache = "" if found.cold else " warm"
-    yield f"{found.compile_s:.1f} s{cache}" if found.compile_s is not None else ""
-    yield f"{found.memory_ratio:.2f}×" if found.memory_ratio is not None else ""
-    yield str(found.breaks) if found.breaks is not None else ""
-    yield str(found.recompilations) if found.recompilations is not None else ""
-    yield f"{found.forward:.1g}" if found.forward is not None else ""
-    yield f"{found.gradients:.1g}" if found.gradients is not None else ""
+def _figures_table(results: Mapping[str, CaseResult]) -> Iterator[str]:
+    yield f"| | case | {' | '.join(column.name for column in COLUMNS)} |"
+    yield f"|---|---|{'--:|' * len(COLUMNS)}"
+    for case, result in results.items():
+        outcome = (result.outcome or "not judged").replace("_", " ")
+        shown = result.figures.shown
+        cells = " | ".join(shown.get(column.name, "") for column in COLUMNS)
+        yield f"| {outcome if result.observed else 'not observed'} | {code(case)} | {cells} |"

@@ -1,7 +1,7 @@
-"""What an HTML page holds of a run, or of two compared: a row a case, and its details.
+"""The data of an HTML page: a row for each case, and its details.
 
-Rows are small and there from the start. Details are most of the page, and nobody opens them all, so
-they are compressed in chunks that the page inflates when one is opened.
+Rows are small, and the page reads them at once. Details are most of the page, and nobody opens them
+all, so they are compressed in chunks; the page inflates a chunk when a case of it is opened.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from typing import Any
 
 from compilegate.records.observation import Capture
 from compilegate.records.run import Header
-from compilegate.reports.case_figures import GRAVITY, Figures, Standing, figures_of
-from compilegate.runs.archive import Seen
-from compilegate.runs.digest import GROUPS, Digest
-from compilegate.runs.reproduction import command, zoos_in
-from compilegate.upgrade.comparison import CLASSES, CaseComparison
+from compilegate.reports.case_result import GRAVITY, CaseResult
+from compilegate.reports.columns import COLUMNS, Column, Figures, figures_of
+from compilegate.runs.archive import CaseRecord
+from compilegate.runs.reproduction import command, file_options
+from compilegate.runs.slim import GROUPS, SlimObservation
+from compilegate.upgrade.case_comparison import CLASSES, CaseComparison
 from compilegate.upgrade.decision import version
 from compilegate.upgrade.proposals import proposals
 
@@ -31,30 +32,25 @@ CHUNK = 64
 TENSORS = 12
 #: Last lines of a traceback or of the process's output.
 LINES = 40
-#: What a case of one run came to; of a comparison it is its class.
+#: The result of a case of one run; in a comparison a case has a class.
 OUTCOMES = (*GRAVITY, "not judged", "not observed")
-#: The columns of a row, in order.
-COLUMNS = (
+#: The columns whose change between two runs is shown.
+CHANGES = tuple(column.name for column in COLUMNS if column.has_change)
+#: The fields of a row, in order.
+FIELDS = (
     "case",
     "kind",
-    "speedup",
+    "reason",
     "low",
     "high",
-    "compile_s",
     "cold",
-    "memory",
-    "breaks",
-    "recompiles",
-    "forward",
-    "gradients",
-    "reason",
-    "speedup_before",
-    "compile_s_before",
+    *(column.name for column in COLUMNS),
+    *(f"{name}_before" for name in CHANGES),
 )
 
 
 def number(value: float | None) -> float | int | str | None:
-    """A number as JSON has it, with the digits of a run file; what is not finite as text."""
+    """Return a number for JSON, with the digits of a run file; NaN and infinities as text."""
     if value is None or isinstance(value, int):
         return value
     if not math.isfinite(value):
@@ -64,7 +60,7 @@ def number(value: float | None) -> float | int | str | None:
 
 
 def encode(value: Any) -> str:
-    """JSON that can stand inside a script element."""
+    """Return JSON that does not end the script element that holds it."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -92,7 +88,7 @@ class PageData:
             self._compress()
 
     def close(self) -> None:
-        """Compress what is left."""
+        """Compress the last cases."""
         if self._open:
             self._compress()
 
@@ -102,87 +98,94 @@ class PageData:
         self._open = []
 
 
-def row_of_run(case: str, seen: Seen) -> list[Any]:
-    """The row of a case of one run."""
-    standing = Standing.of(seen)
-    kind = standing.outcome or "not judged" if standing.observed else "not observed"
+def column(shown: Column) -> dict[str, Any]:
+    """Return what the page's script needs of a column."""
+    return {
+        "name": shown.name,
+        "unit": shown.unit,
+        "about": shown.about,
+        "moreIsBetter": shown.more_is_better,
+        "hasChange": shown.has_change,
+    }
+
+
+def row_of_run(case: str, record: CaseRecord) -> list[Any]:
+    """Return the row of a case of one run."""
+    result = CaseResult.of(record)
+    kind = result.outcome or "not judged" if result.observed else "not observed"
     reason = next(
-        (f"{v.aspect}: {v.summary}" for v in seen.verdicts.values() if v.outcome == kind), ""
+        (f"{v.aspect}: {v.summary}" for v in record.verdicts.values() if v.outcome == kind), ""
     )
     shown = reason if kind not in ("passed", "skipped") else ""
-    return [case, OUTCOMES.index(kind), *_figures(standing.figures), shown, None, None]
+    return [case, OUTCOMES.index(kind), shown, *_figures(result.figures), *(None for _ in CHANGES)]
 
 
 def row_of_comparison(
-    item: CaseComparison, before: Seen, now: Seen, *, times_compare: bool = True
+    item: CaseComparison, before: CaseRecord, now: CaseRecord, *, times_compare: bool = True
 ) -> list[Any]:
-    """The row of a case in two runs: the figures are the candidate's.
+    """Return the row of a case in two runs: the figures are the candidate's.
 
     Args:
-        item: What became of it.
+        item: How the case compares.
         before: What the baseline holds of it.
         now: What the candidate holds of it.
         times_compare: Whether both ran on the same machine; if not, no earlier time is shown.
     """
-    figures = figures_of(now.digest) if now.digest else Figures()
-    earlier = figures_of(before.digest) if before.digest and times_compare else Figures()
+    figures = figures_of(now.observation) if now.observation else Figures({})
+    earlier = (
+        figures_of(before.observation) if before.observation and times_compare else Figures({})
+    )
     return [
         item.case,
         CLASSES.index(item.kind),
-        *_figures(figures),
         item.reason,
-        number(earlier.speedup.value if earlier.speedup else None),
-        number(earlier.compile_s),
+        *_figures(figures),
+        *(number(earlier.values.get(name)) for name in CHANGES),
     ]
 
 
 def _figures(found: Figures) -> Iterator[Any]:
     speedup = found.speedup
-    yield number(speedup.value if speedup else None)
     yield number(speedup.low if speedup else None)
     yield number(speedup.high if speedup else None)
-    yield number(found.compile_s)
     yield int(found.cold)
-    yield number(found.memory_ratio)
-    yield found.breaks
-    yield found.recompilations
-    yield number(found.forward)
-    yield number(found.gradients)
+    for column in COLUMNS:
+        yield number(found.values.get(column.name))
 
 
 def details(
-    case: str, sides: Sequence[tuple[Header, Seen]], item: CaseComparison | None = None
+    case: str, sides: Sequence[tuple[Header, CaseRecord]], item: CaseComparison | None = None
 ) -> dict[str, Any]:
-    """All that the page tells of a case when it is opened.
+    """Return all that the page shows of a case when it is opened.
 
     Args:
         case: Its id.
         sides: Each run's header, and what it holds of the case.
-        item: What became of it, where two runs are compared.
+        item: How the case compares, where there are two runs.
     """
-    told: dict[str, Any] = {"case": case, "sides": [_side(*side) for side in sides]}
+    shown: dict[str, Any] = {"case": case, "sides": [_side(*side) for side in sides]}
     if item is not None:
-        told["changes"] = [
+        shown["changes"] = [
             [change.effect, change.aspect, change.text, list(change.details)]
             for change in item.changes
         ]
-        told["proposals"] = proposals(item)
-    return told
+        shown["proposals"] = proposals(item)
+    return shown
 
 
-def _side(header: Header, seen: Seen) -> dict[str, Any]:
-    side: dict[str, Any] = {"torch": version(header), "planned": seen.planned}
-    side["verdicts"] = [[v.aspect, v.outcome, v.summary] for v in seen.verdicts.values()]
-    digest = seen.digest
-    if digest is None:
+def _side(header: Header, record: CaseRecord) -> dict[str, Any]:
+    side: dict[str, Any] = {"torch": version(header), "planned": record.planned}
+    side["verdicts"] = [[v.aspect, v.outcome, v.summary] for v in record.verdicts.values()]
+    observation = record.observation
+    if observation is None:
         return side
-    failure, timing, memory = digest.failure, digest.timing, digest.memory
+    failure, timing, memory = observation.failure, observation.timing, observation.memory
     side |= {
-        "status": digest.status,
-        "facts": _facts(digest),
-        "command": command(digest, zoos_in(header.arguments)),
-        "tensors": list(_tensors(digest)),
-        "tensor_count": sum(len(getattr(c, g).errors) for c in digest.calls for g in GROUPS),
+        "status": observation.status,
+        "facts": _facts(observation),
+        "command": command(observation, file_options(header.arguments)),
+        "tensors": list(_tensors(observation)),
+        "tensor_count": sum(len(getattr(c, g).errors) for c in observation.calls for g in GROUPS),
     }
     if failure is not None:
         side["failure"] = {
@@ -192,32 +195,39 @@ def _side(header: Header, seen: Seen) -> dict[str, Any]:
             "traceback": _last(failure.traceback),
             "output": _last(failure.output),
         }
-    if digest.capture is not None:
-        side["capture"] = _capture(digest.capture)
-    if time := digest.compile_time:
+    if observation.capture is not None:
+        side["capture"] = _capture(observation.capture)
+    if time := observation.compile_time:
         phases = (time.dynamo_s, time.aot_s, time.inductor_s, time.codegen_s)
         side["compile_s"] = [number(time.total_s), *map(number, phases)]
     if timing is not None:
         side["eager_ns"] = [number(value) for value in timing.eager_ns]
         side["compiled_ns"] = [number(value) for value in timing.compiled_ns]
-        speedup = figures_of(digest).speedup
+        speedup = figures_of(observation).speedup
         if speedup is not None:
             side["speedup"] = [number(v) for v in (speedup.value, speedup.low, speedup.high)]
     if memory is not None:
         side["memory_bytes"] = [memory.eager_peak_bytes, memory.compiled_peak_bytes]
-    if digest.energy is not None and not digest.energy.unavailable:
-        side["energy_j"] = [number(digest.energy.eager_j), number(digest.energy.compiled_j)]
+    if observation.energy is not None and not observation.energy.unavailable:
+        side["energy_j"] = [
+            number(observation.energy.eager_j),
+            number(observation.energy.compiled_j),
+        ]
     return side
 
 
-def _facts(digest: Digest) -> list[list[str]]:
-    """What a reader may want to know besides, name and value."""
-    cache = "empty" if digest.cold else "warm"
-    facts = [["backend", digest.backend], ["seed", str(digest.seed)], ["compile cache", cache]]
-    facts.append(["parameters", f"{digest.parameters:,}"])
-    if digest.reference:
-        facts.append(["reference", digest.reference])
-    if digest.tf32:
+def _facts(observation: SlimObservation) -> list[list[str]]:
+    """Return further facts of a case, name and value."""
+    cache = "empty" if observation.cold else "warm"
+    facts = [
+        ["backend", observation.backend],
+        ["seed", str(observation.seed)],
+        ["compile cache", cache],
+    ]
+    facts.append(["parameters", f"{observation.parameters:,}"])
+    if observation.reference:
+        facts.append(["reference", observation.reference])
+    if observation.tf32:
         facts.append(["TF32", "on"])
     return facts
 
@@ -240,11 +250,11 @@ def _capture(capture: Capture) -> dict[str, Any]:
     }
 
 
-def _tensors(digest: Digest) -> Iterator[list[Any]]:
-    """The tensors furthest beyond eager's own error: group, call, name and figures."""
+def _tensors(observation: SlimObservation) -> Iterator[list[Any]]:
+    """Yield the tensors furthest beyond eager's own error: group, call, name and figures."""
     every = [
         (group, index + 1, error)
-        for index, call in enumerate(digest.calls)
+        for index, call in enumerate(observation.calls)
         for group in GROUPS
         for error in getattr(call, group).errors
     ]
@@ -263,7 +273,7 @@ def _last(text: str) -> str:
 
 
 def environment(header: Header) -> Mapping[str, str]:
-    """What a run was observed with, as a reader wants to see it."""
+    """Return what a run was observed with, by name."""
     found = header.environment
     devices = (
         f"{d.kind} {d.name}{f', driver {d.driver}' if d.driver else ''}" for d in found.devices

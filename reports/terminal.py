@@ -1,53 +1,133 @@
-"""Tells the terminal, and a GitHub job: a line a case, then the summary."""
+"""The terminal's plugin: a line at the start, one for each case, and the summary at the end.
+
+:mod:`compilegate.plugin` names this module as a plugin. It registers a :class:`TerminalReport` in
+the process that reports.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+import contextlib
+import sys
+import time
+from collections import Counter
+from collections.abc import Generator
+from importlib import metadata
 from typing import Any
 
 import pytest
 
-from compilegate.records.case import case_id_of
+from compilegate.records.case import case_id_of, suite_of
 from compilegate.records.pair import Pair
-from compilegate.reports import comparison_text, github_job, summary
-from compilegate.reports.case_figures import Standing
-from compilegate.runs.archive import Seen
-from compilegate.session.recording import Recorder
+from compilegate.reports import case_line
+from compilegate.reports.comparison_text import NARROWEST
+from compilegate.reports.terminal_summary import TerminalSummary
+from compilegate.reports.text import cut, duration
+from compilegate.session.options import judges_suites
+from compilegate.session.results import RESULTS, Results
 from compilegate.upgrade import paired_speed
 
-#: Reproduction commands shown at the end.
-_SHOWN = 5
-#: What shows what a comparison folds away here.
-_UNFOLD = "python -m compilegate compare … --all shows them"
+#: Least seconds between two updates of the status line.
+_PAUSE_S = 1.0
 
 
-class Teller:
-    """Plugin of the process that reports.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> Generator[None]:
+    """Print what the session starts, before it waits for it; then register the report."""
+    _print_start(session.config)
+    yield
+    results = session.config.stash.get(RESULTS, None)
+    if results is not None:
+        report = TerminalReport(session.config, results)
+        session.config.pluginmanager.register(report, "compilegate-terminal")
+
+
+def _print_start(config: pytest.Config) -> None:
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    is_worker = hasattr(config, "workerinput")
+    if reporter is None or is_worker or not judges_suites(config) or config.get_verbosity() < 0:
+        return
+    if not config.getoption("collectonly"):
+        reporter.ensure_newline()
+        reporter.write_line(cut(starting_line(config), width_of(reporter)), flush=True)
+
+
+def starting_line(config: pytest.Config) -> str:
+    """Return what takes the first seconds of a session."""
+    if replayed := config.getoption("replay"):
+        return f"compilegate: reading the run {replayed}"
+    try:
+        version = f" {metadata.version('torch').partition('+')[0]}"
+    except metadata.PackageNotFoundError:
+        version = ""
+    text = f"compilegate: starting torch{version} in {sys.executable}"
+    baseline = config.getoption("baseline_python")
+    return f"{text}, and the version in use in {baseline}" if baseline else text
+
+
+def width_of(reporter: Any) -> int:
+    """Return the characters of a line of pytest's terminal, at least 80."""
+    return max(int(reporter._tw.fullwidth), NARROWEST)
+
+
+class StatusLine:
+    """A line that shows what runs, and goes away when something else is printed.
+
+    Args:
+        reporter: pytest's terminal reporter; None where it is turned off.
+    """
+
+    def __init__(self, reporter: Any) -> None:
+        is_usable = reporter is not None and reporter.isatty
+        self._reporter: Any = reporter if is_usable else None
+        self._is_shown = False
+        self._last_s = 0.0
+
+    def show(self, text: str) -> None:
+        """Show a text in place of the last one; nothing without a terminal."""
+        now = time.monotonic()
+        if self._reporter is None or (self._is_shown and now - self._last_s < _PAUSE_S):
+            return
+        self._last_s, self._is_shown = now, True
+        self._reporter.rewrite(cut(text, self._reporter._tw.fullwidth - 1), erase=True)
+        self._reporter.flush()
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._is_shown:
+            self._is_shown = False
+            self._reporter.rewrite("", erase=True)
+            self._reporter.rewrite("")
+            self._reporter.flush()
+
+
+class TerminalReport:
+    """Plugin of the process that reports: the only one, or xdist's controller.
 
     Args:
         config: pytest's.
-        recorder: What is known of the session.
+        results: What is known of the session.
     """
 
-    def __init__(self, config: pytest.Config, recorder: Recorder) -> None:
+    def __init__(self, config: pytest.Config, results: Results) -> None:
         self._config = config
-        self._recorder = recorder
+        self._results = results
         self._letters: dict[str, str] = {}
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
+        #: How often each reason of a skipped test occurred.
+        self._skips: Counter[str] = Counter()
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None and self._shows_lines:
-            reporter.showfspath = False  # a case is a line of its own; its tests need no file names
+            reporter.showfspath = False  # a case is one line; its tests need no file names
+        self._status = StatusLine(reporter if self._shows_lines else None)
 
     @property
     def _shows_lines(self) -> bool:
-        """Whether a case is one line of ours; ``-v`` gives pytest's, ``-q`` its dots."""
+        """Whether a case is one line; ``-v`` shows pytest's own lines, ``-q`` its dots."""
         return bool(self._config.get_verbosity() == 0)
 
-    # A line a case.
-
     def pytest_report_teststatus(self, report: Any) -> tuple[str, str, str] | None:
-        """Leaves the letters to the case's line; *inconclusive* is a category of its own."""
-        if case_id_of(report.nodeid) not in self._recorder.expected:
+        """Leave the letters to the line of the case; *inconclusive* is a separate category."""
+        if case_id_of(report.nodeid) not in self._results.expected:
             return None
         if getattr(report, "inconclusive", False):
             return "inconclusive", "" if self._shows_lines else "?", "INCONCLUSIVE"
@@ -60,128 +140,78 @@ class Teller:
         return None
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Shows a case when its last test is over."""
+        """Print a case when its last test has ended."""
+        self._status.clear()
         case_id = case_id_of(report.nodeid)
-        if case_id not in self._recorder.expected:
+        if case_id not in self._results.expected:
             return
         if report.when == "call" or report.outcome != "passed":
             self._letters[case_id] = self._letters.get(case_id, "") + _letter(report)
-        if case_id not in self._told and self._recorder.is_over(case_id):
-            self._told.add(case_id)
-            self._tell_case(case_id)
+        if report.skipped and isinstance(report.longrepr, tuple):
+            self._skips[report.longrepr[2].removeprefix("Skipped: ")] += 1
+        if case_id not in self._shown and self._results.is_over(case_id):
+            self._shown.add(case_id)
+            self._print_case(case_id)
 
-    def _tell_case(self, case_id: str) -> None:
-        observation = self._recorder.observation(case_id)
-        if observation is None or not self._shows_lines:
+    def _print_case(self, case_id: str) -> None:
+        results = self._results
+        observation = results.observation(case_id)
+        reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+        if observation is None or reporter is None or not self._shows_lines:
             return
-        recorder = self._recorder
-        progress = summary.Progress(
-            done=len(self._told),
-            planned=len(recorder.expected),
-            fresh=recorder.fresh,
-            elapsed_s=recorder.wall_s,
+        progress = case_line.Progress(
+            done=len(self._shown),
+            planned=len(results.expected),
+            fresh=results.fresh,
+            elapsed_s=results.wall_s,
         )
-        width = max(map(len, recorder.expected))
-        letters = self._letters.get(case_id, "")
-        verdicts = recorder.verdicts.get(case_id, ())
-        self._print(
-            summary.case_line(observation, letters, progress, id_width=width),
-            failed=any(verdict.outcome == "failed" for verdict in verdicts),
+        head, *figures = case_line.case_lines(
+            observation,
+            self._letters.get(case_id, ""),
+            progress,
+            width=width_of(reporter),
+            id_width=max(map(len, results.expected)),
         )
+        verdicts = results.verdicts.get(case_id, ())
+        failed = any(verdict.outcome == "failed" for verdict in verdicts)
+        reporter.ensure_newline()
+        reporter.write_line(head, **({"red": True} if failed else {}))
+        for line in figures:
+            reporter.write_line(line)
 
     def pytest_compilegate_pair(self, pair: Pair) -> None:
-        """Shows a fresh pair of a suspect."""
-        if not self._shows_lines:
+        """Print the result of a fresh pair of processes."""
+        reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is None or not self._shows_lines:
             return
-        capture: Any = self._config.pluginmanager.get_plugin("capturemanager")
-        with capture.global_and_fixture_disabled():  # it is made while a test is set up
+        with self._without_capture():  # the pair is made while a test is set up
+            self._status.clear()
             change = paired_speed.screen(pair).change
-            self._print(f"suspect {pair.case}, fresh pair {pair.number}: {change}", failed=False)
-
-    def _print(self, line: str, *, failed: bool) -> None:
-        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:
             reporter.ensure_newline()
-            reporter.write_line(line, **({"red": True} if failed else {}))
+            reporter.write_line(f"suspect {pair.case}, fresh pair {pair.number}: {change}")
 
-    # The summary.
+    def pytest_compilegate_progress(self, case_id: str, stage: str, elapsed_s: float) -> None:
+        """Show the stage of the case that runs, where a terminal is attached."""
+        position = f"[{len(self._shown) + 1}/{len(self._results.expected)}]"
+        with self._without_capture():
+            self._status.show(f"{position} {case_id}: {stage}, {duration(elapsed_s)}")
 
+    def _without_capture(self) -> contextlib.AbstractContextManager[None]:
+        capture: Any = self._config.pluginmanager.get_plugin("capturemanager")
+        if capture is None:
+            return contextlib.nullcontext()
+        disabled: contextlib.AbstractContextManager[None] = capture.global_and_fixture_disabled()
+        return disabled
+
+    @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Shows the decision, the summary, and the ways on."""
-        if not self._recorder.expected:
+        """Print the title and what it rests on, after the tables of other plugins."""
+        self._status.clear()
+        if not self._results.expected:
             return
-        self._tell_decision(terminalreporter)
-        self._tell_outcome(terminalreporter)
-        self._tell_where(terminalreporter)
-        recorder = self._recorder
-        cases = {case_id: self._standing(case_id) for case_id in recorder.planned}
-        for line in github_job.tell(cases, recorder.gate.environment, recorder.comparison):
-            terminalreporter.write_line(line)
-
-    def _tell_decision(self, terminalreporter: Any) -> None:
-        comparison = self._recorder.comparison
-        if comparison is not None:
-            decision, *lines = comparison_text.comparison_lines(comparison, unfold=_UNFOLD)
-            terminalreporter.section(f"compilegate: {decision}", sep="=", bold=True)
-            for line in lines:
-                terminalreporter.write_line(line)
-        elif self._recorder.gate.before is not None:
-            terminalreporter.write_line(
-                "no decision: suites/test_upgrade.py is not among the tests that were selected",
-                yellow=True,
-            )
-
-    def _tell_outcome(self, terminalreporter: Any) -> None:
-        recorder = self._recorder
-        gate, verdicts = recorder.gate, recorder.verdicts
-        observations = {c: o for c in recorder.expected if (o := recorder.observation(c))}
-        shown = summary.summarize(
-            summary.Outcome(
-                environment=gate.environment,
-                planned=len(recorder.planned),
-                observations=observations,
-                verdicts=verdicts,
-                wall_s=recorder.wall_s,
-                made=recorder.made,
-                workers=recorder.workers,
-                unfinished_s=recorder.unfinished_s,
-            )
-        )
-        terminalreporter.section(comparison_text.plain(shown.title), sep="=", bold=True)
-        for line in shown.lines:
-            terminalreporter.write_line(comparison_text.plain(line))
-        failed = [c for c, some in verdicts.items() if any(v.outcome == "failed" for v in some)]
-        for case_id in [case_id for case_id in failed if case_id in observations][:_SHOWN]:
-            again = gate.reproduction(observations[case_id])
-            terminalreporter.write_line(f"see it again: {again}")
-        for line in gate.unmatched_budgets:
-            terminalreporter.write_line(f"unused budget entry: {line}", yellow=True)
-        if self._config.getoption("budgets_update"):
-            for line in recorder.budget_changes or ["budget updated: no budget needed to change"]:
-                terminalreporter.write_line(line)
-
-    def _tell_where(self, terminalreporter: Any) -> None:
-        writer, beside = self._recorder.writer, self._recorder.beside.path
-        if writer is None:
-            return
-        if writer.trouble:
-            terminalreporter.write_line(
-                f"the run file could not be written to its end: {writer.trouble}; "
-                "what it holds is readable, --resume goes on from there",
-                red=True,
-            )
-        terminalreporter.write_line(f"run file: {_relative(writer.path)}")
-        if beside is not None:
-            terminalreporter.write_line(f"baseline's: {_relative(beside)}")
-        if not self._recorder.is_whole:
-            also = ", with the same --baseline-python," if beside is not None else ""
-            terminalreporter.write_line(f"--resume {writer.path.stem}{also} goes on from there")
-
-    def _standing(self, case_id: str) -> Standing:
-        observation = self._recorder.observation(case_id)
-        if observation is None:
-            return Standing.of(Seen(planned=True))
-        return Standing.of(Seen.of(observation, self._recorder.verdicts.get(case_id, ())))
+        reason = self._skips.most_common(1)[0][0] if self._skips else ""
+        letters = "".join(self._letters.values()) if self._shows_lines else ""
+        TerminalSummary(self._config, self._results, terminalreporter).write(letters, reason)
 
 
 def _letter(report: Any) -> str:
@@ -190,9 +220,5 @@ def _letter(report: Any) -> str:
     if getattr(report, "inconclusive", False):
         return "?"
     if report.failed:
-        return "F" if report.when == "call" else "E"
+        return case_line.failure_letter(suite_of(report.nodeid)) if report.when == "call" else "E"
     return "s" if report.skipped else "."
-
-
-def _relative(path: Path) -> Path:
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -1,4 +1,6 @@
-"""Compiling takes no longer than budgeted. Only cold compiles are judged: caches decide the rest.
+"""Compiling takes no longer than the budget allows.
+
+Only cold compilations are judged: with a warm cache, its content decides how long they take.
 
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_profiling_torch_compile.html
 """

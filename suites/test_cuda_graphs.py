@@ -1,6 +1,6 @@
-"""A mode that promises CUDA graphs records them: none is skipped for a reason not budgeted.
+"""A mode that uses CUDA graphs records them, and skips none except for reasons in the budget.
 
-Without them ``reduce-overhead`` runs as the default mode does and says so only in a log.
+Without CUDA graphs ``reduce-overhead`` runs like the default mode and only logs a warning.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_cudagraph_trees.html
 """
 
@@ -23,12 +23,12 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         if not any(known in reason for known in budget.cudagraph_skips)
     ]
     if unknown:
-        # Some reasons say themselves that it is in part only.
+        # A reason may state that only a part runs without them.
         lines = [
             f"runs without CUDA graphs{' ' if reason.startswith('in part: ') else ': '}{reason}"
             for reason in unknown
         ]
-        # How many inputs, or which operators, is another day's.
+        # The number of inputs and the operators, in parentheses, change from run to run.
         reasons = {reason.partition(" (")[0] for reason in unknown}
         proposal = {"cudagraph_skips": sorted({*budget.cudagraph_skips, *reasons})}
         return Finding("failed", lines[0], shorten(lines), proposal)

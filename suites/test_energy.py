@@ -1,6 +1,6 @@
-"""A compiled call takes no more energy than budgeted, relative to eager's.
+"""A compiled call uses no more energy than its budget allows, relative to an eager call.
 
-By the GPU's own counter, which NVML reads.
+NVML reads the GPU's own counter.
 https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html
 """
 
@@ -14,7 +14,7 @@ from compilegate.records.observation import Observation
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
-    """Joules a call are within their ratio to eager's, give or take the slack."""
+    """Joules per call are within their ratio to eager's plus the slack."""
     seen = observation.energy
     assert seen is not None
     if seen.unavailable or not seen.eager_j:

@@ -1,6 +1,6 @@
-"""Compiled outputs are eager's: structure, shape, dtype, stride, aliasing, and every value.
+"""Compiled outputs equal eager's in structure, shape, dtype, stride, aliasing, and every value.
 
-Values are judged against an fp64 run, at every call and every size.
+Values are compared with an fp64 run, at every call and every size.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_troubleshooting.html
 """
 

@@ -1,6 +1,6 @@
-"""Compiled gradients are eager's: of every parameter and every floating input.
+"""Compiled gradients equal eager's, for every parameter and every floating input.
 
-They are taken from a fixed random cotangent over all outputs, so that none cancels out.
+A fixed random cotangent over all outputs makes sure that no gradient cancels out.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_faq.html
 """
 

@@ -1,22 +1,22 @@
-"""The whole model is captured: no graph break that is not budgeted, nothing left to eager.
+"""Dynamo captures the whole model, without a graph break that the budget does not allow.
 
-Breaks are known by reason and place, so that a new one shows even where an old one went.
+Budgets name breaks by reason and place, so that a new break shows even if an old one disappeared.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programming_model.graph_breaks_index.html
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from compilegate.judging.aspects import AllowedBreak, Budget
-from compilegate.judging.judge import Finding, Judge, shorten
+from compilegate.judging.judge import Finding, Judge, indented, shorten
 from compilegate.records.observation import GraphBreak, Observation
 
 
 def is_allowed(found: GraphBreak, allowed: AllowedBreak) -> bool:
-    """Whether a budgeted break is this one: part of its reason, the end of its file's path."""
+    """Whether a budgeted break is this one: by part of its reason and the end of its path."""
     return allowed.reason in found.reason and f"/{found.file}".endswith(
         f"/{allowed.place}" if allowed.place else ""
     )
@@ -39,11 +39,24 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     ]
     known = len(met) - len(unknown)
     if len(unknown) > budget.max_graph_breaks:
-        lines = [str(found) for found in unknown]
         count = f"{len(unknown)} graph break{'s' * (len(unknown) != 1)} not budgeted"
-        return Finding("failed", f"{count}: {lines[0]}", shorten(lines), _proposal(budget, unknown))
+        return Finding(
+            "failed",
+            f"{count}: {unknown[0]}",
+            tuple(_describe(unknown)),
+            _proposal(budget, unknown),
+        )
     budgeted = f" ({known} budgeted)" if known else ""
     return Finding("passed", f"{capture.graphs} graphs, {len(met)} graph breaks{budgeted}")
+
+
+def _describe(found: Sequence[GraphBreak]) -> Iterator[str]:
+    """Yield each break, with PyTorch's explanation, hints and page below it."""
+    by_line = {str(item): item for item in found}
+    for line in shorten([str(item) for item in found]):
+        yield line
+        if line in by_line:
+            yield from indented(by_line[line].help)
 
 
 def _proposal(budget: Budget, unknown: Sequence[GraphBreak]) -> dict[str, list[dict[str, str]]]:

@@ -1,6 +1,7 @@
-"""Compiled code needs no more memory than budgeted, relative to eager's peak of the same call.
+"""Compiled code needs no more memory than its budget allows, relative to eager's peak.
 
-And no call leaves more allocated than eager's does.
+The budget is a ratio to the peak of the same call in eager. A compiled call must also leave no more
+memory allocated than an eager call does.
 
 https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
 """
@@ -17,12 +18,12 @@ from compilegate.records.performance import Memory
 MIB = 2**20
 
 
-#: A call may leave so many bytes more allocated than eager's.
+#: The bytes by which a call may leave more allocated than eager's.
 KEPT_BYTES = 1024
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
-    """Nothing leaks, and the compiled peak is within its ratio to eager's, give or take."""
+    """Nothing leaks, and the compiled peak is within its ratio to eager's plus the slack."""
     seen = observation.memory
     assert seen is not None
     eager, compiled = seen.eager_peak_bytes, seen.compiled_peak_bytes
@@ -45,7 +46,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 
 
 def describe(seen: Memory) -> tuple[str, ...]:
-    """What else the allocator of a GPU tells."""
+    """Return what else the allocator of a GPU reports."""
     if not seen.compile_peak_bytes:
         return ()
     reserved = f"eager {seen.eager_reserved_bytes / MIB:.0f} MiB, "

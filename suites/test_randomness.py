@@ -1,7 +1,8 @@
-"""Compiled code draws random numbers of its own as eager draws its own: as many, as independent.
+"""Compiled code draws random numbers with the same distribution and independence as eager.
 
-Catches dropout that is missing, frozen, at another rate, shared by rows, layers or neighbours,
-different in forward and backward, or deaf to the seed; the other suites compare under one mask.
+The suite catches dropout that is missing, frozen, at another rate, shared by rows, layers or
+neighbours, different in forward and backward, or independent of the seed. The other suites compare
+both sides under the same mask.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_faq.html
 """
 
@@ -27,8 +28,8 @@ SPREAD_SLACK, TOGETHER_SLACK, ALIKE_SLACK, TAILS_SLACK = 0.02, 0.35, 0.1, 0.05
 ALIKE = "likeness of two calls, which sharing random numbers raises,"
 #: The two means may be this many times further apart than expected: four standard errors, squared …
 MEAN_GAP = 16.0
-#: … or two, where so many numbers are drawn independently that halves of one side's calls are never
-#: further apart than this. (What looked odd was measured again, in four times as many calls.)
+#: … or two, if the model draws many independent numbers, so that halves of one side's calls are
+#: never further apart than this. (Odd results were measured again, in four times as many calls.)
 MEAN_GAP_OF_MANY, OWN_GAP_OF_MANY = 4.0, 1.6
 #: Calls under one seed are at most this far apart, as a share of what others are: on a GPU rounding
 #: may differ from call to call, and close decisions with it.
@@ -76,14 +77,14 @@ def _of_repeats(ours: int, theirs: int, calls: int, groups: int) -> str:
 def _error_of_repeats(repeats: int, size: float, groups: int) -> float:
     """Standard error of the difference of two such numbers, where few masks can be drawn.
 
-    The number of equal pairs in a sample is a U-statistic: its pairs are not independent. What is
-    needed besides the share of equal pairs, that of equal triples, is at most its power of 3/2.
+    The number of equal pairs in a sample is a U-statistic: its pairs are not independent. Its
+    variance also depends on the share of equal triples, at most the share of pairs to the 3/2.
     Hoeffding, "A class of statistics with asymptotically normal distribution", 1948.
 
     Args:
         repeats: Equal pairs within all groups of eager's calls.
         size: Calls of a group.
-        groups: How many there are.
+        groups: The number of groups.
     """
     pairs = size * (size - 1) / 2
     share = min((repeats + 1) / (groups * pairs), 1.0)

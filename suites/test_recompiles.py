@@ -1,31 +1,31 @@
-"""Code is compiled again only where its dynamic setting says so.
+"""torch.compile recompiles code only as often as the dynamic setting requires.
 
-``static`` compiles anew for each new size, ``auto`` once for each dimension that varies, which is
-dynamic from then on; ``dynamic`` and ``marked`` never. A recompile limit that is hit always fails:
-from there on Dynamo silently runs eagerly.
+``static`` compiles again for each new size. ``auto`` compiles again once for each dimension that
+varies, and treats it as dynamic from then on. ``dynamic`` and ``marked`` never compile again.
+Hitting a recompile limit always fails, because Dynamo then runs the code eagerly without an error.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programming_model.recompilation.html
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import pytest
 
 from compilegate.judging.aspects import Budget
-from compilegate.judging.judge import Finding, Judge, shorten
+from compilegate.judging.judge import Finding, Judge, indented, shorten
 from compilegate.records.call import CallFacts
 from compilegate.records.case import Case
-from compilegate.records.observation import Compilation, Observation, Place
+from compilegate.records.observation import Capture, Compilation, Observation, Place
 
 
 def allowed_by_setting(dynamic: str, calls: Sequence[CallFacts]) -> int:
     """How often one code object may be compiled again over these calls, as Dynamo would.
 
-    What differs in more than a number (structure, dtype, another Python value, an attribute changed
-    in between) rightly compiles anew under every setting. Of numbers, ``auto`` makes those dynamic
-    that differ from what they were when it last compiled, in all that it compiles from then on.
+    A call that differs in more than a number (structure, dtype, another Python value, a changed
+    attribute) rightly compiles again under every setting. ``auto`` makes those numbers dynamic that
+    differ from their values at the last compilation, in everything that it compiles later.
     """
 
     def may_vary(name: str) -> bool:
@@ -48,11 +48,13 @@ def allowed_by_setting(dynamic: str, calls: Sequence[CallFacts]) -> int:
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
-    """No code object is compiled again more often than its setting and budget allow."""
+    """Dynamo recompiles no code object more often than its setting and budget allow."""
     capture = observation.capture
     assert capture is not None
     if capture.limits:
-        return Finding("failed", f"recompile limit hit: {capture.limits[0]}", capture.limits)
+        guards = indented(_guards_at_limit(capture))
+        details = (*capture.limits, *guards)
+        return Finding("failed", f"recompile limit hit: {capture.limits[0]}", details)
     counted = [item for item in capture.compilations if item.graph and not _is_known(item, budget)]
     compiled = Counter(item.code for item in counted)
     most = max((count - 1 for count in compiled.values()), default=0)
@@ -73,7 +75,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     allowed = setting + budget.recompiles
     seen = f"{most} recompilations of one code object, {allowed} allowed for {dynamic!r}"
     if known := sum(_is_known(item, budget) for item in capture.compilations):
-        seen += f", besides {known} whose guards are known to fail"
+        seen += f", not counting {known} whose guards are known to fail"
     if names := _without_effect(observation.calls):
         seen += f"; no input depends on {', '.join(names)}: no other size was seen"
     if most <= allowed:
@@ -82,7 +84,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         line
         for code, count in compiled.items()
         if count - 1 > allowed
-        for line in _history(code, observation)
+        for line in _history(code, capture)
     ]
     return Finding("failed", seen, shorten(lines), {"recompiles": most - setting})
 
@@ -92,7 +94,7 @@ def _is_known(item: Compilation, budget: Budget) -> bool:
 
 
 def _without_effect(calls: Sequence[CallFacts]) -> list[str]:
-    """The names of sizes that were to vary, if the inputs were of one shape all the same."""
+    """Return the names of sizes that vary although all inputs have the same shapes."""
     sizes = [call.sizes for call in calls]
     shapes = [{n: value for n, value in call.numbers.items() if " dim " in n} for call in calls]
     if any(shape != shapes[0] for shape in shapes):
@@ -101,7 +103,7 @@ def _without_effect(calls: Sequence[CallFacts]) -> list[str]:
 
 
 def _never_compiled(calls: Sequence[CallFacts], compiled: Container[int]) -> list[str]:
-    """The calls at new sizes for which *static* compiled nothing."""
+    """Return the calls at new sizes for which *static* compiled nothing."""
     found, known = [], set()
     for index, call in enumerate(calls):
         sizes = tuple(item for item in call.numbers.items() if " dim " in item[0])
@@ -112,13 +114,19 @@ def _never_compiled(calls: Sequence[CallFacts], compiled: Container[int]) -> lis
     return found
 
 
-def _history(code: Place, observation: Observation) -> list[str]:
-    assert observation.capture is not None
-    lines = [f"{code}:"]
-    for item in observation.capture.compilations:
+def _guards_at_limit(capture: Capture) -> Iterator[str]:
+    """Yield the guard that failed each time, for the code that was compiled most often."""
+    compiled = Counter(item.code for item in capture.compilations if item.reason)
+    for code, count in compiled.items():
+        if count == max(compiled.values()):
+            yield from _history(code, capture)
+
+
+def _history(code: Place, capture: Capture) -> Iterator[str]:
+    """Yield when and why a code object was compiled again."""
+    for item in capture.compilations:
         if item.code == code and item.reason:
-            lines.append(f"  at call {item.call + 1}: {item.reason}")
-    return lines
+            yield f"{code}, call {item.call + 1}: {item.reason}"
 
 
 @pytest.mark.aspect("recompiles")

@@ -1,8 +1,8 @@
-"""Compiled code changes what eager changes and nothing else: inputs, buffers, attributes, results.
+"""Compiled code changes exactly the state that eager changes: inputs, buffers, attributes, results.
 
-A running statistic that is lost, an input overwritten, a first result that a later call changes, or
-other random numbers drawn show here; in *train*, parameters are stepped between the calls, and how
-far they moved is compared too.
+The suite catches a lost running statistic, an overwritten input, a first result that a later call
+changes, and other random numbers. In *train*, an optimizer steps the parameters between the calls,
+and the suite also compares how far they moved.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_faq.html
 """
 

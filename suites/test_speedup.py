@@ -1,7 +1,7 @@
-"""Compiled code is worth it: at least as much faster than eager as budgeted.
+"""Compiled code is faster than eager by at least the factor that the budget demands.
 
-Rounds are paired and shuffled; the verdict is taken from the interval of their ratios, and is
-*inconclusive* where that straddles the threshold. pytest-benchmark shows the compiled rounds.
+Each round times both in random order. The verdict follows from the interval of the ratios, and is
+*inconclusive* if the threshold lies in that interval. pytest-benchmark shows the rounds of both.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_performance_dashboard.html
 """
 
@@ -15,6 +15,7 @@ import pytest
 
 from compilegate.judging.aspects import Budget
 from compilegate.judging.judge import Finding, Judge
+from compilegate.records.case import Case
 from compilegate.records.observation import Observation
 from compilegate.records.performance import Condition, Timing
 from compilegate.records.statistics import BUSY, Interval, paired_speedup
@@ -53,7 +54,7 @@ def _decide(timing: Timing, seen: Interval, budget: Budget) -> tuple[Outcome, st
 
 
 def describe(timing: Timing) -> tuple[str, ...]:
-    """What else was measured: a line for each side, and one for the GPU."""
+    """Return what else was measured: a line for each side, and one for the GPU."""
     lines = [
         _side("eager", timing.eager_ns, timing.eager_kernels_ns, timing.items),
         _side("compiled", timing.compiled_ns, timing.compiled_kernels_ns, timing.items),
@@ -65,14 +66,14 @@ def describe(timing: Timing) -> tuple[str, ...]:
 
 def _condition(seen: Sequence[Condition]) -> str:
     if not seen:
-        return "whether the GPU held its clocks down is not known: NVML does not say"
+        return "NVML does not report whether the GPU held its clocks down"
     clocks = [one.sm_mhz for one in seen if one.sm_mhz is not None]
     degrees = [one.temperature_c for one in seen if one.temperature_c is not None]
     watts = [one.power_w for one in seen if one.power_w is not None]
-    told = [f"at {_range(clocks)} MHz"] if clocks else []
-    told += [f"up to {max(degrees)} °C"] if degrees else []
-    told += [f"up to {max(watts):.0f} W"] if watts else []
-    return f"GPU {', '.join(told) or 'of unknown clock, temperature and power'}"
+    parts = [f"at {_range(clocks)} MHz"] if clocks else []
+    parts += [f"up to {max(degrees)} °C"] if degrees else []
+    parts += [f"up to {max(watts):.0f} W"] if watts else []
+    return f"GPU {', '.join(parts) or 'of unknown clock, temperature and power'}"
 
 
 def _range(values: Sequence[int]) -> str:
@@ -89,12 +90,14 @@ def _side(name: str, rounds_ns: Sequence[float], kernels_ns: float, items: int) 
 
 
 def _proposed(seen: Interval) -> float:
-    """A threshold with a margin for the next machine's mood."""
+    """Return a threshold with a margin for the noise of other machines."""
     return round(0.9 * seen.low, 2)
 
 
 @pytest.mark.aspect("speedup")
 @pytest.mark.benchmark(timer=CLOCK)
-def test_speedup_is_within_budget(judge: Judge, benchmark: Any, observation: Observation) -> None:
-    CLOCK.show(benchmark, observation.timing)
+def test_speedup_is_within_budget(
+    judge: Judge, benchmark: Any, case: Case, observation: Observation
+) -> None:
+    CLOCK.show(benchmark, case, observation.timing)
     judge(rule)

@@ -1,28 +1,31 @@
-"""Nothing is worse than it was under the PyTorch in use: each case against the other run.
+"""No case is worse than it was under the PyTorch in use.
 
-Collected with ``--baseline-run RUN`` or ``--baseline-python PATH``. What changed is judged, not
-what fails: a failure that was there before is no reason to stay, and a new graph break is one
-though budgets allow it.
-What each class means is in ``docs/reports.md``.
+pytest collects these tests with ``--baseline-run RUN`` or ``--baseline-python PATH``. They judge
+changes: a failure that was there before is no reason to stay, and a new graph break is one even if
+budgets allow it. ``docs/reports.md`` explains the classes.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_troubleshooting.html
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from compilegate.judging.aspects import Budget
 from compilegate.judging.judge import Finding
+from compilegate.judging.judge import judge_change as judge_finding
 from compilegate.judging.rules import verdicts
 from compilegate.records.case import Case
 from compilegate.records.observation import Observation
-from compilegate.records.verdict import Outcome
-from compilegate.runs.archive import Seen
-from compilegate.session.plan import Gate
-from compilegate.upgrade.comparison import CaseComparison, Class, Slowdown, compare_case
+from compilegate.records.verdict import Outcome, Verdict
+from compilegate.runs.archive import CaseRecord
+from compilegate.session.plan import Plan
+from compilegate.suites.test_slowdown import rule as slowdown_rule
+from compilegate.upgrade.case_comparison import CaseComparison, Class, compare_case
 from compilegate.upgrade.proposals import proposals
+from compilegate.upgrade.speed_change import SpeedChange
+from compilegate.upgrade.verdict_changes import SLOWDOWN
 
 _OUTCOMES: dict[Class, Outcome] = {
     "broken": "failed",
@@ -50,44 +53,55 @@ def rule(comparison: CaseComparison) -> Finding:
     lines += [f"budget: {line}" for line in proposals(comparison)]
     reason = f": {comparison.reason}" if comparison.reason else ""
     summary = f"{comparison.kind}{reason}"
-    # The first line is the summary, unless it is about something that did not decide the class.
+    # The summary repeats the change that decided the class.
     details = [line for line in lines if line != summary]
     return Finding(outcome, summary, tuple(details))
 
 
 @pytest.mark.aspect("upgrade")
 def test_nothing_is_worse_than_before(
-    gate: Gate,
+    plan: Plan,
     observation: Observation,
     budget: Budget,
-    slowdown: Slowdown | None,
+    speed_change: SpeedChange | None,
     judge_change: Callable[[CaseComparison, Finding], None],
 ) -> None:
     case = Case.parse(observation.case)
-    assert gate.before is not None
+    assert plan.before is not None
+    given = [*verdicts(observation, budget), *_verdict_on_speed(speed_change, budget)]
     comparison = compare_case(
         case.id,
-        seen_before(gate, case),
-        Seen.of(observation, verdicts(observation, budget)),
-        times_compare=gate.before.times_compare(case, gate.environment),
-        slowdown=slowdown,
+        record_before(plan, case),
+        CaseRecord.of(observation, given),
+        times_compare=plan.before.times_compare(case, plan.environment),
+        speed=speed_change,
     )
     judge_change(comparison, rule(comparison))
 
 
-def seen_before(gate: Gate, case: Case) -> Seen:
-    """What is known of a case under the PyTorch in use; of pairs, all suites judge that side."""
-    theirs = gate.paired.observed.get(case.id) if gate.paired else None
-    if theirs is not None:
-        return Seen.of(theirs, verdicts(theirs, gate.budget_before(case)))
-    assert gate.before is not None
-    return gate.before.seen(case)
+def _verdict_on_speed(change: SpeedChange | None, budget: Budget) -> Iterator[Verdict]:
+    """Judge the pairs of processes, so that a slowdown that the budget accepts is accepted here."""
+    if change is not None:
+        finding = slowdown_rule(change)
+        yield judge_finding(change.case, budget, SLOWDOWN, finding).verdict
+
+
+def record_before(plan: Plan, case: Case) -> CaseRecord:
+    """Return what is known of a case under the PyTorch in use.
+
+    Where both were observed in this session, all suites judge that side, too.
+    """
+    earlier = plan.paired.observed.get(case.id) if plan.paired else None
+    if earlier is not None:
+        return CaseRecord.of(earlier, verdicts(earlier, plan.budget_before(case)))
+    assert plan.before is not None
+    return plan.before.seen(case)
 
 
 @pytest.mark.aspect("upgrade", wants=(), gone=True)
 def test_no_case_vanished(
-    case: Case, gate: Gate, judge_change: Callable[[CaseComparison, Finding], None]
+    case: Case, plan: Plan, judge_change: Callable[[CaseComparison, Finding], None]
 ) -> None:
-    assert gate.before is not None
-    comparison = gate.before.vanished(case)
+    assert plan.before is not None
+    comparison = plan.before.vanished(case)
     judge_change(comparison, rule(comparison))

@@ -1,1 +1,1 @@
-"""Tests of compilegate itself."""
+"""The tests of compilegate itself."""

@@ -1,13 +1,12 @@
-"""Thresholds for one machine from its healthy runs: what ``suites/budgets/h200.toml`` is made with.
+"""Computes thresholds for one machine from its healthy runs, as in ``suites/budgets/h200.toml``.
 
-    python -m compilegate.calibration.thresholds my_gpu.toml .runs/*.jsonl
+    compilegate thresholds my_gpu.toml .runs/*.jsonl
 
-Of every case that was compiled: 0.9 of the lowest lower end of its speedup's interval, 1.1 of the
-highest memory ratio, twice the longest cold compilation plus 5 s. Where compiled code may be slower
-than eager, 20 µs are let pass whatever the ratio: what is let pass in general is more than many of
-these calls take. Rounds on a GPU that was held back or worked for others are left out. The new
-thresholds replace the file's for the same case and hardware; the rest of it stays. The family of
-known bugs is left out.
+Each compiled case gets 0.9 of the lowest lower end of its speedup's interval, 1.1 of the highest
+memory ratio, and twice the longest cold compilation plus 5 s. If that lets compiled code be slower
+than eager, a call may also be slower by 20 µs, whatever the ratio. Rounds on a GPU that was
+throttled or shared are left out, and so is the family of known bugs. The new thresholds replace the
+file's thresholds for the same case and hardware; everything else in the file stays.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from compilegate.judging import budgets_toml
@@ -26,6 +25,7 @@ from compilegate.records.case import Case
 from compilegate.records.observation import Observation
 from compilegate.records.statistics import paired_speedup
 from compilegate.runs import files
+from compilegate.runs.reader import RunError
 from compilegate.zoo import registry
 
 SPEEDUP, MEMORY, COMPILE, COMPILE_S = 0.9, 1.1, 2.0, 5.0
@@ -33,7 +33,7 @@ OVERHEAD_US = 20
 
 
 def thresholds(observations: Iterable[Observation]) -> dict[str, float]:
-    """The thresholds of a case, from what was seen of it in some runs."""
+    """Return the thresholds of a case, given its observations in some runs."""
     lows, ratios, compiles = [], [], []
     for seen in observations:
         if (timing := seen.timing) is not None and not timing.disturbance:
@@ -55,23 +55,21 @@ def thresholds(observations: Iterable[Observation]) -> dict[str, float]:
 
 
 def _rounded_up(value: float, digits: int) -> float:
-    """To so many digits; 1.1 × 1 is no more than 1.1."""
+    """Round up to a number of digits; 1.1 × 1 stays 1.1 in spite of binary fractions."""
     return math.ceil(round(value * 10.0**digits, 6)) / 10.0**digits
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Write the thresholds of some run files into a budgets file."""
-    parser = argparse.ArgumentParser(
-        prog="python -m compilegate.calibration.thresholds", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="compilegate thresholds", description=__doc__)
     parser.add_argument("file", type=Path, metavar="FILE", help="the budgets file")
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run file, or its name in .runs")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     try:
         runs = [files.read(files.find(name, Path(".runs"))) for name in arguments.runs]
         if arguments.file.exists():
-            budgets_toml.read([arguments.file])  # says what is wrong with it, and in which line
-    except (files.RunError, BudgetError) as error:
+            budgets_toml.read([arguments.file])  # its errors name the line
+    except (RunError, BudgetError) as error:
         parser.error(str(error))
     known_bugs = {name for name, model in registry.load().items() if model.family == "regressions"}
     seen: dict[str, dict[Case, list[Observation]]] = defaultdict(lambda: defaultdict(list))

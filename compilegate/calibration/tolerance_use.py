@@ -1,12 +1,12 @@
-"""How much of each tolerance healthy runs use.
+"""Prints how much of each tolerance healthy runs use.
 
-The constants in :mod:`compilegate.judging.tolerances` rest on this table.
+This table is the basis of the constants in :mod:`compilegate.judging.tolerances`.
 
     python -m compilegate.calibration.tolerance_use .runs/*.jsonl
 
-For every tensor of every completed case, each figure is taken as a share of what it is allowed. A
-share above 1 fails; the largest share of runs on a healthy PyTorch says how much room there is. The
-family of known bugs is left out.
+Each figure of every tensor is divided by what it is allowed. A share above 1 fails; the largest
+share of runs on a healthy PyTorch shows how much room there is. The family of known bugs is left
+out.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from compilegate.records.case import Case, model_of
 from compilegate.records.observation import Observation
 from compilegate.records.rounding import is_blind, pooled_noise
 from compilegate.runs import files
-from compilegate.runs.digest import GROUPS
+from compilegate.runs.reader import RunError
+from compilegate.runs.slim import GROUPS
 from compilegate.zoo import registry
 
 QUANTILES = (0.5, 0.99, 0.999, 1.0)
 
 
 def shares(observation: Observation) -> Iterator[tuple[str, str, float, str]]:
-    """Group, figure, share of the allowance and name of each tensor that is not blind."""
+    """Yield group, figure, share of the allowance and name of each tensor that is not blind."""
     for call in observation.calls:
         for group in GROUPS:
             errors = getattr(call, group).errors
@@ -45,7 +46,7 @@ def shares(observation: Observation) -> Iterator[tuple[str, str, float, str]]:
 
 
 def table(observations: Iterable[Observation]) -> list[str]:
-    """Quantiles of the shares by precision, group and figure, and where the largest is."""
+    """Return quantiles of the shares by precision, group and figure, and the largest tensor."""
     found: dict[tuple[str, str, str], list[tuple[float, str]]] = defaultdict(list)
     for observation in observations:
         precision = Case.parse(observation.case).precision
@@ -70,7 +71,7 @@ def main() -> None:
     try:
         names = parser.parse_args().runs
         runs = [files.read(files.find(name, Path(".runs"))) for name in names]
-    except files.RunError as error:
+    except RunError as error:
         parser.error(str(error))
     known_bugs = {name for name, model in registry.load().items() if model.family == "regressions"}
     seen = [

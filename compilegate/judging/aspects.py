@@ -62,13 +62,14 @@ class Budget:
 
     Attributes:
         graph_breaks: Known graph breaks, by reason and place.
-        max_graph_breaks: Distinct graph breaks allowed besides the known ones.
-        recompiles: Recompilations of one code object allowed besides those of the dynamic setting.
+        max_graph_breaks: Distinct graph breaks allowed in addition to the known ones.
+        recompiles: Recompilations of one code object allowed in addition to those of the dynamic
+            setting.
         recompile_guards: Parts of guards that are known to fail: such recompilations do not count.
         cudagraph_skips: Parts of known reasons for which CUDA graphs are not used.
         min_speedup: Least speedup over eager.
-        max_call_overhead_us: Microseconds by which a compiled call may be slower whatever the
-            ratio: guards and dispatch cost that much, which shows on models of a few kernels.
+        max_call_overhead_us: Microseconds by which a compiled call may be slower, whatever the
+            ratio. Guards and dispatch cost that much, which shows on models of a few kernels.
         max_compile_s: Most seconds of cold compile time.
         max_memory_ratio: Most peak memory over eager's.
         memory_slack_bytes: Bytes by which the peak may be higher whatever the ratio.
@@ -94,7 +95,7 @@ class Budget:
     expected_failures: tuple[ExpectedFailure, ...] = ()
 
     def why_unjudged(self, key: str) -> str:
-        """Why there is no threshold here."""
+        """Return why a key has no threshold here."""
         other = self.elsewhere.get(key)
         return f"not judged, the threshold is for {other}" if other else "not judged, no threshold"
 

@@ -17,12 +17,12 @@ from compilegate.judging.aspects import Budget
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.records.case import AXES, Case
 
-#: What an entry may name of the cases that it is for.
+#: The properties by which an entry selects cases.
 SELECTORS = ("model", *AXES)
 
 
 class BudgetError(ValueError):
-    """A mistake in a budgets file: file, line and what would be right."""
+    """A mistake in a budgets file: file, line and what is expected."""
 
 
 @dataclass(frozen=True)

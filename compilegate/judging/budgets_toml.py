@@ -1,4 +1,4 @@
-"""Reads budgets files, and says of a mistake in which line it stands.
+"""Reads budgets files; its errors name the file and the line.
 
 They are TOML, of two kinds of entries::
 
@@ -39,7 +39,7 @@ from compilegate.records.case import AXES, Case, UnknownNameError
 from compilegate.records.observation import Stage
 
 _NUMBER = (int, float)
-#: What is checked of a key's value, and how a message calls that.
+#: The type of a key's value, and how a message describes it.
 _VALUES: dict[KeyKind, tuple[type | tuple[type, ...], str]] = {
     "count": (int, "a whole number, at least 0"),
     "number": (_NUMBER, "a number, at least 0"),
@@ -53,7 +53,7 @@ _STAGES = (*get_args(Stage), "crash")
 
 
 def read(files: Sequence[Path], shipped: Sequence[Path] = ()) -> Budgets:
-    """The budgets of some files.
+    """Read the budgets of some files.
 
     Args:
         files: The user's, from the lowest layer to the highest.
@@ -99,7 +99,7 @@ def _entries(file: Path, layer: int) -> Iterator[Entry]:
 
 @dataclass(frozen=True)
 class _Where:
-    """Where an entry stands: ``file:line``, of the entry or of one of its keys."""
+    """The position of an entry or of one of its keys, as ``file:line``."""
 
     file: Path
     text: str
@@ -144,7 +144,7 @@ def _selectors_of_case(table: dict[str, Any], where: _Where) -> dict[str, str]:
         raise BudgetError(f"{where.of('case')}: case = {case_id!r}: expected a string")
     if others := [axis for axis in SELECTORS if axis in table]:
         raise BudgetError(
-            f"{where.of('case')}: case says what {others[0]} is: leave out one of them"
+            f"{where.of('case')}: case already names the {others[0]}: leave out one of them"
         )
     try:
         case = Case.parse(case_id)

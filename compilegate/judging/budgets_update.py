@@ -1,4 +1,4 @@
-"""Writes what was measured into a budgets file, for ``--budgets-update``."""
+"""Writes measured values into a budgets file, for ``--budgets-update``."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def add_exact_entries(
     to its list.
 
     Args:
-        file: The file; made if it is not there.
-        updates: Case → key → new value.
-        hardware: What speed, memory and compile time were measured on.
+        file: The file; it is created if it does not exist.
+        updates: New values by case and key.
+        hardware: The name of the processor or GPU that measured them.
 
     Returns:
         What changed, a line each.
 
     Raises:
-        BudgetError: It cannot be written; what was there is left as it was.
+        BudgetError: The file cannot be written; it is left unchanged.
     """
     document = tomlkit.parse(file.read_text()) if file.exists() else tomlkit.document()
     tables = document.setdefault("budget", tomlkit.aot())
@@ -47,11 +47,11 @@ def add_exact_entries(
             table[key] = value
             was = "new" if old is None else f"was {old}"
             changes.append(f"{case.id}: {key} = {value} ({was})")
-    beside = file.with_name(f"{file.name}.new")  # a full disk must not cost what stands in the file
+    new = file.with_name(f"{file.name}.new")  # a full disk must not destroy the file
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(tomlkit.dumps(document))
-        beside.replace(file)
+        new.write_text(tomlkit.dumps(document))
+        new.replace(file)
     except OSError as error:
         raise BudgetError(f"cannot write the budgets file {file}: {error.strerror}") from error
     return changes

@@ -9,17 +9,17 @@ from packaging.specifiers import SpecifierSet
 
 @dataclass(frozen=True)
 class ExpectedFailure:
-    """A failure that is known: of one aspect, or of all because a stage is not passed.
+    """A known failure: of one aspect, or of all aspects because a stage fails.
 
     Attributes:
-        reason: Why.
+        reason: Why the team accepts it.
         aspect: The aspect that fails.
-        stage: The stage that is not passed, or ``crash`` for a process that dies.
+        stage: The stage that fails, or ``crash`` for a process that dies.
         issue: Link to the bug.
         torch: Versions that have it, as ``>=2.10,<2.12``.
-        match: A regular expression that everything found must match: another failure is none of it.
-        strict: Whether passing is a failure too: false where it comes and goes, as with kernels
-            that are chosen by timing them.
+        match: A regular expression that everything found must match; other failures still fail.
+        strict: Whether passing is a failure, too. False for a failure that comes and goes, as with
+            kernels that autotuning chooses.
         where: File and line of the entry.
     """
 

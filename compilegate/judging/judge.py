@@ -1,18 +1,18 @@
 """From observation and budget to verdict: what every aspect has in common.
 
-A suite's rule sees only observations of cases that ran to their end and compiled something. What
-comes before it, a process that died, an exception, nothing compiled, is the same for every aspect
-and decided here; so is what an expected failure makes of a finding.
+A suite's rule receives only observations of cases that ran to their end and compiled something. A
+process that died, an exception, and a case that compiled nothing get the same verdict in every
+aspect, so this module gives it. It also turns failures that are expected into expected failures.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.aspects import KEYS, Budget, KeyKind, aspect_named
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.records.observation import Observation, Want
 from compilegate.records.verdict import Outcome, Verdict
@@ -25,14 +25,17 @@ class Finding:
     Attributes:
         outcome: *passed*, *failed*, *inconclusive* or *skipped*.
         summary: One line: what was seen and what was allowed.
-        details: Further lines.
+        details: Further lines. An indented line explains the line above it.
         proposal: Budget values with which it would pass, for what may be budgeted.
+        indicative: Whether a second measurement would be needed to fail the case. Passing then
+            contradicts no expected failure.
     """
 
     outcome: Outcome
     summary: str
     details: tuple[str, ...] = ()
     proposal: Mapping[str, Any] = field(default_factory=dict)
+    indicative: bool = False
 
 
 #: How many lines of one kind a message shows.
@@ -45,7 +48,7 @@ Judge = Callable[[Rule], None]
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict with what it is made of: the same for all aspects of a case that did not run."""
+    """A verdict and the budget values that would have let it pass."""
 
     verdict: Verdict
     proposal: Mapping[str, Any] = field(default_factory=dict)
@@ -75,9 +78,9 @@ def judge(
 
 
 def judge_change(case_id: str, budget: Budget, aspect: str, finding: Finding) -> Judgement:
-    """Judge what became of a case since an earlier run, whether or not it ran to its end.
+    """Judge how a case changed since an earlier run, whether or not it ran to its end.
 
-    That it fails is no news here, so only entries for this aspect are about it.
+    Its failures are known from that run, so only entries for this aspect concern it.
 
     Args:
         case_id: The case.
@@ -98,7 +101,7 @@ def _as_expected(
     *,
     of_case: bool = False,
 ) -> Judgement:
-    """What expected failures make of a finding.
+    """Turn a finding into a judgement, with the expected failures taken into account.
 
     Args:
         case_id: The case.
@@ -113,17 +116,43 @@ def _as_expected(
     strict = (entry for entry in concerned if entry.strict)
     if outcome == "failed" and (expected := next(matching, None)):
         outcome, summary = "expected_failure", f"{_reason(expected)}: {summary}"
-    elif outcome == "passed" and (expected := next(strict, None)):
+    elif outcome == "passed" and not finding.indicative and (expected := next(strict, None)):
         outcome = "failed"
         summary = (
             f"expected to fail, but passed: {_reason(expected)}. "
             f"Remove the entry at {expected.where} or narrow its torch range. {summary}"
         )
-    verdict = Verdict(
-        case=case_id, aspect=aspect, outcome=outcome, summary=summary, details=finding.details
-    )
     proposal = finding.proposal if outcome == "failed" else {}
+    verdict = Verdict(
+        case=case_id,
+        aspect=aspect,
+        outcome=outcome,
+        summary=summary,
+        details=(*finding.details, *_budget_keys(aspect, proposal)),
+    )
     return Judgement(verdict, proposal, of_case=of_case)
+
+
+#: How a message shows the value of a budget key that it does not know.
+_VALUES: dict[KeyKind, str] = {
+    "count": "",
+    "number": "",
+    "texts": ' = ["…"]',
+    "breaks": ' = [{reason = "…", place = "…"}]',
+}
+
+
+def _budget_keys(aspect: str, proposal: Mapping[str, Any]) -> Iterator[str]:
+    """Yield one line with the budget keys that would allow a failure; none if no key would."""
+    if not proposal:
+        return
+    keys = []
+    for key in aspect_named(aspect).keys:
+        value = proposal.get(key)
+        is_number = isinstance(value, int | float)
+        keys.append(f"{key} = {value}" if is_number else f"{key}{_VALUES[KEYS[key]]}")
+    if keys:
+        yield f"budget key: {', or '.join(sorted(keys, key=lambda key: '[' in key))}"
 
 
 def _reason(expected: ExpectedFailure) -> str:
@@ -132,7 +161,7 @@ def _reason(expected: ExpectedFailure) -> str:
 
 
 def _concerns(expected: ExpectedFailure, aspect: str, observation: Observation) -> bool:
-    """Whether the entry is about this aspect, or about a stage that was to be reached."""
+    """Whether the entry is about this aspect, or about a stage that the case had to reach."""
     if expected.stage in ("time", "memory", "energy", "vary", "random"):
         return expected.stage in observation.wants
     return bool(expected.stage) or expected.aspect == aspect
@@ -151,7 +180,8 @@ def _covers(expected: ExpectedFailure, observation: Observation) -> bool:
 
 def _matches(expected: ExpectedFailure, finding: Finding) -> bool:
     """Whether everything that was found is what was expected."""
-    found = [line for line in finding.details or (finding.summary,) if not line.startswith("… and")]
+    lines = finding.details or (finding.summary,)
+    found = [line for line in lines if not line.startswith(("… and", "  "))]
     return all(re.search(expected.match, line) for line in found)
 
 
@@ -164,7 +194,7 @@ def nothing_compiled(observation: Observation) -> bool:
 
 
 def _not_measured(observation: Observation, wants: Sequence[Want]) -> Finding | None:
-    """The finding where what the aspect needs was not asked for, or could not be had."""
+    """Return the finding of a case that lacks the measurement; None if it has it."""
     missing = [want for want in wants if want not in observation.wants]
     if missing:
         return Finding("skipped", f"not measured in this run: {', '.join(missing)}")
@@ -178,8 +208,8 @@ def _not_measured(observation: Observation, wants: Sequence[Want]) -> Finding | 
     return None
 
 
-#: A case that runs out of memory on a GPU of which other processes hold more than this share says
-#: nothing of the model. The process's own context is some hundred MiB.
+#: Where other processes hold more than this share of a GPU's memory, running out of it proves
+#: nothing about the model. The process's own context takes some hundred MiB.
 CROWDED = 0.1
 _STATUS = {
     "raised": "raised",
@@ -191,7 +221,7 @@ _STATUS = {
 
 
 def _finding_of_case(observation: Observation) -> Finding | None:
-    """The finding where the case did not run to its end, or compiled nothing."""
+    """Return the finding of a case that did not run to its end, or compiled nothing."""
     failure = observation.failure
     if failure is not None:
         if observation.status == "unavailable":
@@ -224,7 +254,12 @@ def _finding_of_case(observation: Observation) -> Finding | None:
 
 
 def shorten(complaints: Sequence[str]) -> tuple[str, ...]:
-    """The first few lines, and how many more there are."""
+    """Return the first few lines, and a line with the number of the others."""
     if len(complaints) <= SHOWN:
         return tuple(complaints)
     return (*complaints[:SHOWN], f"… and {len(complaints) - SHOWN} more")
+
+
+def indented(lines: Iterable[str]) -> Iterator[str]:
+    """Indent lines that explain the line above them."""
+    return (f"  {line}" for line in lines)

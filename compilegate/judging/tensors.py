@@ -1,4 +1,4 @@
-"""What holding the tensors of a case to the bounds shows, told in sentences."""
+"""Checks the tensors of a case against their bounds, and describes what is out of bounds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from compilegate.records.call import Checked, Difference, TensorError, name_of_c
 from compilegate.records.observation import Observation
 from compilegate.records.rounding import is_blind, pooled_noise
 
-#: Code that is wrong is wrong in every call of one kind at the same sizes. A gradient in half
-#: precision that is out of bounds in only one of several such calls, by less than this factor, is
-#: put down to noise: where few roundings decide, one draw may lie above the largest of nine.
+#: Wrong code is wrong in every call of one kind at the same sizes. A gradient in half precision
+#: that is out of bounds in only one of several such calls, by less than this factor, is noise:
+#: where few roundings decide, one draw may lie above the largest of nine.
 ONCE = 1.5
 
 #: More blind tensors than this share, and a verdict on gradients is inconclusive.
@@ -22,7 +22,7 @@ BLIND_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Numerics:
-    """What holding tensors to the bounds showed.
+    """The result of checking tensors against their bounds.
 
     Attributes:
         complaints: One line for each tensor that is out of bounds or differs exactly.
@@ -31,9 +31,9 @@ class Numerics:
         blind: Why each tensor that could show nothing could not, by name.
         blind_times: In how many comparisons a tensor was blind.
         worst: Largest root mean square error of a compiled tensor that is not blind.
-        ties: Integers that were decided otherwise where eager itself is undecided.
-        opaque: What could only be compared by type.
-        compared: How many values were compared by more than that.
+        ties: Integers that differ where nudged eager runs differ, too.
+        opaque: Values that could only be compared by type.
+        compared: The number of values that were compared in full.
     """
 
     complaints: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Numerics:
 
     @property
     def notes(self) -> str:
-        """What a summary says besides: blind tensors, ties, what was not looked into."""
+        """The end of a summary: blind tensors, ties, and values compared by type only."""
         blind = f", {len(self.blind)} blind" if self.blind else ""
         ties = f", {self.ties} ties decided otherwise" if self.ties else ""
         first = f", {len(self.opaque)} not looked into: {self.opaque[0]}" if self.opaque else ""
@@ -61,7 +61,7 @@ class Numerics:
 
 
 def examine(observation: Observation, group: str) -> Numerics:
-    """Hold the tensors of a group (``outputs``, ``gradients``, ``state``) to the bounds."""
+    """Check the tensors of a group (``outputs``, ``gradients``, ``state``) against their bounds."""
     differences: list[tuple[int, str]] = []
     excesses: list[_Excess] = []
     blind: dict[str, str] = {}
@@ -144,7 +144,7 @@ def _complaints_of_rows(observation: Observation, group: str) -> Iterator[str]:
 
 
 def untreated(observation: Observation, group: str) -> str:
-    """Where the signal treatment was turned off: what can be seen of the first call's tensors."""
+    """Return the scales of the first call's tensors, where the signal treatment was turned off."""
     if observation.signal != "off" or not observation.calls:
         return ""
     scales = [
@@ -168,7 +168,7 @@ def _why_blind(error: TensorError) -> str:
 
 
 def describe_difference(difference: Difference) -> str:
-    """A difference as a sentence."""
+    """Return a difference as a sentence."""
     if difference.what == "raises":
         return f"eager raises {difference.eager}, compiled raises {difference.compiled}"
     return (
@@ -178,7 +178,7 @@ def describe_difference(difference: Difference) -> str:
 
 
 def sentence(error: TensorError, check: Check) -> str:
-    """A check that a tensor fails, as a sentence."""
+    """Return a check that a tensor fails as a sentence."""
     if check.what == "worst column":
         return (
             f"{error.name} ({error.dtype}): root mean square error of column {error.column} of the "

@@ -54,28 +54,28 @@ HALF = {
     "projection": Allowance(3.0, 0.125),
 }
 
-#: What single rows are off by, in half precision, as a multiple of eager's own: at least the first,
-#: and the fewer rows were seen, the more is chance. The floor is in eps.
+#: Allowed error of single rows in half precision, as a multiple of eager's own. It is at least the
+#: first factor; few rows vary more by chance, so they get more. The floor is in eps.
 ROWS, FEW_ROWS, ROWS_FLOOR = 1.75, 6.0, 0.01
 
-#: What a column is off by on its own scale, in half precision: a multiple of eager's error there,
+#: Allowed error of a column on its own scale in half precision: a multiple of eager's error there,
 #: or in the whole tensor, and eps.
 COLUMN = Allowance(4.0, 0.5)
 
 #: Outputs are sums over all before them: this share of their noise may look like a wrong scale.
 OF_OUTPUTS = 0.1
 
-#: Noise of so many eps in single precision is no rounding: it has made something jump, and how far
-#: the largest jump goes is chance. A jump reaches a row of a matrix, and stands out the more the
-#: more rows there are: beyond so many elements by the fourth root.
+#: Noise of more than this many eps in single precision is not rounding: something jumped, and how
+#: far the largest jump goes is chance. A jump affects a row of a matrix, and stands out more among
+#: more rows: in a tensor of more than ``MANY`` elements, by the fourth root of their number.
 ROUNDING, MANY = 1000.0, 10_000
 
-#: So it is with noise of this share of a tensor's scale in half precision; its multiples are so
-#: many times wider.
+#: In half precision the same holds for noise above this share of a tensor's scale; the multiples
+#: are then wider by the second factor.
 CHAOS, CHAOTIC = 0.03, 2.0
 
 #: In a blind tensor that is zero, or mere noise, only an error this many times eager's is seen. Up
-#: to there it is still held to its noise, if that was sampled.
+#: to that factor its noise still bounds it, if the noise was sampled.
 BLIND_FACTOR = 100.0
 
 MERE_NOISE = 0.5
@@ -85,10 +85,10 @@ WITHOUT_REFERENCE = 64.0
 
 
 def checks_of_rows(observation: Observation, group: str) -> Iterator[tuple[TensorError, Check]]:
-    """What single rows are off by in each tensor in half precision, over all calls together.
+    """Check the error of single rows of each tensor in half precision, over all calls together.
 
-    What divides a whole row, a norm's statistics, is wrong in another way in each row: in no figure
-    of the whole does that show.
+    A wrong statistic of a norm scales each row by another factor. No figure of the whole tensor
+    shows that.
     """
     by_name: dict[str, list[TensorError]] = {}
     for call in observation.calls:
@@ -124,7 +124,7 @@ def widening(error: TensorError, observation: Observation) -> float:
 
 @dataclass(frozen=True)
 class Check:
-    """One figure of a tensor, and what it is held to."""
+    """One figure of a tensor, and its bound."""
 
     what: str
     seen: float
@@ -140,12 +140,12 @@ class Check:
 def checks(
     error: TensorError, pooled_noise: float, widening: float = 1.0, *, half: bool = False
 ) -> tuple[Check, ...]:
-    """The figures of a tensor beside their bounds.
+    """Return the figures of a tensor, each with its bound.
 
     Args:
         error: The tensor.
         pooled_noise: Median noise of its group, so that a small tensor whose own noise happens to
-            be small is not held to luck.
+            be small does not get too small a bound.
         widening: Factor on the floors.
         half: Whether it was computed in half precision, whatever its own dtype.
     """
@@ -168,7 +168,7 @@ def checks(
     correlated = OF_OUTPUTS if error.name.startswith("output") else CORRELATED
     tail = TAIL * max(error.numel / MANY, 1.0) ** 0.25 if beyond_rounding else TAIL
     largest = allowed_of("max", max(error.eager_max, tail * noise), jumping)
-    # What the largest jump alone makes of it, in a tensor of few elements.
+    # In a tensor of few elements, the largest jump alone decides the root mean square.
     one_jump = largest / math.sqrt(error.numel) if beyond_rounding else 0.0
     column = wider * COLUMN.factor * max(error.eager_column, noise) + COLUMN.floor * eps
     return (

@@ -1,6 +1,7 @@
-"""``python -m compilegate.observe CASE_ID``: observe one case in the foreground, print it as JSON.
+"""The observer's command line, which :mod:`compilegate.processes` runs under any interpreter.
 
-This is the command that every failure prints. ``--pdb`` stops in the debugger where it fails.
+``CASE_ID`` observes one case in the foreground and prints records as lines of JSON. ``--list FILE``
+prints the models of zoo files. ``--serve FD`` runs the fork server.
 """
 
 from __future__ import annotations
@@ -12,9 +13,7 @@ import os
 import pdb
 import socket
 import sys
-import traceback
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from compilegate.records.case import Case, UnknownNameError
@@ -26,10 +25,11 @@ from compilegate.zoo import registry
 
 
 def main() -> int:
-    """Parse the command line and do as it says; the exit status."""
+    """Run the command line and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m compilegate.observe", description=__doc__)
     parser.add_argument("case", nargs="?", metavar="CASE_ID")
     parser.add_argument("--pdb", action="store_true", help="debug where it fails")
+    parser.add_argument("--environment", action="store_true", help="print the environment, too")
     parser.add_argument("--zoo", action="append", default=[], metavar="FILE", help="a zoo file")
     parser.add_argument("--seed", type=int, default=0, help="of weights and inputs (default: 0)")
     parser.add_argument("--backend", default="inductor", help="default: inductor")
@@ -41,8 +41,13 @@ def main() -> int:
         choices=WANTS,
         help="what to observe (repeatable; default: everything)",
     )
+    parser.add_argument(
+        "--list", action="append", metavar="FILE", help="print the models of a zoo file"
+    )
     parser.add_argument("--serve", type=int, metavar="FD", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.list is not None:
+        return _list(options.list)
     if options.serve is not None:
         return _serve(options)
     if options.case is None:
@@ -54,23 +59,24 @@ def main() -> int:
             raise UnknownNameError("model", case.model, models)
         _refuse_without_gpu(case)
     except (ValueError, OSError) as error:
-        parser.error(str(error))
+        print(f"compilegate: {error}", file=sys.stderr)
+        return 2
     return _foreground(options, models)
 
 
 def _refuse_without_gpu(case: Case) -> None:
-    if case.device != "cuda":
-        return
     import torch
 
-    if not torch.cuda.is_available():
+    from compilegate.observe.device import device
+
+    if not device(case.device).is_available():
         raise ValueError(f"{case.id} needs a GPU that torch {torch.__version__} can use")
 
 
 def _serve(options: argparse.Namespace) -> int:
     from compilegate.observe import server
 
-    # Asking the CUDA runtime for devices, as imports do, would spoil it for every forked child.
+    # Imports ask for GPUs. If the CUDA runtime answered here, no forked child could use them.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     control = socket.socket(fileno=options.serve)
     server.run(control, lambda requests, answers: _answer(requests, answers, options.zoo))
@@ -78,34 +84,40 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _answer(requests: int, answers: int, files: list[str]) -> None:
-    """A child: answer requests, JSON lines both ways, until there are no more."""
+    """Answer the requests of the parent in a forked child, until it closes the connection.
+
+    Requests and answers are lines of JSON.
+
+    Args:
+        requests: The file descriptor of the requests.
+        answers: The file descriptor of the answers.
+        files: The user's zoo files.
+    """
     from compilegate.observe.host import environment
-    from compilegate.observe.measure.alternation import Line
-    from compilegate.observe.model_session import Session
+    from compilegate.observe.measure.alternation import ParentConnection
+    from compilegate.observe.model_session import ModelSession
 
     with os.fdopen(requests) as lines, os.fdopen(answers, "w") as sink:
 
-        def say(line: str) -> None:
+        def send(line: str) -> None:
             sink.write(line + "\n")
             sink.flush()
 
         def answer(**content: Any) -> None:
-            say(dumps(content))
+            send(dumps(content))
 
         def report(stage: Stage) -> None:
             answer(stage=stage)
 
-        session: Session | None = None
+        session: ModelSession | None = None
         for line in lines:
             request = json.loads(line)
-            if "list" in request:
-                answer(models=_listing(request["list"]))
-            elif "environment" in request:
+            if "environment" in request:
                 answer(environment=asdict(environment()))
             else:
                 report("start")
-                session = session or Session(
-                    registry.load_with(files), report, line=Line(say, lines)
+                session = session or ModelSession(
+                    registry.load_with(files), report, parent=ParentConnection(send, lines)
                 )
                 wants = tuple(request.pop("wants"))
                 observation = session.observe(Request(wants=wants, **request))
@@ -114,21 +126,21 @@ def _answer(requests: int, answers: int, files: list[str]) -> None:
                 answer(observation=json.loads(encode(observation)), last=session.is_spoiled)
 
 
-def _listing(file: str) -> Any:
-    """The models of a user's file, or the traceback of importing it."""
-    try:
-        return [entry.to_dict() for entry in registry.load_file(file)]
-    except Exception as error:
-        chain = traceback.TracebackException.from_exception(error)
-        own = str(Path(__file__).parents[1])
-        machinery = (own, "<frozen")
-        kept = [frame for frame in chain.stack if not frame.filename.startswith(machinery)]
-        chain.stack = traceback.StackSummary.from_list(kept)
-        return "".join(chain.format())
+def _list(files: list[str]) -> int:
+    """Print the models of zoo files, or the sentence that says what is wrong with one."""
+    answer: dict[str, Any]
+    with contextlib.redirect_stdout(sys.stderr):  # only the answer goes to stdout
+        try:
+            found = [m for file in files for m in registry.load_file(file, must_define_model=True)]
+            answer = {"models": [model.to_dict() for model in found]}
+        except registry.ZooError as error:
+            answer = {"error": str(error)}
+    print(dumps(answer))
+    return 0
 
 
 def _foreground(options: argparse.Namespace, models: dict[str, registry.Model]) -> int:
-    from compilegate.observe.model_session import Session
+    from compilegate.observe.model_session import ModelSession
 
     request = Request(
         case=options.case,
@@ -142,12 +154,14 @@ def _foreground(options: argparse.Namespace, models: dict[str, registry.Model]) 
     def report(stage: Stage) -> None:
         print(f"# {stage}", file=sys.stderr)
 
-    with contextlib.redirect_stdout(sys.stderr):  # only the record goes to stdout
-        session = Session(models, report, debug=pdb.post_mortem if options.pdb else None)
+    with contextlib.redirect_stdout(sys.stderr):  # only records go to stdout
+        session = ModelSession(models, report, debug=pdb.post_mortem if options.pdb else None)
         observation: Observation = session.observe(request)
-    if observation.failure is not None:
-        print(observation.failure.traceback, file=sys.stderr)
     print(encode(observation))
+    if options.environment:
+        from compilegate.observe.host import environment
+
+        print(dumps({"environment": asdict(environment())}))
     return 0 if observation.status == "completed" else 1
 
 

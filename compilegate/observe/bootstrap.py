@@ -1,9 +1,9 @@
-"""Runs the observer under an interpreter that need not have compilegate installed.
+"""Runs the observer under an interpreter that does not need compilegate installed.
 
     python -P .../compilegate/observe/bootstrap.py --serve 5
 
-It makes the package ``compilegate`` importable from the folder that this file is in, and nothing
-else of that folder: the distributions next to it belong to another interpreter.
+It makes the package ``compilegate`` importable from the folder of this file, and no other package
+of that folder: the distributions there belong to another interpreter.
 """
 
 from __future__ import annotations

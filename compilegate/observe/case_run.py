@@ -1,57 +1,61 @@
-"""One case, from building its model to the record of what was seen."""
+"""One case, from building its model to the record of what was observed."""
 
 from __future__ import annotations
 
-import functools
-import importlib
 import time
-from collections.abc import Callable, Sequence
-from itertools import product
+from collections.abc import Callable
 from typing import Literal
 
 import torch
 import torch._inductor.config
 
-from compilegate.observe import error_text
-from compilegate.observe.capture import compile_log, compiling, guard_inputs
-from compilegate.observe.compare import randomness, results
-from compilegate.observe.compare.calls import Comparison
+from compilegate.observe.capture import compile_log, compiling
+from compilegate.observe.capture.compile_log import CompileLog
+from compilegate.observe.compare.call_comparer import CallComparer
 from compilegate.observe.conditioning.signal import Treated
-from compilegate.observe.device import out_of_memory
-from compilegate.observe.measure import energy, memory
-from compilegate.observe.measure.alternation import Line, Turns
-from compilegate.observe.measure.contention import OtherLoad
-from compilegate.observe.measure.rounds import paired_rounds
+from compilegate.observe.device import device as device_of
+from compilegate.observe.device import unsupported
+from compilegate.observe.measure.alternation import ParentConnection
 from compilegate.observe.model import weights
 from compilegate.observe.model.calls import (
-    PlannedCall,
     first_call,
     fixed_arguments,
-    items_of,
     planned_calls,
     varied_calls,
 )
-from compilegate.observe.model.float64 import Lifting
-from compilegate.observe.model.random_draws import Tape
 from compilegate.observe.model.reference import Reference
-from compilegate.observe.model.result import Result
 from compilegate.observe.model.snapshot import Snapshot
-from compilegate.observe.model.subject import SelectorError, Subject
-from compilegate.observe.time_spent import Ledger
-from compilegate.records.call import CallFacts, name_of_call
+from compilegate.observe.model.subject import Subject
+from compilegate.observe.phases import costs, random_numbers
+from compilegate.observe.phases.builder import Builder
+from compilegate.observe.phases.calls import CallsSeen, PairedCalls
+from compilegate.observe.phases.eager import FirstCall, make_first_call
+from compilegate.observe.phases.progress import Progress
 from compilegate.records.case import Case
-from compilegate.records.observation import Capture, Failure, Observation, Randomness, Stage, Status
-from compilegate.records.performance import CompileTime, Energy, Memory, Timing
+from compilegate.records.observation import Capture, Failure, Observation, Randomness, Status
+from compilegate.records.performance import Energy, Memory, Timing
 from compilegate.records.request import Request, StageReport
-from compilegate.zoo.example import Call
 from compilegate.zoo.registry import Model
-
-#: How many times as much memory as in a case's own precision the reference takes.
-_DOUBLE = {"f32": 2, "bf16": 4, "f16": 4}
 
 
 class CaseRun:
-    """One case from build to record."""
+    """Observes one case phase by phase, and keeps what each phase returned.
+
+    An error may end any phase: :meth:`observation` then records what was found before it.
+
+    Args:
+        model: The case's model.
+        case: The case.
+        request: What to observe.
+        report: Called with each stage.
+        parent: The connection to the parent process, for rounds that alternate.
+
+    Attributes:
+        progress: The stage that was reached, and the time spent.
+        builder: Builds the case's model.
+        device: Runs the case.
+        seen: What the calls showed.
+    """
 
     def __init__(
         self,
@@ -59,322 +63,154 @@ class CaseRun:
         case: Case,
         request: Request,
         report: StageReport,
-        treated: Treated | None = None,
         *,
-        line: Line | None = None,
+        parent: ParentConnection | None = None,
     ) -> None:
         self.model, self.case, self.request = model, case, request
-        self.treated = treated or Treated()
-        self.ledger = Ledger()
-        self.stage: Stage = "build"
-        #: The call in which compiled code raised and eager did not.
-        self.raised_alone = ""
-        #: Whether a call that was to overlap another found too little memory.
-        self.ran_out_of_memory = False
-        self._left_out = ""
-        self._report = report
-        self._line = line
-        self._calls: list[CallFacts] = []
-        self._recorder = compile_log.Recorder(
-            lowers=request.backend == "inductor", graphs=self.case.uses_cuda_graphs
-        )
-        self._compile_time: CompileTime | None = None
+        self.progress = Progress(report)
+        self.builder = Builder(model, case, request.seed, self.progress)
+        self.builder.input_gradients = case.phase == "train"
+        self.device = device_of(case.device)
+        self.seen = CallsSeen()
+        self._parent = parent
+        self._vary = model.sizes(case.device)
+        self._log = CompileLog(lowers=request.backend == "inductor", graphs=case.uses_cuda_graphs)
+        self._fingerprint, self._parameters = "", 0
+        self._signal: Literal["", "off", "as built", "treated"] = ""
+        self._draws = False
+        self._reference: Reference | None = None
+        self._captured: Capture | None = None
         self._timing: Timing | None = None
         self._memory: Memory | None = None
         self._energy: Energy | None = None
-        self._compile_peak_bytes = 0
-        self._fingerprint, self._parameters = "", 0
-        self._reference: Reference | None = None
-        self._input_gradients = case.phase == "train"
-        self._written_inputs: tuple[str, ...] = ()
-        self._records = True
-        self._captured = False
-        self._capture: Capture | None = None
-        self._draws: bool | None = None  # not known before the first call
-        self._eager_returned = False
-        self._signal: Literal["", "off", "as built", "treated"] = ""
         self._randomness: Randomness | None = None
         self._started = time.perf_counter()
 
-    def _enter(self, stage: Stage) -> None:
-        self.stage = stage
-        self._report(stage)
-
-    def missing_package(self) -> Failure | None:
-        """Why the model cannot be built here: its library is absent or broken."""
-        if self.model.requires is None:
-            return None
-        try:
-            with self.ledger.spend("import"):
-                importlib.import_module(self.model.requires)
-        except Exception as error:
-            reason = f"{self.model.requires} cannot be imported: {error}"
-            return Failure(stage="build", kind=type(error).__name__, message=reason)
-        return None
-
-    def build(self, lifting: Lifting | None = None) -> Subject:
-        """The model, anew; in the precision of a lifting if one is given."""
-        with self.ledger.spend("build"):
-            return Subject(
-                self.model,
-                self.case,
-                self.request.seed,
-                lifting=lifting,
-                input_gradients=self._input_gradients,
-                written_inputs=self._written_inputs,
-                weights=self.treated.state,
-            )
-
-    def observe(self, reference_for: Callable[[bool], Reference]) -> None:
-        """Everything that is wanted, in the order of :data:`compilegate.records.observation.WANTS`.
+    def observe(self, treated: Treated, reference_for: Callable[[bool], Reference]) -> None:
+        """Observe everything that is wanted, in the order of ``records.observation.WANTS``.
 
         Args:
-            reference_for: The reference of a model, given whether it draws random numbers.
+            treated: The weights that replace those of the recipe.
+            reference_for: Returns the model's reference, given whether it draws random numbers.
+
+        Raises:
+            UnsupportedError: Eager cannot run the case on this device.
+            Exception: What the model raises, or compiled code alone.
         """
-        vary = self.model.sizes(self.case.device)
-        device = self.case.device
+        wants = self.request.wants
+        self.builder.weights = treated.state
         compiling.allow_tf32(self.request.tf32)
-        eager, first, built = self._first_eager_call(vary)
-        self._draws = first.draws
-        reference = reference_for(first.draws)
-        self._enter("build")
-        compiled = self.build()
-        weights.refuse_others(built, weights.sample(compiled), first.written)
-        if eager.example.signal:
-            self._signal = "treated" if self.treated.changed else "as built"
-        else:
-            self._signal = "off"
-        self._fingerprint = eager.fingerprint()
-        self._parameters = sum(p.numel() for p in eager.parameters().values())
+        first = make_first_call(
+            self.builder, self.progress, self._vary, draws_by_kernel=self.device.draws_by_kernel
+        )
+        if reason := unsupported.reason(first.result.error):
+            raise unsupported.UnsupportedError(reason) from first.result.error
+        self._draws = first.result.draws
+        reference = reference_for(self._draws)
+        compiled = self._build_compiled(first, treated)
+        calls = self._capture(first, compiled, reference)
+        if {"time", "memory", "energy"} & set(wants) and first.result.error is None:
+            self._measure(first, compiled)
+        if "vary" in wants:
+            self._vary_sizes(first.eager, calls)
+        if "random" in wants and self._draws:
+            self._captured = self._log.capture()
+            self._randomness = random_numbers.observe(
+                first.eager,
+                compiled,
+                first_call(self._vary),
+                model=self.model,
+                request=self.request,
+                progress=self.progress,
+            )
+
+    def _build_compiled(self, first: FirstCall, treated: Treated) -> Subject:
+        """Build the model that will be compiled, and describe its weights."""
+        self.progress.enter("build")
+        compiled = self.builder()
+        weights.refuse_others(first.weights, weights.sample(compiled), first.result.written)
+        self._signal = "off"
+        if first.eager.example.signal:
+            self._signal = "treated" if treated.changed else "as built"
+        self._fingerprint = first.eager.fingerprint()
+        self._parameters = sum(p.numel() for p in first.eager.parameters().values())
+        return compiled
+
+    def _capture(self, first: FirstCall, compiled: Subject, reference: Reference) -> PairedCalls:
+        """Compile the model, and make the calls at the first sizes on both sides."""
         half = self.request.tf32 or self.case.precision != "f32"
-        comparison = Comparison(eager, compiled, reference, self.build, self.ledger, half=half)
+        eager, time_spent = first.eager, self.progress.time
+        comparison = CallComparer(eager, compiled, reference, self.builder, time_spent, half=half)
         torch._inductor.config.fallback_random = True  # so that compiled code draws as eager does
         compile_log.reset()
-        self._enter("compile")
+        self.progress.enter("compile")
         compiling.compile_subject(compiled, self.model, self.request.backend)
-        self._captured = True
         self._reference = reference
-        for planned in planned_calls(eager.example, vary, device):
-            made = first if planned.index == 0 else self._call_eager(planned, eager)
-            self._compare_call(planned, made, compiled, comparison)
-        self._refuse_what_only_raises(first)
-        if {"time", "memory", "energy"} & set(self.request.wants) and first.error is None:
-            steps_weights = any(name.startswith("parameter ") for name in first.written)
-            kept = [
-                Snapshot(side.module, parameters=steps_weights, given=fixed_arguments(side.example))
-                for side in (eager, compiled)
-            ]
-            self._measure(eager, compiled, first_call(vary))
-            for snapshot in kept:
-                snapshot.put_back()
-        if "vary" in self.request.wants:
-            for planned in varied_calls(eager.example, vary, self.case):
-                self._enter("vary")
-                if planned.overlaps:
-                    self._compare_overlapping(planned, eager, compiled, comparison)
-                else:
-                    made = self._call_eager(planned, eager)
-                    self._compare_call(planned, made, compiled, comparison)
-        if "random" in self.request.wants and self._draws:
-            self._observe_randomness(eager, compiled, first_call(vary))
+        calls = PairedCalls(
+            eager,
+            compiled,
+            comparison,
+            log=self._log,
+            progress=self.progress,
+            device=self.device,
+            records_draws=first.records_draws and (self.device.draws_by_kernel or self._draws),
+        )
+        self.seen = calls.seen
+        for planned in planned_calls(eager.example, self._vary, self.case.device):
+            if planned.index == 0:
+                calls.call_compiled(planned, first.result)
+            else:
+                calls.call(planned)
+        if not (self.seen.eager_returned or self._has_compiled()):
+            self.progress.enter("eager")  # the model is called wrongly
+            assert first.result.error is not None
+            raise first.result.error
+        return calls
 
-    def _first_eager_call(
-        self, vary: dict[str, tuple[int, ...]]
-    ) -> tuple[Subject, Result, dict[str, torch.Tensor]]:
-        """The eager model, its first call, and a sample of its weights before that call.
+    def _has_compiled(self) -> bool:
+        captured = self._log.capture()
+        return captured.graphs > 0 and (self.request.backend != "inductor" or captured.lowered)
 
-        The call shows which inputs can be differentiated: not those that the model changes in
-        place. And whether what is drawn can be recorded: the gradient of ``torch.cond`` cannot be
-        taken meanwhile. An error that stays is the model's own: compiled code is to raise it too.
-        """
-        differentiable = (True, False) if self.case.phase == "train" else (False,)
-        for self._records, self._input_gradients in product((True, False), differentiable):
-            found = self._try_first_call(vary)
-            if found[1].error is None:
-                break
-        written = tuple(sorted(n for n in found[1].written if n.startswith("input")))
-        if self.case.phase == "train" and not self._input_gradients and written:
-            self._input_gradients, self._written_inputs = True, written
-            again = self._try_first_call(vary)
-            if again[1].error is None:
-                return again
-            self._input_gradients, self._written_inputs = False, ()
-        return found
-
-    def _try_first_call(
-        self, vary: dict[str, tuple[int, ...]]
-    ) -> tuple[Subject, Result, dict[str, torch.Tensor]]:
-        self._enter("build")
-        eager = self.build()
-        built = weights.sample(eager)
-        self._enter("eager")
-        return eager, self._call_eager(first_call(vary), eager), built
-
-    def _refuse_what_only_raises(self, first: Result) -> None:
-        """A model whose calls all raise before anything is compiled is called wrongly."""
-        if first.error is None or self._eager_returned:
-            return
-        seen = self._recorder.capture()
-        if not seen.graphs or (self.request.backend == "inductor" and not seen.lowered):
-            self._enter("eager")
-            raise first.error
-
-    def _compare_overlapping(
-        self, planned: PlannedCall, eager: Subject, compiled: Subject, comparison: Comparison
-    ) -> None:
-        """The call that another one overlaps; left out where eager or the GPU cannot hold two.
-
-        A forward that writes to what an earlier one saved for its backward spoils that.
-        """
-        if not self._has_room_for_two():
-            self._left_out = "two calls might not fit into the GPU's memory"
-            return
-        before = [Snapshot(side.module, parameters=True) for side in (eager, compiled)]
-        try:
-            made = self._call_eager(planned, eager)
-            if made.error is None:
-                self._compare_call(planned, made, compiled, comparison)
-                return
-            self._left_out = f"in eager, {error_text.with_kind(made.error)}"
-        except Exception as error:
-            cause = out_of_memory.said_in(error)
-            if cause is None:
-                raise
-            self.ran_out_of_memory = True
-            self._left_out = error_text.with_kind(cause)
-        for snapshot in before:
+    def _measure(self, first: FirstCall, compiled: Subject) -> None:
+        """Measure what is wanted of time, memory and energy; then restore the models' state."""
+        wants, eager = self.request.wants, first.eager
+        steps_weights = any(name.startswith("parameter ") for name in first.result.written)
+        kept = [
+            Snapshot(side.module, parameters=steps_weights, given=fixed_arguments(side.example))
+            for side in (eager, compiled)
+        ]
+        steps = costs.prepare(eager, compiled, first_call(self._vary), self.device)
+        with self.progress.spend("run"):
+            if "time" in wants:
+                self.progress.enter("time")
+                self._timing = costs.time_calls(steps, self.request, self._parent)
+            if "memory" in wants:
+                self.progress.enter("memory")
+                self._memory = costs.measure_memory(steps, self.seen.compile_peak_bytes)
+            if "energy" in wants and self.device.has_sensors:
+                self.progress.enter("energy")
+                self._energy = costs.measure_energy(steps, self.request)
+        for snapshot in kept:
             snapshot.put_back()
 
-    def _has_room_for_two(self) -> bool:
-        """Whether the GPU holds what two calls save, in the reference's double precision, too."""
-        if self.case.device == "cpu":
-            return True
-        free, _ = torch.cuda.mem_get_info()
-        free += torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-        peak = max(self._compile_peak_bytes, self._memory.eager_peak_bytes if self._memory else 0)
-        return 2 * _DOUBLE[self.case.precision] * peak < free
-
-    def _call_eager(self, planned: PlannedCall, eager: Subject) -> Result:
-        if self.stage != "vary":
-            self._enter("eager")
-        with self.ledger.spend("prepare"):
-            call = eager.prepare(planned)
-        is_needed = self.case.device == "cuda"
-        wanted = self._records and (is_needed or self._draws is not False)
-        tape = Tape(is_needed=is_needed) if wanted else None
-        with self.ledger.spend("run"):
-            result = eager.call(call, planned.index, tape)
-        if isinstance(result.error, SelectorError):
-            raise result.error
-        self._eager_returned |= result.error is None
-        result.tape = tape
-        return result
-
-    def _compare_call(
-        self,
-        planned: PlannedCall,
-        made: Result,
-        compiled: Subject,
-        comparison: Comparison,
-    ) -> None:
-        with self.ledger.spend("prepare"):
-            call = compiled.prepare(planned)
-            facts = guard_inputs.of(call, planned.index, made.before)
-            compiling.mark_dynamic(compiled, call)
-        first = self._compile_time is None
-        if self.stage != "vary":
-            self._enter("compile" if first else "call")
-        peak = memory.CudaPeak() if first and self.case.device == "cuda" else None
-        others = OtherLoad() if first else None
-        start = time.perf_counter()
-        with self.ledger.spend("compile"):
-            result = compiled.call(call, planned.index, around=peak)
-        taken_s = time.perf_counter() - start
-        if peak is not None:
-            self._compile_peak_bytes = peak.allocated_bytes
-        if others is not None:
-            self._compile_time = compile_log.compile_time(taken_s, others.share())
-        self._recorder.after_call(planned.index, planned.sizes)
-        if result.error is not None and made.error is None:
-            self.raised_alone = name_of_call(planned.index, planned.sizes)
-            raise result.error
-        outputs, gradients, state = comparison.of_call(planned, made, result)
-        self._calls.append(
-            CallFacts(
-                sizes=planned.sizes,
-                numbers=facts.numbers,
-                rest=facts.rest,
-                outputs=outputs,
-                gradients=gradients,
-                state=state,
-                raised=results.raised_alike(made, result),
-                overflowed=results.overflowed(made, result),
-                overlaps=planned.overlaps,
-            )
-        )
-
-    def _measure(self, eager: Subject, compiled: Subject, planned: PlannedCall) -> None:
-        """Time, memory and energy at the first sizes."""
-        sides = [(side, side.prepare(planned)) for side in (eager, compiled)]
-        for _, call in sides:
-            compiling.mark_dynamic(compiled, call)
-
-        def step(side: Subject, call: Call, leaves: Sequence[torch.Tensor]) -> None:
-            for leaf in leaves:
-                leaf.grad = None
-            side.step(call)
-
-        def rest() -> None:
-            for side, call in sides:
-                side.forget_gradients(call)
-
-        # Looking for the leaves takes as long as a small model's call.
-        steps = [functools.partial(step, *side, side[0].leaves(side[1])) for side in sides]
-        rest()
-        wants = self.request.wants
-        turns = None
-        if self.request.in_turns and self._line is not None:
-            turns = Turns(self._line, self.case.device, rest)
-        with self.ledger.spend("run"):
-            if "time" in wants:
-                self._enter("time")
-                self._timing = paired_rounds(
-                    *steps,
-                    device=self.case.device,
-                    seed=self.request.seed,
-                    threshold=self.request.speedup_threshold,
-                    budget_s=self.request.timing_budget_s,
-                    items=items_of(sides[0][1], planned.sizes),
-                    turns=turns,
-                    shares_gpu=self.request.shares_gpu,
-                )
-            if "memory" in wants:
-                self._enter("memory")
-                rest()  # or freeing the last gradients would be counted
-                self._memory = memory.peak_memory(
-                    *steps,
-                    device=self.case.device,
-                    compile_peak_bytes=self._compile_peak_bytes,
-                )
-            if "energy" in wants and self.case.device == "cuda":
-                self._enter("energy")
-                self._energy = energy.of_a_call(*steps, shares_gpu=self.request.shares_gpu)
-
-    def _observe_randomness(self, eager: Subject, compiled: Subject, planned: PlannedCall) -> None:
-        """Compile once more, to draw as compiled code does by itself."""
-        self._capture = self._recorder.capture()
-        self._enter("random")
-        with self.ledger.spend("compile"):
-            compiled.let_go()
-            compile_log.reset()
-            torch._inductor.config.fallback_random = False
-            compiling.compile_subject(compiled, self.model, self.request.backend)
-            self._randomness = randomness.observe(eager, compiled, planned)
+    def _vary_sizes(self, eager: Subject, calls: PairedCalls) -> None:
+        """Make the calls at other sizes."""
+        eager_peak_bytes = self._memory.eager_peak_bytes if self._memory else 0
+        peak_bytes = max(self.seen.compile_peak_bytes, eager_peak_bytes)
+        for planned in varied_calls(eager.example, self._vary, self.case):
+            self.progress.enter("vary")
+            if planned.overlaps:
+                calls.call_overlapping(planned, peak_bytes)
+            else:
+                calls.call(planned)
 
     def observation(self, status: Status, failure: Failure | None) -> Observation:
-        """The record of what was seen, whole or in part."""
-        spent = dict(self.ledger.spent_s)
+        """Return the record of what was observed, whole or in part."""
+        spent = dict(self.progress.time.spent_s)
         spent["other"] = time.perf_counter() - self._started - sum(spent.values())
+        capture = self._captured
+        if capture is None and self._reference is not None:  # it was compiled
+            capture = self._log.capture()
         return Observation(
             case=self.case.id,
             status=status,
@@ -386,18 +222,18 @@ class CaseRun:
             fingerprint=self._fingerprint,
             parameters=self._parameters,
             reference="" if self._reference is None else self._reference.kind,
-            calls=tuple(self._calls),
-            capture=self._capture or (self._recorder.capture() if self._captured else None),
-            compile_time=self._compile_time,
+            calls=tuple(self.seen.calls),
+            capture=capture,
+            compile_time=self.seen.compile_time,
             timing=self._timing,
             memory=self._memory,
             energy=self._energy,
             tf32=self.request.tf32,
-            draws=bool(self._draws),
+            draws=self._draws,
             randomness=self._randomness,
             signal=self._signal,
-            input_gradients=self._input_gradients,
-            written_inputs=self._written_inputs,
-            left_out=self._left_out,
+            input_gradients=self.builder.input_gradients,
+            written_inputs=self.builder.written_inputs,
+            left_out=self.seen.left_out,
             spent_s=spent,
         )

@@ -1,22 +1,26 @@
-"""What the child runs on: versions, processor, GPUs."""
+"""What a run is observed with: versions, the C++ compiler, the processor, GPUs."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import os
 import platform
-import re
+import shlex
 import subprocess
-from pathlib import Path
 
-from compilegate.records.environment import Device, Environment
+from compilegate.records.environment import Environment
 
 _DISTRIBUTIONS = ("torch", "torchvision", "timm", "transformers", "triton", "numpy")
 
 
 def environment() -> Environment:
-    """The interpreter's own. Initialises CUDA where there is any, so call it in a forked child."""
+    """Return the environment of this interpreter.
+
+    It initialises CUDA where there is a GPU, so it must be called in a forked child.
+    """
     import torch
+
+    from compilegate.observe.device import DEVICES
 
     return Environment(
         python=platform.python_version(),
@@ -24,7 +28,7 @@ def environment() -> Environment:
         versions={name: version for name in _DISTRIBUTIONS if (version := _version(name))},
         compiler=_compiler(),
         cuda=torch.version.cuda or "",
-        devices=(_cpu(), *_gpus()),
+        devices=tuple(found for device in DEVICES.values() for found in device.describe()),
     )
 
 
@@ -36,44 +40,13 @@ def _version(name: str) -> str:
 
 
 def _compiler() -> str:
-    command = os.environ.get("CXX", "g++")
+    """Return the version of the C++ compiler that Inductor calls; empty where it finds none.
+
+    Inductor looks for it in the same way: it runs ``CXX``, or ``g++``, with ``--version``.
+    """
+    command = [*shlex.split(os.environ.get("CXX", "g++")), "--version"]
     try:
-        done = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)
-    except OSError as error:
-        return f"{command}: {error.strerror}"
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
     return done.stdout.partition("\n")[0]
-
-
-def _cpu() -> Device:
-    information = Path("/proc/cpuinfo")
-    text = information.read_text() if information.exists() else ""
-    model = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
-    return Device(
-        kind="cpu",
-        name=model[1].strip() if model else platform.processor() or platform.machine(),
-        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        cores=len(os.sched_getaffinity(0)),
-    )
-
-
-def _gpus() -> list[Device]:
-    import torch
-
-    if not torch.cuda.is_available():
-        return []
-    driver = Path("/sys/module/nvidia/version")
-    version = driver.read_text().strip() if driver.exists() else ""
-    found = []
-    for index in range(torch.cuda.device_count()):
-        properties = torch.cuda.get_device_properties(index)
-        found.append(
-            Device(
-                kind="cuda",
-                name=properties.name,
-                memory_bytes=properties.total_memory,
-                cores=properties.multi_processor_count,
-                driver=version,
-                capability=f"{properties.major}.{properties.minor}",
-            )
-        )
-    return found

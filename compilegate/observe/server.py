@@ -1,14 +1,16 @@
 """The fork server: imports torch once, then forks a child for each model in 0.3 s instead of 6 s.
 
-It speaks with the pytest side over one ``SOCK_SEQPACKET`` socket, a JSON object a packet:
+The parent and the server exchange packets over one ``SOCK_SEQPACKET`` socket, each a JSON object:
 
-- ``{"preload": [packages], "cpp": …}`` → ``{"ready": true}``, once they are imported;
-- ``{"start": true}`` with three file descriptors (requests, answers, output) → ``{"pid": …}``
-- and, when that child has ended for whatever reason, ``{"ended": pid, "status": wait status}``.
+- ``{"preload": [packages], "cpp": …}`` is answered with ``{"ready": true}`` after the imports.
+- ``{"start": true}`` with three file descriptors (requests, answers, output) is answered with
+  ``{"pid": …}``.
+- When that child has ended for whatever reason, the server sends
+  ``{"ended": pid, "status": wait status}``.
 
-Nothing is sent on the socket while a child lives: if it becomes readable, the pytest side has gone.
-It never runs a model and starts no thread, so forking is safe; CUDA is initialised in children
-only. It ends when the socket closes, and takes everything that it started with it.
+The parent sends nothing while a child lives: if the socket becomes readable, the parent has ended.
+The server never runs a model and starts no thread, so forking is safe. Only children initialise
+CUDA. The server ends when the socket closes, and ends every process that it started.
 """
 
 from __future__ import annotations
@@ -22,31 +24,28 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from compilegate.observe.cache_repair import remove_torn
+from compilegate.observe.cache_repair import remove_truncated
 from compilegate.records.request import STACKS_PLEASE
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-#: Exists where there is a driver for NVIDIA's GPUs.
-_DRIVER = Path("/dev/nvidiactl")
 
 Serve = Callable[[int, int], None]
 
 
 def preload(packages: Iterable[str], *, cpp: bool) -> None:
-    """Do once what every child needs. What is broken is for the child that needs it to report.
+    """Do once what every child needs. The child that needs a broken package reports it.
 
     Args:
-        packages: What to import.
-        cpp: Whether Inductor will write C++. It tries which vector instructions there are by
-            starting processes, up to 15 s in each child of torch 2.12.
+        packages: The packages to import.
+        cpp: Whether Inductor will generate C++. It starts processes to find the vector instructions
+            of this machine, which takes up to 15 s in each child of torch 2.12.
     """
     for package in packages:
         with contextlib.suppress(Exception):
@@ -59,37 +58,21 @@ def preload(packages: Iterable[str], *, cpp: bool) -> None:
 
 
 def _import_torch() -> None:
-    _count_gpus()
+    from compilegate.observe.device.cuda import count_in_another_process
+
+    count_in_another_process()  # before imports ask for GPUs
     import torch._dynamo
     import torch._inductor.compile_fx  # noqa: F401
-
-
-def _count_gpus() -> None:
-    """Have another process count the GPUs where NVML cannot: in slices of one (MIG), or without it.
-
-    Imports ask whether there are any. PyTorch would have the CUDA runtime count them in this
-    process, and no child of it could use them.
-    """
-    import torch
-
-    by_nvml = getattr(torch.cuda, "_device_count_nvml", int)  # private: it may go
-    if not _DRIVER.exists() or by_nvml() >= 0:
-        return
-    code = "import torch; print(torch.cuda.device_count())"
-    counting = [sys.executable, "-c", code]
-    done = subprocess.run(counting, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode == 0:
-        torch.cuda._cached_device_count = int(done.stdout.split()[-1])
 
 
 def run(control: socket.socket, serve: Serve) -> None:
     """Fork children on request until the socket closes.
 
     Args:
-        control: The pytest side.
-        serve: What a child does, given the descriptors of its requests and answers.
+        control: The socket to the parent.
+        serve: Runs in each child, with the file descriptors of its requests and answers.
     """
-    # Compile workers and whatever else a child leaves behind become children of this process.
+    # Compile workers and other processes that a child leaves become children of this process.
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     _import_torch()
     control.send(b'{"ready": true}')
@@ -110,7 +93,7 @@ def run(control: socket.socket, serve: Serve) -> None:
         _, status = os.waitpid(child, 0)
         _kill_orphans(child)
         if os.WIFSIGNALED(status):
-            remove_torn(_inductor_cache(), since=born)
+            remove_truncated(_inductor_cache(), since=born)
         with contextlib.suppress(OSError):
             control.send(json.dumps({"ended": child, "status": status}).encode())
 
@@ -138,9 +121,9 @@ def _fork(control: socket.socket, descriptors: list[int], serve: Serve) -> int:
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.close(output)
-        # Where memory runs out, the kernel is to take this process, not the one that judges.
+        # Where memory runs out, the kernel must end this process, not the one that judges.
         Path("/proc/self/oom_score_adj").write_text("1000")
-        faulthandler.enable()  # where it was when it crashed, among its last output
+        faulthandler.enable()  # writes the stack of a crash to the output
         faulthandler.register(STACKS_PLEASE)
         serve(requests, answers)
         status = 0
@@ -155,7 +138,7 @@ def _fork(control: socket.socket, descriptors: list[int], serve: Serve) -> int:
 
 
 def _ended(child: int, control: socket.socket) -> bool:
-    """Wait until the child ends (True) or the pytest side goes away (False)."""
+    """Wait until the child ends (return True) or the parent does (return False)."""
     watched = os.pidfd_open(child)
     try:
         ready, _, _ = select.select([watched, control.fileno()], [], [])
@@ -170,7 +153,7 @@ def _kill_group(leader: int) -> None:
 
 
 def _kill_orphans(leader: int) -> None:
-    """Kill what a dead child has left: its group, and what left that group but fell to us."""
+    """Kill the processes that a dead child has left, in its process group and out of it."""
     _kill_group(leader)
     while orphans := Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
         for orphan in orphans:

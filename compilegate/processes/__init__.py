@@ -1,1 +1,1 @@
-"""The parent's side of observing: child processes, one at a time or in pairs."""
+"""The pytest side of observing: child processes, one at a time or in pairs."""

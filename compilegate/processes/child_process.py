@@ -1,7 +1,7 @@
 """One forked child of the fork server, as the pytest side sees it.
 
-Its end is told by the server, which waits for its process id, never by a pipe that closes: what it
-leaves behind may hold the pipe.
+The server waits for the child's process id and reports its end. A pipe that closes proves nothing:
+processes that the child leaves behind may hold it open.
 """
 
 from __future__ import annotations
@@ -23,33 +23,44 @@ from compilegate.records.encoding import dumps
 from compilegate.records.observation import Stage
 from compilegate.records.request import STACKS_PLEASE
 
-#: Frames of the observer itself in a dumped stack, of no use to the reader.
+#: Frames of the observer itself in a dumped stack. They are of no use to the reader.
 _OWN_FRAME = re.compile(
     r'\s*File ".*(compilegate/(observe|zoo)/|<frozen runpy>)|Extension modules:'
 )
-#: How faulthandler begins, and of all threads the one that got the signal; its innermost frames
-#: come first, and so many lines are kept.
+#: How faulthandler's report begins, and how it begins the stack of the thread that got the signal.
+#: The innermost frames come first; this many lines are kept.
 _FATAL, _CURRENT, _STACK_LINES = "Fatal Python error: ", "Current thread", 12
-#: Writing stacks takes no longer than this; what has not grown for a moment is complete.
+#: Writing stacks takes at most this many seconds. Output that has not grown for a moment is whole.
 _STACKS_S, _MOMENT_S = 5.0, 0.25
-#: What is kept of a child's output: so many lines, out of so many bytes. (A dying process lists the
-#: stacks of all its threads, and the modules that it imported, in a line of thousands of letters.)
+#: How many lines of a child's output are kept, out of how many bytes. A dying process lists the
+#: stacks of all its threads, and the modules that it imported in a line of thousands of letters.
 _OUTPUT_LINES, _OUTPUT_BYTES = 40, 1 << 17
 
 
 class ObserverError(Exception):
-    """The observed interpreter could not do what every case needs; the text says why."""
+    """The observed interpreter cannot do what every case needs. The text gives the reason."""
 
 
 @dataclass
 class Ended:
-    """How a child's process ended; ``status`` as ``os.waitpid`` gives it, None if nobody knows."""
+    """The end of a child's process.
+
+    Attributes:
+        status: The status as ``os.waitpid`` returns it; None if it is unknown.
+    """
 
     status: int | None
 
 
 class Child:
-    """One forked child: descriptors to ask and hear it, and a file that catches its output."""
+    """One forked child: descriptors for requests and answers, and a file that catches its output.
+
+    Args:
+        server: The socket of the fork server.
+
+    Raises:
+        ObserverError: The fork server has died.
+    """
 
     def __init__(self, server: socket.socket) -> None:
         self._server = server
@@ -77,20 +88,24 @@ class Child:
         self.ended: Ended | None = None
 
     def ask(self, request: Mapping[str, Any]) -> None:
-        """Send one request."""
+        """Send one request. :meth:`output` returns what the child writes from now on."""
         self._mark = os.fstat(self._output.fileno()).st_size
-        self.tell(request)
+        self.send(request)
 
-    def tell(self, message: Mapping[str, Any]) -> None:
-        """Send one message; a child that is already gone will be noticed when listening."""
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send one message. :meth:`listen` notices a child that has already ended."""
         with contextlib.suppress(BrokenPipeError):
             self._requests.write(dumps(message).encode() + b"\n")
 
-    def listen(self, deadline: float) -> Iterator[dict[str, Any]]:
-        """Messages as they come, until the child ends.
+    def listen(self, deadline: float, *, every_s: float | None = None) -> Iterator[dict[str, Any]]:
+        """Yield messages as they arrive, until the child ends.
+
+        Args:
+            deadline: The time limit on the monotonic clock.
+            every_s: Yield an empty message when nothing has arrived for this many seconds.
 
         Raises:
-            TimeoutError: Nothing ended it by the deadline (on the monotonic clock).
+            TimeoutError: The child was still running at the deadline.
         """
         with selectors.DefaultSelector() as selector:
             selector.register(self._answers, selectors.EVENT_READ)
@@ -99,7 +114,8 @@ class Child:
                 remaining = deadline - time.monotonic()
                 if remaining <= 0:
                     raise TimeoutError
-                ready = {key.fileobj for key, _ in selector.select(remaining)}
+                wait_s = remaining if every_s is None else min(remaining, every_s)
+                ready = {key.fileobj for key, _ in selector.select(wait_s)}
                 if self._answers in ready:
                     chunk = self._answers.read(1 << 20)
                     if not chunk:
@@ -107,6 +123,8 @@ class Child:
                     yield from self._messages(chunk)
                 elif self._server in ready:
                     self.ended = Ended(self._status())
+                elif every_s is not None:
+                    yield {}
 
     def _messages(self, chunk: bytes) -> Iterator[dict[str, Any]]:
         *lines, self._pending = (self._pending + chunk).split(b"\n")
@@ -122,7 +140,7 @@ class Child:
         return None
 
     def ask_for_stacks(self) -> None:
-        """Let a child that hangs say where, as far as it still can."""
+        """Make a child that hangs write the stacks of its threads, if it still can."""
         with contextlib.suppress(ProcessLookupError):
             before = size = self._written()
             os.kill(self.pid, STACKS_PLEASE)
@@ -134,14 +152,14 @@ class Child:
                     break
 
     def output(self) -> str:
-        """What it wrote since it was last asked: where it crashed, or else its last lines."""
+        """Return what the child wrote since the last request. See :func:`output_of`."""
         return output_of(self._output, since=self._mark)
 
     def _written(self) -> int:
         return os.fstat(self._output.fileno()).st_size
 
     def end(self) -> None:
-        """Kill it and all of its process group, and wait until the server has seen it go."""
+        """Kill the child and its process group, and wait until the server reports its end."""
         if self.ended is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -149,18 +167,18 @@ class Child:
         self.close()
 
     def close(self) -> None:
-        """Give back the descriptors."""
+        """Close the descriptors."""
         self._requests.close()
         self._answers.close()
         self._output.close()
 
 
 def output_of(file: IO[bytes], since: int = 0) -> str:
-    """The last lines that a process wrote to a file; of one that died of a signal, where it was.
+    """Return the last lines that a process wrote; if a signal killed it, the stack where it died.
 
     Args:
-        file: Where it writes.
-        since: The byte to begin at.
+        file: The file that the process writes to.
+        since: The first byte to read.
     """
     size = os.fstat(file.fileno()).st_size
     start = max(since, size - _OUTPUT_BYTES)

@@ -1,4 +1,4 @@
-"""The pytest side of observing: starts children, feeds them cases, and outlives whatever they do.
+"""The pytest side of observing: starts children, gives them cases, and survives whatever they do.
 
 A fork server (``observe/server``) runs under the observed interpreter. Each model gets a child of
 its own, and so does the next case after a child that died.
@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import IO, Any
 
 import msgspec
 
 from compilegate.layout import OBSERVER
+from compilegate.processes.attempt import Attempt, Progress, death, failed, ignore_progress
 from compilegate.processes.child_process import Child, ObserverError, output_of
 from compilegate.records.encoding import dumps
 from compilegate.records.environment import Environment
@@ -28,22 +28,24 @@ from compilegate.records.observation import Failure, Observation, Status
 from compilegate.records.request import Request
 from compilegate.zoo.registry import Model
 
-#: Importing torch on a cold disk takes long; a server that is not ready by then never will be.
+#: Importing torch from a cold disk takes long. A server that is not ready by then never will be.
 _START_TIMEOUT_S = 300.0
 #: The fork server answers at once, unless a process cannot be killed.
 _SERVER_TIMEOUT_S = 120.0
-#: Keeps the profiler's own chatter out of what a failure shows.
-_QUIET = {"KINETO_LOG_LEVEL": "99", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+#: The compiler backends of a case. Each but the first stops at an earlier stage.
+BACKENDS = ("inductor", "aot_eager_decomp_partition", "aot_eager", "eager")
+#: Silences the profiler's own messages, which would hide the reason of a failure.
+QUIET = {"KINETO_LOG_LEVEL": "99", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 
 
 @dataclass(frozen=True)
 class Launch:
-    """How children are started.
+    """How to start children.
 
     Attributes:
         python: The observed interpreter.
-        zoo: User's zoo files.
-        environment: Variables set besides the inherited ones.
+        zoo: The user's zoo files.
+        environment: Variables that are added to the inherited ones.
     """
 
     python: str = sys.executable
@@ -55,65 +57,54 @@ class Observer:
     """Observes cases under one interpreter.
 
     Args:
-        launch: How children are started.
+        launch: How to start children.
+
+    Attributes:
+        progress: Called while a case is observed. See :class:`Attempt`.
     """
 
     def __init__(self, launch: Launch) -> None:
+        self.progress: Progress = ignore_progress
         self._launch = launch
         self._server: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._log: IO[bytes] | None = None
         self._child: Child | None = None
         self._model = ""
-        #: Models that died while being built: their other cases would die the same way.
+        #: Models that died while they were built. Their other cases would die the same way.
         self._dead_on_build: dict[tuple[str, str], tuple[Status, Failure]] = {}
         self._preload: dict[str, Any] = {}
 
     def preload(self, models: Sequence[Model], *, cpp: bool) -> None:
-        """Let what all children of these models need be done once, before the first is forked.
+        """Have the server do once what all children of these models need, before it forks one.
 
         Args:
-            models: Their libraries are imported.
-            cpp: Whether some are compiled to C++.
+            models: The models whose libraries the server imports.
+            cpp: Whether Inductor compiles some of their cases to C++.
         """
         packages = sorted({model.requires for model in models if model.requires})
         self._preload = {"preload": packages, "cpp": cpp}
 
     def environment(self) -> Environment:
-        """What the interpreter is and has.
+        """Return what a child finds: its interpreter, packages, compiler and devices.
 
         Raises:
-            ObserverError: It cannot be started or has no torch.
+            ObserverError: The interpreter cannot be started or has no torch.
         """
-        answer = self._one_answer({"environment": True}, "environment")
-        return msgspec.convert(answer, Environment, strict=False)
-
-    def models(self, file: str) -> list[Model]:
-        """The models that a user's zoo file defines.
-
-        Raises:
-            ObserverError: The file cannot be imported.
-        """
-        try:
-            answer = self._one_answer({"list": file}, "models")
-        except ObserverError as error:
-            raise ObserverError(f"cannot import the zoo file {file}: {error}") from error
-        if isinstance(answer, str):
-            raise ObserverError(f"cannot import the zoo file {file}:\n{answer}")
-        return [Model(**entry) for entry in msgspec.convert(answer, list[dict[str, Any]])]
-
-    def _one_answer(self, request: dict[str, Any], key: str) -> Any:
         child = self._start_child("")
-        child.ask(request)
+        child.ask({"environment": True})
         try:
-            if message := next(child.listen(time.monotonic() + _START_TIMEOUT_S), None):
-                return message[key]
-            _, how = _death(child.ended.status if child.ended else None)
+            deadline = time.monotonic() + _START_TIMEOUT_S
+            if message := next(child.listen(deadline), None):
+                return msgspec.convert(message["environment"], Environment, strict=False)
+            _, how = death(child.ended.status if child.ended else None)
         except TimeoutError:
             how = f"did not answer within {_START_TIMEOUT_S:g} s"
         text = child.output()
         self.end_child()
-        raise ObserverError(f"{self._launch.python} {how} when asked for its {key}\n{text}".strip())
+        raise ObserverError(
+            f"{self._launch.python} {how} when asked for its environment:\n{text}".strip()
+        )
 
     def observe(
         self, request: Request, *, model: str, device: str, timeout_s: float
@@ -122,32 +113,34 @@ class Observer:
 
         Args:
             request: What to observe.
-            model: The case's model: a child lives for one.
-            device: The case's device.
+            model: The model of the case. A child serves one model.
+            device: The device of the case.
             timeout_s: Seconds after which the child is killed.
         """
         return self.begin(request, model=model, device=device, timeout_s=timeout_s).finish()
 
     def begin(self, request: Request, *, model: str, device: str, timeout_s: float) -> Attempt:
-        """Begin to observe one case, for a caller that has something to say meanwhile.
+        """Begin to observe one case, for a caller that sends messages while the case runs.
 
-        The arguments are those of :meth:`observe`; nothing else may be asked of this observer until
+        The arguments are those of :meth:`observe`. Nothing else may be asked of this observer until
         the attempt is over.
         """
         if known := self._dead_on_build.get((model, device)):
-            return Attempt(request, None, timeout_s, _failed(request, *known))
+            return Attempt(request, None, timeout_s, failed(request, *known))
         try:
             child = self._start_child(model)
         except ObserverError as error:
             failure = Failure(stage="start", kind="ObserverError", message=str(error))
-            return Attempt(request, None, timeout_s, _failed(request, "could_not_start", failure))
+            return Attempt(request, None, timeout_s, failed(request, "could_not_start", failure))
 
         def died(status: Status, failure: Failure) -> None:
             if failure.stage in ("start", "build"):
                 self._dead_on_build[model, device] = (status, failure)
 
         child.ask(asdict(request))
-        return Attempt(request, child, timeout_s, end=self.end_child, died=died)
+        return Attempt(
+            request, child, timeout_s, end=self.end_child, died=died, progress=self.progress
+        )
 
     def _start_child(self, model: str) -> Child:
         if self._child is not None and self._model == model and self._child.ended is None:
@@ -178,7 +171,7 @@ class Observer:
         try:
             self._server = subprocess.Popen(
                 command,
-                env={**os.environ, **_QUIET, **self._launch.environment},
+                env={**os.environ, **QUIET, **self._launch.environment},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
@@ -194,8 +187,8 @@ class Observer:
         return self._control
 
     def _send_preload(self, control: socket.socket) -> None:
-        """Ask for it again and again: what is loaded already takes no time."""
-        with contextlib.suppress(OSError):  # a server that died is found when it is asked
+        """Ask the server to preload. It may be asked repeatedly: loaded packages cost no time."""
+        with contextlib.suppress(OSError):  # a server that died is noticed when it is asked
             control.send(dumps(self._preload).encode())
         self._await_ready(control)
 
@@ -212,7 +205,7 @@ class Observer:
             raise ObserverError(f"{self._launch.python} could not start the observer:\n{log}")
 
     def end_child(self) -> None:
-        """End the living child, if any, and what it started."""
+        """End the living child, if there is one, and every process that it started."""
         if self._child is not None:
             self._child.end()
             self._child = None
@@ -233,108 +226,6 @@ class Observer:
             self._log = None
 
     def close(self) -> None:
-        """End the child and the server; nothing of them is left."""
+        """End the child and the server. The next request starts new ones."""
         self.end_child()
         self._stop_server()
-
-
-class Attempt:
-    """One case under observation. Its clock runs only while it is listened to.
-
-    Args:
-        request: What is observed.
-        child: Who observes it, or None where that is known to fail.
-        timeout_s: Seconds of listening after which the child is killed.
-        observation: What it ended in, if it has.
-        end: Ends the child.
-        died: Called with status and failure where the child ends without answering.
-    """
-
-    def __init__(
-        self,
-        request: Request,
-        child: Child | None,
-        timeout_s: float,
-        observation: Observation | None = None,
-        *,
-        end: Callable[[], None] = lambda: None,
-        died: Callable[[Status, Failure], None] = lambda status, failure: None,
-    ) -> None:
-        self.observation = observation
-        self._request, self._child = request, child
-        self._end, self._died = end, died
-        self._timeout_s, self._heard_s = timeout_s, 0.0
-
-    def finish(self) -> Observation:
-        """Listen to the end."""
-        while self.observation is None:
-            self.hear("observation")
-        return self.observation
-
-    def tell(self, **content: Any) -> None:
-        """Send the child a message."""
-        if self._child is not None:
-            self._child.tell(content)
-
-    def hear(self, key: str) -> Any:
-        """Listen until a message says this.
-
-        Returns:
-            What it says; None where the case ended instead, and ``observation`` is set.
-        """
-        child = self._child
-        if self.observation is not None or child is None:
-            return None
-        started = time.monotonic()
-        status: Status
-        try:
-            for message in child.listen(started + self._timeout_s - self._heard_s):
-                if "observation" in message:
-                    made = message["observation"]
-                    made["output"] = child.output()
-                    if message["last"]:  # the next case needs another process
-                        self._end()
-                    self.observation = msgspec.convert(made, Observation, strict=False)
-                    return None
-                if key in message:
-                    return message[key]
-            assert child.ended is not None
-            status, (kind, how) = "crashed", _death(child.ended.status)
-        except TimeoutError:
-            child.ask_for_stacks()
-            status, kind, how = "timed_out", "timeout", f"was killed after {self._timeout_s:g} s"
-        finally:
-            self._heard_s += time.monotonic() - started
-        failure = Failure(
-            stage=child.stage, kind=kind, message=f"the process {how}", output=child.output()
-        )
-        self._end()
-        self._died(status, failure)
-        self.observation = _failed(self._request, status, failure, lost_s=self._heard_s)
-        return None
-
-
-def _death(status: int | None) -> tuple[str, str]:
-    """The kind of a process's end, its signal or ``exit``, and how it ended."""
-    if status is None:
-        return "exit", "vanished"
-    if not os.WIFSIGNALED(status):
-        return "exit", f"exited with status {os.waitstatus_to_exitcode(status)} without an answer"
-    name = signal.Signals(os.WTERMSIG(status)).name
-    if name == "SIGKILL":
-        return name, f"was killed from outside, most likely for lack of memory: {name}"
-    return name, f"died of {name}"
-
-
-def _failed(request: Request, status: Status, failure: Failure, lost_s: float = 0.0) -> Observation:
-    return Observation(
-        case=request.case,
-        status=status,
-        failure=failure,
-        wants=request.wants,
-        backend=request.backend,
-        cold=request.cold,
-        seed=request.seed,
-        spent_s={"lost to crashes": lost_s},
-        output=failure.output,
-    )

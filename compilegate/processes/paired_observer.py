@@ -1,8 +1,8 @@
-"""Observes a case under two PyTorch versions, turn by turn: two children, one device.
+"""Observes a case under two PyTorch versions: two children that alternate on one device.
 
-Each compiles while the other rests, and keeps its compiled case alive. Then rounds are timed in
-turns A B B A, so that whatever drifts on the machine drifts for both, and each goes on alone: while
-one's peak memory is measured, the other holds no more than it must.
+Each child compiles while the other waits, and keeps its compiled case alive. Then they time rounds
+in the order A B B A, so that whatever drifts on the machine drifts for both. Each child finishes
+alone: while one measures its peak memory, the other holds only its compiled case.
 """
 
 from __future__ import annotations
@@ -11,25 +11,26 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from compilegate.processes.observer import Attempt, Observer
+from compilegate.processes.attempt import Attempt
+from compilegate.processes.observer import Observer
 from compilegate.records.observation import Observation
 from compilegate.records.pair import Pace, Pair, Side
 from compilegate.records.request import Request
 from compilegate.records.statistics import are_enough
 
 SIDES: tuple[Side, Side] = ("baseline", "candidate")
-#: Rounds of one turn. A B B A makes four turns, and each side's rounds twice as many.
-_ROUNDS_A_TURN = 3
+#: Rounds that a child times before the other continues. A B B A gives each side twice as many.
+_ROUNDS_AT_A_TIME = 3
 
 
 @dataclass(frozen=True)
 class Both:
-    """What observing one case under both versions gave.
+    """The result of observing one case under both versions.
 
     Attributes:
-        baseline: Under the PyTorch in use.
-        candidate: Under the new one.
-        pair: How fast each was, where rounds were wanted.
+        baseline: The observation under the PyTorch in use.
+        candidate: The observation under the candidate.
+        pair: The speed of each side; None if no rounds were wanted.
     """
 
     baseline: Observation
@@ -41,8 +42,8 @@ class PairedObserver:
     """Observes cases under two interpreters.
 
     Args:
-        baseline: Under the PyTorch in use.
-        candidate: Under the new one.
+        baseline: Observes under the PyTorch in use.
+        candidate: Observes under the candidate.
     """
 
     def __init__(self, baseline: Observer, candidate: Observer) -> None:
@@ -59,15 +60,15 @@ class PairedObserver:
         number: int = 0,
         first: Side = "baseline",
     ) -> Both:
-        """Observe one case under both.
+        """Observe one case under both versions.
 
         Args:
-            request: What to observe, on each side.
-            model: The case's model.
-            device: The case's device.
-            timeout_s: Seconds of its own after which a child is killed.
-            number: The pair's.
-            first: Which side begins.
+            request: What to observe on each side.
+            model: The model of the case.
+            device: The device of the case.
+            timeout_s: Seconds after which a child is killed. Waiting for the other does not count.
+            number: The number of the pair.
+            first: The side that begins.
         """
         order = SIDES if first == "baseline" else SIDES[::-1]
         timed = "time" in request.wants
@@ -83,7 +84,7 @@ class PairedObserver:
             elif (turn := attempt.hear("turn")) is not None:
                 ready[side] = turn["iterations"]
         if timed:
-            _take_turns(attempts, ready, request.speedup_threshold, 2 * request.timing_budget_s)
+            _alternate(attempts, ready, request.speedup_threshold, 2 * request.timing_budget_s)
         made = {side: attempts[side].finish() for side in order}
         pair = _pair(made, number, first) if timed else None
         return Both(made["baseline"], made["candidate"], pair)
@@ -97,7 +98,7 @@ class PairedObserver:
         timeout_s: float,
         number: int,
     ) -> Pair:
-        """Time one case again in two new processes; odd pairs begin with the baseline."""
+        """Time one case again in two new processes. Odd pairs begin with the baseline."""
         made = self.observe(
             replace(request, wants=("capture", "time")),
             model=model,
@@ -116,37 +117,37 @@ class PairedObserver:
             observer.end_child()
 
     def close(self) -> None:
-        """End all that was started; what is asked next starts anew."""
+        """End both children and their servers. The next request starts new ones."""
         for observer in self._observers.values():
             observer.close()
 
 
-def _take_turns(
+def _alternate(
     attempts: Mapping[Side, Attempt],
     iterations: Mapping[Side, int],
     threshold: float,
     budget_s: float,
 ) -> None:
-    """Have those that are ready time rounds A B B A; then let each go on, to its end, alone.
+    """Have the sides that are ready time rounds in the order A B B A, then finish each alone.
 
-    They stop together, once the candidate's speedup is clear of the threshold after a few rounds,
-    or the time is used up.
+    Both stop together: once the candidate's speedup is clearly above or below the threshold, or
+    when the time is used up.
 
     Args:
-        attempts: Both sides, in order.
-        iterations: Calls a round that each would have, of those that are ready.
+        attempts: The attempts of both sides, in order.
+        iterations: The calls per round that each side proposes, for the sides that are ready.
         threshold: The speedup to decide about.
-        budget_s: Seconds for all rounds of both.
+        budget_s: Seconds for all rounds of both sides.
     """
     deadline = time.monotonic() + budget_s
     ready = [side for side in attempts if side in iterations]
-    told = {"iterations": max(iterations.values(), default=1)}
+    agreed = max(iterations.values(), default=1)
     rounds: dict[Side, tuple[list[float], list[float]]] = {side: ([], []) for side in attempts}
     while ready:
         for side in (*ready, *reversed(ready)):
-            if side not in ready:  # it died in this very round
+            if side not in ready:  # it died earlier in this round
                 continue
-            attempts[side].tell(rounds=_ROUNDS_A_TURN, **told)
+            attempts[side].send(rounds=_ROUNDS_AT_A_TIME, iterations=agreed)
             turn = attempts[side].hear("turn")
             if turn is None:
                 ready.remove(side)
@@ -157,7 +158,7 @@ def _take_turns(
         if are_enough(*rounds[watched], threshold, late=time.monotonic() > deadline):
             break
     for side in ready:
-        attempts[side].tell(rounds=0, **told)
+        attempts[side].send(rounds=0, iterations=agreed)
         attempts[side].finish()
 
 

@@ -1,1 +1,1 @@
-"""What parent and child write down. Standard library only."""
+"""The records that the pytest side and its children write. Standard library only."""

@@ -12,6 +12,9 @@ from typing import Literal
 from compilegate.records.call import CallFacts, Difference
 from compilegate.records.performance import CompileTime, Energy, Memory, Timing
 
+#: PyTorch's pages about graph breaks, one for each entry of its registry.
+_PAGES = "https://meta-pytorch.org/compile-graph-break-site/gb"
+
 #: What a suite may want to know about a case, in the order in which it is observed.
 Want = Literal["capture", "time", "memory", "energy", "vary", "random"]
 
@@ -28,9 +31,9 @@ Status = Literal[
     "unavailable",
 ]
 
-#: How far it came: start the process, build the model, run it eagerly, compile it (the first call),
-#: call it again, time it, measure its memory and energy, call it at other sizes, let it draw random
-#: numbers.
+#: The stages of observing a case: start the process, build the model, run it eagerly, compile it
+#: (the first call), call it again, time it, measure its memory and energy, call it at other sizes,
+#: let it draw random numbers.
 Stage = Literal[
     "start", "build", "eager", "compile", "call", "time", "memory", "energy", "vary", "random"
 ]
@@ -82,22 +85,38 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphBreak:
-    """A distinct graph break: the same reason at the same place is one, however often it is met.
+    """A distinct graph break: the same reason at the same place is one, however often it occurs.
 
     Attributes:
         reason: First line of Dynamo's reason.
         id: Its entry in PyTorch's registry, ``GB0001``, where it has one.
         place: Innermost user frame.
+        explanation: Dynamo's explanation, which names the call that broke the graph.
+        hint: Dynamo's hints how to avoid it, one a line.
     """
 
     reason: str
     id: str
     place: Place | None
+    explanation: str = field(default="", compare=False)
+    hint: str = field(default="", compare=False)
 
     @property
     def file(self) -> str:
-        """Where it is, as far as that stays: lines move."""
+        """The file where it is; line numbers change from version to version."""
         return self.place.file if self.place else ""
+
+    @property
+    def page(self) -> str:
+        """The address of PyTorch's page about it; empty where it has none."""
+        return f"{_PAGES}/{self.id.lower()}.html" if self.id else ""
+
+    @property
+    def help(self) -> tuple[str, ...]:
+        """What explains it and how to avoid it, a line each, as far as PyTorch documents it."""
+        explanation = (f"explanation: {self.explanation}",) if self.explanation else ()
+        hints = (f"hint: {hint}" for hint in self.hint.splitlines())
+        return (*explanation, *hints, *((f"see {self.page}",) if self.page else ()))
 
     def __str__(self) -> str:
         place = f" at {self.place} ({self.place.owner})" if self.place else ""
@@ -187,7 +206,7 @@ class Randomness:
         calls: Calls of each side.
         eager: Statistics of eager.
         compiled: Those of compiled code.
-        mean_gap: Mean square distance of the two means, over what is to be expected of them.
+        mean_gap: Mean square distance of the two means, over the distance that chance makes.
         own_gap: The largest such distance of halves of one side's calls: near 1 where many numbers
             are drawn independently. Infinite where it was not taken.
         differences: In the layout of what is returned; its numbers are of another generator.
@@ -208,30 +227,30 @@ class Observation:
     Attributes:
         case: Its id.
         status: How observing it ended.
-        failure: What ended it early.
-        wants: What was asked for.
+        failure: Why it ended early.
+        wants: What the request asked for.
         backend: The compiler backend.
         cold: Whether it compiled in an empty cache.
-        seed: Of weights, inputs and cotangents.
+        seed: The seed of weights, inputs and cotangents.
         fingerprint: Digest of names, shapes and dtypes of parameters and buffers: model libraries
             change too.
         parameters: Number of parameters.
         reference: Precision of the reference run: ``float64``, with what stayed lower.
         calls: One entry a call of the compiled model.
         capture: What was captured.
-        compile_time: Of the first call.
+        compile_time: Compile time of the first call.
         timing: Paired rounds, if wanted.
-        memory: Peaks, if wanted.
-        energy: Of a call, if wanted.
+        memory: Peak memory, if wanted.
+        energy: Energy of a call, if wanted.
         tf32: Whether products of f32 matrices and convolutions may round to TF32 on a GPU.
         draws: Whether a call draws random numbers.
         randomness: Statistics of what it draws, if wanted.
         signal: Whether weights were treated after building, so that the computation shows.
         input_gradients: Whether inputs could take part in differentiation.
-        written_inputs: Those that could not, as the model writes to them.
-        left_out: Why no call had another forward before its backward, where one was to.
+        written_inputs: Inputs that could not, because the model writes to them.
+        left_out: Why two calls could not overlap, where the phase asks for that.
         spent_s: Where the time went: compile, run, and the rest by name.
-        output: The last lines that the process wrote meanwhile.
+        output: The last lines that the process wrote while it observed the case.
     """
 
     case: str

@@ -1,6 +1,6 @@
-"""The record of two processes that were timed turn by turn, one under each PyTorch.
+"""The record of two processes that were timed in turns, one under each PyTorch.
 
-Standard library only, like the other :mod:`compilegate.records.run`.
+Standard library only: the observed interpreter need not have more than torch.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ Side = Literal["baseline", "candidate"]
 
 
 class Rounds(Protocol):
-    """What a pace is taken from: nanoseconds a call of both, by round."""
+    """Rounds of one process: nanoseconds per call of eager and of compiled code."""
 
     @property
     def eager_ns(self) -> tuple[float, ...]:
-        """Of eager."""
+        """Nanoseconds per eager call, one entry a round."""
 
     @property
     def compiled_ns(self) -> tuple[float, ...]:
-        """Of compiled code."""
+        """Nanoseconds per compiled call, one entry a round."""
 
     @property
     def busy(self) -> float:
-        """Share of the processor that others took meanwhile."""
+        """Share of the processor that others took while it ran."""
 
     @property
     def disturbance(self) -> str:
-        """Why the GPU was not in its normal state meanwhile; empty where it was."""
+        """Why the GPU was not in its normal state while it ran; empty where it was."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +42,9 @@ class Pace:
         eager_ns: Median nanoseconds of an eager call.
         compiled_ns: Median nanoseconds of a compiled call.
         speedup: Exponential of the median of ln eager − ln compiled, over its rounds.
-        rounds: How many there were.
-        busy: Share of the processor that others took meanwhile.
-        disturbance: Why the GPU was not in its normal state meanwhile; empty where it was.
+        rounds: The number of rounds.
+        busy: Share of the processor that others took while it ran.
+        disturbance: Why the GPU was not in its normal state while it ran; empty where it was.
     """
 
     eager_ns: float
@@ -56,7 +56,7 @@ class Pace:
 
     @classmethod
     def of(cls, timing: Rounds) -> Pace:
-        """The pace of measured rounds."""
+        """Return the pace of measured rounds."""
         both = list(zip(timing.eager_ns, timing.compiled_ns, strict=True))
         return cls(
             eager_ns=statistics.median(timing.eager_ns),
@@ -90,9 +90,9 @@ class Pair:
 
 
 def latest(pairs: Iterable[Pair]) -> dict[tuple[str, int], Pair]:
-    """Of pairs in the order in which they were made, those that count, by case and number.
+    """Return the last pair of each case and number, given pairs in the order they were made.
 
-    What screens a case observed it anew: its earlier pairs are of another session.
+    A screening pair observed the case again, so its earlier pairs belong to another session.
     """
     found: dict[tuple[str, int], Pair] = {}
     for pair in pairs:

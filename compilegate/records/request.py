@@ -1,4 +1,4 @@
-"""What the pytest side asks of a child, and how the two speak of it.
+"""The request that the pytest side sends to a child for one case.
 
 Standard library only: the observed interpreter need not have more than torch.
 """
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 from compilegate.records.observation import Stage, Want
 
-#: Makes a child write the stacks of all its threads to its output: asked before it is killed.
+#: The signal at which a child writes the stacks of all its threads; sent before it is killed.
 STACKS_PLEASE = signal.SIGUSR1
 
-#: Tells the pytest side which stage was reached, so that it is known when the process dies.
+#: Reports the stage that was reached, so that the pytest side knows it if the process dies.
 StageReport = Callable[[Stage], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the pytest side asks of a child for one case.
+    """The request for one case.
 
     Attributes:
         case: Its id.
@@ -31,7 +31,7 @@ class Request:
         tf32: Let f32 matrix products and convolutions round to TF32 on a GPU.
         speedup_threshold: Rounds stop early once the speedup is clearly above or below this.
         timing_budget_s: Rounds stop after this long.
-        in_turns: Time rounds when told to, in turns with another process.
+        in_turns: Time rounds only on command, in turns with another process.
         shares_gpu: Other cases are observed on the same GPU at the same time.
     """
 

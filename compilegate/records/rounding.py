@@ -1,7 +1,7 @@
-"""What rounding noise looks like, as measured on healthy code (``docs/calibration.md``).
+"""Constants of rounding noise, as measured on healthy code (``docs/calibration.md``).
 
-Shared by the bounds within one run (``suites/bounds.py``) and between two (``numerics.py``), and by
-what decides that eager's noise is looked at again.
+The bounds within one run (:mod:`compilegate.judging.tolerances`), the bounds between two runs
+(:mod:`compilegate.upgrade.error_growth`) and the decision to sample eager's noise again use them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ EPS = {
     "complex64": 2.0**-23,
     "complex128": 2.0**-52,
 }
-#: A running mean is small beside what it is the mean of: floors of buffers are wider by this.
+#: A running mean is small compared with the values it averages: floors of buffers are wider by
+#: this factor.
 BUFFERS = 8.0
-#: What jumps (a ReLU that opens, a maximum that moves) has few large errors, now more, now fewer:
-#: its multiples are so many times wider.
+#: A tensor that jumps (a ReLU opens, a maximum moves) has a varying number of large errors:
+#: its multiples are wider by this factor.
 JUMPY = 4.0
 #: One error in a hundred is larger than this many times the root mean square, if they are normal.
 QUANTILE = 2.6
@@ -36,7 +37,7 @@ BLIND = 0.25
 
 
 class Noisy(Protocol):
-    """A tensor whose error is known, in a run file or in what is decoded of one."""
+    """A tensor whose error is known: a whole record or a slim one."""
 
     @property
     def scale(self) -> float:
@@ -48,11 +49,11 @@ class Noisy(Protocol):
 
 
 def is_blind(error: Noisy) -> bool:
-    """Whether a tensor can show nothing: it is zero, or eager itself is as far off as its scale."""
+    """Whether no error can show in a tensor: it is zero, or eager is as far off as its scale."""
     return error.scale == 0.0 or error.eager_rms > BLIND
 
 
 def pooled_noise(errors: Iterable[Noisy]) -> float:
-    """Median noise of the tensors of a group that are not blind."""
+    """Return the median noise of the tensors of a group that are not blind."""
     seeing = [error.eager_rms for error in errors if not is_blind(error)]
     return statistics.median(seeing) if seeing else 0.0

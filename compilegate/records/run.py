@@ -21,8 +21,8 @@ SCHEMA = 2
 class Header:
     """First record of a run: what was asked, of what, where.
 
-    ``baseline`` names the run file beside it that holds what was observed under the other PyTorch,
-    turn by turn; it is empty for a run that was not paired.
+    ``baseline`` names the run file in the same folder that holds the observations under the PyTorch
+    in use; it is empty for a run that was not paired.
     """
 
     schema: int

@@ -154,7 +154,7 @@ def log_gap(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, floa
 
     Args:
         ours: Positive numbers, at least two.
-        theirs: Likewise.
+        theirs: The other sample, also at least two.
     """
     logs = [[math.log(value) for value in side] for side in (ours, theirs)]
     gap = abs(statistics.mean(logs[0]) - statistics.mean(logs[1]))

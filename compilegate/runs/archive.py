@@ -1,49 +1,45 @@
 """A run file read case by case: an index of its lines is kept, their content is not.
 
-Two runs of ten thousand cases would not fit into the memory that a small CI machine has, so a case
-is decoded when it is asked for. What counts is the same as in ``runs/files``: the last
-record of a case and aspect, and every line but one that was cut short.
+Two runs of ten thousand cases would not fit into the memory of a small CI machine, so a case is
+decoded when it is asked for, and only as slim records. As in :mod:`compilegate.runs.files`, the
+last record of a case and aspect counts.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self, TypeVar, cast
-
-import msgspec
+from typing import Self
 
 from compilegate.records.observation import Observation
 from compilegate.records.pair import Pair, latest
-from compilegate.records.run import RECORD_TYPES, Closing, Header
+from compilegate.records.run import Closing, Header
 from compilegate.records.verdict import Verdict
-from compilegate.runs import files
-from compilegate.runs.digest import Digest, Judged
-from compilegate.runs.files import RunError
-
-#: How a line begins that :func:`compilegate.records.run.encode` wrote.
-_BEGINNING = re.compile(rb'\{"record":"([a-z]+)","case":"([^"\\]+)"')
-
-_DIGEST = msgspec.json.Decoder(Digest, strict=False)
-_JUDGED = msgspec.json.Decoder(Judged)
-_PAIR = msgspec.json.Decoder(Pair, strict=False)
+from compilegate.runs.reader import Line, Reader
+from compilegate.runs.slim import SlimObservation, SlimVerdict, slim_observation, slim_verdict
 
 
-class _Kind(msgspec.Struct):
-    """What a line is about, where its beginning does not tell."""
+@dataclass(frozen=True)
+class CaseRecord:
+    """What one run holds of one case.
 
-    record: str
-    case: str = ""
+    Attributes:
+        planned: Whether the run planned to observe it.
+        observation: What was measured; None where the case was not observed.
+        verdicts: By aspect.
+    """
 
+    planned: bool
+    observation: SlimObservation | None = None
+    verdicts: Mapping[str, SlimVerdict] = field(default_factory=dict)
 
-_KIND = msgspec.json.Decoder(_Kind)
-
-Content = TypeVar("Content")
+    @classmethod
+    def of(cls, observation: Observation, verdicts: Iterable[Verdict]) -> CaseRecord:
+        """Return what a session that is still running holds of a case."""
+        slim = {verdict.aspect: slim_verdict(verdict) for verdict in verdicts}
+        return cls(True, slim_observation(observation), slim)
 
 
 @dataclass(slots=True)
@@ -55,49 +51,11 @@ class _Span:
     length: int
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What one run holds of one case.
-
-    Attributes:
-        planned: Whether the run was to observe it.
-        digest: What was measured, None where it was not observed.
-        verdicts: By aspect.
-    """
-
-    planned: bool
-    digest: Digest | None = None
-    verdicts: Mapping[str, Judged] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, observation: Observation, verdicts: Iterable[Verdict]) -> Seen:
-        """What a session that is still running holds of a case."""
-        judged = (msgspec.convert(v, Judged, from_attributes=True) for v in verdicts)
-        return cls(True, Digest.of(observation), {verdict.aspect: verdict for verdict in judged})
-
-
-def _opened(path: Path) -> BinaryIO:
-    """A run file to read anywhere in; of one that is kept compressed, its content."""
-    if path.suffix != ".gz":
-        return path.open("rb", buffering=2**20)
-    content = cast("BinaryIO", tempfile.TemporaryFile(buffering=2**20))
-    try:
-        content.writelines(files.pieces(path))
-    except BaseException:
-        content.close()
-        raise
-    content.seek(0)
-    return content
-
-
 class Archive:
     """A stored run, open for reading. Use it as a context.
 
     Attributes:
         path: Its file.
-        header: What was asked, of what, where.
-        closing: None if the run is incomplete.
-        truncated: Whether the last line was cut short.
 
     Raises:
         RunError: It does not exist, is no run file, or was written by a newer version.
@@ -105,19 +63,13 @@ class Archive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.header: Header
-        self.closing: Closing | None = None
-        self.truncated = False
+        self._reader = Reader(path)
         self._spans: dict[str, list[_Span]] = {}
         self._observed: set[str] = set()
         try:
-            self._file = _opened(path)
-        except OSError as error:
-            raise RunError(f"cannot read the run file {path}: {error.strerror}") from error
-        try:
             self._index()
         except BaseException:
-            self._file.close()
+            self._reader.close()
             raise
         self._planned = frozenset(self.header.planned)
 
@@ -134,15 +86,28 @@ class Archive:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._reader.close()
+
+    @property
+    def header(self) -> Header:
+        """What was asked, of what, where."""
+        return self._reader.header
+
+    @property
+    def closing(self) -> Closing | None:
+        """The closing record; None if the run is incomplete."""
+        return self._reader.closing
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the last line was cut short."""
+        return self._reader.truncated
 
     @property
     def cases(self) -> Sequence[str]:
-        """Every case that was planned, and any that was observed besides."""
-        return tuple(dict.fromkeys((*self.header.planned, *self._observed_in_order())))
-
-    def _observed_in_order(self) -> Iterator[str]:
-        return (case for case in self._spans if case in self._observed)
+        """Every case that was planned, then any other that was observed."""
+        observed = (case for case in self._spans if case in self._observed)
+        return tuple(dict.fromkeys((*self.header.planned, *observed)))
 
     @property
     def missing(self) -> list[str]:
@@ -153,117 +118,49 @@ class Archive:
         """Whether the run holds an observation of a case."""
         return case in self._observed
 
-    def seen(self, case: str) -> Seen:
-        """What the run holds of a case.
+    def seen(self, case: str) -> CaseRecord:
+        """Return what the run holds of a case.
 
         Raises:
             RunError: A line is no record of a run.
         """
-        observation: tuple[int, memoryview] | None = None
-        verdicts: dict[str, Judged] = {}
-        for number, line in self._lines(case):
-            match self._kind(line, number)[0]:
-                case "observation":
-                    observation = number, line
-                case "verdict":
-                    verdict = self._decode(_JUDGED, number, line)
-                    verdicts[verdict.aspect] = verdict
-        digest = self._decode(_DIGEST, *observation) if observation else None
-        return Seen(case in self._planned or digest is not None, digest, verdicts)
+        last: Line | None = None
+        verdicts: dict[str, SlimVerdict] = {}
+        for line in self._lines(case):
+            if line.kind == "observation":
+                last = line
+            elif line.kind == "verdict":
+                verdict = line.decode(SlimVerdict)
+                verdicts[verdict.aspect] = verdict
+        observation = last.decode(SlimObservation) if last else None
+        planned = case in self._planned or observation is not None
+        return CaseRecord(planned, observation, verdicts)
 
     def pairs(self, case: str) -> Collection[Pair]:
-        """The pairs of processes that timed a case, in a run that was paired: those that count.
+        """Return the pairs of processes that timed a case, of those made again only the last.
 
         Raises:
             RunError: A line is no record of a run.
         """
-        return latest(
-            self._decode(_PAIR, number, line)
-            for number, line in self._lines(case)
-            if self._kind(line, number)[0] == "pair"
-        ).values()
+        pairs = (line.decode(Pair) for line in self._lines(case) if line.kind == "pair")
+        return latest(pairs).values()
 
     def raw(self, case: str) -> Iterator[str]:
-        """The lines of a case as they stand in the file."""
-        return (str(line, "utf-8") for _, line in self._lines(case))
+        """Yield the lines of a case as they stand in the file."""
+        return (line.text.decode() for line in self._lines(case))
 
-    def _lines(self, case: str) -> Iterator[tuple[int, memoryview]]:
+    def _lines(self, case: str) -> Iterator[Line]:
         for span in self._spans.get(case, ()):
-            text = os.pread(self._file.fileno(), span.length, span.offset)
-            view, number, start = memoryview(text), span.number, 0
-            while (end := text.find(b"\n", start)) >= 0:
-                yield number, view[start:end]
-                number, start = number + 1, end + 1
-
-    def _decode(
-        self, decoder: msgspec.json.Decoder[Content], number: int, line: memoryview
-    ) -> Content:
-        try:
-            return decoder.decode(line)
-        except msgspec.MsgspecError as error:
-            raise self._no_record(number, error) from error
-
-    def _no_record(self, number: int, why: object) -> RunError:
-        return RunError(f"{self.path}:{number}: not a record of a run: {why}")
+            yield from self._reader.at(span.offset, span.length, span.number)
 
     def _index(self) -> None:
-        header: Header | None = None
-        span, offset = _Span(0, 0, 0), 0
-        again = b"\n"  # how another verdict on the same case begins
-        for number, text in enumerate(self._file, start=1):
-            start, offset = offset, offset + len(text)
-            if not text.endswith(b"\n"):
-                self.truncated = True
-                break
-            if text.startswith(again):
-                span.length += len(text)
-                continue
-            kind, case = self._kind(text, number)
-            again = b"\n"
-            if kind == "header":
-                header = header or self._header(text, number)
-            elif header is None:
-                raise RunError(f"{self.path}:{number}: a run file begins with its header")
-            elif kind == "closing":
-                self.closing = self._closing(text, number)
-            else:
-                span = _Span(number, start, len(text))
-                self._spans.setdefault(case, []).append(span)
-                again = b'{"record":"verdict","case":"%s"' % case.encode()
-                if kind == "observation":
-                    self._observed.add(case)
-        if header is None:
-            raise RunError(
-                f"{self.path}: holds no header: not a run file, or cut short before its first line"
-            )
-        self.header = header
-
-    def _kind(self, text: bytes | memoryview, number: int) -> tuple[str, str]:
-        found = _BEGINNING.match(text)
-        if found and (kind := found[1].decode()) in RECORD_TYPES:
-            return kind, found[2].decode()
-        try:
-            record = _KIND.decode(text)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise self._no_record(number, error) from error
-        if record.record not in RECORD_TYPES:
-            raise self._no_record(number, f"unknown kind of record {record.record!r}")
-        if record.record not in ("header", "closing") and not record.case:
-            raise self._no_record(number, "it names no case")
-        return record.record, record.case
-
-    def _header(self, text: bytes, number: int) -> Header:
-        try:
-            record = files.decode(bytes(text).decode())
-        except files.NewerError as error:
-            raise RunError(f"{self.path}: {error}") from error
-        except (ValueError, msgspec.MsgspecError) as error:
-            raise self._no_record(number, error) from error
-        assert isinstance(record, Header)
-        return record
-
-    def _closing(self, text: bytes, number: int) -> Closing:
-        try:
-            return msgspec.json.decode(text, type=Closing, strict=False)
-        except msgspec.MsgspecError as error:
-            raise self._no_record(number, error) from error
+        """Note where the lines of each case stand."""
+        before, span = "", _Span(0, 0, 0)
+        for line in self._reader.lines():
+            adjoins = line.offset == span.offset + span.length
+            if line.case != before or not adjoins:
+                before, span = line.case, _Span(line.number, line.offset, 0)
+                self._spans.setdefault(line.case, []).append(span)
+            span.length += len(line.text) + 1
+            if line.kind == "observation":
+                self._observed.add(line.case)

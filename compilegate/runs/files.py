@@ -1,6 +1,6 @@
 """Run files: one session in one environment as JSON lines, each record written when it is made.
 
-``header, (observation | verdict | pair)*, closing``. The closing record says that every planned
+``header, (observation | verdict | pair)*, closing``. The closing record shows that every planned
 case was observed. A line cut short by a crash is dropped and reported; everything before it counts.
 """
 
@@ -8,36 +8,28 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import gzip
 import os
-import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
-
-import msgspec
+from typing import TextIO
 
 from compilegate.records.observation import Observation
 from compilegate.records.pair import Pair, latest
-from compilegate.records.run import RECORD_TYPES, SCHEMA, Closing, Header, Record, encode
+from compilegate.records.run import Closing, Header, Record, encode
 from compilegate.records.verdict import Verdict
-
-
-class RunError(ValueError):
-    """A run file that cannot be used; the text says which, where and what to do."""
+from compilegate.runs.reader import Reader, RunError
 
 
 @dataclass
 class Run:
-    """A stored run.
+    """A stored run, decoded as a whole.
 
     Attributes:
         path: Its file.
         header: What was asked, of what, where.
         observations: By case id; the last of each.
         verdicts: By case id and aspect; the last of each.
-        pairs: Two processes each, timed turn by turn; by case and number.
+        pairs: Two processes each, timed in turns; by case and number.
         closing: None if the run is incomplete.
         truncated: Whether the last line was cut short.
     """
@@ -57,104 +49,44 @@ class Run:
 
 
 def read(path: Path) -> Run:
-    """Read a run file; one that is kept compressed, ``NAME.jsonl.gz``, as it is.
+    """Read a run file, compressed (``NAME.jsonl.gz``) or not.
 
     Raises:
         RunError: It does not exist, is not a run file, or was written by a newer version.
     """
-    lines = b"".join(pieces(path)).split(b"\n")
-    tail = lines.pop()
-    run: Run | None = None
-    pairs: list[Pair] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            record = decode(line)
-        except NewerError as error:
-            raise RunError(f"{path}: {error}") from error
-        except (ValueError, msgspec.MsgspecError) as error:
-            raise RunError(f"{path}:{number}: not a record of a run: {error}") from error
-        if isinstance(record, Header):
-            run = run or Run(path, record)
-        elif run is None:
-            raise RunError(f"{path}:{number}: a run file begins with its header")
-        elif isinstance(record, Observation):
-            run.observations[record.case] = record
-        elif isinstance(record, Verdict):
-            run.verdicts[record.case, record.aspect] = record
-        elif isinstance(record, Pair):
-            pairs.append(record)
-        else:
-            run.closing = record
-    if run is None:
-        raise RunError(
-            f"{path}: holds no header: not a run file, or cut short before its first line"
-        )
+    with Reader(path) as reader:
+        run, pairs = Run(path, reader.header), list[Pair]()
+        for line in reader.lines():
+            match line.record():
+                case Observation() as observation:
+                    run.observations[line.case] = observation
+                case Verdict() as verdict:
+                    run.verdicts[line.case, verdict.aspect] = verdict
+                case Pair() as pair:
+                    pairs.append(pair)
     run.pairs = latest(pairs)
-    run.truncated = bool(tail)
+    run.closing, run.truncated = reader.closing, reader.truncated
     return run
 
 
-def pieces(path: Path) -> Iterator[bytes]:
-    """What a run file holds; of one whose compressed form was cut short, what comes before.
-
-    Raises:
-        RunError: It cannot be read.
-    """
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            while piece := file.read1(2**20):
-                yield piece
-    except EOFError:
-        return
-    except (OSError, zlib.error) as error:
-        said = getattr(error, "strerror", None) or error
-        raise RunError(f"cannot read the run file {path}: {said}") from error
-
-
-class NewerError(Exception):
-    """A run file in a format newer than this version reads."""
-
-    def __init__(self, schema: int) -> None:
-        super().__init__(
-            f"written by a newer compilegate (format {schema}, "
-            f"this one reads up to {SCHEMA}): update compilegate"
-        )
-
-
-def decode(line: str | bytes) -> Record:
-    """The record of one line.
-
-    Raises:
-        ValueError: It is not a record.
-        NewerError: It is a header in a newer format.
-    """
-    content = msgspec.json.decode(line, type=dict[str, Any])
-    name = content.pop("record", None)
-    if name not in RECORD_TYPES:
-        raise ValueError(f"unknown kind of record {name!r}")
-    if content.get("schema", 0) > SCHEMA:
-        raise NewerError(content["schema"])
-    return msgspec.convert(content, RECORD_TYPES[name], strict=False)
-
-
-#: Of run files, as they are written and as they may be kept.
+#: The suffixes of run files: as they are written, and compressed.
 _SUFFIXES = (".jsonl", ".jsonl.gz")
 
 
 def name_of(path: Path) -> str:
-    """The name of a run, of its file."""
+    """Return the name of a run, given its file."""
     return path.name.removesuffix(".gz").removesuffix(".jsonl")
 
 
 def find(name: str, directory: Path) -> Path:
-    """The file of a run given by path or by name.
+    """Return the file of a run that is given by path or by name.
 
     Raises:
-        RunError: There is none; the text names the nearest.
+        RunError: There is no such run; the text names the nearest one.
     """
     given = Path(name)
-    beside = (directory / f"{name}{suffix}" for suffix in ("", *_SUFFIXES))
-    for candidate in (given, *beside):
+    named = (directory / f"{name}{suffix}" for suffix in ("", *_SUFFIXES))
+    for candidate in (given, *named):
         if candidate.is_file():
             return candidate
     if given.is_dir():
@@ -169,14 +101,14 @@ class Writer:
     """Writes a run file, a record at a time.
 
     Args:
-        path: The file; it is made with its first record.
-        resumed: The run that it goes on with, whose last line may be cut short.
+        path: The file; the first record creates it.
+        resumed: The run to continue, whose last line may be cut short.
     """
 
     def __init__(self, path: Path, resumed: Run | None = None) -> None:
         self.path = path
         self._file: TextIO | None = None
-        #: Why nothing more could be written, once that happened.
+        #: Why writing stopped; empty while it works.
         self.trouble = ""
         if resumed is not None and resumed.truncated:
             os.truncate(path, path.read_bytes().rfind(b"\n") + 1)

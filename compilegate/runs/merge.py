@@ -1,4 +1,4 @@
-"""Shards of one run put together: the same environment, seed and tier, each case once."""
+"""Merges the shards of one run, which must have one environment, seed and tier."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from compilegate.records.environment import changes
 from compilegate.records.run import Closing, Header
 from compilegate.runs import files
 from compilegate.runs.archive import Archive
-from compilegate.runs.files import RunError
+from compilegate.runs.reader import RunError
 
 
 def merge(paths: Sequence[Path], target: Path) -> tuple[int, list[str]]:
     """Write one run file from several.
 
-    The closing record is written if, and only if, every case that any of them planned was observed.
+    The file gets a closing record only if every case that any shard planned was observed.
 
     Args:
         paths: The shards.
@@ -28,8 +28,8 @@ def merge(paths: Sequence[Path], target: Path) -> tuple[int, list[str]]:
         The number of planned cases, and those of them that none observed.
 
     Raises:
-        RunError: A shard is no run file, was made in another way, or holds a case of another one;
-            or the target exists or cannot be written.
+        RunError: A shard is no run file, differs in its environment or options, or holds a case
+            that another shard holds; or the target exists or cannot be written.
     """
     if target.exists():
         raise RunError(f"{target} exists: give another --output, or remove it first")
@@ -45,7 +45,7 @@ def merge(paths: Sequence[Path], target: Path) -> tuple[int, list[str]]:
             shards[0].header,
             created=min(shard.header.created for shard in shards),
             planned=planned,
-            # Of paired shards, their baselines are to be merged, too, under this name.
+            # The baselines of paired shards must be merged, too, under this name.
             baseline=f"{target.stem}.baseline" if shards[0].header.baseline else "",
         )
         missing = [case for case in planned if case not in owner]
@@ -64,7 +64,7 @@ def merge(paths: Sequence[Path], target: Path) -> tuple[int, list[str]]:
 
 
 def _owners(shards: Sequence[Archive]) -> dict[str, Archive]:
-    """The shard that observed each case."""
+    """Return the shard that observed each case."""
     owner: dict[str, Archive] = {}
     for shard in shards:
         for case in shard.cases:
@@ -80,15 +80,15 @@ def _owners(shards: Sequence[Archive]) -> dict[str, Archive]:
 
 
 def _refuse_another(first: Archive, other: Archive) -> None:
-    if differences := changes(_made(first.header), _made(other.header)):
+    if differences := changes(_conditions(first.header), _conditions(other.header)):
         raise RunError(
             f"{other.path} is no shard of the run that {first.path} is of: "
             f"{'; '.join(differences)}. Only runs made alike can be merged; use compare for others"
         )
 
 
-def _made(header: Header) -> dict[str, Any]:
-    """What must be alike in all shards."""
+def _conditions(header: Header) -> dict[str, Any]:
+    """Return what must be equal in all shards."""
     return {
         **header.environment.parts,
         "seed": header.seed,

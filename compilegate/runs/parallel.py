@@ -1,4 +1,4 @@
-"""One function over many cases, in forked processes: decoding a large run is all computing."""
+"""Applies a function to many cases in forked processes, since decoding a large run is slow."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-#: With fewer cases a process is not worth starting.
+#: The fewest cases for which starting processes pays off.
 MANY = 2000
-#: More processes gain little over reading the file.
+#: The most processes; reading the file limits the gain of more.
 MOST = 4
 
 Result = TypeVar("Result")
@@ -19,13 +19,13 @@ _work: Callable[[str], Any] | None = None
 def over(
     cases: Sequence[str], work: Callable[[str], Result], workers: int | None = None
 ) -> list[Result]:
-    """The results, in the order of the cases.
+    """Return the results of a function, in the order of the cases.
 
     Args:
         cases: Their ids.
-        work: What is done for each. It may hold what cannot be sent to another process, since
-            processes are forked; its result must be sendable.
-        workers: How many processes; as many as processors are free to use if it is not given.
+        work: The function. It may refer to objects that cannot be pickled, since processes are
+            forked; its result must be picklable.
+        workers: The number of processes; by default the number of usable processors.
 
     Raises:
         Exception: Whatever ``work`` raises.

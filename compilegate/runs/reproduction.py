@@ -1,24 +1,27 @@
-"""The command that observes a case again, from the checkout."""
+"""The command that observes a case again in the foreground."""
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from compilegate.records.observation import Observation
-from compilegate.runs.digest import Digest
+from compilegate.runs.slim import SlimObservation
+
+#: The options of a session that name files which the command needs, too.
+_FILE_OPTIONS = ("--zoo", "--budgets")
 
 
-def command(observed: Observation | Digest, zoos: Iterable[str]) -> str:
-    """The command, with the options that the case was observed with.
+def command(observed: Observation | SlimObservation, files: Iterable[str]) -> str:
+    """Return the command, with the options that the case was observed with.
 
     Args:
         observed: The case.
-        zoos: The files of the user's models.
+        files: The words that name the user's files, such as ``--zoo FILE``.
     """
-    words = ["python", "-m", "compilegate.observe", observed.case]
-    for file in zoos:
-        words += ["--zoo", file]
+    words = ["python", "-m", "compilegate", "observe", observed.case, *files]
     words += ["--seed", str(observed.seed)] if observed.seed else []
     words += ["--backend", observed.backend] if observed.backend != "inductor" else []
     words += ["--cold"] if observed.cold else []
@@ -26,10 +29,25 @@ def command(observed: Observation | Digest, zoos: Iterable[str]) -> str:
     return shlex.join(words)
 
 
-def zoos_in(arguments: Sequence[str]) -> Iterator[str]:
-    """The files of the user's models among the arguments of a session."""
+def file_options(arguments: Sequence[str], *names: str) -> Iterator[str]:
+    """Yield the words among the arguments of a session that name the user's files.
+
+    Args:
+        arguments: The arguments of the session.
+        names: The options to look for; by default all that the command needs.
+    """
+    names = names or _FILE_OPTIONS
     for index, word in enumerate(arguments):
-        if word == "--zoo" and index + 1 < len(arguments):
-            yield arguments[index + 1]
-        elif word.startswith("--zoo="):
-            yield word.removeprefix("--zoo=")
+        name, equals, value = word.partition("=")
+        if name not in names:
+            continue
+        if equals:
+            yield from (name, value)
+        elif index + 1 < len(arguments):
+            yield from (name, arguments[index + 1])
+
+
+def as_seen(file: str) -> str:
+    """Return a path as a person in the current folder writes it."""
+    path = Path(os.path.abspath(file))
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

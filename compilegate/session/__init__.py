@@ -1,1 +1,1 @@
-"""One pytest session: its options, its plan, its workers, its record."""
+"""One pytest session: its options, its plan, its workers and its run file."""

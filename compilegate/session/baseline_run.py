@@ -1,4 +1,4 @@
-"""The baseline's own run file beside the candidate's: an ordinary run, as any other."""
+"""The baseline's own run file, next to the candidate's. It is an ordinary run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from compilegate.runs import files
 from compilegate.upgrade.paired_baseline import PairedBaseline
 
 
-class BaselineRecord:
-    """Writes ``NAME.baseline.jsonl`` beside ``NAME.jsonl``, or nothing where there is no baseline.
+class BaselineRun:
+    """Writes ``NAME.baseline.jsonl`` next to ``NAME.jsonl``, or nothing without a baseline.
 
     Args:
         baseline: The PyTorch in use.
@@ -29,21 +29,16 @@ class BaselineRecord:
 
     @property
     def path(self) -> Path | None:
-        """Of its file."""
+        """The path of the file; None if there is none."""
         return self._writer.path if self._writer else None
 
-    @property
-    def name(self) -> str:
-        """By which the candidate's header finds it; empty where there is none."""
-        return self.path.stem if self.path else ""
-
     def begin(self, header: Header) -> None:
-        """Write the header: the candidate's, but for the environment."""
+        """Write the candidate's header with the baseline's environment."""
         if self._writer is not None:
             self._writer.write(replace(header, environment=self._environment, baseline=""))
 
     def write(self, *lines: str) -> None:
-        """Write records; an empty line is none."""
+        """Write records. Empty lines are left out."""
         for line in filter(None, lines):
             if self._writer is not None:
                 self._writer.write(line)

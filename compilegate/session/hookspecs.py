@@ -1,4 +1,7 @@
-"""The hooks of our own: https://docs.pytest.org/en/stable/how-to/writing_hook_functions.html."""
+"""The hooks that compilegate adds to pytest.
+
+https://docs.pytest.org/en/stable/how-to/writing_hook_functions.html
+"""
 
 from __future__ import annotations
 
@@ -7,3 +10,15 @@ from compilegate.records.pair import Pair
 
 def pytest_compilegate_pair(pair: Pair) -> None:
     """A suspect was timed again in a fresh pair of processes."""
+
+
+def pytest_compilegate_progress(case_id: str, stage: str, elapsed_s: float) -> None:
+    """A case is being observed in this process.
+
+    Called when the stage changes, and about every five seconds while it lasts.
+
+    Args:
+        case_id: The case.
+        stage: The stage that the case has reached.
+        elapsed_s: Seconds since the case began.
+    """

@@ -1,4 +1,4 @@
-"""The command line: its options, as given, checked for what is wrong in itself."""
+"""The options of a session: their definitions, their values, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Self
 import pytest
 
 from compilegate.entry import names_suites
+from compilegate.processes.observer import BACKENDS
 from compilegate.records.case import UnknownNameError
 from compilegate.upgrade.paired_speed import FEWEST_PAIRS, PAIRS
 from compilegate.zoo import tiers
@@ -17,7 +18,12 @@ from compilegate.zoo import tiers
 
 @dataclass(frozen=True)
 class Options:
-    """The command line, as given."""
+    """The options of the command line and of the ini file.
+
+    Attributes:
+        explicit: Those of seed, backend and tf32 that the command line names.
+        ini_files: The words ``--zoo FILE`` and ``--budgets FILE`` for files that the ini names.
+    """
 
     tier: str | None
     models: tuple[str, ...]
@@ -38,39 +44,55 @@ class Options:
     baseline_python: str | None = None
     pairs: int = PAIRS
     baseline_run: str | None = None
+    explicit: tuple[str, ...] = ()
+    ini_files: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, config: pytest.Config) -> Self:
-        """The command line and the ini settings."""
+        """Return the options of a session."""
         option = config.getoption
+        zoo, budgets = ([*map(str, config.getini(name))] for name in ("zoo", "budgets"))
+        named = (*(("--zoo", file) for file in zoo), *(("--budgets", file) for file in budgets))
         return cls(
             tier=option("tier"),
             models=tuple(option("models")),
             cases=tuple(option("cases")),
-            zoo=(*map(str, config.getini("zoo")), *option("zoo")),
-            budgets=(*map(str, config.getini("budgets")), *option("budgets")),
-            seed=option("seed"),
-            backend=option("backend"),
-            tf32=option("tf32"),
+            zoo=(*zoo, *option("zoo")),
+            budgets=(*budgets, *option("budgets")),
+            seed=option("seed") or 0,
+            backend=option("backend") or BACKENDS[0],
+            tf32=bool(option("tf32")),
             case_timeout=option("case_timeout"),
             save=option("save"),
             resume=option("resume"),
             replay=option("replay"),
-            runs=config.rootpath / str(config.getini("runs_dir")),
+            runs=_runs_folder(config),
             markers=option("markexpr"),
             filtered=bool(option("models") or option("cases") or option("keyword")),
             baseline_python=option("baseline_python"),
             pairs=option("pairs"),
-            arguments=tuple(
-                config.invocation_params.args and map(str, config.invocation_params.args)
-            ),
+            arguments=tuple(map(str, config.invocation_params.args)),
             baseline_run=option("baseline_run"),
+            explicit=tuple(n for n in ("seed", "backend", "tf32") if option(n) is not None),
+            ini_files=tuple(word for words in named for word in words),
         )
 
 
+def _runs_folder(config: pytest.Config) -> Path:
+    """Return the folder of run files; a relative path starts from the ini file's folder."""
+    base = config.inipath.parent if config.inipath else config.invocation_params.dir
+    return base / str(config.getini("runs_dir"))
+
+
 def add_options(parser: pytest.Parser) -> None:
-    """Adds the options, and the settings of the ini file."""
+    """Add the options to pytest's command line."""
     group = parser.getgroup("compilegate", "compilegate: is torch.compile right, and worth it?")
+    _add_selection(group)
+    _add_settings(group)
+    _add_runs(group)
+
+
+def _add_selection(group: pytest.OptionGroup) -> None:
     group.addoption(
         "--tier",
         metavar="TIER",
@@ -81,14 +103,14 @@ def add_options(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="GLOB",
-        help="only models whose name matches (repeatable; default: all)",
+        help="select the models whose name matches (repeatable; default: all)",
     )
     group.addoption(
         "--cases",
         action="append",
         default=[],
         metavar="GLOB",
-        help="only cases whose id matches; an id in full is taken from any tier (repeatable)",
+        help="select the cases whose id matches; a full id selects from any tier (repeatable)",
     )
     group.addoption(
         "--zoo",
@@ -97,6 +119,9 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="add the models of a Python file (repeatable; ini: zoo)",
     )
+
+
+def _add_settings(group: pytest.OptionGroup) -> None:
     group.addoption(
         "--budgets",
         action="append",
@@ -110,70 +135,81 @@ def add_options(parser: pytest.Parser) -> None:
         help="add exact entries for failed counts, speed, memory and compile time",
     )
     group.addoption(
-        "--seed", type=int, default=0, metavar="N", help="of weights and inputs (default: 0)"
+        "--seed", type=int, metavar="N", help="the seed of weights and inputs (default: 0)"
     )
     group.addoption(
         "--backend",
-        default="inductor",
-        choices=("inductor", "aot_eager_decomp_partition", "aot_eager", "eager"),
-        help="the compiler backend; others stop earlier, for triage (default: inductor)",
+        choices=BACKENDS,
+        help="the compiler backend; the others stop at an earlier stage, to find the stage that "
+        f"fails (default: {BACKENDS[0]})",
     )
     group.addoption(
         "--tf32",
         action="store_true",
-        help="let f32 products round to TF32 on a GPU, in eager and compiled code alike",
+        default=None,
+        help="let f32 products round to TF32 on a GPU, in eager and in compiled code",
     )
     group.addoption(
         "--case-timeout",
         type=float,
         metavar="SECONDS",
-        help="kill a case after this long (default: 300, 900 or 1800 by tier; tuning: thrice)",
+        help="kill a case after this time (default: 300, 900 or 1800 by tier; three times as long "
+        "for autotuning modes)",
+    )
+    group.addoption(
+        "--fail-inconclusive", action="store_true", help="treat inconclusive verdicts as failures"
+    )
+
+
+def _add_runs(group: pytest.OptionGroup) -> None:
+    group.addoption("--save", metavar="NAME", help="name the run (default: its time)")
+    group.addoption(
+        "--resume", metavar="RUN", help="continue a run: observe the cases that it lacks"
+    )
+    group.addoption(
+        "--replay", metavar="RUN", help="judge a stored run again, without compiling anything"
+    )
+    group.addoption(
+        "--baseline-run",
+        metavar="RUN",
+        help="compare each case with a stored run of the PyTorch in use",
     )
     group.addoption(
         "--baseline-python",
         metavar="PATH",
-        help="observe under this interpreter, too: its PyTorch is in use, ours is the candidate",
+        help="compare each case with the PyTorch of this interpreter, observed in this session",
     )
     group.addoption(
         "--pairs",
         type=int,
         default=PAIRS,
         metavar="K",
-        help="fresh pairs of processes for what one pair shows slower (default: %(default)s); "
-        "as many again where these find it slower by little",
+        help="time a case again in K fresh pairs of processes if its first pair shows it slower, "
+        "and in K more if the result is close (default: %(default)s)",
     )
-    group.addoption("--save", metavar="NAME", help="name the run (default: its time)")
-    group.addoption("--resume", metavar="RUN", help="observe what is missing in a run")
-    group.addoption("--replay", metavar="RUN", help="judge a stored run again; compiles nothing")
-    group.addoption(
-        "--baseline-run",
-        metavar="RUN",
-        help="hold every case against a stored run of the PyTorch in use",
-    )
-    group.addoption(
-        "--fail-inconclusive", action="store_true", help="inconclusive verdicts are failures"
-    )
-    parser.addini("zoo", "files whose models are added to the zoo", type="paths", default=[])
-    parser.addini("budgets", "budgets files layered over the shipped", type="paths", default=[])
-    parser.addini("runs_dir", "where run files are kept", default=".runs")
 
 
 def check(options: Options) -> None:
-    """Refuse options that exclude each other, and values that cannot be.
+    """Refuse options that exclude each other, and values out of range.
 
     Raises:
-        ValueError: With the way out.
+        ValueError: The message says what to do.
     """
     if options.tier is not None and options.tier not in tiers.TIERS:
         raise UnknownNameError("tier", options.tier, tiers.TIERS)
     if options.replay and options.resume:
-        raise ValueError("--replay and --resume exclude each other: one judges, one goes on")
+        raise ValueError(
+            "--replay and --resume exclude each other: --replay judges a run, --resume continues it"
+        )
     if options.baseline_run and options.baseline_python:
         raise ValueError(
-            "--baseline-run and --baseline-python exclude each other: one is stored, one is live"
+            "--baseline-run and --baseline-python exclude each other: "
+            "choose a stored run or an interpreter"
         )
     if options.replay and options.baseline_python:
-        raise ValueError("--replay and --baseline-python exclude each other: one starts nothing")
+        raise ValueError(
+            "--replay and --baseline-python exclude each other: a replay observes nothing"
+        )
     if options.pairs < FEWEST_PAIRS:
         raise ValueError(f"--pairs {options.pairs}: at least {FEWEST_PAIRS} are needed to judge")
     if options.save and options.resume:
@@ -184,21 +220,21 @@ def check(options: Options) -> None:
         raise ValueError(f"--case-timeout {options.case_timeout:g}: expected seconds above 0")
     for file in options.zoo:
         if not Path(file).is_file():
-            raise ValueError(f"no zoo file {file}")
+            raise ValueError(f"no zoo file {file}: check the path")
 
 
 def _refuse_taken(name: str, runs: Path) -> None:
-    """Refuse the name of a run, or of a baseline's beside it, that there is already."""
+    """Refuse a name that a run, or the baseline of a run, already has."""
     if Path(name).name != name:
         raise ValueError(f"--save {name!r}: expected a name, not a path")
     for file in (f"{name}.jsonl", f"{name}.jsonl.gz", f"{name}.baseline.jsonl"):
         if (runs / file).exists():
-            way = "save under another name"
-            way += f", or go on with --resume {name}" if file == f"{name}.jsonl" else ""
+            way = "choose another name"
+            way += f", or continue it with --resume {name}" if file == f"{name}.jsonl" else ""
             raise ValueError(f"--save {name}: {runs / file} exists; {way}")
 
 
 def judges_suites(config: pytest.Config) -> bool:
-    """Whether the session collects from the suites, and not only other tests of the checkout."""
+    """Whether the session collects the suites, not only other tests."""
     folder = config.invocation_params.dir
     return names_suites(config.args, folder, pyargs=config.getoption("pyargs"))

@@ -1,4 +1,4 @@
-"""Going on with a stored run: only with what it was begun with."""
+"""Continues a stored run, under the conditions that it began with."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from pathlib import Path
 from compilegate.records.case import Case
 from compilegate.records.environment import Environment, changes
 from compilegate.runs import files
+from compilegate.runs.reader import RunError
 from compilegate.session.options import Options
 from compilegate.zoo.registry import Model
 
 
 def stored_run(options: Options) -> files.Run | None:
-    """The run that is replayed or resumed, if any.
+    """Return the run that is replayed or resumed, if there is one.
 
     Raises:
-        RunError: It cannot be read or, to be resumed, be written to.
+        RunError: The run cannot be read, or cannot be written to although it is resumed.
     """
     name = options.replay or options.resume
     if not name:
@@ -29,13 +30,29 @@ def stored_run(options: Options) -> files.Run | None:
 
 
 def refuse_compressed(path: Path) -> None:
-    """Refuse to go on with a file that records cannot be added to."""
+    """Refuse to continue a compressed file: no record can be added to it."""
     if path.suffix == ".gz":
-        raise files.RunError(f"cannot resume {path}: it is compressed; gunzip it first")
+        raise RunError(f"cannot resume {path}: it is compressed; gunzip it first")
 
 
 def as_in(options: Options, stored: files.Run) -> Options:
-    """A resumed run goes on with the seed, the backend and the rounding that it began with."""
+    """Return the options with the seed, the backend and the rounding that the run began with.
+
+    Raises:
+        ValueError: The command line names another one.
+    """
+    began: dict[str, object] = {
+        name: getattr(stored.header, name) for name in ("seed", "backend", "tf32")
+    }
+    for name in options.explicit:
+        given = getattr(options, name)
+        if given != began[name]:
+            option = f"--{name}" if name == "tf32" else f"--{name} {given}"
+            with_it = "without it" if name == "tf32" else f"with --{name} {began[name]}"
+            raise ValueError(
+                f"cannot resume {stored.path} with {option}: the run began {with_it}; "
+                "leave the option out, or start a new run"
+            )
     return replace(
         options,
         seed=stored.header.seed,
@@ -45,7 +62,7 @@ def as_in(options: Options, stored: files.Run) -> Options:
 
 
 def refuse_other_environment(stored: files.Run, environment: Environment | None) -> None:
-    """Refuse to go on where anything that was observed with has changed."""
+    """Refuse to continue a run in an environment that differs from the one it began in."""
     if environment is None:
         return
     if changed := changes(stored.header.environment.parts, environment.parts):
@@ -56,23 +73,24 @@ def refuse_other_environment(stored: files.Run, environment: Environment | None)
 
 
 def refuse_other_pairing(options: Options, stored: files.Run) -> None:
-    """Refuse to go on with another baseline than the run began with."""
+    """Refuse to continue a run with a baseline if it began without one, or the other way round."""
     paired = bool(stored.header.baseline)
     if paired and options.baseline_python is None:
         raise ValueError(
-            f"cannot resume {stored.path}: it was held against another PyTorch; "
-            "name that one again with --baseline-python"
+            f"cannot resume {stored.path}: it was compared with another PyTorch; "
+            "name its interpreter again with --baseline-python"
         )
     if not paired and options.baseline_python is not None:
         raise ValueError(
-            f"cannot resume {stored.path} with --baseline-python: it began without; start a new run"
+            f"cannot resume {stored.path} with --baseline-python: the run began without it; "
+            "start a new run"
         )
 
 
 def refuse_unknown_models(
     stored: files.Run, cases: Iterable[Case], models: Mapping[str, Model]
 ) -> None:
-    """Refuse to go on with cases of a user's models that were not named again."""
+    """Refuse to continue with cases of a user's model if its zoo file is not named again."""
     for case in cases:
         if case.model not in models:
             raise ValueError(

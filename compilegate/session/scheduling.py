@@ -1,7 +1,7 @@
-"""How cases are spread over xdist workers: all cases of a model go to one.
+"""Spreads cases over xdist's workers: all cases of a model run on one worker.
 
-``xdist_group`` marks are not honoured together with session-scoped parameters, so the scope is read
-from the node id.
+xdist does not honour ``xdist_group`` marks together with session-scoped parameters. The scheduler
+therefore reads the model from the node id.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from compilegate.records.case import case_id_of, model_of
 
 
 class ModelScheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Load scheduling whose unit is the model, so that a child's imports and weights are shared."""
+    """Load scheduling by model, so that the cases of a model share imports and weights."""
 
     def _split_scope(self, nodeid: str) -> str:
         return model_of(case_id_of(nodeid)) or nodeid

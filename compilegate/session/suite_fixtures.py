@@ -1,4 +1,4 @@
-"""The fixtures of the suites: from a case to the observation, and from that to the test's end."""
+"""The fixtures of the suites: they observe a case, judge it and end the test."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from compilegate.records.encoding import dumps
 from compilegate.records.observation import Observation
 from compilegate.records.run import encode
 from compilegate.records.verdict import Verdict
-from compilegate.session.plan import GATE, Gate
-from compilegate.upgrade.comparison import CaseComparison, Slowdown
-from compilegate.upgrade.paired_speed import SpeedChange, as_slowdown
+from compilegate.session.observations import OBSERVATIONS
+from compilegate.session.plan import PLAN, Plan
+from compilegate.upgrade.case_comparison import CaseComparison
+from compilegate.upgrade.speed_change import SpeedChange
 
 JUDGEMENT = pytest.StashKey[Judgement]()
 COMPARISON = pytest.StashKey[CaseComparison]()
@@ -27,86 +28,102 @@ NEW_OBSERVATION = pytest.StashKey[dict[str, list[str]]]()
 
 
 @pytest.fixture(scope="session")
-def gate(request: pytest.FixtureRequest) -> Gate:
+def plan(request: pytest.FixtureRequest) -> Plan:
     """The plan of the session."""
-    return request.config.stash[GATE]
+    return request.config.stash[PLAN]
 
 
 @pytest.fixture(scope="session")
-def observation(case: Case, gate: Gate, request: pytest.FixtureRequest) -> Observation:
-    """What was measured for the case: compiled once for all tests that ask."""
-    if reason := gate.lacks(case):
+def observation(case: Case, plan: Plan, request: pytest.FixtureRequest) -> Observation:
+    """The observation of the case, which is compiled once for all tests."""
+    if reason := plan.lacks(case):
         pytest.skip(reason)
-    made, new = gate.observe(case)
-    if new or (gate.replays and gate.options.save):
-        request.config.stash[NEW_OBSERVATION] = _records(gate, made)
+    made, new = request.config.stash[OBSERVATIONS].observe(case)
+    if new or (plan.replays and plan.options.save):
+        request.config.stash[NEW_OBSERVATION] = _records(plan, made)
     return made
 
 
-def _records(gate: Gate, made: Observation) -> dict[str, list[str]]:
-    """The lines that an observation adds to each run file."""
+def _records(plan: Plan, made: Observation) -> dict[str, list[str]]:
+    """Return the lines that an observation adds to each run file."""
     lines = {"candidate": [encode(made)], "baseline": []}
-    if gate.paired is not None:
-        if (theirs := gate.paired.observed.get(made.case)) is not None:
+    if plan.paired is not None:
+        if (theirs := plan.paired.observed.get(made.case)) is not None:
             lines["baseline"] = [encode(theirs)]
-        pairs = gate.paired.pairs.values()
+        pairs = plan.paired.pairs.values()
         lines["candidate"] += [encode(pair) for pair in pairs if pair.case == made.case]
     return lines
 
 
 @pytest.fixture(scope="session")
-def speeds(gate: Gate, request: pytest.FixtureRequest) -> Mapping[str, SpeedChange]:
-    """What pairs of processes come to, by case: suspects are timed again first."""
-    assert gate.paired is not None
-    for pair in gate.paired.settle(gate.ask):
+def speed_changes(plan: Plan, request: pytest.FixtureRequest) -> Mapping[str, SpeedChange]:
+    """The changes of speed that pairs show, by case id. Suspects are timed again first."""
+    assert plan.paired is not None
+    for pair in plan.paired.settle(request.config.stash[OBSERVATIONS].ask):
         request.config.hook.pytest_compilegate_pair(pair=pair)
-    return gate.paired.speeds()
+    return plan.paired.speeds()
 
 
 @pytest.fixture
-def slowdown(case: Case, gate: Gate, request: pytest.FixtureRequest) -> Slowdown | None:
-    """What pairs of processes show of the case's speed; None where there are none."""
-    if gate.paired is None:
+def speed_change(case: Case, plan: Plan, request: pytest.FixtureRequest) -> SpeedChange | None:
+    """The change of the case's speed that pairs show; None without pairs."""
+    if plan.paired is None:
         return None
-    seen = request.getfixturevalue("speeds").get(case.id)
-    return as_slowdown(seen) if seen else None
+    changes: Mapping[str, SpeedChange] = request.getfixturevalue("speed_changes")
+    return changes.get(case.id)
 
 
 @pytest.fixture
-def budget(case: Case, gate: Gate) -> Budget:
-    """What the case is allowed."""
-    return gate.budget(case)
+def budget(case: Case, plan: Plan) -> Budget:
+    """The budget of the case."""
+    return plan.budget(case)
+
+
+@pytest.fixture(scope="session")
+def explained() -> set[str]:
+    """The cases whose failure to run a test has explained. Their other tests are brief."""
+    return set()
 
 
 @pytest.fixture
 def judge(
-    case: Case, gate: Gate, observation: Observation, budget: Budget, request: pytest.FixtureRequest
+    plan: Plan,
+    observation: Observation,
+    budget: Budget,
+    explained: set[str],
+    request: pytest.FixtureRequest,
 ) -> Judge:
-    """Applies a suite's rule and ends the test as the verdict says."""
-    node = request.node
+    """Apply the rule of a suite to the case, and end the test with the verdict."""
+    node, case_id = request.node, observation.case
     aspect = _aspect(request)
 
     def apply(rule: Rule) -> None:
         __tracebackhide__ = True
         judgement = judging.judge(observation, budget, aspect.name, rule, aspect.wants)
-        told = observation.case in gate.explained or (
+        is_shown = case_id in explained or (
             observation.failure is not None and bool(observation.failure.output)
         )
-        if observation.output and not told:  # shown by pytest if the test fails
+        if observation.output and not is_shown:  # pytest shows it if the test fails
             node.add_report_section("call", "output of the observing process", observation.output)
         if aspect.needs != "pairs":
-            theirs = gate.judge_baseline(case, aspect.name, rule, aspect.wants)
-            node.stash[BASELINE_VERDICT] = theirs
-        _end(request, judgement, lambda: _message(judgement, gate, observation))
+            node.stash[BASELINE_VERDICT] = _judge_baseline(plan, case_id, aspect, rule)
+
+        def message() -> str:
+            is_brief = judgement.of_case and case_id in explained
+            if judgement.of_case:
+                explained.add(case_id)
+            return _message(judgement, plan.reproduction(observation), is_brief=is_brief)
+
+        _end(request, judgement, message)
 
     return apply
 
 
 @pytest.fixture
 def judge_change(
-    case: Case, gate: Gate, budget: Budget, request: pytest.FixtureRequest
+    case: Case, budget: Budget, request: pytest.FixtureRequest
 ) -> Callable[[CaseComparison, Finding], None]:
-    """Ends a test as a finding on what became of a case says, whether or not it was observed."""
+    """End a test with a finding on how a case changed, whether or not it was observed."""
     aspect = _aspect(request)
 
     def apply(comparison: CaseComparison, finding: Finding) -> None:
@@ -121,12 +138,23 @@ def judge_change(
 
 def _aspect(request: pytest.FixtureRequest) -> Aspect:
     aspect = Aspect.of(request.node)
-    assert aspect is not None, "a test that judges is marked with its aspect"
+    assert aspect is not None, "a test that judges carries the marker of its aspect"
     return aspect
 
 
+def _judge_baseline(plan: Plan, case_id: str, aspect: Aspect, rule: Rule) -> Verdict | None:
+    """Judge the baseline's observation of a case; None if there is none."""
+    if plan.paired is None or case_id not in plan.paired.observed:
+        return None
+    theirs = plan.paired.observed[case_id]
+    budget = plan.budget_before(Case.parse(case_id))
+    verdict = judging.judge(theirs, budget, aspect.name, rule, aspect.wants).verdict
+    plan.paired.verdicts[case_id, aspect.name] = verdict
+    return verdict
+
+
 def _end(request: pytest.FixtureRequest, judgement: Judgement, message: Callable[[], str]) -> None:
-    """End a test as its verdict says."""
+    """End a test with its verdict."""
     __tracebackhide__ = True
     request.node.stash[JUDGEMENT] = judgement
     verdict = judgement.verdict
@@ -141,16 +169,14 @@ def _end(request: pytest.FixtureRequest, judgement: Judgement, message: Callable
             pytest.skip(verdict.summary)
 
 
-def _message(judgement: Judgement, gate: Gate, observation: Observation) -> str:
-    """A failure as a person reads it: what, then the evidence, then how to see it again."""
+def _message(judgement: Judgement, reproduction: str, *, is_brief: bool) -> str:
+    """Return the text of a failure: the summary, the evidence, the command to reproduce it."""
     verdict = judgement.verdict
-    if judgement.of_case:
-        if observation.case in gate.explained:
-            return f"{verdict.summary} (explained above)"
-        gate.explained.add(observation.case)
+    if is_brief:
+        return f"{verdict.summary} (explained above)"
     lines = [verdict.summary]
     lines += [f"  {line}" for line in verdict.details if line != verdict.summary]
-    lines.append(f"see it again: {gate.reproduction(observation)}")
+    lines.append(f"reproduce: {reproduction}")
     return "\n".join(lines)
 
 
@@ -158,7 +184,10 @@ def _message(judgement: Judgement, gate: Gate, observation: Observation) -> str:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Sends records along with reports, so that xdist brings them to the one run file."""
+    """Attach records to reports, so that xdist sends them to the process that writes the run file.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_runtest_makereport
+    """
     report = yield
     extra: Any = report
     observed = item.config.stash.get(NEW_OBSERVATION, None)

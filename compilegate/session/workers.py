@@ -1,4 +1,4 @@
-"""What each of several xdist workers is told, and may use: a GPU, its share of the processor."""
+"""The workers of xdist: what each knows from the controller, and its part of the machine."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pytest
 
 from compilegate.records.environment import Environment
 
-#: Variables that are the user's to set: what is in the environment stays.
+#: Variables that the user may set. compilegate does not change them.
 _USERS = {"TORCHINDUCTOR_COMPILE_THREADS", "OMP_NUM_THREADS"}
 
 
 @dataclass(frozen=True)
 class Share:
-    """What a process that observes cases may use.
+    """The part of the machine that a process which observes cases may use.
 
     Attributes:
-        workers: How many such processes there are.
-        gpu: Its GPU, as ``CUDA_VISIBLE_DEVICES`` names it; None leaves it to PyTorch.
-        shares_gpu: Whether there are fewer GPUs than workers: times and energy mean little then.
+        workers: The number of such processes.
+        gpu: The GPU of the process, as ``CUDA_VISIBLE_DEVICES`` names it; None for all of them.
+        shares_gpu: Whether there are fewer GPUs than workers. Times and energy mean little then.
     """
 
     workers: int = 1
@@ -32,27 +32,49 @@ class Share:
     shares_gpu: bool = False
 
     def environment(self) -> dict[str, str]:
-        """Variables for children: the GPU that they see, and their share of the processor.
+        """Return variables for children: the GPU that they see, and their part of the processor.
 
-        Compilers of one worker are not to keep the others from launching kernels. Nor are threads,
-        which wait for each other in each small operation where there are more of them than cores.
-        On CPU they stay: compiled code is made for as many as there are.
+        The compilers of one worker must not keep the others from launching kernels. Nor must
+        threads: with more threads than cores, they wait for each other in every small operation.
+        On CPU the threads stay: Inductor compiles for the number that there are.
         """
         found = {"CUDA_VISIBLE_DEVICES": self.gpu} if self.gpu is not None else {}
         if self.workers > 1:
-            share = str(max(len(os.sched_getaffinity(0)) // self.workers, 1))
-            found |= {"TORCHINDUCTOR_COMPILE_THREADS": share}
-            found |= {"OMP_NUM_THREADS": share} if self.gpu is not None else {}
+            threads = str(max(len(os.sched_getaffinity(0)) // self.workers, 1))
+            found |= {"TORCHINDUCTOR_COMPILE_THREADS": threads}
+            found |= {"OMP_NUM_THREADS": threads} if self.gpu is not None else {}
             found |= {name: os.environ[name] for name in _USERS & os.environ.keys()}
         return found
 
 
-#: Of the only process that observes.
+#: The share of the only process that observes.
 ALONE = Share()
 
 
+@dataclass(frozen=True)
+class Known:
+    """What a process knows before it makes its plan, so that it need not find it out again.
+
+    Attributes:
+        models: The user's models, listed by xdist's controller, which has also checked the options.
+            None if this process must list them.
+        environment: The observed environment; None if this process must ask for it.
+        share: The part of the machine that the children of this process may use.
+    """
+
+    models: Sequence[Mapping[str, Any]] | None = None
+    environment: Environment | None = None
+    share: Share = ALONE
+
+
+def from_controller(config: pytest.Config) -> Known | None:
+    """Return what xdist's controller passed to this process; None if it is not a worker."""
+    given = getattr(config, "workerinput", {}).get("compilegate")
+    return msgspec.convert(given, Known) if given else None
+
+
 def visible_gpus(environment: Environment | None) -> list[str]:
-    """The GPUs that children may use, as ``CUDA_VISIBLE_DEVICES`` names them."""
+    """Return the GPUs that children may use, as ``CUDA_VISIBLE_DEVICES`` names them."""
     count = sum(device.kind == "cuda" for device in environment.devices) if environment else 0
     if not count:
         return []
@@ -61,7 +83,7 @@ def visible_gpus(environment: Environment | None) -> list[str]:
 
 
 def count_of(config: pytest.Config) -> int:
-    """How many processes of a session run tests."""
+    """Return the number of processes that run the tests of a session."""
     if config.getoption("dist", "no") == "no":
         return 1
     from xdist.workermanage import parse_tx_spec_config  # noqa: PLC0415 (xdist is optional)
@@ -69,52 +91,32 @@ def count_of(config: pytest.Config) -> int:
     return len(parse_tx_spec_config(config))
 
 
-def refuse_other_ways(config: pytest.Config) -> None:
-    """Refuse workers that would disturb each other, or share what one process is to keep.
+def refuse_other_distributions(config: pytest.Config) -> None:
+    """Refuse workers that would disturb each other, or share what one process must keep.
 
     Raises:
-        pytest.UsageError: With the way out.
+        pytest.UsageError: The message says what to do.
     """
-    way = config.getoption("dist", "no")
-    if config.getoption("baseline_python") and way != "no":
+    distribution = config.getoption("dist", "no")
+    if config.getoption("baseline_python") and distribution != "no":
         raise pytest.UsageError(
-            "--baseline-python times two processes in turns, which workers of -n would disturb: "
-            "leave -n out, or run parts with --models and put them together with "
+            "--baseline-python times two processes that alternate, and the workers of -n would "
+            "disturb them: leave -n out, or run parts with --models and combine them with "
             "python -m compilegate merge"
         )
-    if way not in ("no", "load"):
+    if distribution not in ("no", "load"):
         raise pytest.UsageError(
-            f"--dist {way} would spread the cases of a model, which share a process, over workers: "
-            "leave it out"
+            f"--dist {distribution} would spread the cases of a model, which share a process, over "
+            "workers: leave it out"
         )
-
-
-class Told(NamedTuple):
-    """What a worker need not find out again.
-
-    Attributes:
-        models: The user's.
-        environment: What the machine has; None where nothing is observed.
-        share: What its children may use.
-    """
-
-    models: Sequence[Mapping[str, Any]]
-    environment: Environment | None
-    share: Share
-
-
-def told(config: pytest.Config) -> Told | None:
-    """What the controller told this process; None where it is none of its workers."""
-    given = getattr(config, "workerinput", {}).get("compilegate")
-    return msgspec.convert(given, Told) if given else None
 
 
 class Workers:
-    """Hands out the GPUs, the least used first: xdist replaces a worker that died by a new one.
+    """Assigns the GPUs to workers, the least used first. xdist replaces a worker that died.
 
     Args:
-        count: How many workers there are at a time.
-        environment: What the machine has; None where nothing is observed.
+        count: The number of workers that run at the same time.
+        environment: The observed environment; None if the session observes nothing.
     """
 
     def __init__(self, count: int, environment: Environment | None) -> None:
@@ -126,19 +128,19 @@ class Workers:
         self._given: dict[str, str] = {}
 
     def refuse_unlike_gpus(self) -> None:
-        """Thresholds are judged, and run files written, as of one kind of GPU.
+        """Refuse GPUs of several kinds: thresholds and run files hold for one kind.
 
         Raises:
-            pytest.UsageError: Workers would get different kinds.
+            pytest.UsageError: The workers would get different kinds.
         """
         if len(self._names) > 1 and self._count > 1:
             raise pytest.UsageError(
                 f"-n {self._count}: this machine's GPUs differ ({', '.join(sorted(self._names))}), "
-                "and a run is of one kind: name those of one kind in CUDA_VISIBLE_DEVICES"
+                "and a run holds one kind: name GPUs of one kind in CUDA_VISIBLE_DEVICES"
             )
 
     def share(self, worker: str) -> Share:
-        """What a new worker may use."""
+        """Return the part of the machine that a new worker may use."""
         if not self._gpus:
             return Share(self._count)
         used = Counter(self._given.values())
@@ -146,11 +148,11 @@ class Workers:
         return Share(self._count, self._given[worker], self._count > len(self._gpus))
 
     def ended(self, worker: str) -> None:
-        """Take back what a worker had."""
+        """Free the GPU of a worker that ended."""
         self._given.pop(worker, None)
 
 
-#: Where the process that hands out the GPUs keeps how.
+#: Where xdist's controller keeps the assignment of GPUs.
 WORKERS = pytest.StashKey[Workers]()
-#: Where it keeps the environment that was asked for to count them.
+#: Where xdist's controller keeps the environment that it asked for to count the GPUs.
 ENVIRONMENT = pytest.StashKey[Environment]()

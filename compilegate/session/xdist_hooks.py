@@ -1,6 +1,6 @@
-"""Spreading a session over xdist's workers: how many, what each may use, and which cases it gets.
+"""The hooks that spread a session over xdist's workers.
 
-The hooks: https://pytest-xdist.readthedocs.io/en/stable/distribution.html.
+https://pytest-xdist.readthedocs.io/en/stable/distribution.html
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ import pytest
 from compilegate.processes.observer import Launch, Observer
 from compilegate.session.markers import could_select
 from compilegate.session.options import judges_suites
-from compilegate.session.plan import GATE
-from compilegate.session.workers import ENVIRONMENT, WORKERS, Told, visible_gpus
+from compilegate.session.plan import PLAN
+from compilegate.session.workers import ENVIRONMENT, WORKERS, Known, visible_gpus
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tells a worker what it need not find out again."""
-    gate = node.config.stash.get(GATE, None)
-    if gate is None:
+    """Pass a worker what it need not find out again."""
+    plan = node.config.stash.get(PLAN, None)
+    if plan is None:
         return
-    shipped = {name for name, model in gate.models.items() if model.build is not None}
-    others = [model.to_dict() for name, model in gate.models.items() if name not in shipped]
+    shipped = {name for name, model in plan.models.items() if model.build is not None}
+    others = [model.to_dict() for name, model in plan.models.items() if name not in shipped]
     share = node.config.stash[WORKERS].share(node.workerinput["workerid"])
-    node.workerinput["compilegate"] = msgspec.to_builtins(Told(others, gate.environment, share))
-    gate.observer.close()  # the controller observes nothing
+    node.workerinput["compilegate"] = msgspec.to_builtins(Known(others, plan.environment, share))
+    plan.observer.close()  # the controller observes nothing
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Takes back the GPU of a worker that ended."""
+    """Free the GPU of a worker that ended."""
     if (workers := node.config.stash.get(WORKERS, None)) is not None:
         workers.ended(node.workerinput["workerid"])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """One worker a GPU, one on CPU.
+    """Start one worker per GPU, or one on CPU.
 
-    What the machine has is not asked for again: it takes seconds.
+    The plan uses the environment that is asked for here: asking takes seconds.
     """
     if not judges_suites(config):
         return None
@@ -58,7 +58,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keeps the cases of a model on one worker."""
+    """Send all cases of a model to one worker."""
     if not judges_suites(config) or config.getvalue("dist") != "load":
         return None
     from compilegate.session.scheduling import ModelScheduling  # noqa: PLC0415 (xdist is optional)

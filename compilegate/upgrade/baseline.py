@@ -1,8 +1,8 @@
-"""What a session is held against: what it holds of each case, and what it lacks.
+"""The baseline of a session: the results under the PyTorch in use, case by case.
 
-``--baseline-run RUN`` names a stored run. Its cases are those that the session selects; one that
-the session does not have any more is *gone*, and fails. With ``--baseline-python`` it is the other
-half of pairs, observed in this session.
+``--baseline-run RUN`` names a stored run. A case of it that the session would select but no longer
+has is *gone*, and fails. With ``--baseline-python`` the baseline is the other half of the pairs,
+observed in this session.
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ from dataclasses import replace
 from compilegate.records.case import Case, device_of
 from compilegate.records.environment import Environment
 from compilegate.records.run import Header
-from compilegate.runs.archive import Archive, Seen
+from compilegate.runs.archive import Archive, CaseRecord
 from compilegate.upgrade import comparable
-from compilegate.upgrade.comparison import CaseComparison, Comparison, compare_case
+from compilegate.upgrade.case_comparison import CaseComparison, compare_case
+from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.paired_baseline import PairedBaseline
 
 
-class Before(ABC):
-    """What is in use, case by case.
+class Baseline(ABC):
+    """The results under the PyTorch in use, case by case.
 
     Attributes:
-        gone: Cases that it has and the session has not, though it would select them.
+        gone: Cases that it has and the session lacks, although it would select them.
     """
 
     gone: Sequence[Case] = ()
 
     @abstractmethod
-    def seen(self, case: Case) -> Seen:
-        """What it holds of a case."""
+    def seen(self, case: Case) -> CaseRecord:
+        """Return what it holds of a case."""
 
     @abstractmethod
     def times_compare(self, case: Case, environment: Environment | None) -> bool:
@@ -41,12 +42,12 @@ class Before(ABC):
     def compare(
         self, candidate: Header, cases: Iterable[str], found: Mapping[str, CaseComparison]
     ) -> Comparison:
-        """The session held against it.
+        """Compare the session with it.
 
         Args:
             candidate: The session's header.
-            cases: The cases that were to be compared.
-            found: What was found, by case; the others were not observed.
+            cases: The cases to compare.
+            found: The comparisons of the cases that were observed.
         """
 
     @abstractmethod
@@ -54,38 +55,41 @@ class Before(ABC):
         """A line for the report's header."""
 
     def vanished(self, case: Case) -> CaseComparison:
-        """What becomes of a case that the session did not observe."""
-        return compare_case(case.id, self.seen(case), Seen(planned=False))
+        """Compare a case that the session did not observe."""
+        return compare_case(case.id, self.seen(case), CaseRecord(planned=False))
 
 
-class LiveBaseline(Before):
-    """The other half of pairs: observed in this session, on this machine.
+class LiveBaseline(Baseline):
+    """The other half of the pairs, observed in this session on this machine.
 
     Args:
-        paired: What is observed under the PyTorch in use.
+        paired: The observations under the PyTorch in use.
     """
 
     def __init__(self, paired: PairedBaseline) -> None:
         self._paired = paired  # a live session observes the same cases under both: none is gone
 
-    def seen(self, case: Case) -> Seen:
-        """What was observed of a case, judged as far as the session's tests did."""
+    def seen(self, case: Case) -> CaseRecord:
+        """Return the observation of a case, with the verdicts of the session's tests."""
         made = self._paired.observed.get(case.id)
         if made is None:
-            return Seen(planned=True)
-        return Seen.of(made, (v for (c, _), v in self._paired.verdicts.items() if c == case.id))
+            return CaseRecord(planned=True)
+        return CaseRecord.of(
+            made, (v for (c, _), v in self._paired.verdicts.items() if c == case.id)
+        )
 
     def times_compare(self, case: Case, environment: Environment | None) -> bool:
-        """One machine; but times of one pair are indicative: pairs judge speed."""
+        """Return True: both ran on this machine."""
         return True
 
     def compare(
         self, candidate: Header, cases: Iterable[str], found: Mapping[str, CaseComparison]
     ) -> Comparison:
-        """The candidate held against it."""
+        """Compare the candidate with it."""
         asked = tuple(cases)
         compared = [
-            found.get(case) or compare_case(case, self.seen(Case.parse(case)), Seen(planned=True))
+            found.get(case)
+            or compare_case(case, self.seen(Case.parse(case)), CaseRecord(planned=True))
             for case in asked
         ]
         candidate = replace(candidate, planned=asked)
@@ -97,14 +101,14 @@ class LiveBaseline(Before):
         return self._paired.describe()
 
 
-class StoredBaseline(Before):
-    """What was observed before.
+class StoredBaseline(Baseline):
+    """A stored run.
 
     Args:
         archive: The stored run.
-        cases: Those of the session.
-        select: What the session would select of others, by id.
-        tier: Of the session, by device.
+        cases: The cases of the session.
+        select: Returns the cases that the session would select.
+        tier: The tier of the session, by device.
     """
 
     def __init__(
@@ -120,13 +124,13 @@ class StoredBaseline(Before):
         theirs = archive.header.tier
         of_tier = {device for device in tier if tier[device] == theirs.get(device)}
         self.gone = [case for case in others if case.device in of_tier]
-        #: How many it has besides because its tier is another one.
+        #: The number of its cases that only another tier has.
         self.of_other_tier = len(others) - len(self.gone)
-        #: How many it has besides that the session does not select.
+        #: The number of its cases that the session does not select.
         self.unselected = len([c for c in archive.cases if c not in here]) - len(others)
 
-    def seen(self, case: Case) -> Seen:
-        """What it holds of a case."""
+    def seen(self, case: Case) -> CaseRecord:
+        """Return what it holds of a case."""
         return self._archive.seen(case.id)
 
     def times_compare(self, case: Case, environment: Environment | None) -> bool:
@@ -142,12 +146,12 @@ class StoredBaseline(Before):
     def compare(
         self, candidate: Header, cases: Iterable[str], found: Mapping[str, CaseComparison]
     ) -> Comparison:
-        """The session held against it."""
+        """Compare the session with it."""
         asked, planned = list(cases), set(candidate.planned)
         known = set(self._archive.cases)
         compared = [
             found.get(case)
-            or compare_case(case, self._archive.seen(case), Seen(planned=case in planned))
+            or compare_case(case, self._archive.seen(case), CaseRecord(planned=case in planned))
             for case in asked
         ]
         devices = {device_of(case) for case in asked}
@@ -177,6 +181,6 @@ class StoredBaseline(Before):
         versions = self._archive.header.environment.versions
         observed = len(self._archive.cases) - len(self._archive.missing)
         return (
-            f"held against: {self._archive.path}, torch {versions.get('torch', '?')}, "
+            f"compared with: {self._archive.path}, torch {versions.get('torch', '?')}, "
             f"{observed} cases observed"
         )

@@ -1,4 +1,4 @@
-"""Whether two runs, and two observations of a case, are of the same thing."""
+"""Checks whether two runs, and two observations of a case, can be compared."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from compilegate.records.environment import changes
 from compilegate.records.run import Header
 from compilegate.runs import files
 from compilegate.runs.archive import Archive
-from compilegate.runs.digest import Digest
+from compilegate.runs.slim import SlimObservation
 
 
-def incomparable(before: Digest, now: Digest) -> str:
-    """Why two observations of a case are not of the same thing; empty if they are."""
+def incomparable(before: SlimObservation, now: SlimObservation) -> str:
+    """Return why two observations of a case cannot be compared; empty if they can."""
     reasons = []
     if before.backend != now.backend:
         reasons.append(f"backend {before.backend} → {now.backend}")
@@ -22,7 +22,7 @@ def incomparable(before: Digest, now: Digest) -> str:
         reasons.append(f"TF32 {_on(before.tf32)} → {_on(now.tf32)}")
     if before.fingerprint and now.fingerprint and before.fingerprint != now.fingerprint:
         parameters = f"{before.parameters:,} → {now.parameters:,} parameters"
-        reasons.append(f"the model is another one: {parameters}, or other shapes")
+        reasons.append(f"the model changed: {parameters}, or other shapes")
     if calls_differ(before, now):
         reasons.append("its calls have other sizes")
     return "; ".join(reasons)
@@ -32,14 +32,14 @@ def _on(switch: bool) -> str:
     return "on" if switch else "off"
 
 
-def calls_differ(before: Digest, now: Digest) -> bool:
-    """Whether the calls that both runs made were of different sizes: another recipe."""
+def calls_differ(before: SlimObservation, now: SlimObservation) -> bool:
+    """Whether the calls of both runs have different sizes: the recipe changed."""
     pairs = zip(before.calls, now.calls, strict=False)
     return any(then.sizes != call.sizes for then, call in pairs)
 
 
 def machines_differ(baseline: Header, candidate: Header, kind: str) -> str:
-    """How the machines differ on which cases of a device ran; empty if they do not."""
+    """Return how the machines of two runs differ for a device; empty if they do not."""
     ours, theirs = baseline.environment.device(kind), candidate.environment.device(kind)
     if ours is None or theirs is None:
         return "" if ours is theirs else f"no {kind} in one of the runs"
@@ -47,7 +47,7 @@ def machines_differ(baseline: Header, candidate: Header, kind: str) -> str:
 
 
 def incomplete(name: str, run: Archive) -> Iterator[str]:
-    """That a run lacks cases that it planned, and how to go on."""
+    """Yield a caution if a run lacks planned cases, with the way to complete it."""
     cut = ", and its last line was cut short" if run.truncated else ""
     way = f"go on with --resume {files.name_of(run.path)}"
     if run.path.suffix == ".gz":
@@ -60,7 +60,7 @@ def incomplete(name: str, run: Archive) -> Iterator[str]:
 
 
 def revisions(baseline: Header, candidate: Header) -> Iterator[str]:
-    """That two revisions of compilegate judged the runs."""
+    """Yield a caution if different revisions of compilegate judged the runs."""
     ours, theirs = baseline.revision or "unknown", candidate.revision or "unknown"
     if ours != theirs:
         yield (

@@ -1,4 +1,4 @@
-"""The decision: what a comparison comes to, in one sentence and in what to look at first."""
+"""The decision whether to upgrade: one word, its reason, and what to look at first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Literal
 
 from compilegate.records.case import device_of
 from compilegate.records.run import Header
-from compilegate.upgrade.comparison import CLASSES, WORSE, CaseComparison, Comparison
+from compilegate.upgrade.case_comparison import CLASSES, WORSE, CaseComparison
+from compilegate.upgrade.comparison import Comparison
 
 Answer = Literal["safe", "do not upgrade", "cannot say"]
 
@@ -22,16 +23,16 @@ class Decision:
     """May we move?
 
     Attributes:
-        answer: Yes, no, or not to be told from these runs.
-        because: What counts against the candidate, or why it cannot be told; empty if it is safe.
+        answer: Yes, no, or undecided.
+        because: What counts against the candidate, or why these runs do not decide; empty if safe.
         where: ``torch 2.14.1 → 2.15.0 on NVIDIA H200``.
-        besides: Number of cases, and what else they came to.
+        counts: The number of cases, then of the classes that ``because`` does not name.
     """
 
     answer: Answer
     because: str
     where: str
-    besides: str
+    counts: str
 
     @property
     def exit_status(self) -> int:
@@ -40,28 +41,32 @@ class Decision:
 
     def __str__(self) -> str:
         because = f": {self.because}" if self.because else ""
-        return f"{self.where}: {self.answer}{because} ({self.besides})"
+        return f"{self.where}: {self.answer}{because} ({self.counts})"
 
 
 def decide(comparison: Comparison) -> Decision:
-    """What is worse is worse, however much is missing; safe is only what was looked at in whole."""
+    """Decide from a comparison whether to upgrade.
+
+    One case that is worse decides, however many are missing. The answer is *safe* only if no case
+    is in doubt and at least one was judged in both runs.
+    """
     where = f"{_versions(comparison)} on {_devices(comparison)}"
     worse = list(_worse(comparison))
     if worse:
-        return Decision("do not upgrade", ", ".join(worse), where, _besides(comparison, WORSE))
+        return Decision("do not upgrade", ", ".join(worse), where, _counts(comparison, WORSE))
     doubts = [item for item in comparison.cases if item.doubt]
     if doubts:
         why = _doubt(doubts)
-        return Decision("cannot say", why, where, _besides(comparison))
-    told_nothing = ("new", "not comparable", "inconclusive")
-    if all(item.kind in told_nothing for item in comparison.cases):
+        return Decision("cannot say", why, where, _counts(comparison))
+    undecided = ("new", "not comparable", "inconclusive")
+    if all(item.kind in undecided for item in comparison.cases):
         why = _why_nothing(comparison)
-        return Decision("cannot say", why, where, _besides(comparison))
-    return Decision("safe", "", where, _besides(comparison))
+        return Decision("cannot say", why, where, _counts(comparison))
+    return Decision("safe", "", where, _counts(comparison))
 
 
 def _worse(comparison: Comparison) -> Iterator[str]:
-    """The classes that count against the candidate; what is only slower has a name of its own."""
+    """Count the classes that count against the candidate; cases that are only slower come last."""
     if broken := comparison.counts["broken"]:
         yield f"{broken} broken"
     regressed = list(comparison.of("regressed"))
@@ -91,14 +96,16 @@ def _why_nothing(comparison: Comparison) -> str:
     return f"nothing can be compared: {first.reason}"
 
 
-def _besides(comparison: Comparison, told: Sequence[str] = ()) -> str:
+def _counts(comparison: Comparison, named: Sequence[str] = ()) -> str:
     cases = len(comparison.cases)
     parts = [f"{cases} case{'s' * (cases != 1)}"]
     parts += [
         f"{count} {kind}"
         for kind in CLASSES
-        if kind not in (*told, "unchanged") and (count := comparison.counts[kind])
+        if kind not in (*named, "unchanged") and (count := comparison.counts[kind])
     ]
+    if accepted := sum(item.has_accepted_cost for item in comparison.cases):
+        parts.append(f"{accepted} with an accepted cost")
     return ", ".join(parts)
 
 

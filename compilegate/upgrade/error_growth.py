@@ -1,9 +1,9 @@
-"""Whether compiled numbers moved away from the fp64 reference, from one run to another.
+"""Finds tensors whose compiled error grew or shrank from one run to another.
 
-Eager's own distance from the reference, in either run, is the noise; what compiled code already was
-off by before is known. Only what lies beyond a multiple of both is *further*. The multiples are
-smaller than those within one run (``suites/bounds.py``), where an error has nothing to be compared
-with but eager's.
+Eager's own distance from the fp64 reference, in either run, is the noise. A tensor is *further*
+from the reference only if its error exceeds a multiple of the noise and of the earlier error. These
+multiples are smaller than those within one run (:mod:`compilegate.judging.tolerances`), where an
+error can be compared only with eager's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from compilegate.records.rounding import (
     is_blind,
     pooled_noise,
 )
-from compilegate.runs.digest import GROUPS, Digest, Tensor
+from compilegate.runs.slim import GROUPS, SlimObservation, SlimTensor
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Growth:
         call: Index of the call.
         name: The tensor.
         figure: Which figure grew.
-        before: The error then, relative to the tensor's scale.
-        now: The error now.
-        eager: Eager's, the larger of both runs.
-        allowed: What it might have grown to.
+        before: The error in the earlier run, relative to the tensor's scale.
+        now: The error in the later run.
+        eager: The error of eager, the larger of both runs.
+        allowed: The largest error that would not count as growth.
     """
 
     call: int
@@ -70,8 +70,8 @@ class Growth:
 
 
 @dataclass
-class Moved:
-    """The tensors of a case whose compiled error moved beyond noise, by group.
+class ErrorChanges:
+    """The tensors of a case whose compiled error changed beyond noise, by group.
 
     Attributes:
         further: Away from the reference.
@@ -82,23 +82,23 @@ class Moved:
     closer: dict[str, list[Growth]] = field(default_factory=dict)
 
 
-def moved(before: Digest, now: Digest, *, half: bool) -> Moved:
-    """What moved between two observations of a case.
+def error_changes(before: SlimObservation, now: SlimObservation, *, half: bool) -> ErrorChanges:
+    """Find the tensors whose compiled error changed between two observations of a case.
 
     Args:
-        before: The case in the one run.
-        now: The same case in the other.
+        before: The case in the earlier run.
+        now: The same case in the later run.
         half: Whether the case computes in half precision.
     """
     multiples = HALF if half else SINGLE
-    found = Moved()
+    found = ErrorChanges()
     for index, (then, call) in enumerate(zip(before.calls, now.calls, strict=False)):
         for group in GROUPS:
             earlier, later = getattr(then, group).errors, getattr(call, group).errors
             doubtful = [
                 (one, other)
                 for one, other in _pairs(earlier, later)
-                if not _is_quiet(one, other, multiples) and _is_seeing(one, other)
+                if not _is_within_noise(one, other, multiples) and _is_comparable(one, other)
             ]
             if not doubtful:
                 continue
@@ -111,16 +111,18 @@ def moved(before: Digest, now: Digest, *, half: bool) -> Moved:
     return found
 
 
-def _pairs(before: Sequence[Tensor], now: Sequence[Tensor]) -> Iterable[tuple[Tensor, Tensor]]:
-    """The tensors of both runs by name; nearly always they stand in the same order."""
+def _pairs(
+    before: Sequence[SlimTensor], now: Sequence[SlimTensor]
+) -> Iterable[tuple[SlimTensor, SlimTensor]]:
+    """Pair the tensors of both runs by name; nearly always they are in the same order."""
     if [tensor.name for tensor in before] == [tensor.name for tensor in now]:
         return zip(before, now, strict=True)
     known = {then.name: then for then in before}
     return [(known[tensor.name], tensor) for tensor in now if tensor.name in known]
 
 
-def _is_quiet(then: Tensor, tensor: Tensor, multiples: Multiples) -> bool:
-    """Whether both sides are within eager's own noise: nearly all are, and no bound is tighter."""
+def _is_within_noise(then: SlimTensor, tensor: SlimTensor, multiples: Multiples) -> bool:
+    """Whether both runs are within eager's own noise, as nearly all tensors are."""
     noise = then.eager_rms if then.eager_rms > tensor.eager_rms else tensor.eager_rms
     largest = then.eager_max if then.eager_max > tensor.eager_max else tensor.eager_max
     noise_allowed, largest_allowed = multiples.rms * noise, multiples.largest * largest
@@ -135,14 +137,14 @@ def _is_quiet(then: Tensor, tensor: Tensor, multiples: Multiples) -> bool:
     )
 
 
-def _is_seeing(then: Tensor, tensor: Tensor) -> bool:
-    """Whether a difference would mean anything."""
+def _is_comparable(then: SlimTensor, tensor: SlimTensor) -> bool:
+    """Whether neither run is blind, and both have the same kind of reference."""
     blind = is_blind(then) or is_blind(tensor)
     return not blind and then.has_reference == tensor.has_reference
 
 
 def _growth(
-    call: int, then: Tensor, tensor: Tensor, pooled: float, multiples: Multiples
+    call: int, then: SlimTensor, tensor: SlimTensor, pooled: float, multiples: Multiples
 ) -> Growth | None:
     eps = EPS.get(tensor.dtype, EPS["float32"])
     eps *= BUFFERS if tensor.name.startswith("buffer ") else 1.0

@@ -1,7 +1,7 @@
-"""What changed for a case from one run to another, as its facts tell: one rule a kind of fact.
+"""What changed in a case from one run to another, by its facts: one rule for each kind of fact.
 
-These hold whatever the verdicts were: a break that is budgeted in both runs can still be another
-one, and an error that is within its bounds can still have grown.
+The rules apply whatever the verdicts are. Two runs can have different breaks although budgets allow
+both, and an error that is within its bounds can still have grown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from compilegate.judging.aspects import ASPECTS
 from compilegate.records.observation import Capture, GraphBreak, Place
 from compilegate.records.performance import Timing
 from compilegate.records.statistics import paired_speedup
-from compilegate.runs.digest import Digest
+from compilegate.runs.slim import SlimObservation
 from compilegate.upgrade import error_growth
 from compilegate.upgrade.verdict_changes import SPEED, Change
 
@@ -25,13 +25,13 @@ ASPECT_OF: dict[str, str] = {
 }
 #: Peak memory that fell by this share, and by more than these bytes, is better.
 MEMORY_SHARE, MEMORY_BYTES = 0.1, 2**20
-#: A compile time is told if it changed by this factor, a speed by this share.
+#: Reports show a compile time that changed by this factor, and a speed that changed by this share.
 COMPILE_FACTOR, SPEED_SHARE = 1.3, 0.03
 MIB = 2**20
 
 
-def of_differences(then: Digest, now: Digest) -> Iterator[Change]:
-    """Exact differences from eager that are new or gone, and calls that raise on both sides."""
+def of_differences(then: SlimObservation, now: SlimObservation) -> Iterator[Change]:
+    """Find differences from eager that are new or gone, and calls that now raise in eager, too."""
     for index, (earlier, call) in enumerate(zip(then.calls, now.calls, strict=False)):
         if call.raised and not earlier.raised:
             text = f"call {index + 1} raises now, in eager too: {call.raised}"
@@ -47,7 +47,7 @@ def of_differences(then: Digest, now: Digest) -> Iterator[Change]:
             yield Change(aspect, "better", f"no longer differs: {lost[0]}", tuple(lost[1:]))
 
 
-def _differences(digest: Digest, group: str) -> dict[tuple[str, str], str]:
+def _differences(digest: SlimObservation, group: str) -> dict[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
     for index, call in enumerate(digest.calls):
         for item in getattr(call, group).differences:
@@ -56,13 +56,13 @@ def _differences(digest: Digest, group: str) -> dict[tuple[str, str], str]:
     return found
 
 
-def of_numerics(then: Digest, now: Digest, *, half: bool) -> Iterator[Change]:
-    """Tensors further from the fp64 reference than before, or closer, beyond noise."""
-    moved = error_growth.moved(then, now, half=half)
-    for group, growths in moved.further.items():
+def of_numerics(then: SlimObservation, now: SlimObservation, *, half: bool) -> Iterator[Change]:
+    """Find tensors that moved away from the fp64 reference, or closer to it, beyond noise."""
+    changed = error_growth.error_changes(then, now, half=half)
+    for group, growths in changed.further.items():
         text = f"{_tensors(growths)} further from the fp64 reference: {_worst(growths)}"
         yield Change(ASPECT_OF[group], "worse", text)
-    for group, growths in moved.closer.items():
+    for group, growths in changed.closer.items():
         worst = _worst(growths)
         text = (
             f"{_tensors(growths)} closer to the fp64 reference: {worst.name} at call "
@@ -81,7 +81,7 @@ def _tensors(growths: Iterable[error_growth.Growth]) -> str:
 
 
 def of_breaks(then: Capture, now: Capture) -> Iterator[Change]:
-    """Graph breaks that are new or gone. Lines move, so a break is its reason, file, function."""
+    """Find graph breaks that are new or gone, by reason, file and function: lines move."""
     known, seen = breaks(then), breaks(now)
     if new := [found for key, found in seen.items() if key not in known]:
         lines = [str(found) for found in new]
@@ -96,9 +96,9 @@ def of_breaks(then: Capture, now: Capture) -> Iterator[Change]:
 
 
 def breaks(capture: Capture) -> dict[tuple[str, str, str], GraphBreak]:
-    """Graph breaks and frames left to eager, by what they are known by.
+    """Return graph breaks and frames left to eager, by reason, file and function.
 
-    Where PyTorch has an id for a break, it stands for the reason: wordings change.
+    PyTorch's id of a break replaces its reason, because wordings change.
     """
     found: dict[tuple[str, str, str], GraphBreak] = {}
     for item in (*capture.breaks, *capture.fallbacks):
@@ -108,7 +108,7 @@ def breaks(capture: Capture) -> dict[tuple[str, str, str], GraphBreak]:
 
 
 def of_recompilations(then: Capture, now: Capture) -> Iterator[Change]:
-    """Recompilations, more or fewer, and limits hit, newly or no longer."""
+    """Compare the numbers of recompilations, and whether a recompile limit was hit."""
     if now.limits and not then.limits:
         yield Change("recompiles", "worse", f"recompile limit hit: {now.limits[0]}", now.limits[1:])
     if then.limits and not now.limits:
@@ -132,7 +132,7 @@ def of_recompilations(then: Capture, now: Capture) -> Iterator[Change]:
 
 
 def recompilations(capture: Capture) -> Counter[tuple[str, str]]:
-    """How often code was compiled again, by file and function."""
+    """Return how often code was compiled again, by file and function."""
     compiled = Counter(item.code for item in capture.compilations if item.graph)
     again: Counter[tuple[str, str]] = Counter()
     for code, count in compiled.items():
@@ -145,8 +145,8 @@ def _name(code: Place) -> tuple[str, str]:
     return code.file, code.function
 
 
-def of_memory(then: Digest, now: Digest) -> Iterator[Change]:
-    """A lower peak, with the budget that would hold it; a higher one is judged by its budget."""
+def of_memory(then: SlimObservation, now: SlimObservation) -> Iterator[Change]:
+    """Compare peak memory; a lower peak comes with the budget that would keep it."""
     before, memory = then.memory, now.memory
     if before is None or memory is None or not memory.eager_peak_bytes:
         return
@@ -163,8 +163,8 @@ def of_memory(then: Digest, now: Digest) -> Iterator[Change]:
     yield Change("memory", "better", text + eager, proposal={"max_memory_ratio": proposed})
 
 
-def of_times(then: Digest, now: Digest) -> Iterator[Change]:
-    """Times of two processes: told, and never more than *indicative*."""
+def of_times(then: SlimObservation, now: SlimObservation) -> Iterator[Change]:
+    """Compare times of two processes, which are never more than *indicative*."""
     if then.cold and now.cold and then.compile_time and now.compile_time:
         seconds = then.compile_time.total_s, now.compile_time.total_s
         if min(seconds) > 0 and max(seconds) > COMPILE_FACTOR * min(seconds):
@@ -185,13 +185,13 @@ def of_times(then: Digest, now: Digest) -> Iterator[Change]:
 
 
 def _may_differ(before: Timing, now: Timing) -> bool:
-    """Whether the intervals are worth taking: the medians are apart. Nearly all are not."""
+    """Whether the medians differ enough to compute the intervals; nearly always they do not."""
     ours, theirs = (_median_speedup(timing) for timing in (before, now))
     return abs(theirs / ours - 1) > SPEED_SHARE / 2
 
 
 def _median_speedup(timing: Timing) -> float:
-    """Not averaged where there are two medians: near enough to tell what is worth a look."""
+    """Return the upper median of the ratios, which is precise enough here."""
     ratios: list[float] = sorted(map(truediv, timing.eager_ns, timing.compiled_ns))
     return ratios[len(ratios) // 2]
 

@@ -1,6 +1,7 @@
-"""The PyTorch in use, beside the candidate: what is observed under it, and pairs of processes.
+"""The PyTorch in use, for sessions that observe every case under both versions.
 
-Live, it is another interpreter (``--baseline-python``); in a replayed run, the run file beside it.
+In a live session it is another interpreter (``--baseline-python``). In a replay it is the run file
+next to the candidate's.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from compilegate.processes.attempt import Progress
 from compilegate.processes.child_process import ObserverError
 from compilegate.processes.observer import Launch, Observer
 from compilegate.processes.paired_observer import PairedObserver
@@ -22,7 +24,7 @@ from compilegate.records.request import Request
 from compilegate.records.verdict import Verdict
 from compilegate.runs import files
 from compilegate.upgrade import paired_speed
-from compilegate.upgrade.paired_speed import SpeedChange
+from compilegate.upgrade.speed_change import SpeedChange
 from compilegate.zoo.registry import Model
 
 #: What a child needs of its interpreter.
@@ -37,32 +39,32 @@ def check_interpreter(python: str) -> None:
     """Refuse an interpreter that cannot observe, before anything is started.
 
     Raises:
-        ObserverError: It is none, is too old, or has no torch.
+        ObserverError: The path is no interpreter, or the interpreter is too old or has no torch.
     """
     given = f"--baseline-python {python}"
     if Path(python).is_dir():
-        raise ObserverError(f"{given}: a directory; give its interpreter, DIRECTORY/bin/python")
+        raise ObserverError(f"{given} is a directory: name its interpreter, DIRECTORY/bin/python")
     try:
         done = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True, check=False)
     except OSError as error:
-        raise ObserverError(f"{given}: cannot be run: {error.strerror}") from error
+        raise ObserverError(f"{given} cannot be run: {error.strerror}; check the path") from error
     try:
         major, minor, has_torch = map(int, done.stdout.split())
     except ValueError:
-        said = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        raise ObserverError(f"{given}: not a Python: {''.join(said) or 'no answer'}") from None
+        answer = (done.stderr or done.stdout).strip().splitlines()[-1:]
+        raise ObserverError(
+            f"{given} is no Python interpreter: it answered {''.join(answer) or 'nothing'!r}"
+        ) from None
     if (major, minor) < _OLDEST_PYTHON:
         oldest = ".".join(map(str, _OLDEST_PYTHON))
-        raise ObserverError(f"{given}: Python {major}.{minor}, at least {oldest} is needed")
+        raise ObserverError(f"{given} is Python {major}.{minor}: at least {oldest} is needed")
     if not has_torch:
-        raise ObserverError(
-            f"{given}: has no torch; install one there, or name another interpreter"
-        )
+        raise ObserverError(f"{given} has no torch: install it there, or name another interpreter")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is asked of children for a case.
+class CaseRequest:
+    """The request that a child gets for a case.
 
     Attributes:
         case: The case.
@@ -80,14 +82,14 @@ class PairedBaseline:
     """The PyTorch in use: its observations, verdicts and pairs.
 
     Attributes:
-        environment: What it is and has.
-        is_candidate: Whether it is the same PyTorch as the candidate: A against A.
-        observed: What was observed under it, by case id.
-        verdicts: How its observations were judged, by case id and aspect.
-        pairs: Pairs of processes, by case id and number.
-        run: Its stored run, of a session that goes on or is judged again.
-        live: Observes under both; None where all is stored.
-        fresh_pairs: How many a suspect gets, at first.
+        environment: Its environment.
+        is_candidate: Whether it has the same versions as the candidate (A/A).
+        observed: Its observations, by case id.
+        verdicts: The verdicts on its observations, by case id and aspect.
+        pairs: The pairs of processes, by case id and number.
+        run: Its stored run, if the session resumes or replays one.
+        live: Observes under both versions; None in a replay.
+        fresh_pairs: The number of fresh pairs that a suspect gets at first.
     """
 
     environment: Environment
@@ -101,16 +103,16 @@ class PairedBaseline:
 
     @property
     def torch_version(self) -> str:
-        """Of the interpreter in use."""
+        """The version of torch in use."""
         return self.environment.versions.get("torch", "0")
 
     def describe(self) -> str:
-        """A line for the report's header."""
-        same = ", the same as the candidate's (A/A: nothing should differ)" * self.is_candidate
+        """Return a line for the header of pytest's output."""
+        same = ", the same as the candidate (A/A: nothing should differ)" * self.is_candidate
         return f"baseline: torch {self.torch_version}{same}"
 
     def has(self, candidate: Observation, *, timed: bool) -> bool:
-        """Whether nothing of a case that the candidate's run holds needs observing again."""
+        """Whether the stored run holds everything of a case that the candidate's run holds."""
         made = self.observed.get(candidate.case)
         if made is None or not set(candidate.wants) <= set(made.wants):
             return False
@@ -121,10 +123,18 @@ class PairedBaseline:
         if self.live is not None:
             self.live.baseline.preload(models, cpp=cpp)
 
-    def observe(self, asked: Asked, candidate: Observer) -> Observation:
-        """Observe a case under both, and keep what is the baseline's; the candidate's observation.
+    def report_progress(self, progress: Progress) -> None:
+        """Call this while a case is observed under the PyTorch in use."""
+        if self.live is not None:
+            self.live.baseline.progress = progress
 
-        Where the baseline lacks the device, the candidate is observed alone.
+    def observe(self, asked: CaseRequest, candidate: Observer) -> Observation:
+        """Observe a case under both versions, and keep the baseline's observation.
+
+        If the baseline cannot use the device, only the candidate is observed.
+
+        Returns:
+            The candidate's observation.
         """
         assert self.live is not None
         case = asked.case
@@ -142,7 +152,7 @@ class PairedBaseline:
             self.pairs[case.id, 0] = both.pair
         return both.candidate
 
-    def _note_unavailable(self, asked: Asked) -> None:
+    def _note_unavailable(self, asked: CaseRequest) -> None:
         case_id, wants = asked.case.id, asked.request.wants
         why = f"no {asked.case.device} device that torch {self.torch_version} can use here"
         failure = Failure(stage="start", kind="UnavailableError", message=why)
@@ -153,27 +163,27 @@ class PairedBaseline:
             self.pairs[case_id, 0] = Pair(case=case_id, number=0, first="baseline", failure=why)
 
     def _forget(self, case_id: str) -> None:
-        """Drop the pairs of an observation that is made anew: they are not of one session."""
+        """Drop the pairs of a case that is observed again: they belong to an earlier session."""
         for key in [key for key in self.pairs if key[0] == case_id]:
             del self.pairs[key]
 
     @property
     def suspects(self) -> list[str]:
-        """Cases that their first pair shows slower."""
+        """The cases that their first pair shows slower."""
         return [
             case_id
             for (case_id, number), pair in self.pairs.items()
             if number == 0 and paired_speed.is_suspect(pair)
         ]
 
-    def settle(self, ask: Callable[[Case], Asked]) -> Iterator[Pair]:
-        """Give the suspects their fresh pairs, each as it is made.
+    def settle(self, ask: Callable[[Case], CaseRequest]) -> Iterator[Pair]:
+        """Time the suspects in fresh pairs of processes, and yield each pair.
 
-        All get their first before any gets its second, so that a bad hour of the machine is not
-        one case's alone. What they find slower, but not by far, gets as many again.
+        Every suspect gets its first pair before any gets its second, so that a busy hour of the
+        machine affects all of them. A suspect whose result is close gets the same number again.
 
         Args:
-            ask: How a case is observed.
+            ask: Returns the request for a case.
         """
         if self.live is None:
             return
@@ -187,19 +197,19 @@ class PairedBaseline:
         live: PairedObserver,
         case_ids: Sequence[str],
         numbers: Iterable[int],
-        ask: Callable[[Case], Asked],
+        ask: Callable[[Case], CaseRequest],
     ) -> Iterator[Pair]:
-        """Those of these fresh pairs that there are not yet."""
+        """Make the fresh pairs of these numbers that do not exist yet."""
         for number in numbers:
             missing = [case_id for case_id in case_ids if (case_id, number) not in self.pairs]
-            # The next are forked from new processes. Children of one share what chance gave it, as
-            # where its libraries lie and how its strings hash: one version's would be slower than
-            # the other's by the same 10% each time.
+            # New servers fork the next pairs. Children of one server share what chance gave it,
+            # such as the addresses of its libraries and the hashes of its strings. That alone can
+            # make one version slower than the other by the same 10% each time.
             if missing:
                 live.close()
             for case_id in missing:
                 asked = ask(Case.parse(case_id))
-                # What autotuning chose in another process is not to be found in a cache.
+                # A cache would hold what autotuning chose in another process.
                 cold = asked.request.cold or asked.case.autotunes
                 pair = live.fresh_pair(
                     replace(asked.request, cold=cold),
@@ -212,52 +222,52 @@ class PairedBaseline:
                 yield pair
 
     def speeds(self, up_to: float = math.inf) -> dict[str, SpeedChange]:
-        """What pairs come to, by case.
+        """Return the changes of speed that pairs show, by case id.
 
         Args:
-            up_to: The last pair's number.
+            up_to: The number of the last pair.
         """
         pairs = [pair for pair in self.pairs.values() if pair.number <= up_to]
         return paired_speed.judge(pairs, one_version=self.is_candidate)
 
     def close(self) -> None:
-        """End what was started."""
+        """End all processes that were started."""
         if self.live is not None:
             self.live.close()
 
 
 def stored(run: files.Run) -> PairedBaseline | None:
-    """The baseline of a paired run that is stored; None for a run that was not paired.
+    """Return the baseline of a stored paired run; None if the run was not paired.
 
     Raises:
-        RunError: The run file of its baseline is not beside it.
+        RunError: The baseline's run file is not in the same folder.
     """
     if not run.header.baseline:
         return None
-    beside = files.read(files.find(run.header.baseline, run.path.parent))
+    theirs = files.read(files.find(run.header.baseline, run.path.parent))
     return PairedBaseline(
-        environment=beside.header.environment,
-        is_candidate=beside.header.environment.versions == run.header.environment.versions,
-        observed=dict(beside.observations),
-        verdicts=dict(beside.verdicts),
+        environment=theirs.header.environment,
+        is_candidate=theirs.header.environment.versions == run.header.environment.versions,
+        observed=dict(theirs.observations),
+        verdicts=dict(theirs.verdicts),
         pairs=dict(run.pairs),
-        run=beside,
+        run=theirs,
     )
 
 
 def started(
     launch: Launch, candidate: Observer, known: PairedBaseline | None, fresh_pairs: int
 ) -> PairedBaseline:
-    """The baseline of a live session.
+    """Return the baseline of a live session.
 
     Args:
-        launch: How its children are started.
-        candidate: The observer of the candidate.
-        known: What a resumed run holds of it.
-        fresh_pairs: How many a suspect gets.
+        launch: How to start its children.
+        candidate: Observes under the candidate.
+        known: The baseline of the resumed run, if there is one.
+        fresh_pairs: The number of fresh pairs that a suspect gets at first.
 
     Raises:
-        ObserverError: Its interpreter cannot observe.
+        ObserverError: The interpreter cannot observe.
     """
     check_interpreter(launch.python)
     observer = Observer(launch)

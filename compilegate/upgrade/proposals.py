@@ -1,14 +1,14 @@
-"""Budget entries that would hold what became better."""
+"""Budget entries that would keep what became better."""
 
 from __future__ import annotations
 
-from compilegate.upgrade.comparison import CaseComparison
+from compilegate.upgrade.case_comparison import CaseComparison
 
 
 def proposals(item: CaseComparison) -> list[str]:
-    """Budget entries that would hold what became better in a case, each as a line of TOML.
+    """Return the budget entries that would keep what became better, each as a line of TOML.
 
-    None of a case that is broken: what is not compiled any more is not compiled again either.
+    A broken case gets none: code that is no longer compiled is not recompiled either.
     """
     if item.kind == "broken":
         return []

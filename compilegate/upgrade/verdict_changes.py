@@ -1,41 +1,45 @@
-"""What changed for a case from one run to another, as its verdicts and its ending tell.
+"""What changed in a case from one run to another, by its verdicts and by how it ended.
 
-Every rule, here and in ``fact_changes``, is a pure function of what both runs hold of the case.
-It says what it saw, and what that makes of the case: *broken* and *worse* count against the
-candidate, *fixed* and *better* never do, *unclear* is left open, a *note* is for the reader only.
+Every rule, here and in :mod:`compilegate.upgrade.fact_changes`, is a pure function of what both
+runs hold of the case. It names what changed, and the effect: *broken* and *worse* count against the
+candidate, *fixed* and *better* never do, *unclear* leaves it open, a *note* informs the reader.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
-from compilegate.judging.aspects import ASPECTS, aspect_named
+from compilegate.judging.aspects import ASPECTS, Aspect, aspect_named
 from compilegate.records.observation import Stage
 from compilegate.records.verdict import Outcome
-from compilegate.runs.archive import Seen
-from compilegate.runs.digest import Digest, Judged
+from compilegate.runs.archive import CaseRecord
+from compilegate.runs.slim import SlimObservation, SlimVerdict
 
 Effect = Literal["broken", "worse", "unclear", "fixed", "better", "note"]
 
-#: The aspect that two processes cannot settle: it is told, and judged from live pairs only.
+#: The aspect that two processes cannot settle: only live pairs judge its change.
 SPEED = next(aspect.name for aspect in ASPECTS.values() if aspect.change == "pairs")
+#: The aspect that judges those pairs.
+SLOWDOWN = next(aspect.name for aspect in ASPECTS.values() if aspect.needs == "pairs")
 
 _STAGES: tuple[str, ...] = get_args(Stage)
 _FAILS = ("failed", "expected_failure")
+_JUDGED = (*_FAILS, "passed")
 
 
 @dataclass(frozen=True)
 class Change:
-    """Something that is otherwise now.
+    """One difference between the two runs.
 
     Attributes:
-        aspect: The suite's aspect that it concerns, or ``stage compile`` where a case ended early.
-        effect: What it makes of the case.
+        aspect: The aspect that it concerns, or ``stage compile`` where a case ended early.
+        effect: How it counts.
         text: One line: what it was and what it is.
         details: Further lines.
-        proposal: Budget values that would hold what became better.
+        proposal: Budget values that would keep what became better.
+        accepted: Whether a cost rose and a budgets file accepts that.
     """
 
     aspect: str
@@ -43,84 +47,105 @@ class Change:
     text: str
     details: tuple[str, ...] = ()
     proposal: Mapping[str, Any] = field(default_factory=dict)
+    accepted: bool = False
 
 
-def of_endings(before: Seen, now: Seen) -> Iterator[Change]:
-    """A case that ended early, in one of the runs or in both: at which stage."""
-    then, digest = before.digest, now.digest
+class _VerdictChange(NamedTuple):
+    """How the verdict on an aspect changed; the same change of several aspects is shown once."""
+
+    effect: Effect
+    text: str
+    accepted: bool = False
+
+
+def of_failures(before: CaseRecord, now: CaseRecord) -> Iterator[Change]:
+    """Compare the stages at which a case ended early, in one of the runs or in both."""
+    then, later = before.observation, now.observation
     assert then is not None
-    assert digest is not None
-    if digest.failure is not None:
-        aspect, text = f"stage {digest.failure.stage}", ending(digest)
+    assert later is not None
+    if later.failure is not None:
+        aspect, text = f"stage {later.failure.stage}", describe_failure(later)
         if then.failure is None:
             if failing(before.verdicts) and not _passing(before.verdicts):
                 text = f"failed before, ends earlier now: {text}"
-                yield Change(aspect, "worse", text, _evidence(digest))
+                yield Change(aspect, "worse", text, _evidence(later))
             else:
-                yield Change(aspect, "broken", text, _evidence(digest))
-        elif (moved := _stage(digest) - _stage(then)) < 0:
-            yield Change(aspect, "worse", f"fails earlier: {ending(then)} → {text}")
-        elif moved > 0:
-            yield Change(aspect, "better", f"comes further: {ending(then)} → {text}")
-        elif (then.status, then.failure.kind) != (digest.status, digest.failure.kind):
-            yield Change(aspect, "note", f"fails otherwise: {ending(then)} → {text}")
+                yield Change(aspect, "broken", text, _evidence(later))
+        elif (stages := _stage(later) - _stage(then)) < 0:
+            yield Change(aspect, "worse", f"fails earlier: {describe_failure(then)} → {text}")
+        elif stages > 0:
+            yield Change(aspect, "better", f"fails later: {describe_failure(then)} → {text}")
+        elif (then.status, then.failure.kind) != (later.status, later.failure.kind):
+            yield Change(aspect, "note", f"fails in another way: {describe_failure(then)} → {text}")
         return
     assert then.failure is not None
     aspect, still = f"stage {then.failure.stage}", failing(now.verdicts)
     if still:
-        text = f"runs to its end, but fails in {', '.join(still)}; before: {ending(then)}"
+        text = f"runs to its end, but fails in {', '.join(still)}; before: {describe_failure(then)}"
         yield Change(aspect, "better", text)
     else:
-        yield Change(aspect, "fixed", f"before: {ending(then)}")
+        yield Change(aspect, "fixed", f"before: {describe_failure(then)}")
 
 
-def ending(digest: Digest) -> str:
-    """How a case ended that did not come to its end."""
-    failure = digest.failure
+def describe_failure(observation: SlimObservation) -> str:
+    """Return how a case that ended early did so, in one line."""
+    failure = observation.failure
     assert failure is not None
-    what = digest.status.replace("_", " ")
-    kind = f"{failure.kind}: " if digest.status == "raised" else ""
+    what = observation.status.replace("_", " ")
+    kind = f"{failure.kind}: " if observation.status == "raised" else ""
     where = f", {failure.call}, where eager returned" if failure.call else ""
     return f"{what} in stage {failure.stage}{where}: {kind}{failure.message}"
 
 
-def _evidence(digest: Digest) -> tuple[str, ...]:
-    failure = digest.failure
+def _evidence(observation: SlimObservation) -> tuple[str, ...]:
+    failure = observation.failure
     if failure is None:
         return ()
     return tuple((failure.traceback or failure.output).rstrip().splitlines()[-12:])
 
 
-def _stage(digest: Digest) -> int:
-    return _STAGES.index(digest.failure.stage) if digest.failure else len(_STAGES)
+def _stage(observation: SlimObservation) -> int:
+    failure = observation.failure
+    return _STAGES.index(failure.stage) if failure else len(_STAGES)
 
 
-def failing(verdicts: Mapping[str, Judged]) -> list[str]:
-    """The aspects that fail, expectedly or not."""
+def failing(verdicts: Mapping[str, SlimVerdict]) -> list[str]:
+    """Return the aspects that fail, expectedly or not."""
     return [aspect for aspect, verdict in verdicts.items() if verdict.outcome in _FAILS]
 
 
-def _passing(verdicts: Mapping[str, Judged]) -> list[str]:
+def _passing(verdicts: Mapping[str, SlimVerdict]) -> list[str]:
     return [aspect for aspect, verdict in verdicts.items() if verdict.outcome == "passed"]
 
 
+def is_judged(verdicts: Mapping[str, SlimVerdict]) -> bool:
+    """Whether any aspect passed or failed; skipped and inconclusive verdicts decide nothing."""
+    return any(verdict.outcome in _JUDGED for verdict in verdicts.values())
+
+
+def accepts_slowdown(verdicts: Mapping[str, SlimVerdict]) -> bool:
+    """Whether a budgets file accepts that pairs of processes show the case slower."""
+    verdict = verdicts.get(SLOWDOWN)
+    return verdict is not None and verdict.outcome == "expected_failure"
+
+
 def of_verdicts(
-    before: Mapping[str, Judged], now: Mapping[str, Judged], *, times_compare: bool
+    before: Mapping[str, SlimVerdict], now: Mapping[str, SlimVerdict], *, times_compare: bool
 ) -> Iterator[Change]:
-    """Aspects with another outcome. Those that say the same (nothing was compiled) are one."""
-    alike: dict[tuple[Effect, str], list[str]] = {}
+    """Find the aspects whose outcome changed; those with one and the same text are one change."""
+    changed: dict[_VerdictChange, list[str]] = {}
     for aspect in dict.fromkeys((*now, *before)):
         entry = aspect_named(aspect)
         if entry.change == "itself" or (entry.of_machine and not times_compare):
             continue
-        if turned := _turn(aspect, before.get(aspect), now.get(aspect)):
-            alike.setdefault(turned, []).append(aspect)
-    for (effect, text), aspects in alike.items():
-        yield Change(", ".join(aspects), effect, text)
+        if change := _of_verdict(entry, before.get(aspect), now.get(aspect)):
+            changed.setdefault(change, []).append(aspect)
+    for (effect, text, accepted), aspects in changed.items():
+        yield Change(", ".join(aspects), effect, text, accepted=accepted)
 
 
-def unjudged(before: Mapping[str, Judged], now: Mapping[str, Judged]) -> list[str]:
-    """Aspects that the baseline judged and the candidate's session did not ask for."""
+def unjudged(before: Mapping[str, SlimVerdict], now: Mapping[str, SlimVerdict]) -> list[str]:
+    """Return the aspects that the baseline judged and the candidate's session left out."""
     return [
         aspect
         for aspect, verdict in before.items()
@@ -130,36 +155,43 @@ def unjudged(before: Mapping[str, Judged], now: Mapping[str, Judged]) -> list[st
     ]
 
 
-def _turn(aspect: str, then: Judged | None, now: Judged | None) -> tuple[Effect, str] | None:
-    """What a verdict's change comes to; None where there is nothing to tell."""
+def _of_verdict(
+    aspect: Aspect, then: SlimVerdict | None, now: SlimVerdict | None
+) -> _VerdictChange | None:
+    """Return how the verdict on an aspect changed; None where nothing changed."""
     was: Outcome = then.outcome if then else "skipped"
     outcome: Outcome = now.outcome if now else "skipped"
     summary = now.summary if now else "no such verdict"
     failed, fails = was in _FAILS, outcome in _FAILS
-    left_open = outcome == "skipped" and was != "skipped" and not aspect_named(aspect).is_occasional
-    turned: tuple[Effect, str] | None = None
-    if aspect == SPEED:
+    left_open = outcome == "skipped" and was != "skipped" and not aspect.is_occasional
+    change: _VerdictChange | None = None
+    if aspect.name == SPEED:
         if failed != fails:
-            turned = "note", f"{was} → {outcome} (indicative): {summary}"
+            change = _VerdictChange("note", f"{was} → {outcome} (indicative): {summary}")
     elif fails and not failed:
-        turned = _newly_failing(aspect, was, outcome, summary)
+        change = _newly_failing(aspect, was, outcome, summary)
     elif failed and outcome == "passed" and then is not None:
-        turned = (
-            "better" if aspect_named(aspect).change == "threshold" else "fixed",
-            f"before: {then.summary}",
-        )
+        effect: Effect = "better" if aspect.change == "threshold" else "fixed"
+        change = _VerdictChange(effect, f"before: {then.summary}")
     elif outcome == "inconclusive" or left_open:
-        turned = "unclear", f"{was} → {outcome}: {summary}"
-    return turned
+        change = _VerdictChange("unclear", f"{was} → {outcome}: {summary}")
+    return change
 
 
-def _newly_failing(aspect: str, was: Outcome, outcome: Outcome, text: str) -> tuple[Effect, str]:
+def _newly_failing(aspect: Aspect, was: Outcome, outcome: Outcome, text: str) -> _VerdictChange:
+    """Return the change of an aspect that fails now and did not fail before.
+
+    A cost that a budgets file accepts does not count against the candidate; a wrong result does,
+    even if it is expected.
+    """
     if outcome == "expected_failure":
+        if aspect.group == "cost":
+            return _VerdictChange("note", f"accepted: {text}", accepted=True)
         text = f"an expected failure now: {text}"
     match was:
         case "passed":
-            return "worse" if aspect_named(aspect).change == "threshold" else "broken", text
+            return _VerdictChange("worse" if aspect.change == "threshold" else "broken", text)
         case "skipped":
-            return "unclear", f"fails, and was not judged before: {text}"
+            return _VerdictChange("unclear", f"fails, and was not judged before: {text}")
         case _:
-            return "worse", f"{was} before, fails now: {text}"
+            return _VerdictChange("worse", f"{was} before, fails now: {text}")

@@ -1,1 +1,1 @@
-"""The registry of models, and which of their cases a tier selects. Imports no torch."""
+"""The registry of models, and the choice of their cases by tier and by glob. Imports no torch."""

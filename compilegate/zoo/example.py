@@ -1,4 +1,4 @@
-"""What a recipe returns: a module and the calls that are made of it."""
+"""An example: the module that a recipe returns, and the calls that compilegate makes of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def check_arguments(what: str, given: Any) -> None:
-    """Raise a ValueError for positional arguments that are not in a tuple: a tensor, say."""
+    """Raise a ValueError for positional arguments that are not in a tuple."""
     if not isinstance(given, (tuple, list)):
         raise ValueError(f"{what} must be a tuple of arguments, (x,), not {_kind(given)}")
 
@@ -22,7 +22,7 @@ def check_keywords(what: str, given: Any) -> None:
 def check_dims(
     dims: Mapping[int | str, Mapping[int, str]], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> None:
-    """Raise a ValueError for dimensions that no argument has."""
+    """Raise a ValueError for dimensions that the arguments do not have."""
     given: dict[int | str, Any] = dict(enumerate(args))
     given.update(kwargs)
     for argument, names in dims.items():
@@ -44,15 +44,15 @@ def _kind(value: Any) -> str:
 
 @dataclass
 class Call:
-    """One call of a model whose calls differ in more than the values of fresh inputs.
+    """One call of a model whose calls differ in more than the values of their inputs.
 
     Attributes:
         args: Positional arguments.
         kwargs: Keyword arguments.
-        before: Called before it, with the module (or with nothing, if it takes no argument): an
-            attribute is changed, an optimizer stepped.
-        after: Called after it, with the output (or with nothing): the caller changes the output in
-            place, say.
+        before: A function that compilegate calls before the call. It receives the module if it
+            takes an argument. It can change an attribute or step an optimizer.
+        after: A function that compilegate calls after the call. It receives the output if it takes
+            an argument. It can change the output in place.
     """
 
     args: tuple[Any, ...] = ()
@@ -67,20 +67,23 @@ class Call:
 
 @dataclass
 class Example:
-    """A module and how it is called.
+    """A module and its calls.
 
     Attributes:
         module: An ``nn.Module``, or any function of tensors.
-        inputs: The positional arguments, or a function that makes them; the function is given the
-            sizes of ``vary`` by name and is called anew for every call, so that values differ.
-        kwargs: The keyword arguments, likewise.
-        dims: Which dimensions may vary: argument (position or keyword) → dimension → its name in
+        inputs: The positional arguments, or a function that returns them. compilegate passes the
+            sizes of ``vary`` by name. It calls the function for every call, so that values differ.
+        kwargs: The keyword arguments, or a function that returns them.
+        dims: The dimensions that may vary: argument (position or keyword) → dimension → its name in
             ``vary``.
-        calls: Calls to make instead, one after the other, on one module.
-        output: Picks what is judged from what the module returns; the whole of it by default.
-        decorator: Compile a function through ``@torch.compile(...)``, not ``torch.compile(fn)``.
-        signal: Whether weights that leave the computation invisible may be changed after building;
-            False for weights that are loaded.
+        calls: A list of calls to make on one module, one after the other. It replaces ``inputs``
+            and ``kwargs``.
+        output: A function that picks the judged part from the output of the module. By default,
+            compilegate judges the whole output.
+        decorator: Whether to compile a function with ``@torch.compile(...)`` instead of
+            ``torch.compile(fn)``.
+        signal: Whether compilegate may change weights that hide the computation after building.
+            Set it to False for weights that are loaded.
     """
 
     module: Callable[..., Any]
@@ -106,10 +109,10 @@ class Example:
             )
 
     def check_sizes(self, vary: Collection[str]) -> None:
-        """Hold the names of sizes to those that vary.
+        """Check the names in ``dims`` against those that vary.
 
         Raises:
-            ValueError: ``dims`` has names, but none that varies.
+            ValueError: ``dims`` names dimensions, but none of them varies.
         """
         named = {name for dims in self.dims.values() for name in dims.values()}
         if vary and named and named.isdisjoint(vary):

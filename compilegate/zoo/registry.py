@@ -1,7 +1,8 @@
-"""The zoo: named recipes for the models that are compiled.
+"""The zoo: named recipes of the models that compilegate compiles.
 
-A recipe is a function decorated with :func:`model`. What collection has to know stands in the
-decorator, so that listing the zoo imports no torch; the rest is built when the case is observed::
+A recipe is a function decorated with :func:`model`. The decorator holds what pytest needs to
+collect the cases, so that listing the zoo imports no torch. The function builds the rest when a
+case is observed::
 
     @model("my_net", family="mlp", vary={"batch": (8, 4, 12)})
     def my_net():
@@ -19,13 +20,15 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from compilegate.records.case import MODEL_NAME
+from compilegate.zoo import import_failure
 from compilegate.zoo.example import Example
 
-#: The modules of the shipped zoo, one a family but for the last four.
+#: The modules of the shipped zoo. Each but the last four holds one family.
 FAMILIES = (
     "tutorials",
     "torchvision_convnets",
@@ -45,22 +48,32 @@ FAMILIES = (
 Sizes = Mapping[str, Sequence[int]]
 
 
+class ZooError(ValueError):
+    """A mistake in a zoo file. Its message is one sentence that names the file and the line."""
+
+
 @dataclass(frozen=True)
 class Model:
-    """What collection knows of a zoo entry; everything here but ``build`` can be sent as JSON.
+    """What pytest knows of a model when it collects the cases.
+
+    Everything here except ``build`` can be sent as JSON.
 
     Attributes:
-        name: ``[a-z0-9_.]+``, no dash: ids split on it.
-        family: Models that share the pairs of axis values of the tier *standard*.
-        vary: Name → sizes (≥ 2, distinct) that a dimension takes; the first is compiled first.
-        vary_cuda: The same for a GPU, where it differs.
-        blocks: Path of the submodule whose children are the repeated blocks of scope *regional*.
-        slow: Whether its cases carry the marker ``slow``.
-        settings: Globs on what follows the device in an id (``train-f32-default-*``): the settings
-            that the model exists in; all of them by default.
-        requires: The package without which it is skipped.
-        source: The file that defines it.
-        build: The recipe. Takes no argument, or ``device`` where the model differs between devices.
+        name: The name, ``[a-z0-9_.]+``. It has no dash, because dashes separate the fields of a
+            case id.
+        family: The name of a group of models. Over each family, the tier *standard* covers every
+            pair of axis values.
+        vary: The sizes that each named dimension takes: distinct and at least 2. The model is
+            compiled at the first size first.
+        vary_cuda: The sizes on a GPU, for the names whose sizes differ there.
+        blocks: The path of the submodule whose children are the repeated blocks. The scope
+            *regional* compiles each of them.
+        slow: Whether the cases of the model carry the marker ``slow``.
+        settings: Globs on the part of a case id that follows the device (``train-f32-default-*``).
+            The model has only the cases that match one of them.
+        requires: The package that the model needs. Without it, the cases are skipped.
+        source: The file that defines the model.
+        build: The recipe. It takes no argument, or ``device`` if the model differs by device.
     """
 
     name: str
@@ -75,15 +88,19 @@ class Model:
     build: Callable[..., Example] | None = None
 
     def sizes(self, device: str) -> dict[str, tuple[int, ...]]:
-        """The sizes that vary on a device."""
+        """The sizes that vary on a device, by name."""
         return {**self.vary, **self.vary_cuda} if device == "cuda" else self.vary
 
+    def has_setting(self, setting: str) -> bool:
+        """Whether the model has cases in a setting (``train-f32-default-static``)."""
+        return any(fnmatchcase(setting, glob) for glob in self.settings)
+
     def example(self, device: str) -> Example:
-        """Build the model as it is measured on the device.
+        """Build the model for a device.
 
         Raises:
-            TypeError: The recipe does not return an :class:`Example` of something callable.
-            ValueError: Its sizes are not those of ``vary``.
+            TypeError: The recipe returns no :class:`Example`, or one whose module is not callable.
+            ValueError: The example names no size that varies.
         """
         assert self.build is not None
         takes_device = "device" in inspect.signature(self.build).parameters
@@ -91,18 +108,18 @@ class Model:
         if not isinstance(example, Example):
             raise TypeError(
                 f"the builder of model {self.name!r} ({self.source}) returned "
-                f"{type(example).__name__}, not an Example"
+                f"{type(example).__name__}; it must return an Example"
             )
         if not callable(example.module):
             raise TypeError(
                 f"the Example of model {self.name!r} ({self.source}) holds "
-                f"{type(example.module).__name__}, which is neither a module nor a function"
+                f"{type(example.module).__name__}; it must hold a module or a function"
             )
         example.check_sizes(self.vary)
         return example
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the recipe, for a process that must not import it."""
+        """Everything except the recipe, for a process that must not import the file."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "build"}
 
 
@@ -120,22 +137,24 @@ def model(
     settings: Sequence[str] = ("*",),
     requires: str | None = None,
 ) -> Callable[[Callable[..., Example]], Callable[..., Example]]:
-    """Enter the decorated builder into the zoo; the arguments are those of :class:`Model`.
+    """Add the decorated builder to the zoo. The arguments are those of :class:`Model`.
 
-    The family is the defining module's name where none is given.
+    The default family is the name of the module that defines the builder.
 
     Raises:
-        ValueError: A malformed or duplicate name, or sizes that would specialise by accident.
+        ZooError: The name is malformed or already taken, or the sizes would make torch.compile
+            specialise by accident.
     """
 
     def register(build: Callable[..., Example]) -> Callable[..., Example]:
         source = inspect.getsourcefile(build) or "?"
-        where = f"{source}:{build.__code__.co_firstlineno}"
+        where = _place(build)
         if not MODEL_NAME.fullmatch(name):
-            raise ValueError(f"{where}: model name {name!r}: only a-z, 0-9, _ and . are allowed")
-        if name in _registry:
-            raise ValueError(
-                f"{where}: model {name!r} is already defined in {_registry[name].source}"
+            raise ZooError(f"{where}: model name {name!r}: only a-z, 0-9, _ and . are allowed")
+        if (other := _registry.get(name)) is not None and other.build is not None:
+            raise ZooError(
+                f"{where}: model {name!r} is already defined in {_place(other.build)}; "
+                "choose another name"
             )
         entry = Model(
             name=name,
@@ -150,17 +169,22 @@ def model(
             build=build,
         )
         if unknown := entry.vary_cuda.keys() - entry.vary.keys():
-            raise ValueError(f"{where}: vary_cuda names {sorted(unknown)}, which vary does not")
+            raise ZooError(f"{where}: vary_cuda names {sorted(unknown)}, which vary does not")
         _registry[name] = entry
         return build
 
     return register
 
 
+def _place(build: Callable[..., Example]) -> str:
+    """Where a builder is defined, as ``file:line``."""
+    return f"{inspect.getsourcefile(build) or '?'}:{build.__code__.co_firstlineno}"
+
+
 def _checked_sizes(where: str, vary: Sizes | None) -> dict[str, tuple[int, ...]]:
     for name, sizes in (vary or {}).items():
         if not sizes or min(sizes) < 2 or len(set(sizes)) < len(sizes):
-            raise ValueError(
+            raise ZooError(
                 f"{where}: sizes of {name!r} must be distinct and at least 2 "
                 f"(torch.compile specialises on 0 and 1), not {tuple(sizes)}"
             )
@@ -168,36 +192,56 @@ def _checked_sizes(where: str, vary: Sizes | None) -> dict[str, tuple[int, ...]]
 
 
 def load() -> dict[str, Model]:
-    """The shipped zoo by name, in the order of definition. Imports no torch."""
+    """Return the shipped zoo by name, in the order of definition. Imports no torch."""
     for family in FAMILIES:
         importlib.import_module(f"compilegate.fixtures.{family}")
     return dict(_registry)
 
 
-def load_file(path: str | Path) -> list[Model]:
+def load_file(path: str | Path, *, must_define_model: bool = False) -> list[Model]:
     """Import a user's zoo file and return the models that it defines.
 
-    Only the observing child does this: the file may import torch. One that defines none may be
-    there to set up the process.
+    Only the observing child calls this: the file may import torch. The folder of the file stays at
+    the end of ``sys.path``, so that a builder can import the user's own package when it runs.
+
+    Args:
+        path: The file.
+        must_define_model: Whether to refuse a file without models. Such a file may still be useful:
+            it can prepare the process.
+
+    Raises:
+        ZooError: The file cannot be imported, defines a model wrongly, or defines none.
     """
-    load()  # so that a name taken by the shipped zoo is refused
+    load()  # so that a name of the shipped zoo is refused
     path = Path(path).resolve()
     known = set(_registry)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
+        raise ZooError(f"the zoo file {path} is not a Python file: its name must end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)
-    sys.path.insert(0, str(path.parent))
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
     try:
         spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(path.parent))
-    return [entry for name, entry in _registry.items() if name not in known]
+    except ZooError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ZooError(import_failure.describe(path, error)) from error
+    defined = [entry for name, entry in _registry.items() if name not in known]
+    if must_define_model and not defined:
+        raise ZooError(f'{path.name} defines no model: decorate a builder with @model("name")')
+    return defined
 
 
 def load_with(files: Iterable[str | Path]) -> dict[str, Model]:
-    """The shipped zoo with the models of a user's files."""
+    """Return the shipped zoo together with the models of a user's files.
+
+    A file without models is accepted.
+
+    Raises:
+        ZooError: A file cannot be imported or defines a model wrongly.
+    """
     models = load()
     for file in files:
         models |= {entry.name: entry for entry in load_file(file)}

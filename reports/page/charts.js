@@ -1,4 +1,4 @@
-// Speedup and compile time of the cases that are shown: sorted, or before against now.
+// Speedup and compile time of the cases that are shown: sorted, or the baseline against the candidate.
 
 /** Round numbers that divide a range on a logarithmic scale: four to eight of them. */
 function ticks(low, high) {
@@ -21,38 +21,42 @@ function ticks(low, high) {
 
 const CHARTS = {
   speedup: { now: "speedup", before: "speedup_before", show: (v) => `${v}×`, line: 1,
-    about: () => `compiled over eager, with its 99% interval` },
-  compile: { now: "compile_s", before: "compile_s_before", show: (v) => `${v} s`,
-    about: () => `filled where the cache was empty` },
+    axis: "speedup (×)", about: "eager time divided by compiled time, with its 99% interval" },
+  compile: { now: "compile", before: "compile_before", show: (v) => `${v} s`,
+    axis: "compile time (s)", about: "filled where the cache was empty" },
 };
 
 function drawChart(name) {
   const chart = CHARTS[name], canvas = byId(`${name}-chart`), note = byId(`${name}-note`);
+  const has = (item) => finite(item[chart.now]) && item[chart.now] > 0;
+  const paired = page.compared && view.some((item) => has(item) && item[chart.before] > 0);
+  const shown = view.filter((item) => has(item) && (!paired || item[chart.before] > 0));
+  chart.points = [];
+  canvas.closest("figure").hidden = !shown.length;
+  if (!shown.length) return;
+  chart.text = paired ? "a point for each case: above the line, the candidate has more" : chart.about;
+  note.textContent = chart.text;
   const width = canvas.clientWidth, height = canvas.clientHeight, scale = devicePixelRatio || 1;
   canvas.width = width * scale;
   canvas.height = height * scale;
   const pen = canvas.getContext("2d");
   pen.scale(scale, scale);
   pen.font = "11px system-ui, sans-serif";
-  const has = (item) => finite(item[chart.now]) && item[chart.now] > 0;
-  const paired = page.compared && view.some((item) => has(item) && item[chart.before] > 0);
-  const shown = view.filter((item) => has(item) && (!paired || item[chart.before] > 0));
-  chart.points = [];
-  chart.text = !shown.length ? "not measured" : paired ? "before, across; now, up" : chart.about();
-  note.textContent = chart.text;
-  if (!shown.length) return;
   const soft = colour("--soft"), line = colour("--line");
   const values = shown.flatMap((item) => (paired ? [item[chart.now], item[chart.before]] : [item[chart.now]]));
   if (chart.line) values.push(chart.line);
   const bounds = extentOf(values);
   const low = bounds[0] / 1.12, high = bounds[1] * 1.12;
-  const box = { left: 48, right: width - 14, top: 14, bottom: height - (paired ? 34 : 16) };
+  const box = { left: 52, right: width - 14, top: 28, bottom: height - (paired ? 40 : 26) };
   const y = (value) => box.bottom - (Math.log(value / low) / Math.log(high / low)) * (box.bottom - box.top);
   const x = paired
     ? (value) => box.left + (Math.log(value / low) / Math.log(high / low)) * (box.right - box.left)
     : (rank) => box.left + ((rank + 0.5) / shown.length) * (box.right - box.left);
   pen.fillStyle = soft;
   pen.lineWidth = 1;
+  pen.fillText(paired ? `candidate: ${chart.axis}` : chart.axis, 8, 16);
+  pen.textAlign = "right";
+  pen.fillText(paired ? `baseline: ${chart.axis}` : `${format.many(shown.length, "case")}, sorted`, box.right, height - 8);
   for (const value of ticks(low, high)) {
     pen.strokeStyle = value === chart.line ? soft : line;
     segment(pen, box.left, y(value), box.right, y(value));
@@ -122,8 +126,7 @@ function makeCharts() {
     });
     canvas.addEventListener("click", (event) => { const item = nearest(chart, event); if (item) openCase(item.case); });
   }
-  let pending = 0;
-  addEventListener("resize", () => { clearTimeout(pending); pending = setTimeout(drawAll, 120); });
+  new ResizeObserver(drawAll).observe(document.querySelector(".charts"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   listeners.push(drawAll);
 }

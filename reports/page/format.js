@@ -1,11 +1,12 @@
 "use strict";
-// How values are shown. What a run file holds is shown with its own digits where it is told in full.
+// How values are shown. Details show the digits of the run file.
 
 const format = {
   ratio: (value) => (value === null ? "" : typeof value === "string" ? value : `${value.toFixed(2)}×`),
   seconds: (value) => (value === null ? "" : `${value.toFixed(1)} s`),
   count: (value) => (value === null ? "" : String(value)),
   error: (value) => (value === null ? "" : typeof value === "string" ? value : value.toExponential(0)),
+  change: (value) => (value === null ? "" : `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(1)} %`),
   exact: (value) => (value === null || value === undefined ? "" : String(value)),
   bytes: (value) => `${(value / 2 ** 20).toFixed(1)} MiB`,
   time: (ns) => (ns < 1e3 ? `${ns} ns` : ns < 1e6 ? `${+(ns / 1e3).toPrecision(3)} µs`
@@ -27,5 +28,5 @@ function make(tag, attributes = {}, ...children) {
 
 const byId = (id) => document.getElementById(id);
 
-/** The value of a colour that the style sheet names, in the scheme that is on. */
+/** The value of a colour that the style sheet names, in the light or the dark scheme. */
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

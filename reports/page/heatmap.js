@@ -1,25 +1,22 @@
-// Models × settings. A cell is a case; its colour is its class, or one of its figures.
+// Models × settings. A cell is a case; its colour shows its class or one of its figures.
 
-const METRICS = {
-  class: { name: "class" },
-  speedup: { name: "speedup", of: (item) => item.speedup, centre: 1, show: format.ratio, betterIsMore: true },
-  memory: { name: "memory, of eager's", of: (item) => item.memory, centre: 1, show: format.ratio },
-  compile: { name: "compile time", of: (item) => item.compile_s, show: format.seconds },
-  forward: { name: "forward error", of: (item) => item.forward, show: format.error },
-  gradients: { name: "gradient error", of: (item) => item.gradients, show: format.error },
-  breaks: { name: "graph breaks", of: (item) => item.breaks, show: format.count, counts: true },
-  recompiles: { name: "recompilations", of: (item) => item.recompiles, show: format.count, counts: true },
-};
-if (page.compared) {
-  METRICS.change = {
-    name: "change of speedup", centre: 1, show: format.ratio, betterIsMore: true,
-    of: (item) => (item.speedup && item.speedup_before ? item.speedup / item.speedup_before : null),
+const METRICS = { class: { name: "class" } };
+for (const column of page.columns) {
+  METRICS[column.name] = {
+    name: column.name, of: (item) => item[column.name], show: format[column.unit], about: column.about,
+    betterIsMore: column.moreIsBetter, counts: column.unit === "count", centre: column.unit === "ratio",
+  };
+}
+for (const column of CHANGES) {
+  METRICS[`${column.name}_change`] = {
+    name: `change of ${column.name}`, centre: true, betterIsMore: column.moreIsBetter,
+    of: (item) => (item[`${column.name}_change`] === null ? null : 1 + item[`${column.name}_change`] / 100),
+    show: (value) => format.change(100 * (value - 1)), about: `${column.name} of the candidate against the baseline's`,
   };
 }
 const LETTERS = { broken: "F", failed: "F", regressed: "R", gone: "–", "not observed": "–", inconclusive: "?",
   "not comparable": "≠", fixed: "✓", improved: "↑", new: "+", expected_failure: "x" };
 
-const finite = (value) => typeof value === "number" && Number.isFinite(value);
 const blend = (from, to, share) => `color-mix(in oklab, ${from}, ${to} ${Math.round(100 * share)}%)`;
 
 /** Where a value lies on the scale of a metric: -1 … 1 around a centre, else 0 … 1. */
@@ -38,7 +35,7 @@ function scaleOf(metric, items) {
   return { place: (value) => (transform(value) - low) / span, ends: [back(low), back(high)] };
 }
 
-/** The range of all but the outermost values: one odd case is not to bleach the others. */
+/** The range of all but the outermost values, so that one odd case does not bleach the others. */
 function extent(values, transform) {
   const sorted = values.map(transform).sort((a, b) => a - b);
   const cut = Math.floor(sorted.length * 0.01);
@@ -104,7 +101,7 @@ function drawLegend() {
   const stops = Array.from({ length: 9 }, (_, i) => shade(metric, metric.centre ? i / 4 - 1 : i / 8));
   const bar = make("span", { class: "scale" });
   bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
-  legend.append(metric.show(scale.ends[0]), bar, metric.show(scale.ends[1]));
+  legend.append(metric.show(scale.ends[0]), bar, metric.show(scale.ends[1]), make("span", {}, metric.about));
 }
 
 function drawRow(index) {

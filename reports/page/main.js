@@ -1,4 +1,4 @@
-// Puts it all together.
+// Builds the page.
 
 makeFilters();
 makeHeatmap();

@@ -1,4 +1,4 @@
-// Paired rounds: each round timed eager and compiled back to back.
+// Paired rounds: each round times eager and compiled back to back.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -9,9 +9,9 @@ function draw(tag, attributes, text) {
   return element;
 }
 
-/** The rounds of one side; `range` is shared by sides, so that they can be held against each other. */
+/** The rounds of one side; both sides share `range`, so that they can be compared. */
 function plotRounds(side, range) {
-  const width = 460, height = 200, box = { left: 58, right: width - 8, top: 10, bottom: height - 22 };
+  const width = 460, height = 200, box = { left: 58, right: width - 8, top: 24, bottom: height - 22 };
   const [low, high] = range;
   const y = (value) => box.bottom - (Math.log(value / low) / Math.log(high / low)) * (box.bottom - box.top);
   const count = side.eager_ns.length;
@@ -31,6 +31,7 @@ function plotRounds(side, range) {
       plot.append(dot);
     });
   }
+  plot.append(draw("text", { x: 4, y: 12 }, "time of a call"));
   const legend = [["eager", box.left], ["compiled", box.left + 70]];
   for (const [name, left] of legend) {
     plot.append(draw("circle", { class: name, cx: left + 4, cy: height - 8, r: 3 }));

@@ -1,20 +1,20 @@
 // Every case in a row, sorted by any column.
 
+const FIGURES = page.columns.flatMap((column) => [
+  { key: column.name, name: column.name, title: column.about, show: format[column.unit], width: "79px", figure: true },
+  ...(CHANGES.includes(column) ? [{ key: `${column.name}_change`, name: `${column.name} Δ`, figure: true, width: "88px",
+    title: `change of ${column.name} from the baseline to the candidate, in per cent`, show: format.change }] : []),
+]);
+const hasReasons = cases.some((item) => item.reason);
 const COLUMNS = [
-  { key: "kind", name: "class", css: "kindhead", width: "124px" },
-  { key: "case", name: "case", width: "minmax(220px, 3fr)" },
-  { key: "speedup", name: "speedup", show: format.ratio, width: "70px", wide: true },
-  { key: "compile_s", name: "compile", show: format.seconds, width: "70px", wide: true },
-  { key: "memory", name: "memory", show: format.ratio, width: "68px", wide: true },
-  { key: "breaks", name: "breaks", show: format.count, width: "52px", wide: true },
-  { key: "recompiles", name: "recompiles", show: format.count, width: "76px", wide: true },
-  { key: "forward", name: "forward", show: format.error, width: "62px", wide: true },
-  { key: "gradients", name: "gradients", show: format.error, width: "70px", wide: true },
-  { key: "reason", name: "what", css: "why", width: "minmax(0, 2fr)" },
-].filter((column) => column.key === "kind" || cases.some((item) => item[column.key] !== null && item[column.key] !== ""));
+  { key: "kind", name: "class", width: "116px" },
+  { key: "case", name: "case", width: hasReasons ? "27%" : "" },
+  ...FIGURES.filter((column) => cases.some((item) => item[column.key] !== null)),
+  ...(hasReasons ? [{ key: "reason", name: "what", css: "why", width: "" }] : []),
+];
 
 const narrow = matchMedia("(max-width: 720px)");
-const table = { sorted: "kind", direction: 1, rows: [], draw: null, heads: new Map() };
+const table = { sorted: "kind", direction: 1, rows: [], heads: new Map(), drawn: "" };
 
 function valueFor(item, key) {
   const value = item[key];
@@ -26,7 +26,7 @@ function sortRows() {
   table.rows = [...view].sort((a, b) => {
     const [x, y] = [valueFor(a, sorted), valueFor(b, sorted)];
     if (x === y) return a.index - b.index;
-    if (x === undefined) return 1;  // what is missing stays at the end, whichever way
+    if (x === undefined) return 1;  // missing values stay at the end in both directions
     if (y === undefined) return -1;
     const [n, m] = [typeof x === "number", typeof y === "number"];
     if (n !== m) return n ? 1 : -1;  // NaN and infinities are text, and come first
@@ -34,27 +34,52 @@ function sortRows() {
   });
 }
 
-function drawTableRow(index) {
+function tableRow(index) {
   const item = table.rows[index];
   const cells = COLUMNS.map((column) => {
-    if (column.key === "kind") return make("span", { class: "chip kind", "data-kind": item.kindName }, format.name(item.kindName));
-    if (column.key === "case") return make("button", { type: "button", class: "id", title: item.case }, item.case);
-    if (column.key === "reason") return make("span", { class: "why", title: item.reason }, item.reason);
-    return make("span", { class: "num wide" }, column.show(item[column.key]));
+    if (column.key === "kind") {
+      return make("td", { role: "cell", class: "kindcell" },
+        make("span", { class: "chip kind", "data-kind": item.kindName }, format.name(item.kindName)));
+    }
+    if (column.key === "case") {
+      return make("th", { scope: "row", role: "rowheader" },
+        make("button", { type: "button", class: "id", title: item.case }, item.case));
+    }
+    if (column.key === "reason") return make("td", { role: "cell", class: "why", title: item.reason }, item.reason);
+    return make("td", { role: "cell", class: "num" }, column.show(item[column.key]));
   });
-  return make("div", { class: "tr", role: "row", "data-case": item.case }, ...cells);
+  return make("tr", { role: "row", "aria-rowindex": index + 2, "data-case": item.case }, ...cells);
+}
+
+/** Draw the rows in sight; two empty rows keep the place of the others. */
+function drawVisibleRows() {
+  const height = narrow.matches ? 58 : 34, count = table.rows.length, { box } = table;
+  const first = Math.max(0, Math.floor(box.scrollTop / height) - 6);
+  const last = Math.min(count, first + Math.ceil(innerHeight / height) + 12);  // the box is never taller
+  const drawn = `${first} ${last} ${height}`;
+  if (drawn === table.drawn) return;
+  table.drawn = drawn;
+  const space = (rows) => make("tr", { "aria-hidden": "true", class: "space" },
+    make("td", { colspan: COLUMNS.length, height: rows * height }));
+  table.body.replaceChildren(
+    ...(first ? [space(first)] : []),
+    ...Array.from({ length: last - first }, (_, offset) => tableRow(first + offset)),
+    ...(last < count ? [space(count - last)] : []),
+  );
 }
 
 function drawTable() {
   sortRows();
   for (const [key, head] of table.heads) {
-    if (key === table.sorted) head.dataset.sorted = table.direction;
-    else delete head.dataset.sorted;
+    const direction = table.direction === 1 ? "ascending" : "descending";
+    if (key === table.sorted) head.setAttribute("aria-sort", direction);
+    else head.removeAttribute("aria-sort");
   }
-  const columns = narrow.matches ? "max-content minmax(0, 1fr)" : COLUMNS.map((column) => column.width).join(" ");
-  byId("table").style.setProperty("--columns", columns);
+  table.element.setAttribute("aria-rowcount", table.rows.length + 1);
   table.empty.hidden = table.rows.length > 0;
-  table.draw(table.rows.length, narrow.matches ? 58 : 34);
+  table.box.scrollTop = 0;
+  table.drawn = "";
+  drawVisibleRows();
 }
 
 function makeTable() {
@@ -64,16 +89,26 @@ function makeTable() {
       table.sorted = column.key;
       drawTable();
     };
-    const button = make("button", { type: "button", "data-sort": column.key, onclick: sort }, column.name);
-    table.heads.set(column.key, button);
-    const css = column.show ? "num wide" : column.css ?? "";
-    return make("span", { class: css, role: "columnheader" }, button);
+    const button = make("button", { type: "button", "data-sort": column.key, title: column.title, onclick: sort }, column.name);
+    const css = column.figure ? "num" : column.css ?? null;
+    const head = make("th", { scope: "col", role: "columnheader", class: css }, button);
+    table.heads.set(column.key, head);
+    return head;
   });
-  const body = make("div", { class: "body" });
+  const widths = COLUMNS.map(({ width }) => make("col", { width: width || null }));
+  table.body = make("tbody", { role: "rowgroup" });
+  table.element = make("table", { role: "table" },
+    make("caption", { class: "unseen" }, "Cases, sortable by each column"),
+    make("colgroup", {}, ...widths),
+    make("thead", { role: "rowgroup" }, make("tr", { role: "row", "aria-rowindex": 1 }, ...heads)), table.body);
   table.empty = make("p", { class: "empty" }, "No case matches these filters.");
-  byId("table").append(make("div", { class: "tr thead", role: "row" }, ...heads), body, table.empty);
-  table.draw = virtualRows(body, drawTableRow);
-  body.addEventListener("click", (event) => {
+  table.box = byId("table");
+  table.box.append(table.element, table.empty);
+  let pending = false;
+  const later = () => { if (!pending) { pending = true; requestAnimationFrame(() => { pending = false; drawVisibleRows(); }); } };
+  table.box.addEventListener("scroll", later, { passive: true });
+  addEventListener("resize", later);
+  table.body.addEventListener("click", (event) => {
     const row = event.target.closest("[data-case]");
     if (row) openCase(row.dataset.case);
   });

@@ -1,4 +1,4 @@
-"""Sessions over all planted faults, each made once; and ``--table``."""
+"""Fixtures that run each session over planted faults once, and the option ``--table``."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ from tests.faults.catalogue import FAULTS, Fault, fault
 from tests.faults.costs import Judged
 from tests.faults.sessions import Planted, finished, observe, tiny_cases
 
-#: For so long speed is measured again where others keep the machine busy.
+#: Seconds during which costs are measured again while other processes keep the machine busy.
 PATIENCE_S = 60.0
-#: Of the sessions, in which nothing is timed.
+#: Number of xdist workers in sessions that time nothing.
 WORKERS = str(max(2, (os.cpu_count() or 2) // 2))
 TABLE = pytest.StashKey[tables.Table]()
 T = TypeVar("T")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the option, where ``tests/faults`` is what pytest is given."""
+    """Adds the options of ``pytest tests/faults``."""
     parser.addoption(
         "--table",
         metavar="FILE",
         nargs="?",
         const="-",
-        help="plant the faults in models of the zoo instead, and write the table of what was "
-        "detected to FILE in Markdown, or print it",
+        help="plant the faults in models of the zoo, not in tiny modules, and write a Markdown "
+        "table of the detected ones to FILE (default: print it)",
     )
     parser.addoption(
         "--device",
         metavar="DEVICE",
         choices=("cpu", "cuda"),
-        help="where the faults are planted (default: cpu)",
+        help="the device that runs the planted faults (default: cpu)",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Sets the device that every fault's case names."""
+    """Sets the device in the case of every fault."""
     fault.device = config.getoption("--device", None) or "cpu"
     if fault.device == "cuda" and not torch.cuda.is_available():
         raise pytest.UsageError(f"--device cuda: torch {torch.__version__} sees no GPU")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The table takes the place of the tests on tiny modules, or is left out."""
+    """Selects the tests of the table with ``--table``, and the tests on tiny modules otherwise."""
     asked = bool(config.getoption("--table", None))
     here = Path(__file__).parent
     dropped = [
@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Prints the table, or says where it was written."""
+    """Prints the table, or the name of the file that holds it."""
     table = config.stash.get(TABLE, None)
     if table is None:
         return
@@ -86,7 +86,7 @@ def _once(
     make: Callable[[Path], T],
     read: Callable[[Path], T],
 ) -> T:
-    """Sessions made by the first who asks; other workers read what they left."""
+    """Make something in the first xdist worker that asks, and read it in every other."""
     base = factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
     folder.mkdir(exist_ok=True)
@@ -99,7 +99,7 @@ def _once(
 
 
 def _selected(request: pytest.FixtureRequest) -> list[Fault]:
-    """The faults that selected tests are about, those of cost apart."""
+    """Return the faults of the selected tests, except those of cost."""
     calls = [item.callspec for item in request.session.items if hasattr(item, "callspec")]
     wanted = [call.params.get("fault") for call in calls]
     return [fault for fault in FAULTS if fault in wanted]
@@ -107,7 +107,7 @@ def _selected(request: pytest.FixtureRequest) -> list[Fault]:
 
 @pytest.fixture(scope="session")
 def decomposed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Planted:
-    """The selected faults that need no code to be generated, and their twins."""
+    """The session over the selected faults that need no generated code, and their twins."""
     cases = tiny_cases(fault for fault in _selected(request) if not fault.inductor)
     return _once(
         tmp_path_factory,
@@ -119,7 +119,7 @@ def decomposed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture(scope="session")
 def generated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Planted:
-    """The selected faults of generated code, and their twins."""
+    """The session over the selected faults in generated code, and their twins."""
     cases = tiny_cases(fault for fault in _selected(request) if fault.inductor)
     return _once(
         tmp_path_factory,
@@ -135,7 +135,7 @@ def _last(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def costs(tmp_path_factory: pytest.TempPathFactory) -> Judged:
-    """Faults of cost and their twins, measured again where the machine was busy."""
+    """The sessions over faults of cost and their twins, repeated while the machine is busy."""
 
     def make(folder: Path) -> Judged:
         deadline = time.monotonic() + PATIENCE_S
@@ -150,7 +150,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> Judged:
 
 @pytest.fixture(scope="session")
 def table(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> tables.Table:
-    """The faults in models of the zoo, under ``--backend``; shown at the end."""
+    """The table of faults in models of the zoo under ``--backend``, which pytest prints last."""
     made = tables.make(tmp_path_factory.mktemp("table"), pytestconfig.getoption("backend"))
     pytestconfig.stash[TABLE] = made
     return made

@@ -1,7 +1,7 @@
-"""What a call may cost: budgets from measuring the sound twins, and sessions judged by them.
+"""Sessions over faults of cost, judged by budgets that come from measuring the sound twins.
 
-A machine on which others run times nothing: such verdicts are inconclusive, and then twins and
-faults are measured again, all of them. What was concluded is never asked again.
+While other processes keep the machine busy, verdicts on costs are inconclusive. The fixture
+``costs`` then measures all twins and faults again. It never repeats a conclusive measurement.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ SLOW_COMPILER = Path(__file__).with_name("slow_compiler.py")
 #: Seconds by which compile time may differ between two processes on a busy machine.
 MARGIN_S = 6.0
 
-#: A fault in a victim.
+#: A fault, and the name of the victim that it is planted in.
 Pair = tuple[Fault, str]
 
 
 @dataclass
 class Judged:
-    """Faults of cost and their twins, judged by what the twins were measured to cost.
+    """Faults of cost and their twins, judged by the measured cost of the twins.
 
     Attributes:
-        measured: The session of the twins that the thresholds come from.
-        planted: The session of faults and twins.
+        measured: The session over the twins that gives the thresholds.
+        planted: The session over faults and twins.
         compiling: The session in which compiling takes longer.
-        sound: The session of the twins alone, with compile times.
+        sound: The session over the twins alone, which judges compile times.
     """
 
     measured: Planted
@@ -42,26 +42,29 @@ class Judged:
     sound: Planted
 
     def of(self, fault: Fault) -> Planted:
-        """The session in which a fault was planted."""
+        """Return the session in which a fault was planted."""
         return self.compiling if fault.shipped else self.planted
 
     def twin_of(self, fault: Fault) -> Planted:
-        """The session in which its twin was judged."""
+        """Return the session that judged the twin of a fault."""
         return self.sound if fault.shipped else self.planted
 
     def undecided(self) -> list[str]:
-        """What was inconclusive, as the verdicts say it, and what was not measured in quiet."""
+        """Return a line for each inconclusive verdict and each measurement on a busy machine."""
         runs = (self.planted.run, self.compiling.run, self.sound.run)
         verdicts = [verdict for run in runs for verdict in run.verdicts.values()]
         disturbed = [seen for seen in self.measured.run.observations.values() if _was_busy(seen)]
         return [
             *(f"{v.case}: {v.summary}" for v in verdicts if v.outcome == "inconclusive"),
-            *(f"{seen.case}: measured while others kept the processor busy" for seen in disturbed),
+            *(
+                f"{seen.case}: measured while other processes kept the processor busy"
+                for seen in disturbed
+            ),
         ]
 
 
 def judge(folder: Path, pairs: Iterable[Pair], backend: str = DECOMPOSED) -> Judged:
-    """Measure the twins, and judge twins and faults by that."""
+    """Measure the twins, and judge twins and faults by thresholds from that measurement."""
     pairs = list(pairs)
     twins = [fault.twin(victim) for fault, victim in pairs]
     timed = [(fault, victim) for fault, victim in pairs if not fault.shipped]
@@ -84,7 +87,7 @@ def judge(folder: Path, pairs: Iterable[Pair], backend: str = DECOMPOSED) -> Jud
 
 
 def judged(folder: Path) -> Judged:
-    """What :func:`judge` left in a folder."""
+    """Read the sessions that :func:`judge` left in a folder."""
     return Judged(*(finished(folder / name) for name in ("measured", "planted", "slow", "sound")))
 
 
@@ -93,7 +96,7 @@ def _was_busy(seen: Observation) -> bool:
 
 
 def _budgets(pairs: Iterable[Pair], run: files.Run) -> Iterator[str]:
-    """Thresholds a tenth beyond what the twin cost, for the fault and for the twin."""
+    """Yield budget entries for each fault and twin, a tenth above the cost of the twin."""
     entries = dict.fromkeys(
         (case.partition("-")[0], fault.twin(victim))
         for fault, victim in pairs
@@ -116,10 +119,10 @@ def _thresholds(seen: Observation) -> Iterator[str]:
 
 
 def tiny_pairs() -> list[Pair]:
-    """Each fault of cost in its tiny victim."""
+    """Return each fault of cost with its tiny victim."""
     return [(fault, fault.victim) for fault in COSTS]
 
 
 def zoo_pairs() -> list[Pair]:
-    """Each fault of cost in models of the shipped zoo."""
+    """Return each fault of cost with each of its models from the shipped zoo."""
     return [(fault, victim) for fault in COSTS for victim in fault.zoo]

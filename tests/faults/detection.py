@@ -1,4 +1,4 @@
-"""Whether a fault was detected, read from the run in which it was planted."""
+"""Decide from a run whether compilegate detected the fault that was planted in it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from tests.faults.catalogue import Fault
 
 
 def missed(fault: Fault, victim: str, run: files.Run, planted: Path) -> str:
-    """Why a fault in a victim counts as not detected, as a sentence; empty where it was.
+    """Return why a fault counts as not detected, as a sentence, or an empty string.
 
-    Detected is what took hold, failed its aspect for the reason it should, and nothing else.
+    compilegate detects a fault if the fault took effect, its aspect failed with the expected text,
+    and no other aspect failed.
 
     Args:
         fault: The fault.
-        victim: What it was planted in.
-        run: The run in which it was.
-        planted: The folder of marks left by faults that took hold.
+        victim: The name of the victim that it was planted in.
+        run: The run over that victim.
+        planted: The folder in which each fault that took effect leaves a mark.
     """
     case = fault.case(victim)
     observation = run.observations.get(case)
@@ -26,7 +27,7 @@ def missed(fault: Fault, victim: str, run: files.Run, planted: Path) -> str:
         return f"{case} was not observed"
     mark = f"{fault.name}.{'everything' if fault.shipped else victim}"
     if not (planted / mark).exists():
-        return f"{case}: the fault did not take hold{_trouble(observation)}"
+        return f"{case}: the fault did not take effect{_trouble(observation)}"
     verdicts = {aspect: v for (of, aspect), v in run.verdicts.items() if of == case}
     failed = {aspect: v for aspect, v in verdicts.items() if v.outcome == "failed"}
     if fault.aspect not in failed:
@@ -35,15 +36,15 @@ def missed(fault: Fault, victim: str, run: files.Run, planted: Path) -> str:
         return f"{case}: {fault.aspect} did not fail ({summary}); seen {seen}"
     text = "\n".join([failed[fault.aspect].summary, *failed[fault.aspect].details])
     if not re.search(fault.says, text):
-        return f"{case}: {fault.aspect} failed, but does not say {fault.says!r}:\n{text}"
+        return f"{case}: {fault.aspect} failed, but its text does not match {fault.says!r}:\n{text}"
     if others := failed.keys() - {fault.aspect, *fault.also}:
         (other, *_) = sorted(others)
-        return f"{case}: {sorted(others)} failed, too: {failed[other].summary}"
+        return f"{case}: {sorted(others)} also failed: {failed[other].summary}"
     return ""
 
 
 def unsound(fault: Fault, victim: str, run: files.Run) -> str:
-    """What failed of the victim without the fault, or was left undecided; empty if nothing."""
+    """Return the verdicts on the sound twin that did not pass, one a line, or an empty string."""
     case = fault.twin(victim)
     if case not in run.observations:
         return f"{case} was not observed"

@@ -1,12 +1,11 @@
-"""A zoo of faults: ``FAULT.VICTIM`` is the victim with the fault planted, ``sound.VICTIM`` without.
+"""A zoo of faults: ``FAULT.VICTIM`` has a planted fault, ``sound.VICTIM`` is its sound twin.
 
-The builder plants the fault in its own process, which observes this model alone.
+A builder plants the fault in its own process, and that process observes this model alone.
 """
 
 from __future__ import annotations
 
-from compilegate.zoo.example import Example
-from compilegate.zoo.registry import model
+from compilegate import Example, model
 from tests.faults.catalogue import COSTS, FAULTS, SOUND
 from tests.faults.victims import find
 

@@ -1,4 +1,4 @@
-"""Sessions of the suites over planted faults and their sound twins."""
+"""Sessions that run the suites over planted faults and their sound twins."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 from compilegate.runs import files
 from tests.faults.catalogue import Fault
-from tests.integration.conftest import EXACT, command, run_to_its_end
+from tests.integration.conftest import CHECKOUT, EXACT, command, run_to_its_end
 
-#: Verdicts that do not depend on how busy a machine is; memory is planted apart, its profiler takes
-#: longer than all the rest.
+#: Suites whose verdicts do not depend on how busy the machine is. Memory has sessions of its own,
+#: because its profiler takes longer than all other suites together.
 JUDGED = (*(suite for suite in EXACT if "memory" not in suite), "suites/test_randomness.py")
 
 PLANTS = Path(__file__).with_name("plants.py")
@@ -24,8 +24,8 @@ class Planted:
 
     Attributes:
         run: Its run file.
-        marks: The folder of marks left by faults that took hold.
-        output: What it printed.
+        marks: The folder in which each fault that took effect leaves a mark.
+        output: The text that it printed.
     """
 
     run: files.Run
@@ -34,7 +34,7 @@ class Planted:
 
 
 def finished(folder: Path) -> Planted:
-    """What a session left in a folder."""
+    """Read the finished session in a folder."""
     output = (folder / "output").read_text()
     found = [*(folder / "runs").glob("*.jsonl")]
     assert len(found) == 1, f"the session left no run:\n{output}"
@@ -50,16 +50,16 @@ def observe(
     zoo: Path = PLANTS,
     timeout_s: float = 3000.0,
 ) -> Planted:
-    """One session over some cases of the zoo of faults.
+    """Run one session over some cases of the zoo of faults.
 
     Args:
-        folder: An empty folder for what it leaves.
-        cases: Ids.
+        folder: An empty folder for the run, the marks and the output.
+        cases: The ids of the cases.
         arguments: Further words of the command line.
-        backend: The backend whose graphs are spoilt.
-        suites: The aspects.
+        backend: The backend whose graphs the faults change.
+        suites: The suites to run.
         zoo: The zoo file.
-        timeout_s: Seconds after which it is killed.
+        timeout_s: Seconds after which the session is killed.
     """
     marks = folder / "planted"
     marks.mkdir(parents=True)
@@ -67,17 +67,17 @@ def observe(
     words = command(
         *suites, "--zoo", str(zoo), *chosen, *arguments, runs=folder / "runs", backend=backend
     )
-    env = {"COMPILEGATE_PLANTED": str(marks)}
+    env = {"COMPILEGATE_PLANTED": str(marks), "PYTHONPATH": str(CHECKOUT)}  # the zoo imports tests
     session = run_to_its_end(words, env, folder / "runs", timeout_s)
     (folder / "output").write_text(session.output)
     return finished(folder)
 
 
 def tiny_cases(faults: Iterable[Fault]) -> list[str]:
-    """The cases of faults in their tiny victims, and of these without."""
+    """Return the cases of faults in their tiny victims, each followed by its sound twin."""
     return [case for f in faults for case in (f.case(f.victim), f.twin(f.victim))]
 
 
 def zoo_cases(faults: Iterable[Fault]) -> list[str]:
-    """The cases of faults in models of the shipped zoo, and of these without."""
+    """Return the cases of faults in models of the shipped zoo, each followed by its sound twin."""
     return [case for f in faults for v in f.zoo for case in (f.case(v), f.twin(v))]

@@ -1,7 +1,7 @@
-"""A zoo file without models: where it is given, every model takes ten seconds longer to compile.
+"""A zoo file without models that makes every model of the session compile ten seconds longer.
 
-On CPU only models of the shipped zoo are compiled in an empty cache, and their builders cannot be
-replaced.
+On CPU, compilegate compiles only models of the shipped zoo in an empty cache, and a zoo file cannot
+replace their builders.
 """
 
 from tests.faults.planting import install

@@ -1,4 +1,4 @@
-"""The table: faults planted in models of the zoo and which were detected."""
+"""The table of faults that were planted in models of the zoo, with the detected ones."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.faults.sessions import observe, zoo_cases
 
 @dataclass(frozen=True)
 class Cell:
-    """A fault in a model.
+    """One fault that was planted in one model.
 
     Attributes:
         fault: The fault.
         model: The model.
-        missed: Why it counts as not detected; empty if it was.
-        unsound: What is wrong with the model without the fault; empty if nothing is.
-        undecided: Whether the machine was too busy to say.
+        missed: Why the fault counts as not detected; empty if it was detected.
+        unsound: The failures of the model without the fault; empty if there are none.
+        undecided: Whether the machine was too busy for a verdict.
     """
 
     fault: Fault
@@ -32,7 +32,7 @@ class Cell:
 
     @property
     def detected(self) -> bool:
-        """Whether the fault was detected, and nothing where there was none."""
+        """Whether compilegate failed the fault and passed its sound twin."""
         return not (self.missed or self.unsound)
 
 
@@ -43,7 +43,7 @@ class Table:
     cells: list[Cell]
 
     def summary(self) -> str:
-        """How many were detected, in a sentence."""
+        """Return the number of detected faults, as a sentence."""
         decided = [cell for cell in self.cells if not cell.undecided]
         detected = sum(not cell.missed for cell in decided)
         kinds = len({cell.fault.name for cell in self.cells})
@@ -59,7 +59,7 @@ class Table:
         )
 
     def markdown(self) -> str:
-        """The summary and one row a fault."""
+        """Return the summary, then one row for each fault."""
         lines = [self.summary(), "", "| fault | aspect | setting | detected in | not in |"]
         lines.append("|---|---|---|---|---|")
         for fault in dict.fromkeys(cell.fault for cell in self.cells):
@@ -81,11 +81,11 @@ def _names(models: Iterable[str]) -> str:
 
 
 def make(folder: Path, backend: str) -> Table:
-    """Plant everything in models of the zoo.
+    """Plant every fault in models of the zoo, and judge them.
 
     Args:
-        folder: An empty folder for what the sessions leave.
-        backend: What compiles; faults that only Inductor has are planted there whatever it is.
+        folder: An empty folder for the files of the sessions.
+        backend: The backend that compiles. Faults in generated code always use Inductor.
     """
     by_backend: dict[str, list[Fault]] = {}
     for fault in FAULTS:

@@ -1,6 +1,6 @@
-"""Faults of cost fail what their twin's own cost allows; the twin does not.
+"""A fault of cost exceeds thresholds that come from its sound twin, and the twin keeps to them.
 
-Where others keep the machine busy, nothing can be said of speed: such tests are skipped.
+A test is skipped if other processes kept the machine busy throughout.
 """
 
 import pytest
@@ -11,17 +11,17 @@ from tests.faults.detection import missed, unsound
 
 def _decided(judged, cases):
     if undecided := [text for text in judged.undecided() if text.startswith(cases)]:
-        pytest.skip(f"timed again and again, never on a quiet machine: {undecided[0]}")
+        pytest.skip(f"the machine was busy in every attempt: {undecided[0]}")
 
 
 @pytest.mark.parametrize("fault", COSTS, ids=lambda fault: fault.name)
-def test_a_costly_fault_fails_its_aspect_and_says_by_how_much(fault, costs):
+def test_a_costly_fault_fails_its_aspect_with_the_expected_text(fault, costs):
     _decided(costs, (fault.case(fault.victim), fault.twin(fault.victim)))
     planted = costs.of(fault)
     assert missed(fault, fault.victim, planted.run, planted.marks) == ""
 
 
 @pytest.mark.parametrize("fault", COSTS, ids=lambda fault: fault.name)
-def test_its_twin_costs_what_it_cost_before(fault, costs):
+def test_its_twin_passes_everything(fault, costs):
     _decided(costs, (fault.twin(fault.victim),))
     assert unsound(fault, fault.victim, costs.twin_of(fault).run) == ""

@@ -1,4 +1,4 @@
-"""Each planted fault fails its aspect and says what is wrong; without it, everything passes."""
+"""Each planted fault fails its aspect with the expected text, and its sound twin passes."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def _session(fault, request):
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_a_planted_fault_fails_its_aspect_and_says_why(fault, request):
+def test_a_planted_fault_fails_its_aspect_with_the_expected_text(fault, request):
     planted = _session(fault, request)
     assert missed(fault, fault.victim, planted.run, planted.marks) == ""
 

@@ -1,7 +1,7 @@
-"""``pytest tests/faults --table``: every fault is detected in the zoo's own models, too."""
+"""``pytest tests/faults --table``: compilegate detects every fault in models of the zoo."""
 
 
-def test_every_fault_is_detected_in_models_of_the_zoo(table):
+def test_compilegate_detects_every_fault_in_models_of_the_zoo(table):
     assert [cell.missed for cell in table.cells if cell.missed and not cell.undecided] == []
 
 

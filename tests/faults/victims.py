@@ -1,6 +1,7 @@
-"""What faults are planted in: tiny modules, and the shipped zoo's own with something around them.
+"""The victims of faults: tiny modules, and models of the shipped zoo, some of them wrapped.
 
-Each is a builder and the sizes that vary; a name that is not here is the shipped zoo's.
+Each victim has a builder and the sizes that vary. A name without an entry here belongs to the
+shipped zoo.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from compilegate.zoo.example import Example
 
 @dataclass(frozen=True)
 class Victim:
-    """A recipe: what ``@model`` takes of it."""
+    """A recipe: the builder, and the arguments of ``@model``."""
 
     build: Callable[..., Example]
     vary: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -31,7 +32,7 @@ BATCH = (6, 4, 9)
 
 
 def find(name: str) -> Victim:
-    """A victim by name: one of these, ``around_it.of_the_zoo``, or one of the shipped zoo."""
+    """Return a victim by name: ``tiny``, ``model_of_the_zoo`` or ``wrapper.name``."""
     around, _, inner = name.rpartition(".")
     if around:
         return AROUND[around](find(inner))
@@ -45,7 +46,7 @@ def find(name: str) -> Victim:
 def victim(
     *shape: int, batch: tuple[int, ...] = BATCH
 ) -> Callable[[Callable[[], nn.Module]], Callable[[], nn.Module]]:
-    """Enter a module that takes a batch of tensors of one shape."""
+    """Register a module that takes a batch of tensors with this shape."""
 
     def enter(module: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
         def build() -> Example:
@@ -62,7 +63,7 @@ def victim(
 
 
 class Calls(nn.Module):
-    """A function of what a module returns, as a module."""
+    """A module that passes the output and the input of other modules to a function."""
 
     def __init__(self, function: Callable[..., Any], *modules: nn.Module) -> None:
         super().__init__()
@@ -109,7 +110,7 @@ def dropped() -> nn.Module:
 
 @victim(12, 16)
 def boxes() -> nn.Module:
-    """Coordinates in pixels, and a confidence."""
+    """Returns coordinates in pixels, and a confidence."""
     return Calls(_boxed, nn.Linear(16, 4))
 
 
@@ -123,19 +124,19 @@ def dropped_apart() -> nn.Module:
 
 
 def _thinned_twice(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Two dropouts, side by side."""
+    """Return the results of two dropouts, concatenated."""
     return torch.cat([functional.dropout(y, 0.1), functional.dropout(y.sin(), 0.1)], -1)
 
 
 @victim(64)
 def normed_offset() -> nn.Module:
-    """Its norm sees values far from zero, as a residual stream's outlying features are."""
+    """Normalizes values far from zero, like the outlier features of a residual stream."""
     return nn.Sequential(Calls(lambda y, x: x + y + 4.0, nn.Linear(64, 64)), nn.LayerNorm(64))
 
 
 @victim(64)
 def normed() -> nn.Module:
-    """What it returns has been divided by a norm's statistics, row by row."""
+    """Ends in a norm, so each output row is divided by the norm's statistics."""
     return nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.LayerNorm(64))
 
 
@@ -175,8 +176,8 @@ def counting() -> nn.Module:
 
 @victim(256)
 def deep() -> nn.Module:
-    """So many layers that a call takes milliseconds, its results far more room than one of them."""
-    torch.set_num_threads(1)  # threads that wait for each other would blur what is measured
+    """Takes milliseconds a call, and all its results need far more memory than one of them."""
+    torch.set_num_threads(1)  # threads that wait for each other would add noise to the timings
     return nn.Sequential(*(nn.Sequential(nn.Linear(256, 256), nn.Tanh()) for _ in range(12)))
 
 
@@ -184,7 +185,7 @@ VICTIMS["deep"] = replace(VICTIMS["deep"], vary={"batch": (512,)})
 
 
 def reading() -> Example:
-    """Tokens, looked up and averaged."""
+    """Looks up tokens and averages their embeddings."""
     return Example(
         Calls(lambda y, x: y.mean(1), nn.Embedding(50, 16), nn.Linear(16, 7)),
         inputs=lambda batch: (torch.randint(50, (batch, 5)),),
@@ -195,7 +196,7 @@ def reading() -> Example:
 VICTIMS["reading"] = Victim(reading, {"batch": BATCH})
 
 
-# Around a victim: what no model of the zoo does as it is.
+# Wrappers that add to a victim what no model of the zoo does.
 
 
 def _wrapped(wrap: Callable[[nn.Module], nn.Module]) -> Callable[[Victim], Victim]:

@@ -1,4 +1,4 @@
-"""Runs the suites as a person does, on models that compile in no time."""
+"""Runs the suites as a person does, on models that compile quickly."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 from compilegate.records.run import Closing, Record, encode
 from compilegate.records.verdict import Verdict
 from compilegate.runs import files
+from compilegate.runs.reader import decode
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 ZOOS = CHECKOUT / "tests" / "zoos"
@@ -32,7 +33,7 @@ FORWARD, BREAKS, SPEEDUP = (
     f"suites/test_{aspect}.py" for aspect in ("forward", "graph_breaks", "speedup")
 )
 
-#: Variables of the session around this one, or of the machine, that would change what is tested.
+#: Variables of the outer session, or of the machine, that would change the result.
 _FOREIGN = re.compile(
     r"PYTEST_.*|CI|GITHUB_.*|BUILD_NUMBER|(NO|FORCE|PY)_COLORS?|TORCH_COMPILE_DISABLE"
 )
@@ -74,16 +75,16 @@ class Session:
         return {verdict.outcome for verdict in self.verdicts(case).values()}
 
     def failed(self, case: str) -> dict[str, str]:
-        """The aspects in which it failed, and what was said of each."""
+        """The aspects in which it failed, and the summary of each."""
         verdicts = self.verdicts(case).items()
         return {aspect: v.summary for aspect, v in verdicts if v.outcome == "failed"}
 
     @property
     def observed(self) -> list[str]:
-        """The cases of the observations in the run file, as often as each was written."""
+        """The cases of the observations in the run file, once for each time it was written."""
         (path,) = self.runs.glob("*.jsonl")
         lines = path.read_text().splitlines()
-        return [files.decode(line).case for line in lines if '"record":"observation"' in line]
+        return [decode(line).case for line in lines if '"record":"observation"' in line]
 
     def message(self, test: str) -> str:
         """What pytest showed under FAILURES for one test, named as ``test_name[case]``."""
@@ -112,7 +113,7 @@ def command(
 
 
 def surroundings(runs: Path, changes: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables under which a session runs; one of them tells its processes from others'."""
+    """The variables of a session. One of them marks its processes."""
     kept = {name: value for name, value in os.environ.items() if not _FOREIGN.fullmatch(name)}
     return {**kept, "COLUMNS": "200", "COMPILEGATE_TEST": str(runs), **(changes or {})}
 
@@ -163,24 +164,27 @@ def compilegate(runs: Path) -> Compilegate:
 _WITNESS = """
 import os, sys
 
+def is_observer(words):
+    return any(str(word).endswith("compilegate/observe/bootstrap.py") for word in words)
+
 def see(event, arguments):
     what = None
     if event == "import" and arguments[0] == "torch":
         what = "import torch"
-    elif event == "subprocess.Popen" and "compilegate.observe" in list(arguments[1]):
-        what = "child"
+    elif event == "subprocess.Popen" and is_observer(arguments[1]):
+        what = "zoo listing" if "--list" in list(arguments[1]) else "child"
     if what:
         with open(os.environ["COMPILEGATE_WITNESS"], "a") as seen:
             seen.write(what + "\\n")
 
-if "compilegate.observe" not in sys.orig_argv:  # children may import what they like
+if not is_observer(sys.orig_argv):  # children may import what they like
     sys.addaudithook(see)
 """
 
 
 @dataclass
 class Witness:
-    """Watches a session: who imports torch, and whether a child is started.
+    """Watches a session: whether it imports torch, and which processes it starts.
 
     Attributes:
         env: Variables to run the session with.
@@ -190,7 +194,7 @@ class Witness:
 
     @property
     def seen(self) -> set[str]:
-        """``import torch`` in the session's own processes, and ``child``."""
+        """``import torch`` in the session's own processes, ``child`` and ``zoo listing``."""
         path = Path(self.env["COMPILEGATE_WITNESS"])
         return set(path.read_text().splitlines()) if path.exists() else set()
 
@@ -215,7 +219,7 @@ def write(tmp_path: Path) -> Callable[[str, str], str]:
     return to
 
 
-# Long sessions that many tests look at. Each is made once, whichever xdist worker asks first.
+# Long sessions that many tests read. The xdist worker that asks first runs the session.
 
 #: Phases and dynamic settings in which faults show, where they are not ``infer`` and ``static``.
 _TRAIN = (
@@ -254,7 +258,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 
 def _once(factory: pytest.TempPathFactory, name: str, *arguments: str) -> Session:
-    """A session made by the first who asks; the others read what it left."""
+    """Run a session once; later callers read its files."""
     base = factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
     folder.mkdir(exist_ok=True)
@@ -271,7 +275,7 @@ def _once(factory: pytest.TempPathFactory, name: str, *arguments: str) -> Sessio
 
 @pytest.fixture
 def stored(faulty: Session, runs: Path) -> Callable[..., Path]:
-    """Writes the run ``stored``: some models of a session, as if they had been all of it."""
+    """Writes the run ``stored`` with some models of a session, as if it had no others."""
 
     def write(
         *models: str,

@@ -1,4 +1,4 @@
-"""The processes of a session: which are alive, and a session that is still running."""
+"""The processes of a session: the living ones, and a session that is still running."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def living(runs: Path) -> list[str]:
 
 
 def soon(holds: Callable[[], object], within_s: float = 240.0) -> bool:
-    """Whether something comes to hold in a while; busy machines take theirs."""
+    """Whether a condition becomes true within some time."""
     deadline = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > deadline:
@@ -41,7 +41,7 @@ def soon(holds: Callable[[], object], within_s: float = 240.0) -> bool:
 
 @contextmanager
 def begun(words: Sequence[str], runs: Path) -> Iterator[subprocess.Popen[str]]:
-    """A session that is still running; it is killed at the end, if it is still there."""
+    """A session that is still running. It is killed at the end if it has not ended."""
     process = subprocess.Popen(
         words,
         cwd=CHECKOUT,
@@ -49,7 +49,7 @@ def begun(words: Sequence[str], runs: Path) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,  # a group of its own, as a shell makes for Ctrl-C
+        start_new_session=True,  # a new group, as a shell makes for Ctrl-C
         # A shell that starts these tests in the background has them ignore it, and so would this.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )

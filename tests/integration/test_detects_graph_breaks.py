@@ -16,7 +16,7 @@ def test_a_graph_break_fails_graph_breaks_only(faulty, model, said):
 
 
 def test_the_twin_without_a_break_passes_everything(faulty):
-    assert faulty.outcomes("breaks_not") == {"passed"}
+    assert faulty.outcomes("unbroken") == {"passed"}
 
 
 def test_a_model_that_runs_eagerly_fails_every_aspect(faulty):
@@ -26,7 +26,7 @@ def test_a_model_that_runs_eagerly_fails_every_aspect(faulty):
 
 
 def test_a_model_that_does_not_compile_fails_every_aspect_and_shows_its_own_line(faulty):
-    case = "compiles_not-cpu-infer-f32-default-static"
+    case = "uncompilable-cpu-infer-f32-default-static"
     assert faulty.outcomes(case) == {"failed"}
     (summary,) = set(faulty.failed(case).values())
     assert summary.startswith("raised in stage 'compile', call 1, where eager returned: ")

@@ -20,6 +20,6 @@ def test_a_lost_side_effect_fails_side_effects_only(faulty, model, said):
     assert said in failed["side_effects"]
 
 
-@pytest.mark.parametrize("model", ["statistic_is_kept", "counts", "switch_is_turned", "hook_keeps"])
+@pytest.mark.parametrize("model", ["statistic_is_kept", "counts", "switch_is_set", "hook_keeps"])
 def test_the_twin_that_keeps_its_state_passes_everything(faulty, model):
     assert faulty.outcomes(model) == {"passed"}

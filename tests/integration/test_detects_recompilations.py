@@ -24,7 +24,7 @@ def test_a_size_that_is_specialized_fails_where_it_is_dynamic(faulty):
 @pytest.mark.parametrize(
     "generalizing",
     [
-        "recompiles_not",
+        "compiles_once",
         *(f"generalizes-cpu-infer-f32-default-{d}" for d in ("dynamic", "auto", "marked")),
     ],
 )

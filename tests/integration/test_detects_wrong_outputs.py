@@ -28,12 +28,12 @@ def test_the_sound_twin_passes_everything(faulty, phase):
     assert faulty.outcomes(f"sound-cpu-{phase}-f32-default-static") == {"passed"}
 
 
-def test_a_failure_names_values_place_and_the_command_to_see_it_again(faulty):
+def test_a_failure_shows_values_place_and_the_command_to_reproduce_it(faulty):
     case = "element_is_off-cpu-infer-f32-default-static"
     message = faulty.message(f"test_outputs_match_eager[{case}]")
     assert "worst at [2, 1]: compiled -" in message
     assert "allowed" in message
-    assert f"see it again: python -m compilegate.observe {case} --zoo" in message
+    assert f"reproduce: python -m compilegate observe {case} --zoo" in message
     assert "--backend aot_eager" in message
     assert "judging.py" not in message
 

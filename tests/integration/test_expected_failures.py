@@ -20,8 +20,8 @@ def test_a_failure_that_is_expected_is_xfailed(compilegate, stored, write):
 
 
 def test_a_pass_that_was_expected_to_fail_fails(compilegate, stored, write):
-    stored("breaks_not")
-    session = replay(compilegate, write, 'model = "breaks_not"', 'aspect = "graph_breaks"')
+    stored("unbroken")
+    session = replay(compilegate, write, 'model = "unbroken"', 'aspect = "graph_breaks"')
     assert session.status == 1
     assert session.counts == {"passed": 4, "failed": 1}
     assert "expected to fail, but passed: bug 7 (https://bugs/7)" in session.output
@@ -32,7 +32,7 @@ def test_another_failure_than_the_expected_one_fails(compilegate, stored, write,
     stored("segfaults", of=hostile)
     assert replay(compilegate, write, 'aspect = "forward"').counts == {"failed": 5}
     assert replay(compilegate, write, 'stage = "compile"').counts == {"failed": 5}
-    stored("compiles_not")
+    stored("uncompilable")
     assert replay(compilegate, write, 'stage = "crash"').counts == {"failed": 5}
     assert replay(compilegate, write, 'stage = "compile"').counts == {"xfailed": 5}
 
@@ -43,7 +43,7 @@ def test_an_entry_holds_for_its_versions_of_torch_only(compilegate, stored, writ
     assert others.counts == {"passed": 4, "failed": 1}
     ours = replay(compilegate, write, 'aspect = "graph_breaks"', 'torch = ">=2.0"')
     assert ours.counts == {"passed": 4, "xfailed": 1}
-    stored("breaks_not")
+    stored("unbroken")
     others = replay(compilegate, write, 'aspect = "graph_breaks"', 'torch = "<2.0"')
     assert others.counts == {"passed": 5}
 

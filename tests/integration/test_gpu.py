@@ -96,13 +96,13 @@ def test_graphs_of_another_size_are_replayed_and_without_graphs_calls_overlap(se
     assert plain.left_out == ""
 
 
-def test_a_graph_that_is_recorded_in_parts_only_is_told(seen):
+def test_a_graph_that_is_recorded_in_parts_fails(seen):
     cut = seen.verdicts(GRAPHS.format("asks_the_processor", "infer"))["cuda_graphs"]
     assert cut.outcome == "failed"
     assert re.search("in part: cut at|skipping cudagraphs due to", cut.summary)
 
 
-def test_a_backward_that_runs_without_a_graph_is_told(seen):
+def test_a_backward_without_a_graph_fails(seen):
     lost = seen.verdicts(GRAPHS.format("records_no_backward", "train"))["cuda_graphs"]
     assert lost.outcome == "failed"
     assert "no graph of a backward was recorded" in lost.summary

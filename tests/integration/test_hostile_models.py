@@ -21,10 +21,10 @@ ASPECTS = {"forward", "side_effects", "graph_breaks", "recompiles", "memory"}
         ("raises_in_build", "raised in stage 'build': RuntimeError: no such weights"),
         ("segfaults_in_build", "crashed in stage 'build': the process died of SIGSEGV"),
         ("wrong_shape", "raised in stage 'eager': RuntimeError: "),
-        ("not_a_module", "holds str, which is neither a module nor a function"),
-        ("not_an_example", "returned Linear, not an Example"),
+        ("not_a_module", "holds str; it must hold a module or a function"),
+        ("not_an_example", "returned Linear; it must return an Example"),
         ("inputs_are_a_tensor", "what inputs of Example returns must be a tuple of arguments"),
-        ("picks_what_is_not_there", "SelectorError: output=… of Example raised AttributeError: "),
+        ("picks_a_missing_output", "SelectorError: output=… of Example raised AttributeError: "),
         ("other_weights_each_time", "parameter weight differs between two builds under one seed"),
     ],
 )
@@ -34,7 +34,7 @@ def test_every_aspect_of_a_hostile_model_fails_and_is_explained_once(hostile, mo
     (summary,) = set(failed.values())
     assert said in summary
     shown = hostile.message(f"test_outputs_match_eager[{CASE.format(model)}]")
-    assert f"see it again: python -m compilegate.observe {CASE.format(model)} --zoo" in shown
+    assert f"reproduce: python -m compilegate observe {CASE.format(model)} --zoo" in shown
     brief = hostile.message(f"test_state_changes_as_in_eager[{CASE.format(model)}]")
     assert brief.strip() == f"{summary} (explained above)"
 

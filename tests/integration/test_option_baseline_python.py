@@ -1,4 +1,4 @@
-"""``--baseline-python PATH``: every case under two interpreters, turn by turn."""
+"""``--baseline-python PATH``: every case under two interpreters that alternate."""
 
 import os
 import re
@@ -29,7 +29,7 @@ def of(*models):
 
 
 def interpreter(path, side):
-    """Our own interpreter under another environment."""
+    """This interpreter with one more variable."""
     path.write_text(f'#!/bin/sh\nCOMPILEGATE_SIDE={side} exec {sys.executable} "$@"\n')
     path.chmod(0o755)
     return str(path)
@@ -45,13 +45,13 @@ def slowdown(session, model):
     return session.run("two").verdicts[case(model), "slowdown"]
 
 
-def test_slower_code_is_told_from_eager_that_moved(compilegate, baseline):
+def test_slower_compiled_code_is_distinguished_from_slower_eager(compilegate, baseline):
     session = compilegate(
         *(SLOWDOWN, FORWARD, *of("steady", "slower", "slower_eager")),
         *("--baseline-python", baseline, "--pairs", "3", "--save", "two"),
         env=ONE_THREAD,
     )
-    assert "the same as the candidate's (A/A" in session.output
+    assert "the same as the candidate (A/A" in session.output
     found = slowdown(session, "slower")
     assert re.search(r"speedup -[3-9]\d\.\d%.* over [36] fresh pairs", found.summary), found.summary
     if found.outcome != "inconclusive":
@@ -194,7 +194,7 @@ def test_what_breaks_counts_against_the_candidate(compilegate, tmp_path):
     )
     assert session.status == 1
     assert "do not upgrade: 1 broken (1 case)" in session.output
-    assert "see it again" in session.output
+    assert "reproduce: " in session.output
 
 
 @pytest.mark.parametrize(

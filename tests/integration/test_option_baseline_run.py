@@ -92,7 +92,7 @@ def test_what_is_accepted_is_expected(compilegate, old_and_new, write):
 
 
 def test_cases_that_the_baseline_lacks_are_new(compilegate, old_and_new):
-    old_and_new("sound", "breaks_not", then=("sound",))
+    old_and_new("sound", "unbroken", then=("sound",))
     session = held(compilegate)
     assert session.status == 0, session.output
     assert "safe (2 cases, 1 new)" in session.output
@@ -135,14 +135,14 @@ def test_a_baseline_that_is_not_there_is_one_sentence(compilegate, old_and_new, 
     assert f"no run '{name}' in" in session.output
 
 
-def test_an_incomplete_baseline_is_told(compilegate, old_and_new, runs):
-    old_and_new("sound", "breaks_not")
+def test_an_incomplete_baseline_is_reported(compilegate, old_and_new, runs):
+    old_and_new("sound", "unbroken")
     path = runs / "old.jsonl"
     lines = path.read_text().splitlines(keepends=True)
-    kept = [line for line in lines if '"case":"breaks_not' not in line and "closing" not in line]
+    kept = [line for line in lines if '"case":"unbroken' not in line and "closing" not in line]
     path.write_text("".join(kept))
     session = held(compilegate)
-    assert "cannot say: 1 new, breaks_not-cpu" in session.output
+    assert "cannot say: 1 new, unbroken-cpu" in session.output
     assert "is incomplete: 1 of 2 cases were not observed" in session.output
 
 

@@ -11,16 +11,30 @@ def test_the_rounds_are_the_childs(compilegate, tmp_path):
     file = tmp_path / "benchmark.json"
     session = compilegate(SPEEDUP, "--cases", MATVEC, "--benchmark-json", str(file), benchmark=True)
     timing = session.run().observations[MATVEC].timing
-    (benchmark,) = json.loads(file.read_text())["benchmarks"]
-    assert benchmark["name"] == f"test_speedup_is_within_budget[{MATVEC}]"
+    eager, benchmark = json.loads(file.read_text())["benchmarks"]
+    assert (eager["name"], benchmark["name"]) == ("eager", "compiled")
+    assert eager["group"] == benchmark["group"] == MATVEC
+    assert eager["stats"]["min"] == pytest.approx(min(timing.eager_ns) / 1e9, rel=1e-3)
     assert benchmark["stats"]["rounds"] == len(timing.compiled_ns)
     assert benchmark["stats"]["min"] == pytest.approx(min(timing.compiled_ns) / 1e9, rel=1e-3)
-    assert benchmark["extra_info"]["eager_median_s"] > 0
-    assert "benchmark: 1 tests" in session.output
+    assert benchmark["extra_info"]["speedup"] > 0
+    assert f"benchmark '{MATVEC}': 2 tests" in session.output
+    machine = json.loads(file.read_text())["machine_info"]["compilegate"]
+    assert machine["torch"] == session.run().header.environment.versions["torch"]
+
+
+def test_workers_are_refused_because_the_file_would_be_empty(compilegate, tmp_path):
+    file = str(tmp_path / "benchmark.json")
+    session = compilegate(
+        SPEEDUP, "--cases", MATVEC, "--benchmark-json", file, "-n", "2", benchmark=True
+    )
+    assert session.status == 4
+    assert "--benchmark-json would write no benchmark with -n" in session.output
+    assert "leave -n out" in session.output
 
 
 def test_a_case_that_did_not_run_has_no_benchmark_and_no_warning(compilegate, stored, tmp_path):
-    stored("compiles_not")
+    stored("uncompilable")
     file = tmp_path / "benchmark.json"
     session = compilegate(
         SPEEDUP, "--replay", "stored", "--benchmark-json", str(file), benchmark=True

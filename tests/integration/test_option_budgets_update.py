@@ -9,7 +9,7 @@ MINE = '# Mine, by hand.\n\n[[budget]]\nmodel = "resnet*"\nrecompiles = 3 # why\
 
 def test_counts_and_memory_are_updated_and_numbers_never(compilegate, write):
     mine = write("mine.toml", MINE)
-    models = ("breaks", "recompiles", "wastes_memory", "scale_is_off", "compiles_not")
+    models = ("breaks", "recompiles", "wastes_memory", "scale_is_off", "uncompilable")
     chosen = [word for model in models for word in ("--cases", faulty_case(model))]
     zoo = ("--zoo", str(ZOOS / "faulty.py"))
     updating = compilegate(
@@ -40,7 +40,7 @@ def test_counts_and_memory_are_updated_and_numbers_never(compilegate, write):
 
 
 def test_nothing_to_change_is_said(compilegate, stored, write):
-    stored("breaks_not", "scale_is_off")
+    stored("unbroken", "scale_is_off")
     mine = write("mine.toml", MINE)
     session = compilegate(
         *EXACT, "--replay", "stored", "--budgets", mine, "--budgets-update", "-k", "not outputs"

@@ -1,4 +1,4 @@
-"""``-m cpu``, ``-m gpu``: by device; devices that are absent are said once, in one sentence."""
+"""``-m cpu``, ``-m gpu``: select by device; an absent device is one sentence."""
 
 from tests.integration.conftest import FORWARD, MATVEC
 
@@ -8,8 +8,9 @@ NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 def test_only_gpu_cases_on_a_machine_without_one_are_refused(compilegate, witness):
     session = compilegate("-m", "gpu", "--models", "matvec", env={**NO_GPU, **witness.env})
     assert session.status == 4
-    (sentence,) = [line for line in session.output.splitlines() if line]
+    (sentence,) = [line for line in session.output.splitlines() if line.startswith("ERROR: ")]
     assert sentence.startswith("ERROR: no GPU that torch ")
+    assert "Traceback" not in session.output
     assert "every selected case needs one; -m cpu runs on the processor" in sentence
     assert witness.seen == {"child"}
 

@@ -46,17 +46,17 @@ def test_what_a_run_never_measured_is_skipped_not_an_error(compilegate, stored):
 
 
 def test_a_run_cut_short_is_judged_as_far_as_it_goes_and_says_so(compilegate, stored):
-    path = stored("sound", "breaks_not")
+    path = stored("sound", "unbroken")
     text = path.read_text()
-    cut = text.index("breaks_not-cpu", text.index('"record":"observation","case":"breaks_not'))
+    cut = text.index("unbroken-cpu", text.index('"record":"observation","case":"unbroken'))
     path.write_text(text[: cut + 200])
     session = compilegate(*EXACT, "--replay", "stored", "--save", "again")
     assert session.status == 0, session.output
     assert session.counts == {"passed": 5}
-    assert "cut short" in session.output
+    assert "its last line is incomplete and was dropped" in session.output
     assert "2 cases, none failed, 1 not observed" in session.output
     again = session.run("again")
-    assert again.missing == ["breaks_not-cpu-infer-f32-default-static"]
+    assert again.missing == ["unbroken-cpu-infer-f32-default-static"]
     assert again.closing is None
     alone = compilegate(*EXACT, "--replay", "stored", "--models", "sound")
     assert "1 case, none failed" in alone.output
@@ -67,7 +67,7 @@ def test_a_run_without_a_case_of_what_is_selected_is_refused(compilegate, stored
     stored("sound")
     session = compilegate(*EXACT, "--replay", "stored", "-m", "gpu")
     assert session.status == 4
-    assert "holds no observation of what is selected" in session.output
+    assert "holds no observation of the selected cases" in session.output
 
 
 def test_a_run_that_is_not_there_suggests_the_nearest(compilegate, stored):

@@ -1,4 +1,4 @@
-"""``--resume RUN``: what is missing in a run is observed, in the environment that it began in."""
+"""``--resume RUN``: observes the cases that a run lacks, in the environment that it began in."""
 
 import gzip
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 from compilegate.records.run import Header
 from tests.integration.conftest import BREAKS, MATVEC, ZOOS, faulty_case
 
-FIRST, SECOND = faulty_case("breaks"), faulty_case("breaks_not")
+FIRST, SECOND = faulty_case("breaks"), faulty_case("unbroken")
 
 
 def test_an_interrupted_run_is_completed_and_nothing_is_observed_twice(compilegate, runs):
@@ -84,6 +84,10 @@ def test_a_compressed_run_is_refused_and_unharmed(compilegate, tmp_path):
         (("--resume", "stred"), "did you mean 'stored'?"),
         (("--resume", "stored", "--replay", "stored"), "exclude each other"),
         (("--resume", "stored", "--save", "mine"), "a resumed run keeps its file"),
+        (
+            ("--resume", "stored", "--seed", "7"),
+            "the run began with --seed 0; leave the option out",
+        ),
     ],
 )
 def test_what_cannot_be_resumed_is_refused(compilegate, stored, given, said):

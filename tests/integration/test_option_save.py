@@ -25,7 +25,7 @@ def test_a_run_is_never_overwritten(compilegate, runs, file, resumable):
     (runs / file).write_text("precious\n")
     session = compilegate(*EXACT, "--cases", MATVEC, "--save", "mine")
     assert session.status == 4
-    assert f"{file} exists; save under another name" in session.output
+    assert f"{file} exists; choose another name" in session.output
     assert ("--resume mine" in session.output) is resumable
     assert [path.name for path in runs.iterdir()] == [file]
     assert (runs / file).read_text() == "precious\n"

@@ -1,4 +1,4 @@
-"""``--seed N``: of weights and inputs; in the run, and in the command that shows it again."""
+"""``--seed N``: the seed of weights and inputs, in the run and in the reproduction command."""
 
 from tests.integration.conftest import FORWARD, ZOOS, faulty_case
 

@@ -1,19 +1,32 @@
 """``--zoo FILE``: a user's own models, which only children import."""
 
+import time
+from pathlib import Path
+
+import pytest
+
 from tests.integration.conftest import FORWARD, ZOOS
 
 HEAD = """\
 import torch
-from compilegate.zoo.registry import Example, model
+from compilegate import Example, model
 """
 MINE = f"""{HEAD}
 @model("mine", family="tiny", vary={{"batch": (3, 2)}})
 def mine():
     return Example(torch.sin, inputs=lambda batch: (torch.randn(batch),))
 """
+TAKEN = """\
+from compilegate import Example, model
 
 
-def test_models_of_several_files_are_judged_beside_each_other(compilegate, write, witness):
+@model("matvec")
+def taken():
+    return Example(abs, (1,))
+"""
+
+
+def test_models_of_several_files_are_judged_in_one_session(compilegate, write, witness):
     session = compilegate(
         *(FORWARD, "-m", "cpu", "--models", "mine", "--models", "other"),
         *("-o", f"zoo={write('mine.py', MINE)}", "--zoo", str(ZOOS / "tiny.py")),
@@ -22,31 +35,39 @@ def test_models_of_several_files_are_judged_beside_each_other(compilegate, write
     assert session.status == 0, session.output
     assert {case.split("-")[0] for case in session.observed} == {"mine", "other"}
     assert {"infer", "train"} == {case.split("-")[2] for case in session.observed}
-    assert witness.seen == {"child"}
+    assert witness.seen == {"child", "zoo listing"}
 
 
-def test_a_file_that_cannot_be_imported_shows_the_users_traceback(compilegate, write):
-    broken = write("broken.py", "def helper():\n    return 1 / 0\n\n\nhelper()\n")
-    session = compilegate("--zoo", broken)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def helper():\n    return 1 / 0\n\n\nhelper()\n", "ZeroDivisionError: division by zero"),
+        ("import nowhere\n", "No module named 'nowhere' at wrong.py:1"),
+        ("x = 1\n", "wrong.py defines no model"),
+        (TAKEN, "wrong.py:4: model 'matvec' is already defined in"),
+        ("import os\nos._exit(3)\n", "exited with status 3"),
+    ],
+)
+def test_a_wrong_file_is_one_sentence_before_anything_starts(
+    compilegate, write, witness, text, message
+):
+    started = time.monotonic()
+    session = compilegate("--zoo", write("wrong.py", text), env=witness.env)
     assert session.status == 4
-    assert f"cannot import the zoo file {broken}" in session.output
-    assert f'File "{broken}", line 2, in helper' in session.output
-    assert "ZeroDivisionError: division by zero" in session.output
-    assert "fixtures/" not in session.output
+    lines = [line for line in session.output.splitlines() if line.startswith("ERROR: ")]
+    assert len(lines) == 1, session.output
+    assert message in lines[0]
+    assert "wrong.py" in lines[0]
+    assert "Traceback" not in session.output
+    assert witness.seen == {"zoo listing"}
+    assert time.monotonic() - started < 30  # about 2 s on an idle machine
 
 
-def test_a_file_that_ends_the_process_is_refused(compilegate, write):
-    session = compilegate("--zoo", write("exits.py", "import os\nos._exit(3)\n"))
+def test_one_name_in_two_files_is_refused(compilegate, write):
+    first, second = write("first.py", TAKEN.replace("matvec", "mine")), "second.py"
+    session = compilegate("--zoo", first, "--zoo", write(second, Path(first).read_text()))
     assert session.status == 4
-    assert "exited with status 3" in session.output
-    assert "exits.py" in session.output
-
-
-def test_a_name_that_the_shipped_zoo_has_is_refused(compilegate, write):
-    session = compilegate("--zoo", write("taken.py", MINE.replace("mine", "matvec")))
-    assert session.status == 4
-    assert "taken.py:" in session.output
-    assert "model 'matvec' is already defined in" in session.output
+    assert "second.py:4: model 'mine' is already defined in" in session.output
 
 
 def test_a_missing_file_is_refused(compilegate, tmp_path):

@@ -13,8 +13,10 @@ import pytest
 
 from compilegate.records.run import encode
 from compilegate.reports import html
+from compilegate.reports.page_data import OUTCOMES
 from compilegate.runs import files
 from compilegate.runs.archive import Archive
+from compilegate.upgrade.case_comparison import CLASSES
 from compilegate.upgrade.comparison import compare
 from tests.integration.conftest import faulty_case
 from tests.unit.making import (
@@ -34,6 +36,7 @@ CHROMIUM = os.environ.get("COMPILEGATE_CHROMIUM") or next(
 )
 HOSTILE = "</script><script>window.hurt = 1</script><img src=x onerror='window.hurt = 1'>"
 NET = "net-cpu-train-f32-default-{}"
+ROWS = "#table tbody tr[data-case]"
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +95,7 @@ def page_of_two(old, new):
 
 
 def until(page, expression, value):
-    """Waits; the page's own policy keeps Playwright from waiting inside of it."""
+    """Wait here; the security policy of the page keeps Playwright from waiting in it."""
     deadline = time.monotonic() + 60
     while (seen := page.evaluate(expression)) != value and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -101,7 +104,7 @@ def until(page, expression, value):
 
 def shown_cases(page):
     """The cases of the table, in order; all of them, since there are few."""
-    return page.locator("#table .layer .tr").evaluate_all("rows => rows.map((r) => r.dataset.case)")
+    return page.locator(ROWS).evaluate_all("rows => rows.map((r) => r.dataset.case)")
 
 
 @pytest.fixture
@@ -152,7 +155,7 @@ def test_values_are_those_of_a_real_run(show, faulty):
         assert observation.capture is not None
         for found in observation.capture.breaks:
             assert str(found.place) in text
-        assert f"python -m compilegate.observe {case}" in text
+        assert f"python -m compilegate observe {case}" in text
         errors = {
             (error.name, call + 1): error
             for call, facts in enumerate(observation.calls)
@@ -211,12 +214,12 @@ def test_columns_sort_both_ways(show, faulty):
     assert shown_cases(page) == sorted(run.header.planned)
     page.click("[data-sort=case]")
     assert shown_cases(page) == sorted(run.header.planned, reverse=True)
-    page.click("[data-sort=compile_s]")
+    page.click("[data-sort=compile]")
     times = [run.observations[case].compile_time for case in shown_cases(page)]
     seconds = [time.total_s for time in times if time is not None]
     assert seconds == sorted(seconds)
     assert None not in times[: len(seconds)]  # what was not measured comes last
-    page.click("[data-sort=compile_s]")
+    page.click("[data-sort=compile]")
     assert None not in [run.observations[c].compile_time for c in shown_cases(page)][: len(seconds)]
 
 
@@ -238,7 +241,11 @@ def test_a_detail_opens_from_everywhere_and_closes(show, two):
     pieces = page_of_two(*two)
     page = show(pieces)
     dialog = page.locator("dialog#detail")
-    for place in ("#map .cell >> nth=0", "#table .layer .tr >> nth=0", ".first a >> nth=0"):
+    for place in (
+        "#map .cell >> nth=0",
+        f"{ROWS} >> nth=0",
+        ".first a >> nth=0",
+    ):
         page.click(place)
         dialog.wait_for(state="visible")
         assert NET.format("static") in page.locator("#detail-title").inner_text()
@@ -254,7 +261,10 @@ def test_a_detail_opens_from_everywhere_and_closes(show, two):
 def test_both_sides_of_a_comparison_are_plotted_round_by_round(show, two):
     page = show(page_of_two(*two), fragment=f"#{NET.format('dynamic')}")
     page.locator("dialog#detail").wait_for(state="visible")
-    assert page.locator(".side h2").all_inner_texts() == ["torch 2.14.1", "torch 2.15.0"]
+    assert page.locator(".side h2").all_inner_texts() == [
+        "baseline: torch 2.14.1",
+        "candidate: torch 2.15.0",
+    ]
     assert page.locator(".side svg").count() == 2
     rounds = page.locator(".side >> nth=1").locator("circle.compiled title").all_text_contents()
     timing = make_timing(1.5, spread=0.05)
@@ -293,6 +303,109 @@ def test_it_is_readable_on_every_screen(show, two, scheme, width):
     page.evaluate("name => openCase(name)", NET.format("auto"))
     page.locator("dialog#detail").wait_for(state="visible")
     assert page.evaluate(wide) <= 0
+
+
+#: The lowest contrast of any text, with the text; WCAG 2 asks for 4.5.
+CONTRAST = """() => {
+  const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = (colour) => {
+    pen.clearRect(0, 0, 1, 1);
+    pen.fillStyle = colour;
+    pen.fillRect(0, 0, 1, 1);
+    return [...pen.getImageData(0, 0, 1, 1).data];
+  };
+  const light = (colour) => {
+    const [r, g, b] = colour.map((v) => v / 255)
+      .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const colour = rgba(getComputedStyle(at).backgroundColor);
+      if (colour[3] > 250) return colour;
+    }
+    return [255, 255, 255, 255];
+  };
+  let worst = [99, ""];
+  for (const element of document.querySelectorAll("body *")) {
+    const text = [...element.childNodes].filter((node) => node.nodeType === 3)
+      .map((node) => node.data.trim()).join("");
+    if (!text || !element.checkVisibility() || element.tagName === "OPTION") continue;
+    const [x, y] = [light(rgba(getComputedStyle(element).color)), light(behind(element))];
+    const contrast = (Math.max(x, y) + 0.05) / (Math.min(x, y) + 0.05);
+    if (contrast < worst[0]) worst = [contrast, text];
+  }
+  return worst;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_has_enough_contrast(show, tmp_path, scheme):
+    outcomes = ("failed", "inconclusive", "expected_failure", "passed", "skipped")
+    records = []
+    for outcome, dynamic in zip(outcomes, ("static", "auto", "dynamic", "marked"), strict=False):
+        case = NET.format(dynamic)
+        records += [
+            make_observation(case=case, timing=make_timing()),
+            make_verdict(outcome, case=case),
+        ]
+    planned = [
+        *(NET.format(d) for d in ("static", "auto", "dynamic", "marked")),
+        "x" + NET.format("auto"),
+    ]
+    path = write_run(tmp_path / "a.jsonl", *records, planned=planned)
+    page = show(page_of(path), scheme=scheme)
+    contrast, text = page.evaluate(CONTRAST)
+    assert contrast >= 4.5, text
+    # Each class has its own colour, also the classes that this run lacks.
+    for kind in (*CLASSES, *OUTCOMES):
+        page.locator(".kind").evaluate_all(
+            "(chips, kind) => { for (const chip of chips) chip.dataset.kind = kind; }", kind
+        )
+        contrast, text = page.evaluate(CONTRAST)
+        assert contrast >= 4.5, (kind, text)
+
+
+def test_changes_of_speed_and_compile_time_are_columns_that_sort(show, two):
+    page = show(page_of_two(*two))
+    page.click("[data-sort=speedup_change]")
+    assert page.locator("th[aria-sort=ascending]").inner_text().startswith("speedup Δ")
+    assert shown_cases(page) == [NET.format(d) for d in ("auto", "dynamic", "static")]
+    first = page.locator(ROWS).first.locator("td.num").all_inner_texts()
+    assert "−37.5 %" in first
+    page.click("[data-sort=speedup_change]")
+    assert page.locator("th[aria-sort=descending]").count() == 1
+    assert shown_cases(page)[0] == NET.format("dynamic")
+    assert page.locator("[data-sort=compile_change]").count() == 1
+
+
+def test_mean_speedups_stand_at_the_top(show, two):
+    page = show(page_of_two(*two))
+    cells = page.locator(".means tbody td").all_inner_texts()
+    assert cells[:4] == ["cpu", "train", "f32", "2"]
+    assert cells[4] == "2.00×"
+    assert cells[6].startswith("−")
+
+
+def test_a_chart_without_a_value_is_not_shown(show, tmp_path):
+    path = write_run(tmp_path / "a.jsonl", make_observation(), make_verdict())
+    page = show(page_of(path))
+    assert page.locator("#compile-chart").is_visible()
+    assert not page.locator("#speedup-chart").is_visible()
+    wide = page.locator("#compile-chart").bounding_box()["width"]
+    assert wide > 0.8 * page.locator("main").bounding_box()["width"]
+    assert page.locator(".means").count() == 0
+
+
+def test_tables_can_be_read_by_assistive_technology(show, two):
+    page = show(page_of_two(*two))
+    table = page.get_by_role("table", name="Cases, sortable by each column")
+    assert table.get_by_role("columnheader").count() >= 9
+    assert table.get_by_role("rowheader").count() == 3
+    assert table.get_attribute("aria-rowcount") == "4"
+    for scope in page.locator("th").evaluate_all("all => all.map((head) => head.scope)"):
+        assert scope in ("col", "row")
+    assert page.locator("table:not(:has(caption))").count() == 0
 
 
 def test_of_ten_thousand_cases_only_what_is_in_sight_is_drawn(show, tmp_path):

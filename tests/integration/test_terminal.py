@@ -11,6 +11,7 @@ from tests.integration.conftest import (
     BREAKS,
     CHECKOUT,
     EXACT,
+    ZOOS,
     command,
     faulty_case,
     surroundings,
@@ -26,7 +27,7 @@ def test_a_case_is_one_line_with_progress_letters_and_figures(faulty):
     assert re.match(rf"\[ 1/{len(planned)}, .+ left\] +\.\.\.\.\. +sound-cpu-infer-", lines[0])
     assert lines[-1].startswith(f"[{len(planned)}/{len(planned)}] ")
     (breaks,) = [line for line in lines if faulty_case("breaks") in line]
-    assert " ..F.. " in breaks
+    assert " ..B.. " in breaks
     assert re.search(r"forward \S+  breaks 1  recompiles 0  compile \d+\.\d s cold", breaks)
     (blind,) = [line for line in lines if faulty_case("only_zeros") in line]
     assert " ?.... " in blind
@@ -37,7 +38,7 @@ def test_the_summary_says_where_how_many_and_where_to_look(faulty):
     versions = faulty.run().header.environment.versions
     assert title.startswith(f"torch {versions['torch']} on ")
     assert f"{len(faulty.run().header.planned)} cases" in title
-    assert "1 inconclusive verdict" in title
+    assert ", 1 inconclusive" in title
     assert f"run file: {faulty.run().path}" in faulty.output
 
 
@@ -52,12 +53,55 @@ def test_v_shows_pytests_own_lines_and_q_its_dots(compilegate, stored):
     assert not any("[1/1]" in line for line in quiet)
 
 
-def test_a_failed_case_is_told_by_letter_where_there_are_no_colours(compilegate, stored):
+def test_a_failed_case_has_the_letter_of_its_aspect_also_without_colours(compilegate, stored):
     stored("breaks")
     plain = compilegate(*REPLAY)
     assert "\x1b" not in plain.output
-    assert "[1/1] ..F.." in plain.output
-    assert "\x1b[31m[1/1] ..F.." in compilegate(*REPLAY, "--color=yes").output
+    assert "[1/1] ..B.." in plain.output
+    assert "\x1b[31m[1/1] ..B.." in compilegate(*REPLAY, "--color=yes").output
+
+
+def test_each_failure_is_shown_once(compilegate, stored):
+    stored("breaks")
+    output = compilegate(*REPLAY).output
+    assert "short test summary" not in output
+    assert output.count("reproduce: ") == 1
+    block = output.partition("= compilegate: ")[2]
+    assert f"graph_breaks:\n  {faulty_case('breaks')}: " in block
+    assert "letters: B graph_breaks" in block
+    assert "short test summary" in compilegate(*REPLAY, "-rf").output  # as it was asked for
+
+
+def test_without_tracebacks_the_summary_has_the_command(compilegate, stored):
+    stored("breaks")
+    output = compilegate(*REPLAY, "--tb=no").output
+    assert output.count("reproduce: ") == 1
+
+
+def test_lines_fit_a_terminal_of_80_columns(compilegate, stored):
+    stored("breaks", "sound")
+    output = compilegate(*REPLAY, env={"COLUMNS": "80"}).output
+    head, figures, *_ = re.findall(r"^\[1/2\].*\n.*$", output, re.MULTILINE)[0].splitlines()
+    assert figures.startswith("  forward ")
+    block = output.partition("= compilegate: ")[2].partition("run file")[0].splitlines()[1:]
+    assert all(len(line) <= 80 for line in (head, figures, *block) if "pytest suites/" not in line)
+
+
+def test_the_title_is_the_last_block_and_the_first_line_names_what_starts(compilegate, stored):
+    stored("breaks")
+    lines = compilegate(*REPLAY).output.strip().splitlines()
+    assert lines[0] == "compilegate: reading the run stored"
+    titles = [line for line in lines if line.startswith("==")]
+    assert "compilegate: " in titles[-2]
+    assert re.search(r" in [\d.]+s", titles[-1])
+
+
+def test_where_nothing_is_judged_the_title_is_no_good_news(compilegate):
+    case = faulty_case("lacks_its_library")
+    session = compilegate(*EXACT, "--zoo", str(ZOOS / "faulty.py"), "--cases", case, "-m", "cpu")
+    assert session.status == 5
+    title = session.output.partition("= compilegate: ")[2].splitlines()[0]
+    assert "nothing was judged: no_such_package cannot be imported" in title
 
 
 @pytest.mark.parametrize(("env", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
@@ -78,7 +122,7 @@ def test_a_terminal_has_colours_unless_they_are_declined(stored, runs, env, colo
         shown += chunk
     os.close(ours)
     assert process.wait() == 1
-    assert b"[1/1] ..F.." in shown
+    assert b"[1/1] ..B.." in shown
     assert (b"\x1b" in shown) == coloured
 
 

@@ -1,4 +1,4 @@
-"""What really compiled code leaves otherwise than eager does."""
+"""The differences that real compiled code leaves, compared with eager."""
 
 import torch
 
@@ -18,15 +18,15 @@ def ones():
 
 
 def differences(build, case=INFER, *, calls=2, theirs=None, backend="aot_eager", inputs=ones):
-    """What compiled code leaves differently in some calls: ``(name, eager, compiled)``.
+    """Return the differences after some calls, each as ``(name, eager, compiled)``.
 
     Args:
         build: Builds a module or a function.
         case: The setting.
-        calls: How many are made.
+        calls: The number of calls.
         theirs: Called in place of compiled code.
-        backend: Compiles it.
-        inputs: Makes what it is given.
+        backend: Compiles the module.
+        inputs: Makes its arguments.
     """
     torch._dynamo.reset()
     sides = [subject(build, case, inputs), subject(build, case, inputs)]
@@ -42,5 +42,5 @@ def differences(build, case=INFER, *, calls=2, theirs=None, backend="aot_eager",
 
 
 def subject(build, case=INFER, inputs=ones):
-    """A subject of a module or function."""
+    """Return a subject of a module or function."""
     return Subject(Model("m", "m", build=lambda: Example(build(), inputs=inputs)), case, 0)

@@ -1,8 +1,9 @@
 """Pairs of what two runs hold of a case, and small run files, for tests of what compares them."""
 
 from compilegate.records.run import Closing, encode
-from compilegate.runs.archive import Archive, Seen
-from compilegate.upgrade.comparison import compare, compare_case
+from compilegate.runs.archive import Archive, CaseRecord
+from compilegate.upgrade.case_comparison import compare_case
+from compilegate.upgrade.comparison import compare
 from tests.unit.making import (
     CASE_ID,
     make_environment,
@@ -11,8 +12,8 @@ from tests.unit.making import (
     make_verdict,
 )
 
-ABSENT = Seen(planned=False)
-UNOBSERVED = Seen(planned=True)
+ABSENT = CaseRecord(planned=False)
+UNOBSERVED = CaseRecord(planned=True)
 OLD = make_environment(versions={"torch": "2.14.1+cu130"})
 NEW = make_environment(versions={"torch": "2.15.0+cu130"})
 
@@ -23,12 +24,12 @@ def seen(observation=None, **outcomes):
         make_verdict(outcome, aspect=aspect, summary=f"{aspect} {outcome}")
         for aspect, outcome in (outcomes or {"forward": "passed"}).items()
     ]
-    return Seen.of(observation or make_observation(), verdicts)
+    return CaseRecord.of(observation or make_observation(), verdicts)
 
 
 def compared(before, now, case=CASE_ID, **how):
     """What became of a case, given what both runs hold or observed of it."""
-    before, now = (side if isinstance(side, Seen) else seen(side) for side in (before, now))
+    before, now = (side if isinstance(side, CaseRecord) else seen(side) for side in (before, now))
     return compare_case(case, before, now, **how)
 
 

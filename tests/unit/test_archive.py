@@ -1,4 +1,4 @@
-"""A run file read case by case holds what it holds read as a whole, and refuses the same files."""
+"""Reading a run file case by case gives what reading it as a whole gives, and the same errors."""
 
 import gzip
 import json
@@ -7,9 +7,9 @@ import pytest
 
 from compilegate.records.run import SCHEMA, Closing, Record, encode
 from compilegate.runs import files
-from compilegate.runs.archive import Archive, Seen
-from compilegate.runs.digest import Digest
-from compilegate.runs.files import RunError
+from compilegate.runs.archive import Archive, CaseRecord
+from compilegate.runs.reader import RunError
+from compilegate.runs.slim import slim_observation
 from tests.unit.making import (
     CASE_ID,
     make_break,
@@ -57,7 +57,7 @@ def path(tmp_path):
     return tmp_path / "nightly.jsonl"
 
 
-def test_a_case_is_what_the_whole_run_says_of_it(path):
+def test_a_case_equals_the_same_case_of_the_whole_run(path):
     write(
         path,
         make_header(planned=(CASE_ID, OTHER_ID)),
@@ -72,16 +72,16 @@ def test_a_case_is_what_the_whole_run_says_of_it(path):
         assert run.header == whole.header
         assert run.closing == whole.closing
         assert run.missing == whole.missing == [OTHER_ID]
-        assert run.seen(OTHER_ID) == Seen(planned=True)
-        assert run.seen("nothing-cpu-infer-f32-default-static") == Seen(planned=False)
-    assert seen.digest is not None
-    (tensor,) = seen.digest.calls[0].outputs.errors
+        assert run.seen(OTHER_ID) == CaseRecord(planned=True)
+        assert run.seen("nothing-cpu-infer-f32-default-static") == CaseRecord(planned=False)
+    assert seen.observation is not None
+    (tensor,) = seen.observation.calls[0].outputs.errors
     assert tensor.compiled_rms != tensor.compiled_rms
     assert tensor.jumps
-    assert seen.digest.capture == RICH.capture
-    assert seen.digest.timing == RICH.timing
-    assert seen.digest.calls[0].sizes == {"batch": 8}
-    assert seen.digest.calls[0].outputs.differences == (make_difference(),)
+    assert seen.observation.capture == RICH.capture
+    assert seen.observation.timing == RICH.timing
+    assert seen.observation.calls[0].sizes == {"batch": 8}
+    assert seen.observation.calls[0].outputs.differences == (make_difference(),)
     assert {aspect: v.outcome for aspect, v in seen.verdicts.items()} == {
         "forward": "passed",
         "memory": "failed",
@@ -92,7 +92,7 @@ def test_a_case_of_a_running_session_is_the_same_as_of_its_file(path):
     observation = make_observation(timing=make_timing(), memory=make_memory())
     write(path, make_header(), observation, make_verdict())
     with Archive(path) as run:
-        assert run.seen(CASE_ID) == Seen.of(observation, [make_verdict()])
+        assert run.seen(CASE_ID) == CaseRecord.of(observation, [make_verdict()])
 
 
 def test_the_last_record_counts(path):
@@ -106,7 +106,7 @@ def test_the_last_record_counts(path):
             "observation",
             "verdict",
         ]
-    assert seen.digest == Digest.of(last)
+    assert seen.observation == slim_observation(last)
     assert seen.verdicts["forward"].outcome == "passed"
 
 
@@ -120,7 +120,7 @@ def test_an_observation_that_was_not_planned_is_a_case_too(path):
 def test_a_failed_case_keeps_its_failure(path):
     write(path, make_header(), make_failed_observation("crashed", kind="SIGSEGV"))
     with Archive(path) as run:
-        digest = run.seen(CASE_ID).digest
+        digest = run.seen(CASE_ID).observation
     assert digest is not None
     assert digest.failure is not None
     assert (digest.status, digest.failure.kind) == ("crashed", "SIGSEGV")
@@ -131,16 +131,16 @@ def test_keys_in_another_order_are_read_too(path):
     turned = json.dumps(dict(reversed(content.items())), separators=(", ", ": "))
     write(path, make_header(), turned)
     with Archive(path) as run:
-        assert run.seen(CASE_ID).digest == Digest.of(make_observation())
+        assert run.seen(CASE_ID).observation == slim_observation(make_observation())
 
 
-def test_a_case_that_was_observed_anew_has_its_new_pairs_only(path):
+def test_a_case_that_was_observed_again_has_only_its_new_pairs(path):
     write(path, make_header(), make_pair(0), make_pair(1), now := make_pair(0, compiled=1.25))
     with Archive(path) as run:
         assert list(run.pairs(CASE_ID)) == [now]
 
 
-def test_a_line_cut_short_is_dropped_and_told(path):
+def test_a_line_cut_short_is_dropped_and_reported(path):
     write(path, make_header(), make_observation(), make_verdict())
     path.write_text(path.read_text()[:-20])
     with Archive(path) as run:
@@ -168,7 +168,7 @@ def test_files_that_are_no_runs_are_refused_with_their_line(path, lines, message
         Archive(path)
 
 
-def test_a_line_that_is_wrong_inside_is_refused_when_it_is_asked_for(path):
+def test_a_record_with_a_wrong_field_is_refused_when_its_case_is_read(path):
     broken = encode(make_observation()).replace('"status":"completed"', '"status":"great"')
     write(path, make_header(), broken)
     with Archive(path) as run, pytest.raises(RunError, match=r"nightly\.jsonl:2: not a record"):

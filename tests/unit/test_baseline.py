@@ -12,8 +12,9 @@ from compilegate.records.environment import Device
 from compilegate.records.request import Request
 from compilegate.records.run import Closing
 from compilegate.runs import files as run_files
+from compilegate.runs.reader import RunError
 from compilegate.upgrade import paired_baseline
-from compilegate.upgrade.paired_baseline import Asked, PairedBaseline, check_interpreter
+from compilegate.upgrade.paired_baseline import CaseRequest, PairedBaseline, check_interpreter
 from tests.unit.making import (
     make_environment,
     make_header,
@@ -41,25 +42,25 @@ def script(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (f'exec {sys.executable} -S "$@"', "has no torch; install one there"),
-        ("echo 3 9 1", "Python 3.9, at least 3.11 is needed"),
-        ("echo hello", "not a Python: hello"),
-        ("echo broken >&2; exit 3", "not a Python: broken"),
-        ("exit 0", "not a Python: no answer"),
+        (f'exec {sys.executable} -S "$@"', "has no torch: install it there"),
+        ("echo 3 9 1", "is Python 3.9: at least 3.11 is needed"),
+        ("echo hello", "is no Python interpreter: it answered 'hello'"),
+        ("echo broken >&2; exit 3", "is no Python interpreter: it answered 'broken'"),
+        ("exit 0", "is no Python interpreter: it answered 'nothing'"),
     ],
 )
 def test_an_interpreter_that_cannot_observe_is_refused(script, text, said):
     python = script(text)
     with pytest.raises(ObserverError) as refused:
         check_interpreter(python)
-    assert str(refused.value).startswith(f"--baseline-python {python}: ")
+    assert str(refused.value).startswith(f"--baseline-python {python} ")
     assert said in str(refused.value)
 
 
 def test_an_interpreter_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(ObserverError, match="cannot be run: No such file"):
         check_interpreter(str(tmp_path / "python"))
-    with pytest.raises(ObserverError, match="a directory; give its interpreter"):
+    with pytest.raises(ObserverError, match="is a directory: name its interpreter"):
         check_interpreter(str(tmp_path))
 
 
@@ -89,7 +90,7 @@ class Live:
 
 
 def ask(case):
-    return Asked(case, Request(case=case.id, wants=("capture", "time")), 60.0)
+    return CaseRequest(case, Request(case=case.id, wants=("capture", "time")), 60.0)
 
 
 @pytest.fixture
@@ -226,5 +227,5 @@ def test_a_baseline_that_is_not_beside_its_run_is_said_to_be_missing(tmp_path):
     writer = run_files.Writer(tmp_path / "night.jsonl")
     writer.write(make_header(baseline="night.baseline"))
     writer.close()
-    with pytest.raises(run_files.RunError, match=r"no run 'night\.baseline'"):
+    with pytest.raises(RunError, match=r"no run 'night\.baseline'"):
         paired_baseline.stored(run_files.read(tmp_path / "night.jsonl"))

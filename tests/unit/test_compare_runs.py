@@ -1,18 +1,16 @@
 """Every planned case of either run ends in exactly one class, and none vanishes silently."""
 
+import math
 from dataclasses import replace
 
 import pytest
 
 from compilegate.records.environment import Device
-from compilegate.runs.digest import Digest
-from compilegate.upgrade.comparison import (
-    CaseComparison,
-    CompareError,
-    Comparison,
-    Slowdown,
-    compare_unfinished,
-)
+from compilegate.records.statistics import Shift
+from compilegate.runs.slim import slim_observation
+from compilegate.upgrade.case_comparison import CaseComparison, compare_unfinished
+from compilegate.upgrade.comparison import CompareError, Comparison
+from compilegate.upgrade.speed_change import SpeedChange
 from tests.unit.making import (
     CASE_ID,
     make_call,
@@ -39,7 +37,7 @@ OTHER_ID = "tiny-cpu-infer-f32-default-static"
 LACKS = make_failed_observation("unavailable", stage="build", message="timm is not installed")
 
 
-def test_what_was_observed_when_a_session_ended_is_compared_as_far_as_it_goes():
+def test_a_case_of_a_session_that_ended_early_is_compared_as_far_as_possible():
     unfinished = compare_unfinished(CASE_ID, seen(), seen())
     assert unfinished.kind == "inconclusive"
     said = "observed, but the session ended before it was judged"
@@ -48,7 +46,7 @@ def test_what_was_observed_when_a_session_ended_is_compared_as_far_as_it_goes():
     assert compare_unfinished(CASE_ID, ABSENT, seen()).kind == "new"
 
 
-def test_an_aspect_that_was_not_asked_for_any_more_keeps_the_answer_from_being_safe():
+def test_an_aspect_that_is_no_longer_judged_leaves_a_doubt():
     now = seen(forward="passed")
     before = seen(forward="passed", gradients="passed")
     assert compared(before, now).doubt == "not judged now: gradients"
@@ -103,7 +101,7 @@ def test_a_new_case_that_ends_early_says_so():
         ({"backend": "aot_eager"}, "backend inductor → aot_eager"),
         ({"seed": 7}, "seed 0 → 7"),
         ({"tf32": True}, "TF32 off → on"),
-        ({"fingerprint": "b", "parameters": 12}, "the model is another one: 10 → 12 parameters"),
+        ({"fingerprint": "b", "parameters": 12}, "the model changed: 10 → 12 parameters"),
         ({"calls": (make_call(sizes={"batch": 9}),) * 2}, "its calls have other sizes"),
     ],
 )
@@ -137,7 +135,7 @@ def test_fewer_calls_are_compared_as_far_as_they_go():
 # The class of several changes.
 
 
-def test_the_gravest_change_decides():
+def test_the_most_severe_change_decides():
     before = seen(forward="passed", gradients="failed", memory="failed", side_effects="passed")
     after = [
         ({"forward": "failed"}, "broken"),
@@ -155,46 +153,97 @@ def test_the_gravest_change_decides():
 # Speed of live pairs.
 
 
-def slowdown(cause, *, judged=True, **changed):
-    fields = {"case": CASE_ID, "change_percent": 12.0, "low": 8.0, "high": 15.0}
-    return Slowdown(**fields | changed, judged=judged, cause=cause)
+def speed(kind, *, judged=True, fell=12.0, low=8.0, high=15.0):
+    """Pairs by which the speedup fell by so many per cent."""
+    mean, lower, upper = (math.log1p(-percent / 100) for percent in (fell, high, low))
+    shift = Shift(mean=mean, low=lower, high=upper, p_below=0.0, count=5)
+    return SpeedChange(CASE_ID, kind, judged, shift, shift, shift)
 
 
 @pytest.mark.parametrize(
-    ("cause", "judged", "kind"),
+    ("kind", "judged", "expected"),
     [
-        ("compiled slower", True, "regressed"),
-        ("compiled slower", False, "unchanged"),
+        ("slower", True, "regressed"),
+        ("slower", False, "unchanged"),
         ("eager moved", True, "unchanged"),
-        ("compiled faster", True, "improved"),
-        ("compiled faster", False, "unchanged"),
-        ("no change", True, "unchanged"),
+        ("faster", True, "improved"),
+        ("faster", False, "unchanged"),
+        ("unchanged", True, "unchanged"),
+        ("unsettled", False, "inconclusive"),
     ],
 )
-def test_only_compiled_code_that_was_judged_slower_counts(cause, judged, kind):
-    result = compared(seen(), seen(), slowdown=slowdown(cause, judged=judged))
-    assert result.kind == kind
-    assert result.is_slower == (kind == "regressed")
+def test_only_compiled_code_that_was_judged_slower_counts(kind, judged, expected):
+    result = compared(seen(), seen(), speed=speed(kind, judged=judged))
+    assert result.kind == expected
+    assert result.is_slower == (expected == "regressed")
 
 
-def test_live_pairs_replace_what_two_processes_say():
+def test_live_pairs_replace_the_comparison_of_two_processes():
     before, now = (make_observation(timing=make_timing(speedup)) for speedup in (2.0, 1.0))
     assert effects(compared(before, now)) == [("speedup", "note")]
-    assert compared(before, now, slowdown=slowdown("no change")).changes == ()
-    (change,) = compared(before, now, slowdown=slowdown("compiled slower")).changes
+    assert compared(before, now, speed=speed("unchanged")).changes == ()
+    (change,) = compared(before, now, speed=speed("slower")).changes
     assert change.text == "compiled slower: the speedup fell by 12.0% [8.0%, 15.0%]"
 
 
-def test_what_is_slower_and_broken_is_not_only_slower():
-    result = compared(seen(), seen(forward="failed"), slowdown=slowdown("compiled slower"))
+def test_a_pair_that_was_not_timed_replaces_nothing():
+    before, now = (make_observation(timing=make_timing(speedup)) for speedup in (2.0, 1.0))
+    untimed = SpeedChange(CASE_ID, "not measured", note="crashed")
+    assert effects(compared(before, now, speed=untimed)) == [("speedup", "note")]
+
+
+def test_a_case_that_is_slower_and_broken_is_not_only_slower():
+    result = compared(seen(), seen(forward="failed"), speed=speed("slower"))
     assert (result.kind, result.is_slower) == ("broken", False)
 
 
-def test_faster_code_is_told():
-    interval = {"change_percent": -20.0, "low": -24.0, "high": -16.0}
-    faster = slowdown("compiled faster", **interval)
-    (change,) = compared(seen(), seen(), slowdown=faster).changes
+def test_faster_code_is_shown():
+    faster = speed("faster", fell=-20.0, low=-24.0, high=-16.0)
+    (change,) = compared(seen(), seen(), speed=faster).changes
     assert change.text == "compiled faster: the speedup rose by 20.0% [16.0%, 24.0%]"
+
+
+# Costs that a budgets file accepts.
+
+
+def test_a_slowdown_that_is_accepted_does_not_count():
+    accepted = seen(forward="passed", slowdown="expected_failure")
+    result = compared(seen(), accepted, speed=speed("slower"))
+    (change,) = result.changes
+    assert (result.kind, change.effect, result.has_accepted_cost) == ("unchanged", "note", True)
+    assert change.text.startswith("accepted: compiled slower: the speedup fell by 12.0%")
+    refused = compared(seen(), seen(forward="passed", slowdown="failed"), speed=speed("slower"))
+    assert (refused.kind, refused.has_accepted_cost) == ("regressed", False)
+
+
+@pytest.mark.parametrize("aspect", ["memory", "compile_time", "energy"])
+@pytest.mark.parametrize("before", ["passed", "skipped", "inconclusive"])
+def test_a_threshold_that_is_exceeded_and_accepted_does_not_count(aspect, before):
+    then = seen(forward="passed", **{aspect: before})
+    result = compared(then, seen(forward="passed", **{aspect: "expected_failure"}))
+    assert (result.kind, result.has_accepted_cost) == ("unchanged", True)
+    assert result.reason == f"{aspect}: accepted: {aspect} expected_failure"
+    failing = compared(then, seen(forward="passed", **{aspect: "failed"}))
+    assert failing.kind != "unchanged"
+    assert not failing.has_accepted_cost
+
+
+@pytest.mark.parametrize("aspect", ["forward", "gradients", "graph_breaks"])
+def test_a_wrong_result_counts_even_if_it_is_expected(aspect):
+    result = compared(seen(**{aspect: "passed"}), seen(**{aspect: "expected_failure"}))
+    assert (result.kind, result.has_accepted_cost) == ("broken", False)
+
+
+# Cases that nothing judged.
+
+
+@pytest.mark.parametrize("outcome", ["skipped", "inconclusive"])
+def test_a_case_without_a_judged_aspect_is_inconclusive(outcome):
+    undecided = seen(energy=outcome)
+    assert compared(undecided, undecided).kind == "inconclusive"
+    judged = seen(energy=outcome, memory="passed")
+    assert compared(judged, seen(energy="skipped", memory="passed")).kind == "unchanged"
+    assert compared(undecided, undecided, speed=speed("unchanged")).kind != "broken"
 
 
 # Whole runs.
@@ -247,13 +296,13 @@ def test_classes_that_do_not_add_up_are_never_shown(cases):
 
 
 @pytest.mark.parametrize(
-    ("device", "told"),
+    ("device", "difference"),
     [
         (Device(kind="cpu", name="Intel Xeon", memory_bytes=1, cores=2), "cpu AMD EPYC 9655 → Int"),
         (Device(kind="cpu", name="AMD EPYC 9655", memory_bytes=1, cores=8), "cores 2 → 8"),
     ],
 )
-def test_times_of_other_machines_are_not_compared_and_that_is_said(tmp_path, device, told):
+def test_times_of_other_machines_are_not_compared(tmp_path, device, difference):
     fast, slow = (
         replace(make_observation(timing=make_timing(speedup)), case=CASE_ID)
         for speedup in (3.0, 1.0)
@@ -261,7 +310,7 @@ def test_times_of_other_machines_are_not_compared_and_that_is_said(tmp_path, dev
     a = run(tmp_path / "a.jsonl", fast)
     b = run(tmp_path / "b.jsonl", slow, environment=make_environment(devices=(device,)))
     comparison = compare_files(a, b)
-    assert comparison.machines.startswith(told)
+    assert comparison.machines.startswith(difference)
     assert comparison.cases[0].changes == ()
     same = run(tmp_path / "c.jsonl", slow)
     assert effects(compare_files(a, same).cases[0]) == [("speedup", "note")]
@@ -278,21 +327,21 @@ def test_a_driver_makes_another_machine_of_a_gpu(tmp_path):
     assert compare_files(*paths).machines == "driver 550.1 → 560.2"
 
 
-def test_two_revisions_of_compilegate_are_told(tmp_path):
+def test_two_revisions_of_compilegate_cause_a_caution(tmp_path):
     a = run(tmp_path / "a.jsonl", make_observation())
     b = run(tmp_path / "b.jsonl", make_observation(), revision="def")
     (caution,) = compare_files(a, b).cautions
     assert caution.startswith("the runs were judged by two revisions of compilegate (abc, def)")
 
 
-def test_slowdowns_are_taken_by_case(tmp_path):
+def test_each_case_gets_its_own_speed_change(tmp_path):
     a = run(tmp_path / "a.jsonl", make_observation(), make_observation(case=OTHER_ID))
-    comparison = compare_files(a, a, slowdowns={CASE_ID: slowdown("compiled slower")})
+    comparison = compare_files(a, a, speeds={CASE_ID: speed("slower")})
     assert {item.case: item.kind for item in comparison.cases} == {
         CASE_ID: "regressed",
         OTHER_ID: "unchanged",
     }
 
 
-def test_a_digest_is_what_the_suites_hand_over():
-    assert Digest.of(make_observation()).case == CASE_ID
+def test_a_whole_observation_can_be_slimmed():
+    assert slim_observation(make_observation()).case == CASE_ID

@@ -1,4 +1,4 @@
-"""What backward begins from."""
+"""Tests of cotangents, with which backward starts."""
 
 import pytest
 import torch
@@ -7,17 +7,17 @@ from compilegate.observe.model.cotangents import Cotangents, scattered
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.complex64])
-def test_they_have_unit_norm_in_the_dtype_of_the_output(dtype):
+def test_cotangents_have_unit_norm_in_the_dtype_of_the_output(dtype):
     cotangent = Cotangents(0).of("output", torch.zeros(30, 7, dtype=dtype))
     assert cotangent.dtype == dtype
     assert float(cotangent.abs().double().square().sum().sqrt()) == pytest.approx(1.0, rel=1e-2)
 
 
-def test_those_of_halves_stay_in_float32_until_they_are_scaled():
+def test_cotangents_of_float16_outputs_stay_in_float32():
     assert Cotangents(0).of("output", torch.zeros(5, dtype=torch.float16)).dtype == torch.float32
 
 
-def test_they_are_laid_out_as_the_output_is():
+def test_cotangents_have_the_strides_of_the_output():
     cotangents = Cotangents(0)
     output = torch.zeros(2, 3, 4, 5)
     last = output.to(memory_format=torch.channels_last)
@@ -28,7 +28,7 @@ def test_they_are_laid_out_as_the_output_is():
 
 @pytest.mark.parametrize("shape", [(), (5,), (4, 6), (2, 3, 4, 5), (0, 3)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
-def test_scattered_ones_are_the_same_numbers_elsewhere(shape, dtype):
+def test_scattered_cotangents_hold_the_same_numbers_in_other_memory(shape, dtype):
     cotangent = Cotangents(0).of("output", torch.zeros(shape, dtype=dtype))
     elsewhere = scattered(cotangent)
     assert torch.equal(elsewhere, cotangent)
@@ -36,7 +36,7 @@ def test_scattered_ones_are_the_same_numbers_elsewhere(shape, dtype):
     assert elsewhere.numel() < 2 or not elsewhere.is_contiguous()
 
 
-def test_what_reads_memory_between_scattered_ones_reads_nan():
+def test_the_memory_between_scattered_cotangents_is_nan():
     assert scattered(torch.ones(4, 6)).as_strided((6, 4), (4, 1)).isnan().any()
 
 
@@ -48,7 +48,7 @@ def test_what_reads_memory_between_scattered_ones_reads_nan():
         ((0, 0), ("output[0]", "output[1]"), False),
     ],
 )
-def test_each_seed_and_output_has_its_own(seeds, paths, alike):
+def test_each_seed_and_output_has_its_own_cotangent(seeds, paths, alike):
     output = torch.zeros(5)
     one, other = (
         Cotangents(seed).of(path, output) for seed, path in zip(seeds, paths, strict=True)
@@ -56,7 +56,7 @@ def test_each_seed_and_output_has_its_own(seeds, paths, alike):
     assert torch.equal(one, other) == alike
 
 
-def test_another_size_has_another_and_the_first_comes_back():
+def test_another_size_has_another_cotangent_and_the_first_size_the_same_again():
     cotangents, small, large = Cotangents(0), torch.zeros(5), torch.zeros(7)
     first = cotangents.of("output", small)
     assert cotangents.of("output", small) is first

@@ -1,9 +1,10 @@
-"""The first line: safe, do not upgrade, or cannot say; what was not looked at is never safe."""
+"""The decision is safe, do not upgrade, or cannot say; unknown outcomes are never safe."""
 
 import pytest
 
 from compilegate.records.environment import Device
-from compilegate.upgrade.comparison import CaseComparison, Comparison
+from compilegate.upgrade.case_comparison import CaseComparison
+from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide
 from compilegate.upgrade.verdict_changes import Change
 from tests.unit.making import make_environment, make_header
@@ -78,10 +79,22 @@ def test_nothing_conclusive_is_not_safe():
     assert decide(comparison("inconclusive", "unchanged")).answer == "safe"
 
 
-def test_what_is_worse_is_worse_however_much_is_missing():
+def test_one_worse_case_decides_however_many_are_missing():
     decision = decide(comparison("broken", "gone", "gone", doubts=[1, 2]))
     assert decision.answer == "do not upgrade"
     assert "2 gone" in str(decision)
+
+
+def test_accepted_costs_are_counted():
+    cost = Change("speedup", "note", "accepted: 12% slower", accepted=True)
+    cases = (
+        CaseComparison("a-cpu-infer-f32-default-static", "unchanged", (cost,)),
+        CaseComparison("b-cpu-infer-f32-default-static", "unchanged"),
+    )
+    header = make_header(planned=[item.case for item in cases])
+    decision = decide(Comparison(header, header, cases))
+    assert (decision.answer, decision.exit_status) == ("safe", 0)
+    assert str(decision).endswith("(2 cases, 1 with an accepted cost)")
 
 
 @pytest.mark.parametrize(

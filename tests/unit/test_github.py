@@ -2,20 +2,20 @@
 
 import pytest
 
+from compilegate.reports.case_groups import CaseGroup
 from compilegate.reports.github import ANNOTATIONS, LENGTH, append_summary, error_annotations
-from compilegate.reports.rows import Row
 from tests.unit.making import CASE_ID
 
 
-def row(text="it broke", index=0, cases=1):
-    return Row("failed", (CASE_ID,) * cases, "forward", f"{text}{index or ''}")
+def group(text="it broke", index=0, cases=1):
+    return CaseGroup("failed", (CASE_ID,) * cases, "forward", f"{text}{index or ''}")
 
 
 def test_a_failure_is_one_line_that_github_understands():
-    assert list(error_annotations([row()])) == [
+    assert list(error_annotations([group()])) == [
         f"::error title=compilegate%3A {CASE_ID}::forward: it broke"
     ]
-    (line,) = error_annotations([row(cases=3)])
+    (line,) = error_annotations([group(cases=3)])
     assert f"{CASE_ID} and 2 more::" in line
 
 
@@ -29,34 +29,34 @@ def test_a_failure_is_one_line_that_github_understands():
     ],
 )
 def test_messages_are_escaped(text, shown):
-    (line,) = error_annotations([row(text)])
+    (line,) = error_annotations([group(text)])
     assert line.endswith(f"::forward: {shown}")
     assert "\n" not in line
 
 
 def test_titles_cannot_add_properties():
-    odd = Row("failed", ("a,file=/etc/passwd::b",), "forward", "x")
+    odd = CaseGroup("failed", ("a,file=/etc/passwd::b",), "forward", "x")
     (line,) = error_annotations([odd])
     assert line == "::error title=compilegate%3A a%2Cfile=/etc/passwd%3A%3Ab::forward: x"
 
 
 def test_the_decision_comes_first_and_takes_a_place():
-    lines = list(error_annotations([row(index=i) for i in range(25)], "do not upgrade"))
+    lines = list(error_annotations([group(index=i) for i in range(25)], "do not upgrade"))
     assert lines[0] == "::error title=compilegate::do not upgrade"
     assert len(lines) == ANNOTATIONS
     assert lines[-1] == "::error title=compilegate::17 more: see the job summary"
 
 
 def test_no_more_are_made_than_are_shown():
-    lines = list(error_annotations([row(index=i) for i in range(25)]))
+    lines = list(error_annotations([group(index=i) for i in range(25)]))
     assert len(lines) == ANNOTATIONS
     assert lines[-1] == "::error title=compilegate::16 more: see the job summary"
-    assert len(list(error_annotations([row(index=i) for i in range(10)]))) == 10
+    assert len(list(error_annotations([group(index=i) for i in range(10)]))) == 10
     assert list(error_annotations([])) == []
 
 
 def test_long_messages_are_cut():
-    (line,) = error_annotations([row("x" * 10_000)])
+    (line,) = error_annotations([group("x" * 10_000)])
     assert len(line) < LENGTH + 100
 
 
@@ -80,13 +80,13 @@ def test_a_summary_is_begun_where_there_is_none(tmp_path):
     assert path.read_text() == "5000"
 
 
-def test_a_full_summary_is_left_alone_and_that_is_said(tmp_path):
+def test_a_full_summary_stays_unchanged_and_the_session_reports_it(tmp_path):
     path = tmp_path / "summary.md"
     path.write_text("x" * 4500)
     assert "is full" in append_summary(path, lambda room: "more", limit=5000)
     assert path.read_text() == "x" * 4500
 
 
-def test_a_summary_that_cannot_be_written_is_told(tmp_path):
+def test_a_summary_that_cannot_be_written_is_reported(tmp_path):
     trouble = append_summary(tmp_path / "no" / "summary.md", lambda room: "x", limit=5000)
     assert "No such file or directory" in trouble

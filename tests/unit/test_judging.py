@@ -1,4 +1,4 @@
-"""Judging: what is the same for every aspect, and what an expected failure makes of it."""
+"""Judging: what is the same for every aspect, and how expected failures change a verdict."""
 
 import pytest
 
@@ -35,7 +35,11 @@ def test_a_rule_s_finding_becomes_the_verdict():
     assert judged.verdict.aspect == "recompiles"
     assert judged.verdict.outcome == "failed"
     assert judged.verdict.summary == "too many"
-    assert judged.verdict.details == ("one", "two")
+    assert judged.verdict.details == (
+        "one",
+        "two",
+        'budget key: recompiles = 2, or recompile_guards = ["…"]',
+    )
     assert judged.proposal == {"recompiles": 2}
     assert not judged.of_case
 
@@ -47,6 +51,35 @@ def test_only_failures_propose(outcome):
     )
     assert judged.verdict.outcome == outcome
     assert judged.proposal == {}
+
+
+@pytest.mark.parametrize(
+    ("aspect", "proposal", "line"),
+    [
+        (
+            "graph_breaks",
+            {"graph_breaks": [{"reason": "print", "place": ""}]},
+            'budget key: max_graph_breaks, or graph_breaks = [{reason = "…", place = "…"}]',
+        ),
+        ("compile_time", {"max_compile_s": 9.5}, "budget key: max_compile_s = 9.5"),
+        ("cuda_graphs", {"cudagraph_skips": ["why"]}, 'budget key: cudagraph_skips = ["…"]'),
+    ],
+)
+def test_a_failure_ends_with_the_budget_key_that_would_allow_it(aspect, proposal, line):
+    def rule(outcome):
+        return lambda observation, budget: Finding(outcome, "so", ("line",), proposal)
+
+    def details(outcome, budget):
+        return judge(make_observation(), budget, aspect, rule(outcome)).verdict.details
+
+    assert details("failed", Budget()) == ("line", line)
+    assert details("failed", expecting(aspect=aspect)) == ("line",)
+    assert details("passed", Budget()) == ("line",)
+
+
+def test_a_failure_that_no_budget_key_allows_names_none():
+    limit = judge(make_observation(), Budget(), "recompiles", lambda o, b: Finding("failed", "so"))
+    assert limit.verdict.details == ()
 
 
 # Cases that did not run.
@@ -95,7 +128,7 @@ def test_a_case_that_did_not_run_fails_every_aspect_in_one_line(status, failure,
         (None, "inconclusive", "; other processes held an unknown share of the GPU's memory"),
     ],
 )
-def test_memory_that_others_hold_says_nothing_of_the_model(share, outcome, said):
+def test_running_out_of_memory_that_others_hold_is_inconclusive(share, outcome, said):
     observation = make_failed_observation("out_of_memory", held_by_others=share)
     verdict = judge(observation, Budget(), "forward", must_not_be_asked).verdict
     assert verdict.outcome == outcome
@@ -151,7 +184,7 @@ def test_what_could_not_be_measured_is_skipped(want):
     assert (verdict.outcome, "nothing to measure" in verdict.summary) == ("skipped", True)
 
 
-def test_a_case_that_compiled_nothing_says_why_where_dynamo_does():
+def test_a_case_that_compiled_nothing_shows_dynamos_reasons():
     capture = make_capture(
         graphs=0,
         limits=("limit 8",),
@@ -195,7 +228,7 @@ def test_an_expected_failure_that_passes_fails_and_says_what_to_remove(known):
 
 
 @pytest.mark.parametrize("outcome", ["inconclusive", "skipped"])
-def test_what_is_neither_passed_nor_failed_says_nothing_of_an_expected_failure(outcome):
+def test_a_skipped_or_inconclusive_verdict_contradicts_no_expected_failure(outcome):
     budget = expecting(aspect="speedup")
     judged = judge(make_observation(), budget, "speedup", lambda o, b: Finding(outcome, "so"))
     assert (judged.verdict.outcome, judged.verdict.summary) == (outcome, "so")
@@ -248,7 +281,7 @@ def test_one_of_many_expected_failures_is_enough():
     assert judged.verdict.summary.startswith("wrong numbers")
 
 
-# Expected failures by their text, and such as come and go.
+# Expected failures with a text to match, and those that come and go.
 
 
 def found(*details):
@@ -261,6 +294,7 @@ def found(*details):
         (("call 1: stride differs",), "expected_failure"),
         (("call 1: stride differs", "call 2: stride differs"), "expected_failure"),
         (("call 1: stride differs", "… and 3 more"), "expected_failure"),
+        (("call 1: stride differs", "  as of call 1"), "expected_failure"),
         (("call 1: stride differs", "call 2: error is 0.5"), "failed"),
         (("call 1: error is 0.5",), "failed"),
     ],
@@ -276,3 +310,15 @@ def test_what_comes_and_goes_may_pass():
     assert judge(make_observation(), loose, "forward", passes).verdict.outcome == "passed"
     strict = expecting(aspect="forward")
     assert judge(make_observation(), strict, "forward", passes).verdict.outcome == "failed"
+
+
+def test_an_indicative_pass_contradicts_no_expected_failure():
+    def once(*, indicative):
+        return lambda observation, budget: Finding("passed", "no difference", indicative=indicative)
+
+    budget = expecting(aspect="slowdown")
+    found = [
+        judge(make_observation(), budget, "slowdown", once(indicative=i)).verdict.outcome
+        for i in (True, False)
+    ]
+    assert found == ["passed", "failed"]

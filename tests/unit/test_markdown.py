@@ -5,7 +5,8 @@ import re
 import pytest
 
 from compilegate.records.case import Case
-from compilegate.reports.case_figures import Standing
+from compilegate.reports.case_groups import of_verdicts
+from compilegate.reports.case_result import CaseResult
 from compilegate.reports.markdown import (
     LIMIT,
     escape,
@@ -15,9 +16,9 @@ from compilegate.reports.markdown import (
     of_comparison,
     of_run,
 )
-from compilegate.reports.rows import verdict_rows
-from compilegate.runs.archive import Archive, Seen
-from compilegate.upgrade.comparison import CaseComparison, Comparison
+from compilegate.runs.archive import Archive, CaseRecord
+from compilegate.upgrade.case_comparison import CaseComparison
+from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.proposals import proposals
 from compilegate.upgrade.verdict_changes import Change
 from tests.unit.making import (
@@ -131,8 +132,8 @@ def test_what_fits_is_left_alone():
 # One run.
 
 
-def standing(observation=None, **outcomes):
-    return Standing.of(seen(observation, **outcomes))
+def result(observation=None, **outcomes):
+    return CaseResult.of(seen(observation, **outcomes))
 
 
 FIGURES = make_observation(timing=make_timing(1.5), memory=make_memory(100, 50), cold=True)
@@ -140,28 +141,29 @@ FIGURES = make_observation(timing=make_timing(1.5), memory=make_memory(100, 50),
 
 def test_a_run_says_what_failed_and_folds_every_case():
     cases = {
-        CASE_ID: standing(FIGURES, forward="failed", memory="passed"),
-        "b-cpu-infer-f32-default-static": standing(
+        CASE_ID: result(FIGURES, forward="failed", memory="passed"),
+        "b-cpu-infer-f32-default-static": result(
             make_observation(case="b-cpu-infer-f32-default-static"), forward="inconclusive"
         ),
-        "c-cpu-infer-f32-default-static": Standing.of(Seen(planned=True)),
-        "d-cpu-infer-f32-default-static": standing(forward="expected_failure"),
+        "c-cpu-infer-f32-default-static": CaseResult.of(CaseRecord(planned=True)),
+        "d-cpu-infer-f32-default-static": result(forward="expected_failure"),
     }
     text = of_cases(cases, make_environment())
     assert text.splitlines()[0] == (
-        "## torch 2.15.0 on AMD EPYC 9655: 4 cases, 1 failed, 1 inconclusive, 1 not observed"
+        "## torch 2.15.0 on AMD EPYC 9655: 4 cases, 1 failed, 1 inconclusive, 1 expected failure, "
+        "1 not observed"
     )
     assert f"| failed | <code>{CASE_ID}</code> | forward: forward failed |" in text
     assert "<details><summary>1 verdict: inconclusive</summary>" in text
     assert "<details><summary>1 verdict: expected failure</summary>" in text
-    figures = f"| failed | <code>{CASE_ID}</code> | 1.50× | 4.0 s | 0.50× | 0 | 0 | 1e-07 | 1e-07 |"
+    figures = f"| failed | <code>{CASE_ID}</code> | 1e-07 | 1e-07 | 0 | 0 | 1.50× | 4.0 s | 0.50× |"
     assert figures in text
     assert "| not observed | <code>c-cpu-infer-f32-default-static</code> |  |" in text
 
 
 def test_a_run_where_all_is_well_says_so():
-    assert "1 case, none failed" in of_cases({CASE_ID: standing()}, make_environment())
-    assert of_cases({CASE_ID: standing()}, None).startswith("## 1 case, none failed")
+    assert "1 case, none failed" in of_cases({CASE_ID: result()}, make_environment())
+    assert of_cases({CASE_ID: result()}, None).startswith("## 1 case, none failed")
 
 
 def test_a_stored_run_is_shown_as_a_session_shows_it(tmp_path):
@@ -172,13 +174,13 @@ def test_a_stored_run_is_shown_as_a_session_shows_it(tmp_path):
         text = of_run(run)
         assert exit_status(run) == 1
     assert text == of_cases(
-        {CASE_ID: Standing.of(Seen.of(observation, [failed]))}, make_environment()
+        {CASE_ID: CaseResult.of(CaseRecord.of(observation, [failed]))}, make_environment()
     )
     assert "<script" not in text
 
 
 def test_ids_are_shown_whole():
-    text = of_cases({CASE_ID: standing()}, None)
+    text = of_cases({CASE_ID: result()}, None)
     (shown,) = set(re.findall(r"<code>(.*?)</code>", text))
     assert Case.parse(shown).id == CASE_ID
 
@@ -188,10 +190,10 @@ def test_what_all_aspects_say_of_a_crash_is_one_row():
     ended = [make_verdict("failed", aspect=a, summary="crashed") for a in ("forward", "memory")]
     slow = make_verdict("failed", aspect="speedup", summary="0.5×")
     cases = {
-        OTHER_ID: Standing.of(Seen.of(make_observation(case=OTHER_ID), [slow])),
-        CASE_ID: Standing.of(Seen.of(crash, ended)),
+        OTHER_ID: CaseResult.of(CaseRecord.of(make_observation(case=OTHER_ID), [slow])),
+        CASE_ID: CaseResult.of(CaseRecord.of(crash, ended)),
     }
-    rows = verdict_rows(cases, ("failed",))
+    rows = of_verdicts(cases, ("failed",))
     assert [(row.aspect, row.cases) for row in rows] == [("", (CASE_ID,)), ("speedup", (OTHER_ID,))]
 
 
@@ -201,14 +203,36 @@ def test_of_what_is_broken_nothing_is_proposed():
     assert proposals(CaseComparison(CASE_ID, "broken", (less,))) == []
 
 
-def test_what_fails_alike_without_an_early_end_is_told_by_aspect():
+def test_a_case_that_fails_alike_in_two_aspects_but_ran_is_in_two_groups():
     alike = [make_verdict("failed", aspect=a, summary="wrong") for a in ("forward", "memory")]
-    rows = verdict_rows({CASE_ID: Standing.of(Seen.of(make_observation(), alike))}, ("failed",))
+    rows = of_verdicts(
+        {CASE_ID: CaseResult.of(CaseRecord.of(make_observation(), alike))}, ("failed",)
+    )
     assert [row.aspect for row in rows] == ["forward", "memory"]
 
 
 def test_wrong_answers_stand_above_what_they_cost():
     aspects = ("memory", "recompiles", "gradients")
     verdicts = [make_verdict("failed", aspect=aspect) for aspect in aspects]
-    rows = verdict_rows({CASE_ID: Standing.of(Seen.of(make_observation(), verdicts))}, ("failed",))
+    rows = of_verdicts(
+        {CASE_ID: CaseResult.of(CaseRecord.of(make_observation(), verdicts))}, ("failed",)
+    )
     assert [row.aspect for row in rows] == ["gradients", "recompiles", "memory"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [("passed", 0), ("failed", 1), ("inconclusive", 0), ("skipped", 2)],
+)
+def test_the_exit_status_is_0_only_where_something_was_judged(tmp_path, outcome, status):
+    path = write_run(tmp_path / "a.jsonl", make_observation(), make_verdict(outcome))
+    with Archive(path) as run:
+        assert exit_status(run) == status
+        assert ("nothing was judged" in of_run(run)) is (outcome == "skipped")
+
+
+def test_an_incomplete_run_has_exit_status_2(tmp_path):
+    planned = (CASE_ID, OTHER_ID)
+    path = write_run(tmp_path / "a.jsonl", make_observation(), make_verdict(), planned=planned)
+    with Archive(path) as run:
+        assert exit_status(run) == 2

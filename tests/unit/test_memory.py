@@ -4,17 +4,19 @@ import pytest
 import torch
 from torch import nn
 
+from compilegate.observe.device import device
 from compilegate.observe.measure.memory import peak_memory
-from compilegate.observe.model_session import Session
+from compilegate.observe.model_session import ModelSession
 from compilegate.records.request import Request
 from compilegate.zoo.example import Example
 from compilegate.zoo.registry import Model
 
 MIB = 2**20
+CPU = device("cpu")
 
 
 def allocates(*sizes):
-    """Allocate blocks one after the other, all alive until the end."""
+    """Return a step that allocates blocks and keeps them until its end."""
 
     def step():
         return [torch.empty(size, dtype=torch.uint8) for size in sizes]
@@ -23,19 +25,19 @@ def allocates(*sizes):
 
 
 def peaks(eager, compiled):
-    seen = peak_memory(eager, compiled, device="cpu", compile_peak_bytes=0)
+    seen = peak_memory(eager, compiled, device=CPU, compile_peak_bytes=0)
     return seen.eager_peak_bytes, seen.compiled_peak_bytes
 
 
-def test_a_doubled_allocation_is_seen_exactly():
+def test_a_doubled_allocation_doubles_the_peak():
     assert peaks(allocates(MIB), allocates(2 * MIB)) == (MIB, 2 * MIB)
 
 
-def test_what_is_alive_at_once_adds_up():
+def test_blocks_that_live_at_once_add_up():
     assert peaks(allocates(MIB), allocates(MIB, 2 * MIB)) == (MIB, 3 * MIB)
 
 
-def test_what_is_freed_before_does_not_add_up():
+def test_blocks_that_were_freed_before_do_not_add_up():
     def one_after_the_other():
         for _ in range(5):
             torch.empty(MIB, dtype=torch.uint8)
@@ -43,14 +45,14 @@ def test_what_is_freed_before_does_not_add_up():
     assert peaks(one_after_the_other, allocates(5 * MIB)) == (MIB, 5 * MIB)
 
 
-def test_the_peak_counts_not_the_end():
+def test_the_peak_counts_and_not_the_end():
     def freed():
         torch.empty(3 * MIB, dtype=torch.uint8)
 
     assert peaks(freed, freed) == (3 * MIB, 3 * MIB)
 
 
-def test_what_was_there_before_does_not_count():
+def test_memory_from_before_the_call_does_not_count():
     kept = torch.empty(8 * MIB, dtype=torch.uint8)
     assert peaks(allocates(MIB), kept.zero_) == (MIB, 0)
 
@@ -60,7 +62,7 @@ def test_a_call_that_allocates_nothing_peaks_at_nothing():
 
 
 def keeps(size, *, calls):
-    """Allocate a block in each call, which stays after the first ``calls`` of them."""
+    """Return a step that allocates a block, and keeps it in the first ``calls`` calls."""
     kept = []
 
     def step():
@@ -72,33 +74,96 @@ def keeps(size, *, calls):
 
 
 @pytest.mark.parametrize(("calls", "bytes_a_call"), [(100, MIB), (1, 0), (0, 0)])
-def test_what_each_call_leaves_is_seen_and_what_one_leaves_is_not(calls, bytes_a_call):
+def test_memory_that_every_call_leaves_counts_and_that_of_one_call_does_not(calls, bytes_a_call):
     seen = peak_memory(
-        keeps(MIB, calls=0), keeps(MIB, calls=calls), device="cpu", compile_peak_bytes=0
+        keeps(MIB, calls=0), keeps(MIB, calls=calls), device=CPU, compile_peak_bytes=0
     )
     assert (seen.eager_kept_bytes, seen.compiled_kept_bytes) == (0, bytes_a_call)
     assert seen.compiled_peak_bytes == MIB
 
 
-def test_what_only_refers_to_itself_is_not_left():
+def test_garbage_is_not_counted_as_left():
     def cycle():
         block = [torch.empty(MIB, dtype=torch.uint8)]
         block.append(block)
 
-    seen = peak_memory(cycle, cycle, device="cpu", compile_peak_bytes=0)
+    seen = peak_memory(cycle, cycle, device=CPU, compile_peak_bytes=0)
     assert (seen.eager_kept_bytes, seen.compiled_kept_bytes) == (0, 0)
 
 
 def test_the_peak_of_a_training_step_holds_its_gradients():
-    """Those of the step before are dropped first: that must not hide the new ones."""
+    """The gradients of the step before are dropped first, which must not hide the new ones."""
     linear = Model(
         "m", "m", build=lambda: Example(nn.Linear(1024, 256), lambda: (torch.ones(2, 1024),))
     )
     request = Request(
         case="m-cpu-train-f32-default-static", wants=("capture", "memory"), backend="eager"
     )
-    seen = Session({"m": linear}, lambda stage: None).observe(request)
+    seen = ModelSession({"m": linear}, lambda stage: None).observe(request)
     assert seen.status == "completed", seen.failure
     assert seen.memory.eager_peak_bytes >= MIB
     assert seen.memory.compiled_peak_bytes >= MIB
     assert (seen.memory.eager_kept_bytes, seen.memory.compiled_kept_bytes) == (0, 0)
+
+
+class Accelerator:
+    """A device, and its caching allocator, which keeps what was freed until it is released."""
+
+    def __init__(self, *, graphs=(0, 0)):
+        self.allocator = self
+        self.now = self.most = self.taken = self.most_taken = graphs[1]
+        self.taken = self.most_taken = graphs[0]
+        self.graphs = graphs
+
+    def allocate(self, size):
+        self.now += size
+        self.taken = max(self.taken, self.now)
+        self.most, self.most_taken = max(self.most, self.now), max(self.most_taken, self.taken)
+
+    def step(self, *sizes, kept=0):
+        def step():
+            for size in sizes:
+                self.allocate(size)
+            self.now -= sum(sizes) - kept
+
+        return step
+
+    def synchronize(self):
+        pass
+
+    def allocated(self):
+        return self.now
+
+    def peak_allocated(self):
+        return self.most
+
+    def peak_reserved(self):
+        return self.most_taken
+
+    def reset_peaks(self):
+        self.most, self.most_taken = self.now, self.taken
+
+    def release_unused(self):
+        self.taken = self.now - self.graphs[1] + self.graphs[0]
+
+    def graph_pools(self):
+        return self.graphs
+
+
+def test_an_allocator_s_peaks_count_from_the_start_of_the_call():
+    device = Accelerator()
+    device.allocate(100)
+    seen = peak_memory(
+        device.step(5, 7), device.step(20, kept=3), device=device, compile_peak_bytes=9
+    )
+    assert (seen.eager_peak_bytes, seen.compiled_peak_bytes) == (12, 20)
+    assert (seen.eager_reserved_bytes, seen.compiled_reserved_bytes) == (12, 20)
+    assert (seen.eager_kept_bytes, seen.compiled_kept_bytes) == (0, 3)
+    assert (seen.graphs_bytes, seen.compile_peak_bytes) == (0, 9)
+
+
+def test_the_pools_of_graphs_belong_to_compiled_code():
+    device = Accelerator(graphs=(64, 16))
+    seen = peak_memory(device.step(5), device.step(2), device=device, compile_peak_bytes=0)
+    assert seen.graphs_bytes == 64
+    assert (seen.eager_peak_bytes, seen.compiled_peak_bytes) == (5, 2 + 64)

@@ -4,8 +4,8 @@ import pytest
 
 from compilegate.records.environment import Device
 from compilegate.runs import files
-from compilegate.runs.files import RunError
 from compilegate.runs.merge import merge
+from compilegate.runs.reader import RunError
 from tests.unit.making import make_environment, make_observation, make_pair, make_verdict
 from tests.unit.runs import write_run
 

@@ -1,8 +1,8 @@
-"""NVML: what one GPU does not answer costs that figure only."""
+"""NVML: a query that one GPU does not support costs that figure alone."""
 
 import pytest
 
-from compilegate.observe.device.nvml import Gpu
+from compilegate.observe.device.nvml import NvmlSensors
 from compilegate.records.performance import Condition
 
 LATER = "nvmlDeviceGetCurrentClocksEventReasons"
@@ -14,7 +14,7 @@ class NVMLError(Exception):
 
 
 class Nvml:
-    """A GPU that is hot, and does not answer some queries; some the binding does not have."""
+    """A hot GPU that does not support some queries, and a binding that lacks some."""
 
     NVMLError = NVMLError
     NVML_CLOCK_SM = NVML_TEMPERATURE_GPU = 1
@@ -33,18 +33,18 @@ class Nvml:
         if name == self.lacks:
             raise AttributeError(name)
 
-        def ask(handle, *what):
+        def query(handle, *arguments):
             if name in self.mute:
                 raise NVMLError("Not Supported")
             return answers[name]
 
-        return ask
+        return query
 
 
 def condition(*mute, **binding):
-    gpu = Gpu.__new__(Gpu)
-    gpu._nvml, gpu._handle = Nvml(*mute, **binding), None
-    return gpu.condition()
+    sensors = NvmlSensors.__new__(NvmlSensors)
+    sensors._nvml, sensors._handle = Nvml(*mute, **binding), None
+    return sensors.condition()
 
 
 HOT = {"throttled": ("hw_thermal_slowdown",)}
@@ -65,15 +65,15 @@ HOT = {"throttled": ("hw_thermal_slowdown",)}
         ((LATER, FORMER), None),
     ],
 )
-def test_what_is_not_answered_is_not_known(mute, seen):
+def test_a_query_without_an_answer_leaves_its_figure_unknown(mute, seen):
     assert condition(*mute) == seen
 
 
 @pytest.mark.parametrize("lacks", [FORMER, LATER])
-def test_why_clocks_are_held_down_is_asked_by_the_name_that_the_binding_has(lacks):
+def test_the_query_for_throttling_has_the_name_that_the_binding_knows(lacks):
     assert condition(lacks=lacks).throttled == HOT["throttled"]
 
 
 @pytest.mark.parametrize("mute", [FORMER, LATER])
-def test_why_clocks_are_held_down_is_asked_by_the_name_that_the_driver_knows(mute):
+def test_the_query_for_throttling_has_the_name_that_the_driver_knows(mute):
     assert condition(mute, lacks=None).throttled == HOT["throttled"]

@@ -9,7 +9,7 @@ from compilegate.records.encoding import dumps
 from compilegate.records.performance import Memory
 from compilegate.records.request import Request
 from compilegate.records.run import RECORD_TYPES, Closing, encode
-from compilegate.runs.files import decode
+from compilegate.runs.reader import decode
 from tests.unit.making import (
     make_break,
     make_call,

@@ -1,4 +1,4 @@
-"""What a page is given: every case, its figures as the run file has them, safe inside a script."""
+"""The data of a page: every case, with the figures of the run file, safe in a script."""
 
 import base64
 import json
@@ -7,13 +7,16 @@ import zlib
 
 import pytest
 
+from compilegate.judging.aspects import ASPECTS
 from compilegate.records.performance import Energy
 from compilegate.reports import html, page_data
-from compilegate.reports.page_data import COLUMNS, OUTCOMES, PageData, details, encode, number
-from compilegate.runs.archive import Archive, Seen
-from compilegate.runs.digest import Digest
-from compilegate.runs.reproduction import command, zoos_in
-from compilegate.upgrade.comparison import CaseComparison
+from compilegate.reports.columns import COLUMNS, figures_of
+from compilegate.reports.page_data import FIELDS, OUTCOMES, PageData, details, encode, number
+from compilegate.reports.speedup_means import speedup_means
+from compilegate.runs.archive import Archive, CaseRecord
+from compilegate.runs.reproduction import command, file_options
+from compilegate.runs.slim import slim_observation
+from compilegate.upgrade.case_comparison import CaseComparison
 from compilegate.upgrade.verdict_changes import Change
 from tests.unit.making import (
     CASE_ID,
@@ -72,8 +75,8 @@ def test_details_come_out_as_they_went_in():
     assert re.fullmatch(r"[A-Za-z0-9+/=]+", data.chunks[0])
 
 
-def row(standing):
-    return dict(zip(COLUMNS, page_data.row_of_run(CASE_ID, standing), strict=True))
+def row(record):
+    return dict(zip(FIELDS, page_data.row_of_run(CASE_ID, record), strict=True))
 
 
 def test_a_row_holds_the_figures_of_a_case():
@@ -84,7 +87,7 @@ def test_a_row_holds_the_figures_of_a_case():
         "speedup": 2,
         "low": 2,
         "high": 2,
-        "compile_s": 4,
+        "compile": 4,
         "cold": 1,
         "memory": 1.25,
         "breaks": 0,
@@ -93,45 +96,77 @@ def test_a_row_holds_the_figures_of_a_case():
         "gradients": 1e-7,
         "reason": "forward: forward failed",
         "speedup_before": None,
-        "compile_s_before": None,
+        "compile_before": None,
     }
 
 
 @pytest.mark.parametrize(
-    ("standing", "kind"),
+    ("record", "kind"),
     [
         (seen(forward="passed"), "passed"),
         (seen(forward="passed", memory="inconclusive"), "inconclusive"),
-        (Seen(True, Digest.of(make_observation())), "not judged"),
+        (CaseRecord(True, slim_observation(make_observation())), "not judged"),
         (UNOBSERVED, "not observed"),
     ],
 )
-def test_a_row_names_what_its_case_came_to(standing, kind):
-    assert OUTCOMES[row(standing)["kind"]] == kind
+def test_a_row_has_the_result_of_its_case(record, kind):
+    assert OUTCOMES[row(record)["kind"]] == kind
 
 
 def test_a_row_of_two_runs_has_the_candidates_figures_and_what_they_were():
     before, now = (seen(make_observation(timing=make_timing(s))) for s in (2.0, 1.5))
     item = CaseComparison(CASE_ID, "broken", (Change("forward", "broken", "off"),))
-    cells = dict(zip(COLUMNS, page_data.row_of_comparison(item, before, now), strict=True))
+    cells = dict(zip(FIELDS, page_data.row_of_comparison(item, before, now), strict=True))
     assert (cells["speedup"], cells["speedup_before"], cells["reason"]) == (1.5, 2, "forward: off")
     elsewhere = page_data.row_of_comparison(item, before, now, times_compare=False)
-    cells = dict(zip(COLUMNS, elsewhere, strict=True))
-    assert (cells["speedup"], cells["speedup_before"], cells["compile_s_before"]) == (
+    cells = dict(zip(FIELDS, elsewhere, strict=True))
+    assert (cells["speedup"], cells["speedup_before"], cells["compile_before"]) == (
         1.5,
         None,
         None,
     )
     gone = page_data.row_of_comparison(CaseComparison(CASE_ID, "gone"), before, UNOBSERVED)
-    assert dict(zip(COLUMNS, gone, strict=True))["speedup"] is None
+    assert dict(zip(FIELDS, gone, strict=True))["speedup"] is None
+
+
+def figures(speedup):
+    return figures_of(make_observation(timing=make_timing(speedup)))
+
+
+def test_speedups_are_averaged_by_device_phase_and_precision():
+    cases = {
+        "a-cpu-infer-f32-default-static": (None, figures(1.0)),
+        "b-cpu-infer-f32-default-auto": (None, figures(4.0)),
+        "a-cpu-train-bf16-default-static": (None, figures(3.0)),
+        "c-cpu-train-bf16-default-static": (None, figures_of(make_observation())),
+    }
+    infer, train = speedup_means(cases)
+    assert (infer.axes, infer.cases, infer.before) == (("cpu", "infer", "f32"), 2, None)
+    assert infer.mean == pytest.approx(2.0)
+    assert (train.axes, train.cases) == (("cpu", "train", "bf16"), 1)
+    assert train.mean == pytest.approx(3.0)
+
+
+def test_means_of_two_runs_are_over_the_cases_that_both_timed():
+    cases = {
+        "a-cpu-infer-f32-default-static": (figures(2.0), figures(1.0)),
+        "b-cpu-infer-f32-default-auto": (None, figures(4.0)),
+    }
+    (mean,) = speedup_means(cases)
+    assert mean.cases == 1
+    assert mean.change_percent == pytest.approx(-50.0)
+
+
+def test_every_column_of_the_registry_is_a_column_of_reports():
+    assert [column.name for column in COLUMNS] == [a.column for a in ASPECTS.values() if a.column]
 
 
 def side(observation, header=None, **outcomes):
-    (told,) = details(CASE_ID, [(header or make_header(), seen(observation, **outcomes))])["sides"]
-    return told
+    (shown,) = details(CASE_ID, [(header or make_header(), seen(observation, **outcomes))])["sides"]
+    return shown
 
 
-def test_details_tell_all_that_was_measured():
+def test_details_hold_all_that_was_measured():
     tensors = [make_error(f"t{i}", compiled_rms=(i + 1) * 1e-7) for i in range(20)]
     tensors.append(make_error("nan", compiled_rms=float("nan")))
     observation = make_observation(
@@ -147,31 +182,31 @@ def test_details_tell_all_that_was_measured():
         energy=Energy(eager_j=2.0, compiled_j=1.5),
         tf32=True,
     )
-    told = side(observation, forward="failed")
-    assert told["verdicts"] == [["forward", "failed", "forward failed"]]
-    assert told["capture"]["breaks"][0] == [
+    shown = side(observation, forward="failed")
+    assert shown["verdicts"] == [["forward", "failed", "forward failed"]]
+    assert shown["capture"]["breaks"][0] == [
         "Call to `print`",
         "GB0001",
         "net.py:10 in forward",
         "model",
     ]
-    assert [found[0] for found in told["capture"]["breaks"]] == ["Call to `print`", "other"]
-    assert told["capture"]["recompiles"] == [[3, "net.py:10 in forward", "size 4"]]
-    assert told["capture"]["limits"] == ["8 times"]
-    assert told["eager_ns"] == [1000000] * 9
-    assert told["compiled_ns"] == [500000] * 9
-    assert told["speedup"] == [2, 2, 2]
-    assert told["compile_s"] == [4, 1, 1, 1, 1]
-    assert told["memory_bytes"] == [100, 125]
-    assert told["energy_j"] == [2, 1.5]
-    assert ["TF32", "on"] in told["facts"]
-    assert told["tensor_count"] == 21
-    assert [found[2] for found in told["tensors"]][:3] == ["nan", "t19", "t18"]
-    assert told["tensors"][0][-3] == "NaN"
-    json.dumps(told, allow_nan=False)
+    assert [found[0] for found in shown["capture"]["breaks"]] == ["Call to `print`", "other"]
+    assert shown["capture"]["recompiles"] == [[3, "net.py:10 in forward", "size 4"]]
+    assert shown["capture"]["limits"] == ["8 times"]
+    assert shown["eager_ns"] == [1000000] * 9
+    assert shown["compiled_ns"] == [500000] * 9
+    assert shown["speedup"] == [2, 2, 2]
+    assert shown["compile_s"] == [4, 1, 1, 1, 1]
+    assert shown["memory_bytes"] == [100, 125]
+    assert shown["energy_j"] == [2, 1.5]
+    assert ["TF32", "on"] in shown["facts"]
+    assert shown["tensor_count"] == 21
+    assert [found[2] for found in shown["tensors"]][:3] == ["nan", "t19", "t18"]
+    assert shown["tensors"][0][-3] == "NaN"
+    json.dumps(shown, allow_nan=False)
 
 
-def test_a_failure_is_told_with_the_end_of_its_traceback():
+def test_a_failure_is_shown_with_the_end_of_its_traceback():
     lines = "\n".join(map(str, range(100)))
     observation = make_failed_observation("raised", traceback=lines, output="last words")
     failure = side(observation)["failure"]
@@ -181,9 +216,9 @@ def test_a_failure_is_told_with_the_end_of_its_traceback():
     assert failure["output"] == "last words"
 
 
-def test_a_side_that_was_not_observed_says_whether_it_was_planned():
-    told = details(CASE_ID, [(make_header(), UNOBSERVED)])["sides"][0]
-    assert told == {"torch": "2.15.0", "planned": True, "verdicts": []}
+def test_a_side_that_was_not_observed_shows_whether_it_was_planned():
+    shown = details(CASE_ID, [(make_header(), UNOBSERVED)])["sides"][0]
+    assert shown == {"torch": "2.15.0", "planned": True, "verdicts": []}
 
 
 @pytest.mark.parametrize(
@@ -196,8 +231,11 @@ def test_a_side_that_was_not_observed_says_whether_it_was_planned():
     ],
 )
 def test_the_command_observes_the_case_again(changed, arguments, words):
-    digest = Digest.of(make_observation(**changed))
-    assert command(digest, zoos_in(arguments)) == f"python -m compilegate.observe {CASE_ID}{words}"
+    digest = slim_observation(make_observation(**changed))
+    assert (
+        command(digest, file_options(arguments))
+        == f"python -m compilegate observe {CASE_ID}{words}"
+    )
 
 
 # The page itself, as text. What it does is in tests/integration/test_page.py.

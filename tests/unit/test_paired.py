@@ -1,4 +1,4 @@
-"""Two processes observed side by side: in turns A B B A, stopped together, whoever dies."""
+"""Two processes that alternate in the order A B B A, and stop together even if one dies."""
 
 import itertools
 from dataclasses import replace
@@ -13,18 +13,18 @@ TIMED = Request(case=CASE_ID, wants=("capture", "time"), timing_budget_s=60.0)
 
 
 class Attempt:
-    """A child that times rounds on command, and may die after some turns."""
+    """A child that times rounds on request, and may die after some of them."""
 
     def __init__(self, log, side, request, *, compiled_ns, dies_after):
         self.log, self.side, self.request = log, side, request
         self.observation = None
         self._compiled_ns, self._left = compiled_ns, dies_after
         self._iterations = {"A": 4, "B": 7}[side]
-        self._rounds = self._told = self._agreed = 0
+        self._rounds = self._wanted = self._agreed = 0
         log.append(("begins", side))
 
-    def tell(self, rounds, iterations):
-        self._told, self._agreed = rounds, iterations
+    def send(self, rounds, iterations):
+        self._wanted, self._agreed = rounds, iterations
         self.log.append(("turn" if rounds else "goes on", self.side))
 
     def hear(self, key):
@@ -33,10 +33,10 @@ class Attempt:
             self.observation = make_failed_observation("crashed", stage="time")
             return None
         self._left -= 1
-        self._rounds += self._told
+        self._rounds += self._wanted
         return {
-            "eager_ns": [2e6] * self._told,
-            "compiled_ns": [self._compiled_ns] * self._told,
+            "eager_ns": [2e6] * self._wanted,
+            "compiled_ns": [self._compiled_ns] * self._wanted,
             "iterations": self._iterations,
         }
 
@@ -71,24 +71,24 @@ def observe(observer, request=TIMED, **changed):
     return observer.observe(request, model="tiny", device="cpu", timeout_s=60.0, **changed)
 
 
-def turns(log):
+def sequence(log):
     return "".join(side for what, side in log if what == "turn")
 
 
 @pytest.mark.parametrize(("first", "order"), [("baseline", "AB"), ("candidate", "BA")])
-def test_turns_go_there_and_back(first, order):
+def test_the_sides_alternate_a_b_b_a(first, order):
     log = []
     made = observe(paired(log), first=first)
     assert log[:2] == [("begins", order[0]), ("begins", order[1])]
-    assert turns(log) == (order + order[::-1]) * 5
+    assert sequence(log) == (order + order[::-1]) * 5
     assert log[-4:] == [
         (what, side) for side in order for what in ("goes on", "finishes")
-    ]  # alone, one after the other
+    ]  # alone, one side after the other
     assert made.pair.baseline.rounds == made.pair.candidate.rounds == 30
     assert made.baseline.timing.iterations == made.candidate.timing.iterations == 7
 
 
-def test_a_pair_holds_the_paces_of_both():
+def test_a_pair_holds_the_speed_of_both_sides():
     made = observe(paired([], candidate={"compiled_ns": 1.25e6}), number=3)
     assert (made.pair.case, made.pair.number, made.pair.first) == (CASE_ID, 3, "baseline")
     assert made.pair.baseline.speedup == pytest.approx(2.0)
@@ -96,17 +96,17 @@ def test_a_pair_holds_the_paces_of_both():
     assert made.pair.failure == ""
 
 
-def test_rounds_go_on_while_the_candidates_speedup_is_not_clear():
+def test_more_rounds_follow_while_the_speedup_is_unclear():
     log = []
     observe(paired(log, candidate={"compiled_ns": 2e6}))  # a speedup of exactly 1
-    assert turns(log).count("B") == 40  # 120 rounds
+    assert sequence(log).count("B") == 40  # 120 rounds
 
 
-def test_the_time_ends_the_rounds_together():
+def test_the_time_limit_ends_the_rounds_of_both():
     log = []
     request = Request(case=CASE_ID, wants=("time",), timing_budget_s=0.0)
     made = observe(paired(log, candidate={"compiled_ns": 2e6}), request)
-    assert turns(log) == "ABBAABBA"  # the fewest that have an interval
+    assert sequence(log) == "ABBAABBA"  # the fewest that have an interval
     assert made.pair.candidate.rounds == 12
 
 
@@ -114,7 +114,7 @@ def test_the_time_ends_the_rounds_together():
 @pytest.mark.parametrize(
     ("dying", "living"), [("baseline", "candidate"), ("candidate", "baseline")]
 )
-def test_one_that_dies_leaves_the_other_to_its_rounds(dying, living, dies_after):
+def test_one_side_finishes_its_rounds_when_the_other_dies(dying, living, dies_after):
     made = observe(paired([], **{dying: {"dies_after": dies_after}}))
     assert getattr(made, dying).status == "crashed"
     assert getattr(made, living).status == "completed"
@@ -124,15 +124,15 @@ def test_one_that_dies_leaves_the_other_to_its_rounds(dying, living, dies_after)
     assert f"the {dying} was not timed (time: it broke)" in made.pair.failure
 
 
-@pytest.mark.parametrize("turns_made", [(0, 0), (0, 2), (2, 0), (2, 2)])
-def test_both_may_die(turns_made):
-    made = observe(paired([], *({"dies_after": turns} for turns in turns_made)))
+@pytest.mark.parametrize("counts", [(0, 0), (0, 2), (2, 0), (2, 2)])
+def test_both_sides_may_die(counts):
+    made = observe(paired([], *({"dies_after": count} for count in counts)))
     assert made.pair.baseline is made.pair.candidate is None
     assert "baseline was not timed" in made.pair.failure
     assert "candidate was not timed" in made.pair.failure
 
 
-def test_without_timing_they_are_observed_one_after_the_other():
+def test_without_timing_the_sides_run_one_after_the_other():
     log = []
     made = observe(paired(log), Request(case=CASE_ID, wants=("capture",)))
     assert log == list(itertools.product(("begins", "finishes"), "A")) + list(
@@ -141,7 +141,7 @@ def test_without_timing_they_are_observed_one_after_the_other():
     assert made.pair is None
 
 
-def test_fresh_pairs_are_of_new_processes_and_take_turns_to_begin():
+def test_fresh_pairs_use_new_processes_and_alternate_which_side_begins():
     begun = []
     for number in (1, 2, 3, 4):
         log = []

@@ -1,4 +1,4 @@
-"""Slower compiled code is told from chance, from a process's mood, and from eager that moved."""
+"""Pairs distinguish slower compiled code from chance and from a change of eager."""
 
 import dataclasses
 import itertools
@@ -11,15 +11,8 @@ from compilegate.records.pair import Pace
 from compilegate.records.performance import Timing
 from compilegate.runs.archive import Archive
 from compilegate.upgrade.comparison import compare
-from compilegate.upgrade.paired_speed import (
-    FLOOR,
-    as_slowdown,
-    is_suspect,
-    judge,
-    own_spread,
-    screen,
-    slowdowns_of,
-)
+from compilegate.upgrade.paired_speed import is_suspect, judge, own_spread, screen, speed_changes
+from compilegate.upgrade.speed_change import FLOOR
 from tests.unit.making import CASE_ID as CASE
 from tests.unit.making import make_observation, make_pace, make_pair
 from tests.unit.runs import NEW, OLD, compared, seen, write_run
@@ -257,13 +250,13 @@ def test_stored_pairs_count_where_both_runs_are_of_one_session(tmp_path):
         Archive(tmp_path / "a.baseline.jsonl") as baseline,
         Archive(tmp_path / "b.jsonl") as other,
     ):
-        slowdown = slowdowns_of(baseline, candidate)[CASE]
-        assert slowdowns_of(other, candidate) == {}
-        assert slowdowns_of(baseline, other) == {}
-        comparison = compare(baseline, candidate, {CASE: slowdown})
-    assert (slowdown.cause, slowdown.judged) == ("compiled slower", True)
-    assert slowdown.low < slowdown.change_percent < slowdown.high
-    assert slowdown.change_percent == pytest.approx(20, abs=0.2)
+        change = speed_changes(baseline, candidate)[CASE]
+        assert speed_changes(other, candidate) == {}
+        assert speed_changes(baseline, other) == {}
+        comparison = compare(baseline, candidate, {CASE: change})
+    assert (change.kind, change.judged) == ("slower", True)
+    assert change.speedup.low < change.speedup.mean < change.speedup.high
+    assert math.exp(change.speedup.mean) == pytest.approx(0.8, abs=0.002)
     (case,) = comparison.cases
     assert case.kind == "regressed"
     assert case.is_slower
@@ -280,5 +273,5 @@ def test_stored_pairs_count_where_both_runs_are_of_one_session(tmp_path):
     ],
 )
 def test_only_slower_code_that_was_judged_counts(given, kind):
-    slowdown = as_slowdown(judge(given)[CASE])
-    assert compared(seen(), seen(), case=CASE, slowdown=slowdown).kind == kind
+    change = judge(given)[CASE]
+    assert compared(seen(), seen(), case=CASE, speed=change).kind == kind

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from compilegate.runs.files import RunError
 from compilegate.runs.parallel import MANY, over
+from compilegate.runs.reader import RunError
 
 CASES = [f"case {index}" for index in range(50)]
 

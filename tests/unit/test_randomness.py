@@ -1,4 +1,4 @@
-"""Statistics of what both sides draw: alike where they draw alike, whatever else they return."""
+"""Tests of the statistics of random draws, which must be alike on both sides."""
 
 import math
 
@@ -20,7 +20,7 @@ WEIGHTS = torch.linspace(-1, 1, 64).view(8, 8)
 
 
 def sampled(x, rounding=1.0, temperature=1.0):
-    """Logits, and what is drawn from them."""
+    """Return logits and samples from them."""
     logits = x @ WEIGHTS * rounding
     return {"logits": logits, "ids": torch.multinomial((logits * temperature).softmax(-1), 1)}
 
@@ -37,28 +37,28 @@ def judged(ours, theirs):
     return seen, test_randomness.rule(observation, Budget())
 
 
-def test_outputs_that_do_not_depend_on_the_draw_may_be_rounded_otherwise():
+def test_outputs_that_do_not_depend_on_draws_may_round_differently():
     seen, finding = judged(sampled, lambda x: sampled(x, rounding=1 + 2**-22))
     assert math.isfinite(seen.mean_gap)
     assert finding.outcome == "passed", finding.summary
 
 
 @pytest.mark.parametrize(("temperature", "outcome"), [(1.0, "passed"), (-3.0, "failed")])
-def test_integers_are_looked_at_where_nothing_else_is_returned(temperature, outcome):
+def test_integers_are_compared_if_the_model_returns_nothing_else(temperature, outcome):
     _, finding = judged(
         lambda x: sampled(x)["ids"], lambda x: sampled(x, temperature=temperature)["ids"]
     )
     assert finding.outcome == outcome, finding.summary
 
 
-def test_without_a_tensor_there_is_nothing_to_look_at():
+def test_without_a_tensor_there_are_no_statistics():
     seen, finding = judged(lambda x: float(torch.rand(())), lambda x: float(torch.rand(())))
     assert seen is None
     assert finding.outcome == "passed"
 
 
-def test_another_dtype_of_compiled_codes_own_numbers_is_told():
-    """As of Normal(half, float).sample(), which only the generator's own path gets wrong."""
+def test_another_dtype_from_inductors_generator_is_found():
+    """Normal(half, float).sample() is wrong only with the generator of Inductor."""
 
     def draw(x, dtype):
         return torch.randn(x.shape).to(dtype)
@@ -87,7 +87,7 @@ def thinned(shared=lambda mask: mask):
     ],
     ids=["layers", "neighbours", "rows"],
 )
-def test_masks_that_elements_share_are_told_from_masks_of_their_own(shared):
+def test_masks_that_elements_share_are_found(shared):
     _, finding = judged(thinned(), thinned(shared))
     assert finding.outcome == "failed"
     assert any("likeness of two calls" in line for line in finding.details), finding.details
@@ -104,7 +104,7 @@ def uniform(x):
     return x + (torch.rand(x.shape) - 0.5) * math.sqrt(12)
 
 
-def test_another_distribution_of_the_same_spread_is_told():
+def test_another_distribution_with_the_same_spread_is_found():
     _, finding = judged(normal, uniform)
     assert finding.outcome == "failed"
     assert "kurtosis of the outputs' elements is 1.8" in finding.summary
@@ -134,30 +134,30 @@ def deaf_to_the_seed():
 
 
 @pytest.mark.parametrize(
-    ("theirs", "said"),
+    ("theirs", "complaint"),
     [
         (dropped, None),
         (without_advancing, "compiled calls repeat each other"),
         (deaf_to_the_seed(), "the seed is not heeded"),
     ],
 )
-def test_calls_advance_the_generator_and_heed_the_seed(theirs, said):
+def test_calls_must_advance_the_generator_and_depend_on_the_seed(theirs, complaint):
     _, finding = judged(dropped, theirs)
-    assert (finding.outcome == "failed") is (said is not None), finding.summary
-    assert (said or "calls vary by") in finding.summary
+    assert (finding.outcome == "failed") is (complaint is not None), finding.summary
+    assert (complaint or "calls vary by") in finding.summary
 
 
-def test_a_model_that_is_deaf_to_the_seed_itself_passes():
+def test_a_model_that_ignores_the_seed_in_eager_passes():
     _, finding = judged(deaf_to_the_seed(), deaf_to_the_seed())
     assert finding.outcome == "passed", finding.summary
 
 
-def test_integers_that_are_drawn_beside_floating_outputs_are_looked_at():
+def test_drawn_integers_next_to_floating_outputs_are_compared():
     _, finding = judged(sampled, frozen_ids)
     assert finding.outcome == "failed", finding.summary
 
 
-def test_integers_that_are_not_drawn_may_be_near_ties():
+def test_integers_that_are_not_drawn_are_not_compared():
     def chosen(flip):
         def draw(x):
             best = (x @ WEIGHTS).argmax(1) * 1000
@@ -169,7 +169,7 @@ def test_integers_that_are_not_drawn_may_be_near_ties():
 
 
 @pytest.mark.parametrize(("rate", "outcome"), [(0.5, "passed"), (0.35, "failed")])
-def test_infinity_of_what_is_drawn_hides_nothing_else(rate, outcome):
+def test_infinity_in_a_drawn_output_hides_no_other_difference(rate, outcome):
     def draw(x, rate):
         kept = torch.rand(x.shape) > rate
         return torch.cat([x.masked_fill(~kept, -torch.inf), x * kept], -1)

@@ -1,4 +1,4 @@
-"""The reference: float64 where the model runs in it, and the nearest thing where it does not."""
+"""Tests of the reference: in float64 if the model runs in it, else in float32."""
 
 import itertools
 
@@ -8,7 +8,7 @@ from torch import nn
 
 from compilegate.observe.compare.results import compare_outputs
 from compilegate.observe.model.calls import PlannedCall
-from compilegate.observe.model.random_draws import Tape
+from compilegate.observe.model.random_draws import DrawRecording
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.subject import Subject
@@ -30,7 +30,7 @@ def reference_of(function, case=INFER):
 
 
 def trained():
-    """The reference of a layer in training, the model, and the subjects that are built for it."""
+    """Return the reference of a layer in training, the model, and the subjects of the reference."""
     model = Model("m", "m", build=lambda: Example(nn.Linear(8, 3), _inputs))
     subjects = []
 
@@ -46,7 +46,7 @@ def _inputs():
 
 
 class Single(nn.Module):
-    """Computes in float32 only, as a custom kernel might."""
+    """A module that computes only in float32, like a custom kernel."""
 
     def forward(self, x):
         if x.dtype == torch.float64:
@@ -62,7 +62,7 @@ def test_a_model_that_runs_in_float64_has_one_exact_reference():
 
 
 @pytest.mark.parametrize(("most_kept", "built"), [(2**31, 1), (0, 2)])
-def test_results_that_are_too_large_to_keep_are_made_anew_for_the_next_case(
+def test_results_that_are_too_large_to_keep_are_computed_again_for_the_next_case(
     monkeypatch, most_kept, built
 ):
     monkeypatch.setattr("compilegate.observe.model.reference._MOST_KEPT", most_kept)
@@ -74,7 +74,7 @@ def test_results_that_are_too_large_to_keep_are_made_anew_for_the_next_case(
     assert len(subjects) == built
 
 
-def test_what_does_not_run_in_float64_is_held_to_float32_and_says_why():
+def test_a_model_that_does_not_run_in_float64_has_a_float32_reference_with_the_reason():
     reference, _ = reference_of(Single)
     (result,) = reference.results(FIRST)
     assert result.output["output"].dtype == torch.float32
@@ -82,7 +82,7 @@ def test_what_does_not_run_in_float64_is_held_to_float32_and_says_why():
     assert reference.kind == "float32; not float64: RuntimeError: expected Float"
 
 
-def test_a_call_that_cannot_overlap_another_costs_no_other_its_reference():
+def test_a_call_that_cannot_overlap_another_leaves_the_other_references_valid():
     calls = itertools.count()
 
     def raises_at_the_third(x):
@@ -99,7 +99,7 @@ def test_a_call_that_cannot_overlap_another_costs_no_other_its_reference():
     assert reference.kind == "none: RuntimeError: modified by an inplace operation"
 
 
-def test_what_runs_in_neither_has_none():
+def test_a_model_that_runs_in_no_precision_has_no_reference():
     def refuses(x):
         raise ValueError("never")
 
@@ -114,7 +114,7 @@ def test_an_operator_that_stays_lower_is_named():
     assert reference.kind == "float64; lower in aten.ones (float32), aten.sum (float32)"
 
 
-# Rounding on purpose.
+# Intentional rounding.
 
 
 def rounds(x):
@@ -122,7 +122,7 @@ def rounds(x):
 
 
 @pytest.mark.parametrize(("theirs", "is_right"), [(rounds, True), (lambda x: x * 2, False)])
-def test_a_dropped_round_trip_through_bfloat16_is_found(theirs, is_right):
+def test_a_missing_round_trip_through_bfloat16_is_found(theirs, is_right):
     reference, model = reference_of(rounds)
     eager, compiled = Subject(model, INFER, 0), Subject(model, INFER, 0)
     compiled.run = theirs
@@ -150,14 +150,14 @@ def test_the_reference_is_trained_between_its_calls():
     reference, model, subjects = trained()
     before = Subject(model, TRAIN, 0).parameters()
     (first,) = reference.results(FIRST)
-    rates = reference.rates.of(0, before, first)
+    rates = reference.rates.for_call(0, before, first)
     assert rates.keys() == {"weight", "bias"}
     for name, parameter in subjects[0].parameters().items():
         step = rates[name] * first.gradients[name]
         assert torch.allclose(before[name].double() - step, parameter)
 
 
-def test_results_are_made_once():
+def test_results_are_computed_once():
     calls = []
 
     def counted(x):
@@ -175,23 +175,23 @@ def noisy(x):
 
 
 def eager_call(model):
-    eager, tape = Subject(model, INFER, 0), Tape(is_needed=False)
-    return eager.call(eager.prepare(FIRST), 0, tape), tape
+    eager, recording = Subject(model, INFER, 0), DrawRecording(is_needed=False)
+    return eager.call(eager.prepare(FIRST), 0, recording), recording
 
 
-def test_the_reference_adds_the_numbers_that_eager_drew():
+def test_the_reference_uses_the_numbers_that_eager_drew():
     reference, model = reference_of(noisy)
-    made, tape = eager_call(model)
-    (truth,) = reference.results(FIRST, tape)
+    made, recording = eager_call(model)
+    (truth,) = reference.results(FIRST, recording)
     assert reference.is_exact
     assert torch.allclose(truth.output["output"].float(), made.output["output"])
 
 
 @pytest.mark.parametrize("is_needed", [False, True])
-def test_a_tape_that_does_not_fit_is_done_without_where_that_is_possible(is_needed):
+def test_a_recording_that_does_not_fit_is_dropped_unless_it_is_needed(is_needed):
     reference, _ = reference_of(noisy)
     _, another = reference_of(lambda x: x * torch.empty_like(x).bernoulli_())
-    _, tape = eager_call(another)
-    tape.is_needed = is_needed
-    assert len(reference.results(FIRST, tape)) == (0 if is_needed else 1)
+    _, recording = eager_call(another)
+    recording.is_needed = is_needed
+    assert len(reference.results(FIRST, recording)) == (0 if is_needed else 1)
     assert reference.is_exact is not is_needed

@@ -1,4 +1,4 @@
-"""What models draw while they are built."""
+"""Tests of the random weights of a build."""
 
 import pytest
 import torch
@@ -30,7 +30,7 @@ def test_large_parameters_are_drawn_in_blocks_that_repeat(draw):
     assert len(quick.unique()) < len(slow.unique()) / 2
 
 
-def test_they_are_the_same_under_one_seed_only():
+def test_large_parameters_depend_on_the_seed():
     def build():
         return nn.Linear(*SEVERAL_BLOCKS).weight
 
@@ -48,5 +48,5 @@ def test_they_are_the_same_under_one_seed_only():
         lambda: nn.init.orthogonal_(nn.Parameter(torch.empty(SEVERAL_BLOCKS))),
     ],
 )
-def test_everything_else_is_drawn_as_ever(build):
+def test_other_parameters_are_drawn_as_without_the_mode(build):
     assert torch.equal(built(build), built(build, quickly=False))

@@ -1,4 +1,4 @@
-"""The signal treatment: what it changes, what it leaves alone, and that it never fails."""
+"""Tests of the signal treatment: what it changes, what it keeps, and that it never fails."""
 
 import math
 
@@ -11,7 +11,6 @@ from compilegate.observe.model.calls import first_call
 from compilegate.observe.model.float64 import Lifting
 from compilegate.observe.model.subject import Subject
 from compilegate.records.case import Case
-from compilegate.zoo import registry
 from compilegate.zoo.example import Call, Example
 from compilegate.zoo.registry import Model
 
@@ -19,7 +18,7 @@ TRAIN = Case.parse("m-cpu-train-f32-default-static")
 
 
 def entry(module, **how):
-    """A model called with rows of eight numbers; ``module`` makes it anew."""
+    """Return a model that takes rows of eight numbers; ``module`` builds it."""
     how = {"inputs": lambda: (torch.randn(6, 8),), **how}
     return Model("m", "m", build=lambda: Example(module(), **how))
 
@@ -34,7 +33,7 @@ def figures(module, state, **how):
 
 
 def layers(*parts, spoil=lambda net: None):
-    """A recipe of layers, one after the other."""
+    """Return a recipe of a sequence of layers."""
 
     def build():
         net = nn.Sequential(*(part() for part in parts))
@@ -53,7 +52,7 @@ HEALTHY = layers(linear(8, 16), nn.ReLU, linear(16, 4))
 
 
 class Residual(nn.Module):
-    """x + gamma · f(x), gamma a vanishing layer scale that no submodule owns."""
+    """x + gamma · f(x), where gamma is a tiny layer scale that no submodule owns."""
 
     def __init__(self, gamma=1e-6):
         super().__init__()
@@ -64,7 +63,7 @@ class Residual(nn.Module):
         return x + self.gamma * self.f(x)
 
 
-# What is changed.
+# Changes.
 
 
 def test_a_head_of_zeros_gets_signal():
@@ -90,7 +89,7 @@ def test_a_vanishing_layer_scale_becomes_uneven_noise_around_one():
     assert after.gradients["f.weight"] > 1e5 * before.gradients["f.weight"]
 
 
-def test_a_gate_of_zero_is_opened():
+def test_a_scalar_factor_of_zero_becomes_nonzero():
     class Gated(Residual):
         def __init__(self):
             super().__init__()
@@ -109,7 +108,7 @@ def test_gains_become_uneven_around_one_and_biases_around_zero(start):
     assert all(value.unique().numel() == 8 for value in state.values())
 
 
-def test_a_bias_of_zeros_gets_a_tenth_of_what_its_layer_returns():
+def test_a_bias_of_zeros_gets_a_tenth_of_the_output_of_its_layer():
     build = layers(linear(), spoil=lambda net: (net[0].weight.mul_(0.5), zero(net[0].bias)))
     state = treat(build)
     assert set(state) == {"0.bias"}
@@ -117,7 +116,7 @@ def test_a_bias_of_zeros_gets_a_tenth_of_what_its_layer_returns():
     assert float(state["0.bias"].std()) == pytest.approx(0.1 * outputs, rel=0.7)
 
 
-def test_statistics_of_batch_norm_come_half_way_to_those_of_the_data():
+def test_statistics_of_batch_norm_move_half_way_to_those_of_the_data():
     def spoil(net):
         net[0].weight.mul_(20)
         net[0].bias.fill_(4)
@@ -134,7 +133,7 @@ def test_the_bias_of_batch_norm_stays_small_after_an_activation():
     assert state["2.bias"].abs().max() < 0.5
 
 
-def test_statistics_that_are_set_stay():
+def test_statistics_that_are_already_set_stay():
     def spoil(net):
         net[0].running_mean.copy_(torch.linspace(-1, 1, 8))
         net[0].running_var.copy_(torch.linspace(0.5, 2, 8))
@@ -142,7 +141,7 @@ def test_statistics_that_are_set_stay():
     assert set(treat(layers(lambda: nn.BatchNorm1d(8), spoil=spoil))) == {"0.weight", "0.bias"}
 
 
-def test_layers_off_scale_are_rescaled_by_powers_of_two():
+def test_layers_out_of_the_band_are_rescaled_by_powers_of_two():
     build = layers(
         linear(), nn.ReLU, linear(), spoil=lambda net: [p.mul_(1e-2) for p in net.parameters()]
     )
@@ -164,7 +163,7 @@ def test_a_layer_that_normalises_its_weight_is_not_rescaled():
     assert treat(lambda: Standardised(8, 8, bias=False)) == {}
 
 
-# What is left alone.
+# No changes.
 
 
 @pytest.mark.parametrize(
@@ -176,18 +175,18 @@ def test_a_healthy_module_is_unchanged(build):
     assert treat(build) == {}
 
 
-def test_weights_may_be_kept():
+def test_an_example_with_signal_false_keeps_its_weights():
     assert treat(Residual, signal=False) == {}
 
 
-def test_frozen_parameters_are_left_alone():
+def test_frozen_parameters_keep_their_values():
     assert (
         treat(layers(linear(), spoil=lambda net: zero(*net[0].requires_grad_(False).parameters())))
         == {}
     )
 
 
-def test_treatment_does_not_touch_the_random_inputs_of_a_call():
+def test_treatment_does_not_change_the_random_inputs_of_a_call():
     model = entry(Residual)
     expected = Subject(model, TRAIN, 0).prepare(first_call({}))
     state = signal.treat(model, "cpu", 0).state
@@ -195,11 +194,11 @@ def test_treatment_does_not_touch_the_random_inputs_of_a_call():
     assert torch.equal(subject.prepare(first_call({})).args[0], expected.args[0])
 
 
-# That it can be relied on.
+# Reliability.
 
 
 @pytest.mark.parametrize("build", [HEALTHY, Residual], ids=["healthy", "residual"])
-def test_the_same_twice_and_other_noise_by_seed(build):
+def test_one_seed_gives_the_same_values_twice_and_another_seed_other_noise(build):
     one, other = treat(build), treat(build)
     assert one.keys() == other.keys()
     assert all(torch.equal(value, other[name]) for name, value in one.items())
@@ -213,7 +212,7 @@ def test_values_load_into_the_float64_reference_exactly():
     assert torch.equal(reference.parameters()["gamma"], state["gamma"].double())
 
 
-def test_tied_weights_stay_tied_and_of_one_scale():
+def test_tied_weights_stay_tied_and_keep_one_scale():
     class Tied(nn.Module):
         def __init__(self):
             super().__init__()
@@ -267,23 +266,23 @@ class Mutates(nn.Module):
 
 
 @pytest.mark.parametrize("build", [Raises, Explodes, Mutates, lambda: torch.sin])
-def test_what_cannot_be_treated_is_unchanged(build):
+def test_a_model_that_cannot_be_treated_is_unchanged(build):
     assert treat(build) == {}
 
 
 @pytest.mark.parametrize("build", [Integers, Lazy])
-def test_a_module_of_another_kind_is_treated(build):
+def test_modules_of_unusual_kinds_are_treated(build):
     assert set(treat(build)) == {"gamma"}
 
 
-def test_a_recipe_that_raises_is_unchanged():
+def test_a_recipe_that_raises_changes_nothing():
     def build():
         raise RuntimeError("no such weights")
 
     assert not signal.treat(Model("m", "m", build=build), "cpu", 0).changed
 
 
-def test_given_calls_are_treated_by_the_first():
+def test_listed_calls_are_treated_with_the_first_call():
     calls = [Call((torch.randn(6, 8),)), Call((torch.randn(6, 3),))]
     assert set(treat(Residual, calls=calls)) == {"gamma"}
 
@@ -297,7 +296,7 @@ def test_given_calls_are_treated_by_the_first():
     ],
     ids=["weight_norm", "spectral_norm", "traced"],
 )
-def test_wrapped_layers_survive(wrap):
+def test_wrapped_layers_are_treated_without_error(wrap):
     build = layers(lambda: wrap(nn.Linear(8, 8)), lambda: nn.LayerNorm(8))
     state = treat(build)
     assert {"1.weight", "1.bias"} <= set(state)
@@ -311,59 +310,3 @@ def test_hooks_of_the_model_still_run():
             self.f.register_forward_hook(lambda part, args, output: output * 0)
 
     assert set(treat(Hooked)) == {"gamma"}
-
-
-# The command.
-
-
-@pytest.fixture
-def command(monkeypatch):
-    """The command line; what it registers is forgotten afterwards."""
-    registry.load()
-    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
-
-    def command(*arguments):
-        monkeypatch.setattr("sys.argv", ["signal", *arguments])
-        signal.main()
-
-    return command
-
-
-def test_the_command_prints_the_figures_of_a_users_model(command, capsys, tmp_path):
-    mine = tmp_path / "zoo_for_signal.py"
-    mine.write_text(ZOO)
-    command("signal_mine", "signal_bad", "--zoo", str(mine), "--seed", "3")
-    _, untreated, treated, bad = capsys.readouterr().out.splitlines()
-    assert untreated.startswith("signal_mine ")
-    assert untreated.endswith(" 0/2          0/2")
-    assert treated.startswith("  treated ")
-    assert bad.split(maxsplit=1) == ["signal_bad", "RuntimeError: no such weights"]
-
-
-ZOO = """
-import torch
-from compilegate.zoo.registry import Example, model
-
-@model("signal_mine")
-def mine():
-    module = torch.nn.Linear(4, 4)
-    torch.nn.init.zeros_(module.weight)
-    return Example(module, inputs=lambda: (torch.randn(2, 4),))
-
-@model("signal_bad")
-def bad():
-    raise RuntimeError("no such weights")
-"""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("resnet19",), "unknown model 'resnet19'; did you mean 'resnet1"),
-        (("--zoo", "missing.py"), "missing.py"),
-    ],
-)
-def test_the_command_refuses_what_is_not_there(command, capsys, arguments, message):
-    with pytest.raises(SystemExit):
-        command(*arguments)
-    assert message in capsys.readouterr().err

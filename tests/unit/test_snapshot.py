@@ -1,4 +1,4 @@
-"""What calls changed is put back into the objects that hold it."""
+"""Tests of snapshots, which restore the state of a model in place."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from compilegate.observe.model.snapshot import Snapshot
 
 
 class Keeps(nn.Module):
-    """Changes something of every kind in each call."""
+    """A module that changes every kind of state in each call."""
 
     def __init__(self):
         super().__init__()
@@ -40,7 +40,7 @@ def contents(module):
     return {n: v.tolist() if isinstance(v, torch.Tensor) else v for n, v in kept.items()}
 
 
-def test_everything_is_put_back():
+def test_a_snapshot_restores_everything():
     module = Keeps()
     before, hidden, seen = contents(module), module.hidden, module.seen
     snapshot = Snapshot(module, parameters=True)
@@ -53,7 +53,7 @@ def test_everything_is_put_back():
     assert module.seen is seen
 
 
-def test_parameters_are_kept_only_if_asked_for():
+def test_a_snapshot_keeps_parameters_only_on_request():
     module = Keeps()
     snapshot = Snapshot(module, parameters=False)
     module(torch.ones(3))
@@ -61,7 +61,7 @@ def test_parameters_are_kept_only_if_asked_for():
     assert module.weight.tolist() == [2, 2, 2]
 
 
-def test_running_statistics_are_put_back_though_they_count_no_version():
+def test_running_statistics_are_restored_although_their_version_stays():
     module = nn.BatchNorm1d(4)
     version, before = module.running_mean._version, contents_of_buffers(module)
     snapshot = Snapshot(module, parameters=False)
@@ -72,7 +72,7 @@ def test_running_statistics_are_put_back_though_they_count_no_version():
     assert contents_of_buffers(module) == before
 
 
-def test_what_cannot_be_compared_is_put_back_where_its_version_tells():
+def test_a_tensor_that_cannot_be_compared_is_restored_by_its_version():
     module = nn.Identity()
     module.register_buffer("table", torch.eye(3).to_sparse())
     snapshot = Snapshot(module, parameters=False)
@@ -81,7 +81,7 @@ def test_what_cannot_be_compared_is_put_back_where_its_version_tells():
     assert torch.equal(module.table.to_dense(), torch.eye(3))
 
 
-def test_memory_that_a_cuda_graph_has_used_again_is_let_be():
+def test_memory_that_a_cuda_graph_has_reused_is_not_restored():
     module = Keeps()
     module.hidden = torch.ones(3)
     text = "accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run"
@@ -99,7 +99,7 @@ def contents_of_buffers(module):
     return {name: buffer.tolist() for name, buffer in module.named_buffers()}
 
 
-def test_what_was_not_written_to_is_not_written_to():
+def test_unchanged_tensors_are_not_written():
     module = nn.Linear(3, 3)
     module.table = torch.ones(1).expand(4)  # writing to it would raise
     module.unknown = torch.full((1,), torch.nan).expand(4)
@@ -110,11 +110,11 @@ def test_what_was_not_written_to_is_not_written_to():
     assert module.weight._version == version
 
 
-def test_of_a_function_nothing_is_kept():
+def test_a_snapshot_of_a_function_keeps_nothing():
     Snapshot(torch.sin, parameters=True).put_back()
 
 
-def test_what_is_in_given_objects_is_put_back():
+def test_objects_in_arguments_are_restored():
     class Cache:
         def __init__(self):
             self.length, self.keys, self.inner = 0, torch.zeros(3), Inner()

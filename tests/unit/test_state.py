@@ -1,6 +1,5 @@
-"""Variables behind methods, hooks and decorators: compiled code leaves them as eager does."""
+"""Tests of model state: variables behind methods, hooks and decorators."""
 
-import copy
 import functools
 from collections import deque
 
@@ -8,13 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from compilegate.observe.compare import exact
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.snapshot import Snapshot
 from compilegate.observe.model.state import attributes, cells_of, variables
 from tests.unit.compiled import INFER, TRAIN, differences, subject
 
-# Where variables are found. Each builds a model that counts its calls in a variable.
+# Places of variables. Each function builds a model that counts its calls in a variable.
 
 
 def in_a_method_of_a_local_class():
@@ -124,7 +122,7 @@ def in_the_forward_of_a_local_module():
 
 
 class Calls(nn.Module):
-    """Calls the functions that it is given."""
+    """A module that calls given functions."""
 
     def __init__(self, *actions):
         super().__init__()
@@ -185,6 +183,8 @@ BUILDERS = [
     (in_a_hook, "keep.seen.n"),
     (in_a_method_set_on_a_module, "forward.n"),
 ]
+
+
 IDS = [build.__name__ for build, _ in BUILDERS]
 
 
@@ -196,7 +196,7 @@ def test_a_variable_that_a_call_changes_is_state(build, name):
 
 
 @pytest.mark.parametrize(("build", "name"), BUILDERS, ids=IDS)
-def test_a_change_that_is_lost_is_found(build, name):
+def test_a_lost_change_is_found(build, name):
     found = differences(build, theirs=lambda x: x + 1)
     assert f"closure {name}" in [where for where, _, _ in found]
 
@@ -207,7 +207,7 @@ def test_healthy_compiled_code_shows_no_difference(build, case):
     assert differences(build, case, calls=3) == []
 
 
-# What is read.
+# Reading state.
 
 
 def names_in(model):
@@ -215,7 +215,7 @@ def names_in(model):
 
 
 def counter(n=0):
-    """A function that counts; made anew for each that asks."""
+    """Return a new function that counts its calls."""
 
     def touch():
         nonlocal n
@@ -227,25 +227,25 @@ def counter(n=0):
 SHARED = functools.wraps(len)(counter())
 
 
-def test_what_all_sides_share_is_left_out():
+def test_variables_that_all_sides_share_are_left_out():
     assert names_in(lambda x: SHARED()) == []
     assert names_in(Calls(SHARED)) == []
     assert names_in(Calls(counter())) == ["touch.n"]
 
 
-def test_variables_of_one_name_are_told_apart():
+def test_variables_of_one_name_are_distinguished():
     one, other = counter(1), counter(2)
     assert dict(variables(cells_of(Calls(one, other, one)))) == {"touch.n": 1, "touch.n #2": 2}
 
 
-def test_tables_are_left_out():
+def test_large_tables_are_left_out():
     table, state = dict.fromkeys(range(100), 0), dict.fromkeys("ab", 0)
     names = ["<lambda>.state (order of keys)", "<lambda>.state.a", "<lambda>.state.b"]
     assert names_in(Calls(lambda: (table, state))) == names
 
 
 class Remembers(nn.Module):
-    """It keeps what it has seen, in containers of several kinds."""
+    """A module that keeps its inputs in containers of several kinds."""
 
     def __init__(self):
         super().__init__()
@@ -257,7 +257,7 @@ class Remembers(nn.Module):
         return x
 
 
-def test_sets_and_queues_are_state_as_they_are_at_the_time():
+def test_the_current_contents_of_sets_and_queues_are_state():
     module = Remembers()
     before = dict(attributes(module))
     module(torch.ones(1))
@@ -266,13 +266,13 @@ def test_sets_and_queues_are_state_as_they_are_at_the_time():
     assert (before["last[0]"], after["last[1]"]) == (0, 2)
 
 
-def test_sets_of_what_differs_by_identity_are_left_out():
+def test_sets_of_objects_that_compare_by_identity_are_left_out():
     module = nn.Module()
     module.parts = {nn.ReLU()}
     assert dict(attributes(module)) == {}
 
 
-def test_a_class_that_refers_to_itself_is_looked_at_once():
+def test_a_class_that_refers_to_itself_is_visited_once():
     n = 0
 
     class Base(nn.Module):
@@ -288,136 +288,17 @@ def test_a_class_that_refers_to_itself_is_looked_at_once():
     assert names_in(Net()) == ["forward.later", "forward.n"]
 
 
-def test_what_pytorch_wraps_functions_in_is_no_state():
+def test_wrapper_functions_of_pytorch_are_no_state():
     assert names_in(torch.no_grad()(counter())) == ["touch.n"]
     assert names_in(torch.compiler.disable(counter())) == ["touch.n"]
     assert names_in(torch.compile(counter())) == ["touch.n"]
 
 
-# What is in classes that the builder made.
-
-
-def in_classes():
-    class Base(nn.Module):
-        n, last, gone, memory = 0, torch.zeros(3), "x", torch.zeros(3)
-
-        def forward(self, x):
-            return x + 1
-
-    class Net(Base):
-        def forward(self, x):
-            Base.n += 1
-            Base.last = x * 2
-            Base.memory.add_(1)
-            Net.seen.append(x.detach())
-            return super().forward(x)
-
-    Net.seen = []
-    return nn.Sequential(Net(), Base())
-
-
-CHANGES = {
-    "class Base.n": 1,
-    "class Base.last": torch.full((3,), 2.0),
-    "class Base.memory": torch.ones(3),
-    "class Net.seen[0]": torch.ones(3),
-}
-
-
-def test_an_attribute_of_a_class_that_a_call_changes_is_state():
-    made = subject(in_classes)
-    result = made.call(made.prepare(PlannedCall(0, {})), 0)
-    assert result.before["attribute class Base.n"] == 0
-    assert all(exact.is_same(result.state[f"attribute {n}"], held) for n, held in CHANGES.items())
-
-
-def test_a_changed_attribute_of_a_class_that_is_lost_is_found():
-    """As in https://github.com/pytorch/pytorch/issues/169253."""
-    found = differences(in_classes, theirs=lambda x: x + 1, calls=1)
-    assert ("attribute class Base.n", "1", "0") in found
-    assert ("attribute class Net.seen[0]", "a tensor", "None") in found
-
-
-@pytest.mark.parametrize("case", [INFER, TRAIN], ids=["infer", "train"])
-def test_attributes_of_classes_that_compiled_code_changes_alike_are_no_difference(case):
-    assert differences(in_classes, case, calls=3) == []
-
-
-def test_attributes_of_classes_are_put_back():
-    model = in_classes()
-    before = {name: copy.copy(value) for name, value in attributes(model)}
-    snapshot = Snapshot(model, parameters=False)
-    model(torch.ones(3))
-    del type(model[1]).gone
-    snapshot.put_back()
-    after = dict(attributes(model))
-    assert after.keys() == before.keys()
-    assert all(exact.is_same(after[name], value) for name, value in before.items())
-
-
-def test_classes_of_one_name_are_told_apart_and_shared_ones_left_out():
-    def made(start):
-        class Net(nn.Module):
-            n = start
-
-        return Net()
-
-    model = nn.Sequential(made(1), made(2), Remembers(), torch.fx.symbolic_trace(nn.ReLU()))
-    found = {name: value for name, value in attributes(model) if name.startswith("class")}
-    assert found == {"class Net.n": 1, "class Net #2.n": 2}
-
-
-# What is in objects among the arguments.
-
-
-class Layer:
-    def __init__(self):
-        self.keys = torch.zeros(0)
-
-
-class Cache:
-    def __init__(self):
-        self.length = 0
-        self.layers = [Layer(), Layer()]
-        self.owner = self
-
-
-def given_a_cache():
-    return (torch.ones(3), Cache())
-
-
-def append(x, cache):
-    cache.length += x.shape[0]
-    for layer in cache.layers:
-        layer.keys = torch.cat([layer.keys, x])
-    return cache.layers[0].keys.sum()
-
-
-def append_to_one(x, cache):
-    cache.layers[0].keys = torch.cat([cache.layers[0].keys, x])
-    return cache.layers[0].keys.sum()
-
-
-def test_objects_that_a_call_is_given_are_state():
-    made = subject(lambda: append, inputs=given_a_cache)
-    result = made.call(made.prepare(PlannedCall(0, {})), 0)
-    assert (result.before["input[1].length"], result.state["input[1].length"]) == (0, 3)
-    assert result.before["input[1].layers[1].keys"].shape == (0,)
-    assert torch.equal(result.state["input[1].layers[1].keys"], torch.ones(3))
-
-
-@pytest.mark.parametrize("case", [INFER, TRAIN], ids=["infer", "train"])
-def test_what_compiled_code_does_to_them_is_compared(case):
-    assert differences(lambda: append, case, inputs=given_a_cache) == []
-    lost = differences(lambda: append, case, inputs=given_a_cache, theirs=append_to_one)
-    assert [where for where, _, _ in lost[:2]] == ["input[1].length", "input[1].layers[1].keys"]
-
-
-# What is put back.
+# Restoring state.
 
 
 @pytest.mark.parametrize(("build", "name"), BUILDERS, ids=IDS)
-def test_variables_are_put_back(build, name):
+def test_variables_are_restored(build, name):
     model = build()
     before = dict(variables(cells_of(model)))
     snapshot = Snapshot(model, parameters=False)

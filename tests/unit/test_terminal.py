@@ -1,9 +1,17 @@
-"""What a person watching sees: one line a case, and a summary that says what to do."""
+"""The terminal: the line of a case, the title, and the summary under it."""
 
 import pytest
 
+from compilegate.judging.aspects import ASPECTS
 from compilegate.records.environment import Device
-from compilegate.reports.summary import Outcome, Progress, case_line, duration, summarize
+from compilegate.reports.case_line import Progress, case_lines, failure_letter, legend
+from compilegate.reports.case_result import CaseResult
+from compilegate.reports.session_summary import Effort, summary_lines, time_lines
+from compilegate.reports.terminal import StatusLine
+from compilegate.reports.text import cut, duration, plain
+from compilegate.reports.titles import is_judged, of_cases, of_decision, where
+from compilegate.runs.archive import CaseRecord
+from compilegate.upgrade.decision import Decision
 from tests.unit.making import (
     CASE_ID,
     make_break,
@@ -22,6 +30,7 @@ from tests.unit.making import (
 
 PROGRESS = Progress(done=3, planned=12, fresh=3, elapsed_s=30.0)
 INFER_ID = "tiny-cpu-infer-f32-default-static"
+LONG_ID = "matvec_decorated-cuda-train-bf16-max_autotune_no_cudagraphs-marked"
 
 
 @pytest.mark.parametrize(
@@ -38,8 +47,14 @@ INFER_ID = "tiny-cpu-infer-f32-default-static"
         (7500, "2 h 5 min"),
     ],
 )
-def test_durations_are_said_as_a_person_does(seconds, text):
+def test_durations_have_the_unit_that_a_person_would_use(seconds, text):
     assert duration(seconds) == text
+
+
+def test_lines_are_printable_and_fit():
+    assert plain("a\x1b[2Jb\nc") == "a [2Jb c"
+    assert cut("abcdef", 6) == "abcdef"
+    assert cut("abcdefg", 6) == "abcde…"
 
 
 @pytest.mark.parametrize(
@@ -51,15 +66,20 @@ def test_durations_are_said_as_a_person_does(seconds, text):
         (Progress(done=9, planned=120, fresh=9, elapsed_s=900.0), "[  9/120, 3 h 5 min left]"),
     ],
 )
-def test_progress_says_how_far_and_how_long(progress, text):
+def test_progress_shows_how_far_and_how_long(progress, text):
     assert str(progress) == text
 
 
 # The line of a case.
 
 
-def test_a_case_is_one_line():
-    observation = make_observation(
+def lines_of(observation, letters=".", width=200):
+    return case_lines(observation, letters, PROGRESS, width=width)
+
+
+def full_observation(case=CASE_ID):
+    return make_observation(
+        case=case,
         cold=True,
         timing=make_timing(2.0),
         memory=make_memory(100, 125),
@@ -72,23 +92,45 @@ def test_a_case_is_one_line():
             ),
         ),
     )
-    assert case_line(observation, "..F.", PROGRESS) == (
-        f"[ 3/12, 90 s left]   ..F.     {CASE_ID}  forward 1e-07  gradients 1e-07  breaks 1  "
-        "recompiles 2  compile 4.0 s cold  speedup 2.00 [2.00, 2.00]  memory 1.25"
+
+
+def test_a_case_is_one_line_where_it_fits():
+    assert lines_of(full_observation(), "..B.") == [
+        f"[ 3/12, 90 s left]   ..B.     {CASE_ID}  forward 1e-07  gradients 1e-07  breaks 1  "
+        "recompiles 2  speedup 2.00× [2.00, 2.00]  compile 4.0 s cold  memory 1.25×"
+    ]
+
+
+@pytest.mark.parametrize("case", [CASE_ID, INFER_ID, LONG_ID])
+def test_at_80_columns_a_case_takes_two_lines_and_its_id_is_whole(case):
+    head, figures = lines_of(full_observation(case), "..B.", width=80)
+    assert case in head
+    assert len(head) <= 80 or head == f"[ 3/12] ..B. {case}"
+    assert len(figures) <= 80
+    assert figures.startswith("  f")
+    assert figures.endswith(" mem 1.25×")
+    assert "breaks 1" in figures
+
+
+def test_at_80_columns_the_least_notable_figures_are_left_out_first():
+    (_, figures) = lines_of(make_observation(timing=make_timing(2.0), cold=True), width=80)
+    assert figures == (
+        "  forward 1e-07  gradients 1e-07  speedup 2.00× [2.00, 2.00]  compile 4.0 s cold"
     )
 
 
 def test_figures_that_were_not_measured_are_left_out():
     infer = make_call(gradients=make_checked())
     observation = make_observation(case=INFER_ID, calls=(infer,), compile_time=None, capture=None)
-    assert case_line(observation, ".", PROGRESS).endswith(f"{INFER_ID}  forward 1e-07")
+    (line,) = lines_of(observation)
+    assert line.endswith(f"{INFER_ID}  forward 1e-07")
 
 
-def test_a_warm_compile_says_so():
-    assert "compile 4.0 s warm" in case_line(make_observation(), ".", PROGRESS)
+def test_a_warm_compile_is_marked():
+    assert "compile 4.0 s warm" in lines_of(make_observation())[0]
 
 
-def test_the_worst_error_is_shown_of_tensors_that_see():
+def test_the_worst_error_is_that_of_a_tensor_that_eager_computes_well():
     calls = (
         make_call(outputs=make_checked(make_error(compiled_rms=1e-6))),
         make_call(
@@ -99,183 +141,260 @@ def test_the_worst_error_is_shown_of_tensors_that_see():
             )
         ),
     )
-    assert "forward 3e-05" in case_line(make_observation(calls=calls), ".", PROGRESS)
+    assert "forward 3e-05" in lines_of(make_observation(calls=calls))[0]
 
 
-def test_a_case_that_did_not_run_says_where_it_ended():
+def test_a_case_that_did_not_run_shows_where_it_ended():
     observation = make_failed_observation("timed_out", stage="call", message="after 300 s")
-    assert case_line(observation, "F", PROGRESS).endswith(
-        f"{CASE_ID}  timed out in stage call: after 300 s"
-    )
+    (line,) = lines_of(observation, "F")
+    assert line.endswith(f"{CASE_ID}  timed out in stage call: after 300 s")
 
 
-def test_a_long_failure_is_cut():
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_a_long_failure_is_cut(width):
     observation = make_failed_observation("raised", message="x" * 1000)
-    assert len(case_line(observation, "F", PROGRESS)) < 200
+    assert all(len(line) <= width for line in lines_of(observation, "F", width))
 
 
 def test_memory_of_a_case_that_allocates_nothing_is_left_out():
-    line = case_line(make_observation(memory=make_memory(0, 0)), ".", PROGRESS)
-    assert "memory" not in line
+    assert "memory" not in lines_of(make_observation(memory=make_memory(0, 0)))[0]
 
 
-def test_numbers_that_are_none_are_shown_as_they_are():
+def test_nan_is_shown():
     wrong = make_checked(make_error(compiled_rms=float("nan")))
-    assert "forward nan" in case_line(
-        make_observation(calls=(make_call(outputs=wrong),)), ".", PROGRESS
+    assert "forward nan" in lines_of(make_observation(calls=(make_call(outputs=wrong),)))[0]
+
+
+def test_a_failure_has_the_letter_of_its_aspect():
+    assert [failure_letter(aspect) for aspect in ("forward", "side_effects", "other")] == list(
+        "FSF"
     )
+    letters = [aspect.letter for aspect in ASPECTS.values()]
+    assert len(set(letters)) == len(letters)
+    assert set(letters).isdisjoint(".x?sE")
 
 
-# The summary.
+def test_the_legend_explains_the_letters_that_were_shown():
+    assert legend("....") == ""
+    assert legend("..S.?sS") == "? inconclusive, S side_effects, s skipped"
 
 
-def session(**changed):
-    observations = {
-        CASE_ID: make_observation(spent_s={"compile": 20.0, "run": 10.0, "reference": 5.0}),
-        INFER_ID: make_observation(case=INFER_ID, spent_s={"compile": 30.0, "reference": 5.0}),
+# The status line.
+
+
+class Terminal:
+    """As much of pytest's terminal reporter as the status line uses."""
+
+    def __init__(self, isatty=True):
+        self.isatty, self.written = isatty, []
+        self._tw = self
+        self.fullwidth = 40
+
+    def rewrite(self, line, erase=False):
+        self.written.append(line.ljust(self.fullwidth - 1) if erase else line)
+
+    def flush(self):
+        pass
+
+
+def test_the_status_line_is_shown_at_most_once_a_second_and_removed():
+    terminal = Terminal()
+    line = StatusLine(terminal)
+    line.clear()
+    assert terminal.written == []
+    line.show("first " + "x" * 100)
+    line.show("too soon")
+    assert len(terminal.written) == 1
+    assert len(terminal.written[0]) == 39
+    line.clear()
+    assert terminal.written[1:] == [" " * 39, ""]
+    line.show("at once after it was removed")
+    assert len(terminal.written) == 4
+
+
+@pytest.mark.parametrize("terminal", [None, Terminal(isatty=False)])
+def test_without_a_terminal_there_is_no_status_line(terminal):
+    line = StatusLine(terminal)
+    line.show("text")
+    line.clear()
+    assert terminal is None or terminal.written == []
+
+
+# The title and the summary.
+
+
+def results(**verdicts):
+    """Results of the two cases: train and infer, each a list of verdicts."""
+    chosen = {"train": [make_verdict()], "infer": [make_verdict(case=INFER_ID)]} | verdicts
+    cases = {"train": CASE_ID, "infer": INFER_ID}
+    return {
+        cases[phase]: CaseResult.of(CaseRecord.of(make_observation(case=cases[phase]), some))
+        for phase, some in chosen.items()
     }
-    fields = {
-        "environment": make_environment(),
-        "planned": 2,
-        "observations": observations,
-        "verdicts": {CASE_ID: [make_verdict()], INFER_ID: [make_verdict(case=INFER_ID)]},
-        "wall_s": 80.0,
-        "made": [*observations.values()],
-    }
-    return Outcome(**fields | changed)
 
 
-def test_a_good_session_says_where_and_that_none_failed():
-    assert summarize(session()).title == (
-        "compilegate: torch 2.15.0 on AMD EPYC 9655: 2 cases, none failed"
+def test_the_title_of_a_good_run():
+    assert of_cases(results()) == "2 cases, none failed"
+
+
+def test_the_title_counts_each_case_once():
+    failed = [make_verdict("failed"), make_verdict("inconclusive", aspect="speedup")]
+    doubtful = [make_verdict("inconclusive", case=INFER_ID)]
+    both = results(train=failed, infer=doubtful)
+    other = CaseResult.of(
+        CaseRecord.of(make_observation(), [make_verdict("expected_failure", aspect="memory")])
+    )
+    missing = CaseResult.of(CaseRecord(planned=True))
+    assert of_cases(both | {"other": other, "missing": missing}) == (
+        "4 cases, 1 failed, 1 inconclusive, 1 expected failure, 1 not observed"
     )
 
 
-def test_the_time_is_accounted_for():
-    (line,) = summarize(session()).lines
-    assert line == (
-        "time: 80 s, of which 25% is neither compiling nor running models "
-        "(reference 12%, starting and judging 12%)"
-    )
+def test_the_title_of_a_run_without_a_verdict_is_not_good_news():
+    skipped = [make_verdict("skipped", summary="no module named 'timm'")]
+    some = results(train=skipped, infer=skipped)
+    assert not is_judged(some)
+    assert of_cases(some) == "nothing was judged: no module named 'timm' (2 cases)"
+    missing = {CASE_ID: CaseResult.of(CaseRecord(planned=True))}
+    assert of_cases(missing) == "nothing was judged: the run holds no verdict (1 case)"
+    assert of_cases({}, "no GPU") == "nothing was judged: no GPU (0 cases)"
 
 
-def test_the_time_of_several_workers_is_that_of_all():
-    (line,) = summarize(session(wall_s=50.0, workers=2)).lines
-    assert line == (
-        "time: 50 s times 2 workers, of which 40% is neither compiling nor running models "
-        "(reference 10%, starting, waiting and judging 30%)"
-    )
+def test_the_title_of_a_decision_counts_inconclusive_verdicts():
+    safe = Decision("safe", "", "torch 1 → 2 on X", "2 cases")
+    assert of_decision(safe, results()) == "safe (2 cases)"
+    doubtful = results(train=[make_verdict("inconclusive")])
+    assert of_decision(safe, doubtful) == "safe (2 cases, 1 with an inconclusive verdict)"
+    counted = Decision("cannot say", "1 inconclusive", "torch 1 → 2 on X", "2 cases")
+    assert of_decision(counted, doubtful) == "cannot say: 1 inconclusive (2 cases)"
 
 
-def test_what_a_stop_cut_short_is_no_share_of_the_time():
-    (line,) = summarize(session(wall_s=98.0, planned=3, unfinished_s=28.0)).lines
-    assert line == (
-        "time: 98 s, 28 s of it for what did not end; of the rest 14% is neither compiling nor "
-        "running models (reference 14%)"
-    )
+def test_the_place_names_torch_and_the_devices():
+    gpu = Device(kind="cuda", name="NVIDIA H200", memory_bytes=1)
+    environment = make_environment()
+    assert where(environment, [CASE_ID]) == "torch 2.15.0 on AMD EPYC 9655"
+    environment = make_environment(devices=(*environment.devices, gpu))
+    both = where(environment, [CASE_ID, "tiny-cuda-infer-f32-default-static"])
+    assert both == "torch 2.15.0 on AMD EPYC 9655 and NVIDIA H200"
+    assert where(None, [CASE_ID]) == ""
+
+
+SPENT = [
+    make_observation(spent_s={"compile": 20.0, "run": 10.0, "reference": 5.0}),
+    make_observation(case=INFER_ID, spent_s={"compile": 30.0, "reference": 5.0}),
+]
+
+
+@pytest.mark.parametrize(
+    ("effort", "line"),
+    [
+        (
+            Effort(80.0, SPENT),
+            "time: 80 s, of which 25% is neither compiling nor running models "
+            "(reference 12%, starting and judging 12%)",
+        ),
+        (
+            Effort(50.0, SPENT, workers=2),
+            "time: 50 s times 2 workers, of which 40% is neither compiling nor running models "
+            "(reference 10%, starting, waiting and judging 30%)",
+        ),
+        (
+            Effort(98.0, SPENT, unfinished_s=28.0),
+            "time: 98 s, 28 s of it for cases that did not end; of the rest 14% is neither "
+            "compiling nor running models (reference 14%)",
+        ),
+    ],
+)
+def test_the_time_is_accounted_for(effort, line):
+    assert list(time_lines(effort)) == [line]
 
 
 def test_warming_the_toolchain_is_compiling():
     observation = make_observation(spent_s={"warm_toolchain": 60.0, "compile": 20.0})
-    (line,) = summarize(session(made=[observation])).lines
+    (line,) = time_lines(Effort(80.0, [observation]))
     assert "of which 0% is neither" in line
 
 
 def test_a_session_that_observed_nothing_accounts_for_no_time():
-    assert summarize(session(made=())).lines == ()
+    assert list(time_lines(Effort(80.0))) == []
 
 
-def test_everything_notable_is_counted():
-    verdicts = {
-        CASE_ID: [
-            make_verdict("failed", aspect="forward"),
-            make_verdict("failed", aspect="memory"),
-            make_verdict("inconclusive", aspect="speedup"),
-        ],
-        INFER_ID: [
-            make_verdict("expected_failure", case=INFER_ID),
-            make_verdict("inconclusive", case=INFER_ID, aspect="speedup"),
-        ],
-    }
-    title = summarize(session(verdicts=verdicts, planned=5)).title
-    assert title.endswith(
-        ": 5 cases, 1 failed, 2 inconclusive verdicts, 1 expected failure, 3 not observed"
-    )
+def summary(some, width=200):
+    return list(summary_lines(some, width))
 
 
-def test_failures_stand_under_their_aspect():
-    verdicts = {
-        CASE_ID: [
-            make_verdict("failed", aspect="forward", summary="wrong stride"),
-            make_verdict("failed", aspect="memory", summary="too much"),
-            make_verdict("passed", aspect="speedup", summary="fast"),
-        ]
-    }
-    assert summarize(session(verdicts=verdicts, made=())).lines == (
+def test_failures_are_listed_under_their_aspect_the_gravest_first():
+    verdicts = [
+        make_verdict("failed", aspect="memory", summary="too much"),
+        make_verdict("failed", aspect="forward", summary="wrong stride"),
+        make_verdict("passed", aspect="speedup", summary="fast"),
+    ]
+    assert summary(results(train=verdicts)) == [
         "forward:",
         f"  {CASE_ID}: wrong stride",
         "memory:",
         f"  {CASE_ID}: too much",
-    )
+    ]
 
 
-def test_a_case_that_ended_early_is_told_once():
+def test_a_case_that_ended_early_is_listed_once():
     aspects = ("forward", "memory", "speedup")
-    verdicts = {CASE_ID: [make_verdict("failed", aspect=a, summary="crashed") for a in aspects]}
-    assert summarize(session(verdicts=verdicts, made=())).lines == (
-        "forward and 2 more aspects:",
+    verdicts = [make_verdict("failed", aspect=aspect, summary="crashed") for aspect in aspects]
+    crash = CaseRecord.of(make_failed_observation("crashed"), verdicts)
+    assert summary({CASE_ID: CaseResult.of(crash)}) == [
+        "the case as a whole:",
         f"  {CASE_ID}: crashed",
+    ]
+
+
+def test_inconclusive_verdicts_show_why_and_what_may_settle_them():
+    some = results(
+        train=[make_verdict("inconclusive", aspect="speedup", summary="straddles")],
+        infer=[make_verdict("inconclusive", case=INFER_ID, summary="blind: output is zero")],
     )
-
-
-def test_what_cannot_be_told_says_why_and_what_would_help():
-    verdicts = {
-        CASE_ID: [make_verdict("inconclusive", aspect="speedup", summary="straddles")],
-        INFER_ID: [make_verdict("inconclusive", case=INFER_ID, summary="blind: output is zero")],
-    }
-    assert summarize(session(verdicts=verdicts, made=())).lines == (
-        "speedup, inconclusive:",
-        f"  {CASE_ID}: straddles",
+    assert summary(some) == [
         "forward, inconclusive:",
         f"  {INFER_ID}: blind: output is zero",
-        f"observe again with nothing beside: pytest suites/ --cases {CASE_ID}",
-    )
-
-
-@pytest.mark.parametrize(("kind", "shown"), [("inconclusive", 10), ("failed", 14)])
-def test_many_that_cannot_be_told_are_counted_and_failures_all_shown(kind, shown):
-    cases = [f"m{index}-cpu-infer-f32-default-static" for index in range(14)]
-    verdicts = {c: [make_verdict(kind, case=c, summary="busy")] for c in cases}
-    lines = summarize(session(verdicts=verdicts, made=())).lines
-    assert sum(line.endswith(": busy") for line in lines) == shown
-    left = "  … and 4 more (python -m compilegate html RUN shows each)"
-    assert (left in lines) is (kind == "inconclusive")
-
-
-def test_cases_of_a_model_that_fail_alike_share_a_line():
-    cases = [
-        CASE_ID,
-        INFER_ID,
-        "tiny-cpu-infer-bf16-default-auto",
-        "other-cpu-infer-f32-default-auto",
+        "speedup, inconclusive:",
+        f"  {CASE_ID}: straddles",
+        f"observe again on an idle machine: pytest suites/ --cases {CASE_ID}",
     ]
-    verdicts = {c: [make_verdict("failed", case=c, summary="crashed")] for c in cases}
-    assert summarize(session(verdicts=verdicts, made=())).lines == (
+
+
+@pytest.mark.parametrize(("outcome", "shown"), [("inconclusive", 10), ("failed", 14)])
+def test_many_inconclusive_verdicts_are_counted_and_failures_are_all_listed(outcome, shown):
+    some = {}
+    for index in range(14):
+        case = f"m{index}-cpu-infer-f32-default-static"
+        verdict = make_verdict(outcome, case=case, summary=f"busy {'abcdefghijklmn'[index]}")
+        some[case] = CaseResult.of(CaseRecord.of(make_observation(case=case), [verdict]))
+    lines = summary(some)
+    assert sum(": busy " in line for line in lines) == shown
+    left = "  … and 4 more (compilegate html RUN shows each)"
+    assert (left in lines) is (outcome == "inconclusive")
+
+
+def test_cases_that_fail_alike_share_a_line_whatever_their_model_and_figures():
+    cases = {
+        CASE_ID: "error 3e-05 in 2 of 7",
+        "other-cpu-infer-f32-default-auto": "error 0.4 in 11 of 12",
+        INFER_ID: "another text",
+    }
+    some = {
+        case: CaseResult.of(
+            CaseRecord.of(
+                make_observation(case=case), [make_verdict("failed", case=case, summary=text)]
+            )
+        )
+        for case, text in cases.items()
+    }
+    assert summary(some) == [
         "forward:",
-        f"  {CASE_ID} and 2 more: crashed",
-        "  other-cpu-infer-f32-default-auto: crashed",
-    )
+        f"  {CASE_ID} and 1 more: error 3e-05 in 2 of 7",
+        f"  {INFER_ID}: another text",
+    ]
 
 
-def test_without_environment_the_title_names_none():
-    assert summarize(session(environment=None)).title == "compilegate: 2 cases, none failed"
-
-
-def test_two_devices_are_both_named():
-    gpu = Device(kind="cuda", name="NVIDIA H200", memory_bytes=1)
-    environment = make_environment()
-    environment = make_environment(devices=(*environment.devices, gpu))
-    gpu_id = "tiny-cuda-infer-f32-default-static"
-    observations = {CASE_ID: make_observation(), gpu_id: make_observation(case=gpu_id)}
-    title = summarize(session(environment=environment, observations=observations)).title
-    assert "torch 2.15.0 on AMD EPYC 9655 and NVIDIA H200: " in title
+def test_lines_of_the_summary_fit_the_terminal():
+    verdicts = [make_verdict("failed", summary="x" * 300)]
+    assert max(map(len, summary(results(train=verdicts), width=80))) == 80

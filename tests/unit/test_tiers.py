@@ -1,11 +1,11 @@
-"""Tiers: what each promises to cover, held over the whole shipped zoo."""
+"""Tests of the tiers, over the whole shipped zoo, and of the selection of cases."""
 
 from itertools import combinations, product
 
 import pytest
 
 from compilegate.records.case import AXES, Case, UnknownNameError
-from compilegate.zoo import registry, tiers
+from compilegate.zoo import registry, selection, tiers
 
 MODELS = list(registry.load().values())
 SHIPPED = [model.name for model in MODELS]
@@ -65,7 +65,7 @@ def test_standard_autotunes_some_models_in_each_mode_and_phase(standard):
     }
 
 
-def test_standard_autotunes_a_quick_model_of_each_family_of_a_users_own():
+def test_standard_autotunes_a_quick_model_of_each_user_family():
     mine = [
         registry.Model(name="large", family="mine", slow=True),
         registry.Model(name="small", family="mine", vary={"batch": (4, 2, 6)}),
@@ -84,7 +84,7 @@ def test_standard_autotunes_a_quick_model_of_each_family_of_a_users_own():
     assert {model.name for model in mine} & names == {"small", "huge", "single", "tunable"}
 
 
-def test_tuning_has_longer():
+def test_cases_that_tune_kernels_have_more_time():
     plain = Case.parse("gpt2-cuda-train-bf16-default-static")
     tuned = Case.parse("gpt2-cuda-train-bf16-max_autotune-static")
     assert tiers.timeout_s(plain, "standard") == 900
@@ -96,7 +96,7 @@ def test_standard_is_far_smaller_than_full(standard):
     assert 10 * len(chosen) < len(tiers.tier_cases("full", MODELS, device, SHIPPED)) * 3
 
 
-def test_smoke_covers_what_it_promises():
+def test_smoke_covers_libraries_phases_precisions_and_dynamic_settings():
     chosen = tiers.tier_cases("smoke", MODELS, "cpu", SHIPPED)
     by_name = {model.name: model for model in MODELS}
     models = [by_name[name] for name in {case.model for case in chosen}]
@@ -110,7 +110,7 @@ def test_smoke_covers_what_it_promises():
     assert sum(tiers.is_cold(case, "smoke", shipped=True) for case in chosen) >= 2
 
 
-def test_smoke_cases_are_possible_and_of_the_zoo():
+def test_smoke_cases_are_possible_cases_of_the_zoo():
     for name in tiers.SMOKE:
         assert name in SHIPPED
     for case in tiers.tier_cases("smoke", MODELS, "cpu", SHIPPED):
@@ -126,15 +126,15 @@ def test_a_users_model_has_smoke_cases():
 
 
 def test_globs_select_within_the_tier():
-    chosen = tiers.select(MODELS, {"cpu": "full"}, SHIPPED, model_globs=["resnet*"])
+    chosen = selection.select(MODELS, {"cpu": "full"}, SHIPPED, model_globs=["resnet*"])
     assert {case.model for case in chosen} == {"resnet18", "resnet50"}
-    chosen = tiers.select(MODELS, {"cpu": "full"}, SHIPPED, case_globs=["resnet18-*-bf16-*"])
+    chosen = selection.select(MODELS, {"cpu": "full"}, SHIPPED, case_globs=["resnet18-*-bf16-*"])
     assert {(case.model, case.precision) for case in chosen} == {("resnet18", "bf16")}
 
 
-def test_a_case_named_in_full_is_selected_whatever_the_tier():
+def test_a_case_named_in_full_is_selected_in_every_tier():
     name = "resnet50-cpu-train-bf16-max_autotune-dynamic"
-    chosen = tiers.select(MODELS, {"cpu": "smoke"}, SHIPPED, case_globs=[name])
+    chosen = selection.select(MODELS, {"cpu": "smoke"}, SHIPPED, case_globs=[name])
     assert chosen == [Case.parse(name)]
 
 
@@ -150,13 +150,13 @@ def test_a_case_named_in_full_is_selected_whatever_the_tier():
         ({"case_globs": ["gru-cpu-infer-f32-default-static-regional"]}, "no repeated blocks"),
     ],
 )
-def test_nothing_selected_says_why(selectors, message):
+def test_an_empty_selection_is_refused_with_the_reason(selectors, message):
     with pytest.raises(ValueError, match=message):
-        tiers.select(MODELS, {"cpu": "smoke"}, SHIPPED, **selectors)
+        selection.select(MODELS, {"cpu": "smoke"}, SHIPPED, **selectors)
     assert issubclass(UnknownNameError, ValueError)
 
 
-def test_a_users_model_compiles_cold_in_its_smoke_settings_in_any_tier():
+def test_a_users_model_compiles_cold_in_its_smoke_settings_in_every_tier():
     cold = [Case.parse(f"mine-cpu-{setting}") for setting in tiers.SMOKE_DEFAULT]
     warm = Case.parse("mine-cpu-infer-bf16-default-static")
     for tier in tiers.TIERS:

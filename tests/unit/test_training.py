@@ -1,16 +1,17 @@
-"""Steps between calls: large enough to show, small enough to stay the same model."""
+"""Tests of the steps between calls: large enough to show, small enough to keep the model."""
 
 import pytest
 import torch
 from torch import nn
 
-from compilegate.observe.compare.calls import Comparison
-from compilegate.observe.compare.training import Rates, Training
+from compilegate.observe.compare.call_comparer import CallComparer
+from compilegate.observe.compare.training import Training
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.float64 import Lifting
+from compilegate.observe.model.learning_rates import LearningRates
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.subject import Subject
-from compilegate.observe.time_spent import Ledger
+from compilegate.observe.time_spent import TimeSpent
 from compilegate.records.case import Case
 from compilegate.zoo.example import Call, Example
 from compilegate.zoo.registry import Model
@@ -34,7 +35,7 @@ def call(side, planned=FIRST):
 
 
 def trained(spoil=lambda module: None, calls=2):
-    """What is said of parameters after some calls, of which ``spoil`` follows each."""
+    """Return the compared parameters after some calls; ``spoil`` runs after each call."""
     model = Model("m", "m", build=net)
     reference = Reference(lambda lifting: Subject(model, TRAIN, 0, lifting=lifting))
     eager, compiled = subject(), subject()
@@ -50,7 +51,7 @@ def trained(spoil=lambda module: None, calls=2):
 
 
 def rates(side, result):
-    return Rates().of(0, side.parameters(), result)
+    return LearningRates().for_call(0, side.parameters(), result)
 
 
 def test_a_step_changes_the_outputs_by_a_few_percent():
@@ -62,13 +63,13 @@ def test_a_step_changes_the_outputs_by_a_few_percent():
     assert 0.01 < float(change / before.output["output"].norm()) < 0.1
 
 
-def test_a_parameter_at_zero_moves_too():
+def test_a_step_moves_a_parameter_at_zero():
     side = subject()
     torch.nn.init.zeros_(side.module[2].bias)
     assert rates(side, call(side))["2.bias"] > 0
 
 
-def test_a_gradient_of_mere_noise_moves_its_parameter_little():
+def test_a_gradient_of_noise_moves_its_parameter_little():
     side = subject()
     result = call(side)
     result.gradients["0.bias"] *= 1e-9
@@ -83,25 +84,25 @@ def test_without_gradients_there_is_no_step():
     assert rates(side, result) == {}
 
 
-def test_the_first_to_ask_decides_for_all():
-    shared, side = Rates(), subject()
+def test_the_first_request_sets_the_learning_rates():
+    shared, side = LearningRates(), subject()
     result = call(side)
-    first = shared.of(0, side.parameters(), result)
+    first = shared.for_call(0, side.parameters(), result)
     result.gradients["0.weight"] *= 2
-    assert shared.of(0, side.parameters(), result) is first
+    assert shared.for_call(0, side.parameters(), result) is first
 
 
-def test_gradients_that_grow_take_no_longer_steps():
-    shared, side = Rates(), subject()
+def test_growing_gradients_take_no_longer_steps():
+    shared, side = LearningRates(), subject()
     result = call(side)
-    first = shared.of(0, side.parameters(), result)
+    first = shared.for_call(0, side.parameters(), result)
     for gradient in result.gradients.values():
         gradient.mul_(100)
-    second = shared.of(1, side.parameters(), result)
+    second = shared.for_call(1, side.parameters(), result)
     assert second == {name: pytest.approx(rate / 100) for name, rate in first.items()}
 
 
-def test_the_same_steps_on_both_sides_are_healthy():
+def test_equal_steps_on_both_sides_are_no_difference():
     assert trained() == []
 
 
@@ -113,7 +114,7 @@ def test_a_lost_update_is_found(calls):
     assert "update 0.weight" in trained(loses, calls)
 
 
-def test_a_parameter_rebound_in_the_call_is_found():
+def test_a_parameter_that_a_call_replaces_is_found():
     def overwrites(module):
         with torch.no_grad():
             module[2].bias.add_(1e-3)
@@ -121,7 +122,7 @@ def test_a_parameter_rebound_in_the_call_is_found():
     assert trained(overwrites) == ["update 2.bias"]
 
 
-def test_models_that_step_their_own_optimizer_are_left_to_it():
+def test_models_that_step_their_own_optimizer_get_no_other_step():
     def build():
         linear = nn.Linear(3, 3)
         optimizer = torch.optim.SGD(linear.parameters(), lr=0.1)
@@ -133,7 +134,7 @@ def test_models_that_step_their_own_optimizer_are_left_to_it():
     for planned in (FIRST, SECOND):
         result, truth = call(eager, planned), call(reference, planned)
         call(compiled, planned)
-        checked = training.step(planned.index, result, truth, Rates())
+        checked = training.step(planned.index, result, truth, LearningRates())
         assert [error.name for error in checked.errors] == (
             ["update weight", "update bias"] if planned is SECOND else []
         )
@@ -141,7 +142,7 @@ def test_models_that_step_their_own_optimizer_are_left_to_it():
 
 
 class Writes(nn.Module):
-    """Averages, as MoCo's keys and DINO's centre do, or keeps within bounds, while it is called."""
+    """A module that averages a parameter in forward, like MoCo and DINO, or clamps it."""
 
     def __init__(self, how):
         super().__init__()
@@ -164,7 +165,7 @@ class Writes(nn.Module):
 @pytest.mark.parametrize("how", ["average", "average data", "clip"])
 @pytest.mark.parametrize("is_lost", [False, True])
 @pytest.mark.parametrize("phase", ["train", "infer"])
-def test_what_a_forward_writes_to_a_parameter_is_judged(how, is_lost, phase):
+def test_a_write_of_forward_to_a_parameter_is_compared(how, is_lost, phase):
     def build(how=how):
         return Example(Writes(how), inputs=lambda: (torch.randn(6, 8),))
 
@@ -174,8 +175,8 @@ def test_what_a_forward_writes_to_a_parameter_is_judged(how, is_lost, phase):
     spoilt = Model("m", "m", build=lambda: build(""))
     compiled = Subject(spoilt if is_lost else model, case, 0)
     reference = Reference(lambda lifting: Subject(model, case, 0, lifting=lifting))
-    comparison = Comparison(
-        eager, compiled, reference, lambda: Subject(model, case, 0), Ledger(), half=False
+    comparison = CallComparer(
+        eager, compiled, reference, lambda: Subject(model, case, 0), TimeSpent(), half=False
     )
     found = []
     for planned in (FIRST, SECOND):
@@ -188,7 +189,7 @@ def test_what_a_forward_writes_to_a_parameter_is_judged(how, is_lost, phase):
     assert (written in found) is is_lost
 
 
-def test_a_gradient_that_is_all_but_zero_makes_no_step():
+def test_a_gradient_near_zero_makes_no_step():
     side = subject()
     result = call(side)
     for gradient in result.gradients.values():

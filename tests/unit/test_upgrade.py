@@ -7,11 +7,11 @@ from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.judge import Finding, judge_change
 from compilegate.judging.rules import rules, verdicts
 from compilegate.records.case import Case
-from compilegate.runs.archive import Archive, Seen
-from compilegate.runs.digest import Digest
+from compilegate.runs.archive import Archive, CaseRecord
+from compilegate.runs.slim import slim_observation
 from compilegate.suites.test_upgrade import rule
 from compilegate.upgrade.baseline import StoredBaseline
-from compilegate.upgrade.comparison import CLASSES, CaseComparison, compare_case
+from compilegate.upgrade.case_comparison import CLASSES, CaseComparison, compare_case
 from compilegate.upgrade.verdict_changes import Change
 from tests.unit.making import (
     CASE_ID,
@@ -38,11 +38,11 @@ FULL_ID = "tiny-cpu-infer-bf16-default-static"
 
 def before(observation=HEALTHY, budget=LAX):
     """What a baseline holds that this very compilegate has judged."""
-    return Seen.of(observation, verdicts(observation, budget))
+    return CaseRecord.of(observation, verdicts(observation, budget))
 
 
 def judged(now, then=HEALTHY, budget=LAX, **how):
-    seen = Seen.of(now, verdicts(now, budget))
+    seen = CaseRecord.of(now, verdicts(now, budget))
     return rule(compare_case(now.case, before(then, budget), seen, **how))
 
 
@@ -87,7 +87,7 @@ def test_what_is_worse_fails_and_the_other_way_passes(now, outcome, summary):
     assert judged(now, now).outcome == "passed"
 
 
-def test_a_break_that_the_budget_allows_is_new_all_the_same():
+def test_a_break_that_the_budget_allows_is_new_nevertheless():
     given = {verdict.aspect: verdict.outcome for verdict in verdicts(BREAKS, LAX)}
     assert given["graph_breaks"] == "passed"
     assert judged(BREAKS).outcome == "failed"
@@ -101,12 +101,12 @@ def test_every_class_has_an_outcome(kind):
     assert rule(comparison).outcome == expected.get(kind, "passed")
 
 
-def test_what_cannot_be_compared_and_leaves_a_doubt_is_inconclusive():
+def test_a_doubtful_case_that_cannot_be_compared_is_inconclusive():
     doubtful = CaseComparison(CASE_ID, "new", (Change("", "note", "why"),), "why")
     assert rule(doubtful).outcome == "inconclusive"
 
 
-def test_all_that_changed_is_told_with_the_budgets_that_would_hold_what_is_better():
+def test_all_changes_are_listed_with_the_budgets_that_would_keep_what_is_better():
     changes = (
         Change("graph_breaks", "worse", "1 new graph break: a", ("b",)),
         Change("memory", "better", "peak 2 → 1 MiB", proposal={"max_memory_ratio": 0.5}),
@@ -176,7 +176,7 @@ def test_cases_that_the_session_would_not_select_are_not_gone(stored):
     assert [case.id for case in narrow.gone] == [FULL_ID]
 
 
-def test_cases_of_another_tier_are_not_gone_and_that_is_said(stored):
+def test_cases_of_another_tier_are_not_gone_and_cause_a_caution(stored):
     other = baseline(stored, CASE_ID, tier={"cpu": "full"})
     assert other.gone == []
     comparison = other.compare(make_header(planned=(CASE_ID,)), [CASE_ID], {})
@@ -196,10 +196,10 @@ def test_a_session_that_ended_early_leaves_no_case_out(stored):
     assert comparison.baseline.planned == comparison.candidate.planned == header.planned
 
 
-def test_a_case_that_vanished_says_what_it_was(stored):
+def test_a_case_that_vanished_names_the_reason(stored):
     held = baseline(stored, CASE_ID)
     assert held.vanished(Case.parse(OTHER_ID)).reason == "the candidate's plan does not have it"
-    assert held.seen(Case.parse(CASE_ID)).digest == Digest.of(make_observation())
+    assert held.seen(Case.parse(CASE_ID)).observation == slim_observation(make_observation())
     assert held.seen(Case.parse(FULL_ID)) == UNOBSERVED
     assert held.seen(Case.parse("none-cpu-infer-f32-default-static")) == ABSENT
 

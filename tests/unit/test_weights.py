@@ -1,4 +1,4 @@
-"""Weights that a builder gives anew each time are told before anything is compared."""
+"""Tests of the check that a builder returns the same weights each time."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from compilegate.zoo.example import Example
 from compilegate.zoo.registry import Model
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
-OTHERS = "the builder gives other weights each time: {} differs between two builds under one seed"
+OTHERS = "the builder returns other weights each time: {} differs between two builds under one seed"
 
 
 def sample(module):
@@ -36,7 +36,7 @@ def built(change=lambda net: None, kind=lambda: nn.BatchNorm1d(4)):
         nn.ReLU,
     ],
 )
-def test_the_same_weights_are_the_same(kind):
+def test_equal_weights_are_accepted(kind):
     weights.refuse_others(built(kind=kind), built(kind=kind))
 
 
@@ -49,21 +49,21 @@ def test_the_same_weights_are_the_same(kind):
         ("buffer num_batches_tracked", lambda net: net.num_batches_tracked.add_(1)),
     ],
 )
-def test_others_are_named(name, change):
+def test_the_first_tensor_that_differs_is_named(name, change):
     with pytest.raises(ValueError, match=OTHERS.format(name)):
         weights.refuse_others(built(), built(change))
 
 
-def test_other_shapes_are_others():
+def test_other_shapes_are_refused():
     with pytest.raises(ValueError, match=OTHERS.format("parameter weight")):
         weights.refuse_others(built(), built(kind=lambda: nn.BatchNorm1d(5)))
 
 
-def test_rounding_is_no_difference():
+def test_differences_by_rounding_are_accepted():
     weights.refuse_others(built(), built(lambda net: net.weight.mul_(1 + 2e-7)))
 
 
-def test_a_buffer_that_a_call_writes_first_needs_no_values():
+def test_a_buffer_that_a_call_writes_first_may_differ():
     spoilt = built(lambda net: net.running_mean.fill_(torch.nan))
     weights.refuse_others(built(), spoilt, {"buffer running_mean"})
 

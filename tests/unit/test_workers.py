@@ -1,4 +1,4 @@
-"""What each of several workers may use."""
+"""The part of the machine that each worker may use."""
 
 import pytest
 from xdist.plugin import pytest_cmdline_main as cmdline_main
@@ -32,7 +32,7 @@ def test_workers_share_the_processor():
     }
 
 
-def test_what_the_user_set_stays(monkeypatch):
+def test_the_users_variables_stay(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert Share(2, "0").environment()["OMP_NUM_THREADS"] == "3"
 
@@ -43,7 +43,7 @@ def test_each_worker_gets_a_gpu_of_its_own():
 
 
 def test_a_worker_that_replaces_another_gets_its_gpu():
-    """xdist gives it a new name."""
+    """xdist gives the new worker a new name."""
     workers = Workers(3, machine("H200", "H200", "H200"))
     for name in ("gw0", "gw1", "gw2"):
         workers.share(name)

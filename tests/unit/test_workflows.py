@@ -1,10 +1,11 @@
-"""The workflows: least permissions, pinned actions, no stranger's code on one's own machines."""
+"""The workflows: least permissions, pinned actions, no stranger's code on self-hosted machines."""
 
 import re
 import shutil
 import subprocess
 import sys
 from fnmatch import fnmatchcase
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ import yaml
 from compilegate.zoo import registry
 
 CHECKOUT = Path(__file__).parents[2]
+#: A small recorded run that is complete and has no failure.
+RUN = CHECKOUT / "tests" / "data" / "h200-live-1.jsonl.gz"
 FILES = sorted((CHECKOUT / ".github" / "workflows").glob("*.yml"))
-#: Events that run what somebody without write access proposes, or with the secrets of the project.
+#: Events that run code of people without write access, or run it with the project's secrets.
 _STRANGERS = {"pull_request", "pull_request_target", "issue_comment", "issues", "workflow_run"}
 
 each = pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
@@ -51,7 +54,7 @@ def test_actionlint_finds_nothing(file):
 
 
 @each
-def test_it_may_read_and_nothing_else(file):
+def test_a_workflow_may_only_read(file):
     assert content(file)["permissions"] == {"contents": "read"}
     assert not [job for job in jobs(file) if "permissions" in job]
     checkouts = [step for step in steps(file) if "checkout" in step.get("uses", "")]
@@ -68,28 +71,56 @@ def test_actions_are_pinned_by_commit_and_name_their_version(file):
 
 
 @each
-def test_no_strangers_code_on_ones_own_machines(file):
+def test_self_hosted_machines_run_no_code_of_strangers(file):
     own = [job for job in jobs(file) if "self-hosted" in job["runs-on"]]
     if own:
         assert not _STRANGERS & set(content(file)["on"])
-        assert "push" not in content(file)["on"]  # a branch is pushed by whoever may write
+        assert "push" not in content(file)["on"]  # anybody with write access may push a branch
     assert bool(own) == (file.name != "tests.yml")
 
 
 @each
-def test_nothing_is_pasted_into_a_script(file):
-    """What a person or a matrix gives comes through the environment: quoted, it stays one word."""
+def test_no_expression_is_pasted_into_a_script(file):
+    """A value of a person or a matrix reaches a script through the environment, as one word."""
     scripts = [step["run"] for step in steps(file) if "run" in step]
     assert scripts
     assert not [script for script in scripts if "${{" in script]
 
 
+def test_the_summary_job_installs_all_that_the_command_needs(tmp_path):
+    """The job has neither torch nor pytest: the command must work with what it installs."""
+    job = content(CHECKOUT / ".github" / "workflows" / "gpu.yml")["jobs"]["summary"]
+    script = "\n".join(step.get("run", "") for step in job["steps"])
+    assert "pip install --quiet --no-deps -e ." in script
+    (packages,) = re.findall(r"pip install --quiet ([\w ]+)$", script, re.MULTILINE)
+    others = {*packages_distributions()} - {"compilegate", "markupsafe", *packages.split()}
+    assert {"torch", "pytest"} <= others
+    program = f"""
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {others!r}:
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Refuse())
+from compilegate.__main__ import main
+for command in ("html", "markdown", "merge"):
+    assert main([command, {str(RUN)!r}, "--output", command]) == 0, command
+assert main(["compare", {str(RUN)!r}, {str(RUN)!r}]) == 0
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @each
-def test_every_job_ends(file):
+def test_every_job_has_a_time_limit(file):
     assert all(0 < job["timeout-minutes"] <= 720 for job in jobs(file))
 
 
-def test_the_shards_are_the_whole_zoo_each_model_once():
+def test_each_model_of_the_zoo_is_in_one_shard():
     gpu = content(CHECKOUT / ".github" / "workflows" / "gpu.yml")
     globs = [e["models"] for e in gpu["jobs"]["shard"]["strategy"]["matrix"]["include"]]
     for name in [*registry.load(), "0_net", "zebra"]:
@@ -99,15 +130,15 @@ def test_the_shards_are_the_whole_zoo_each_model_once():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        (("2.14.1", "2.15; rm -rf ~"), "expected a version, 'release' or 'pre'"),
-        (("2.14.1", "--help"), "expected a version, 'release' or 'pre'"),
-        (("2.14.1 --pre", "release"), "expected something like 2.14.1"),
-        (("", "release"), "expected something like 2.14.1"),
+        (("2.14.1", "2.15; rm -rf ~"), "CANDIDATE '2.15; rm -rf ~' is not a version"),
+        (("2.14.1", "--help"), "CANDIDATE '--help' is not a version"),
+        (("2.14.1 --pre", "release"), "BASELINE '2.14.1 --pre' is not a version"),
+        (("", "release"), "BASELINE '' is not a version"),
     ],
 )
-def test_what_is_no_version_is_refused(arguments, said, tmp_path):
+def test_an_argument_that_is_no_version_is_refused(arguments, message, tmp_path):
     done = subprocess.run(
         [CHECKOUT / ".ci" / "two-versions", *arguments, "https://example.invalid", tmp_path],
         capture_output=True,
@@ -115,5 +146,5 @@ def test_what_is_no_version_is_refused(arguments, said, tmp_path):
         check=False,
     )
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert not [*tmp_path.iterdir()]

@@ -1,17 +1,17 @@
-"""What a treated model need not show, and why: its architecture explains it.
+"""Exceptions to the signal test that the architecture of a model explains.
 
-Each row is a model, a glob on names, and the reason.
+Each row holds a model, a glob on names, and the reason.
 """
 
-_BATCH_NORM = "the next BatchNorm subtracts a channel's offset again; at most a 1x1 conv is between"
-_LAYER_NORM = "the same is added to all channels, and LayerNorm subtracts it again"
-_SOFTMAX = "the same is added to all arguments of a softmax, which it does not change"
+_BATCH_NORM = "the next BatchNorm subtracts the offset of a channel, after at most a 1x1 conv"
+_LAYER_NORM = "it adds the same number to all channels, and LayerNorm subtracts that number"
+_SOFTMAX = "it adds the same number to all arguments of a softmax, which does not change the result"
 _POOLING = "the token mixer is pooling minus identity, in which a constant cancels"
-_ONE_TOKEN = "at the size on a CPU one token is left, and its softmax is one"
-_UNWRITTEN = "Conv3d reads memory that nobody wrote, in eager: docs/findings.md"
-_UNIT_NORM = "embeddings have norm one: over 512 components that is a deviation of 0.044"
+_ONE_TOKEN = "at the size on a CPU, one token is left, and its softmax is one"
+_UNWRITTEN = "in eager, Conv3d reads uninitialised memory: docs/findings.md"
+_UNIT_NORM = "embeddings have norm one: over 512 components, their standard deviation is 0.044"
 
-#: Parameters whose gradient is zero, or nothing but rounding. All of them are biases.
+#: Parameters whose gradient is zero or only rounding. All of them are biases.
 GRADIENTS = (
     ("mnasnet0_5", "layers.*.layers.7.bias", _BATCH_NORM),
     ("mobilenet_v2", "features.*.conv.[23].bias", _BATCH_NORM),
@@ -47,8 +47,8 @@ GRADIENTS = (
     ("clip", "*.self_attn.k_proj.bias", _SOFTMAX),
 )
 
-#: Gradients that need not be finite in bfloat16.
+#: Gradients that may be non-finite in bfloat16.
 BF16_GRADIENTS = (("r3d_18", "layer?.*.conv?.0.weight", _UNWRITTEN),)
 
-#: Outputs whose scale the architecture fixes.
+#: Outputs whose scale the architecture determines.
 OUTPUTS = (("clip", "* output.*_embeds", _UNIT_NORM),)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from compilegate.observe.conditioning import signal, visibility
+from compilegate.observe.device import unsupported
 from compilegate.observe.model.calls import first_call
 from compilegate.observe.model.subject import Subject
 from compilegate.records.case import Case
@@ -41,11 +42,18 @@ def test_signal(name):
     faults = [
         *faults_in_f32(model, treated.state),
         *faults_in_eval_gradients(model, treated.state),
-        *faults_in_bf16(model, treated.state),
     ]
     if not model.slow:
         again = signal.treat(model, "cpu", seed=0).state
         faults += [f"{key}: not the same twice" for key in unequal(treated.state, again)]
+    try:
+        faults += faults_in_bf16(model, treated.state)
+    except RuntimeError as error:
+        reason = unsupported.reason(error)
+        if not reason:
+            raise
+        assert not faults, "\n".join(faults)
+        pytest.skip(f"in bf16, {reason}")
     assert not faults, "\n".join(faults)
 
 

@@ -1,6 +1,7 @@
-"""Models that misbehave when they are compiled, each in one way; the twins beside them are sound.
+"""Models that each misbehave in one way when they are compiled, and sound twins next to them.
 
-What ``torch.compiler.is_compiling()`` guards is what a wrong kernel would do: eager never sees it.
+``torch.compiler.is_compiling()`` guards each fault. So eager calls never run it, and the
+fault acts as a wrong kernel would.
 """
 
 import torch
@@ -8,12 +9,11 @@ from torch import nn
 from torch.compiler import is_compiling
 from torch.nn.functional import batch_norm
 
-from compilegate.zoo.example import Call, Example
-from compilegate.zoo.registry import model
+from compilegate import Call, Example, model
 
 
 class Spoiled(nn.Module):
-    """A linear layer whose output is another one when it is compiled."""
+    """A linear layer whose compiled code changes the output."""
 
     def __init__(self, spoil):
         super().__init__()
@@ -90,7 +90,7 @@ def only_zeros():
     return called(nn.Threshold(100.0, 0.0))
 
 
-# Wrong gradients, of right outputs.
+# Right outputs with wrong gradients.
 
 
 @model("gradient_is_doubled")
@@ -108,7 +108,7 @@ def gradient_is_lost():
     return called(LosesBias(8, 3))
 
 
-# Wrong side effects, of right outputs.
+# Right outputs with wrong side effects.
 
 
 @model("mutation_is_lost")
@@ -121,7 +121,7 @@ def mutation_is_lost():
 
 
 class Normalizes(nn.Module):
-    """A batch norm which, compiled, does not update its statistics from some numbers of rows."""
+    """A batch norm whose compiled code skips the update of its statistics at some batch sizes."""
 
     def __init__(self, forgets):
         super().__init__()
@@ -158,7 +158,7 @@ def statistic_is_kept():
 
 
 class Counts(nn.Module):
-    """Counts its calls in a buffer: by two when it is compiled and told to."""
+    """Counts its calls in a buffer. With ``wrongly``, compiled code counts each call twice."""
 
     def __init__(self, wrongly):
         super().__init__()
@@ -180,8 +180,8 @@ def counts():
     return called(Counts(wrongly=False))
 
 
-class Turns(nn.Module):
-    """Leaves grad mode on, which the case has off: not when it is compiled and told to forget."""
+class SetsGradMode(nn.Module):
+    """Leaves grad mode on, which the case has off. With ``forgets``, compiled code does not."""
 
     def __init__(self, forgets):
         super().__init__()
@@ -196,16 +196,16 @@ class Turns(nn.Module):
 
 @model("switch_is_lost")
 def switch_is_lost():
-    return called(Turns(forgets=True))
+    return called(SetsGradMode(forgets=True))
 
 
-@model("switch_is_turned")
-def switch_is_turned():
-    return called(Turns(forgets=False))
+@model("switch_is_set")
+def switch_is_set():
+    return called(SetsGradMode(forgets=False))
 
 
 def hooked(forgets):
-    """A module whose rows are written to a variable that a hook closes over."""
+    """A module with a hook that writes the number of rows to a variable in its closure."""
     seen = {"rows": 0}
 
     def keep(module, args, output):
@@ -227,11 +227,11 @@ def hook_keeps():
     return called(hooked(forgets=False))
 
 
-# Breaks and recompilations.
+# Graph breaks and recompilations.
 
 
 class Breaks(nn.Module):
-    """Breaks the graph between two layers, if it is told to."""
+    """Two layers, with a graph break between them if ``breaks`` is set."""
 
     def __init__(self, breaks):
         super().__init__()
@@ -250,8 +250,8 @@ def breaks():
     return called(Breaks(breaks=True))
 
 
-@model("breaks_not")
-def breaks_not():
+@model("unbroken")
+def unbroken():
     return called(Breaks(breaks=False))
 
 
@@ -276,13 +276,13 @@ def runs_eagerly():
     return called(Disabled())
 
 
-@model("compiles_not")
-def compiles_not():
+@model("uncompilable")
+def uncompilable():
     return spoiled(lambda y: y @ torch.ones(7, 7))
 
 
 class Steps(nn.Module):
-    """Reads a Python number that it changes at each call, if it is told to."""
+    """Reads a Python number that each call changes by ``step``."""
 
     def __init__(self, step):
         super().__init__()
@@ -298,8 +298,8 @@ def recompiles():
     return called(Steps(step=1))
 
 
-@model("recompiles_not")
-def recompiles_not():
+@model("compiles_once")
+def compiles_once():
     return called(Steps(step=0))
 
 
@@ -310,7 +310,7 @@ def recompiles_to_the_limit():
 
 
 class Loops(nn.Module):
-    """A Python loop over the batch: each size is compiled for itself."""
+    """A Python loop over the batch, so each size is compiled separately."""
 
     def forward(self, x):
         return torch.stack([row.sin() for row in x.unbind(0)]).sum(0)
@@ -336,9 +336,9 @@ def wastes_memory():
     return spoiled(lambda y: y + torch.zeros(4 * 2**20).sum())
 
 
-# Not here.
+# A library that is not installed.
 
 
 @model("lacks_its_library", requires="no_such_package")
 def lacks_its_library():
-    raise AssertionError("built without its library")
+    raise AssertionError("the builder ran without its library")

@@ -1,16 +1,15 @@
-"""Models for a GPU: healthy ones, and ones that do there what no processor does."""
+"""Models for a GPU: healthy ones, and ones with faults that only a GPU shows."""
 
 import torch
 from torch import nn
 from torch._inductor import compile_fx
 from torch.nn import functional
 
-from compilegate.zoo.example import Example
-from compilegate.zoo.registry import model
+from compilegate import Example, model
 
 
 class Block(nn.Module):
-    """Two layers with what is asked for in between."""
+    """Two layers with a given function between them."""
 
     def __init__(self, between=lambda x: x):
         super().__init__()
@@ -32,13 +31,13 @@ def healthy_first():
 
 @model("drops")
 def drops():
-    """Its masks depend on the dtype that it computes in."""
+    """The dropout masks depend on the dtype of the computation."""
     return Example(Block(lambda x: functional.dropout(x, 0.5)), inputs=rows)
 
 
 @model("drops_attention")
 def drops_attention():
-    """Draws inside a fused kernel where there is one."""
+    """Draws random numbers inside a fused kernel, where PyTorch has one."""
 
     def attend(x):
         h = x.view(16, 1, 4, 16)
@@ -49,7 +48,7 @@ def drops_attention():
 
 @model("asks_the_processor")
 def asks_the_processor():
-    """What lies in between is computed on the processor: no CUDA graph can record it."""
+    """Computes one step on the processor, which no CUDA graph can record."""
     return Example(Block(lambda x: x.cpu().sin().to(x.device)), inputs=rows)
 
 
@@ -63,7 +62,7 @@ def takes_all_memory():
 
 @model("reads_beyond")
 def reads_beyond():
-    """An assertion on the GPU, after which nothing works in that process."""
+    """Triggers an assertion on the GPU, after which nothing works in that process."""
 
     def read(x):
         return x[:, torch.full((64,), 10**6, device=x.device)]
@@ -73,19 +72,19 @@ def reads_beyond():
 
 @model("overflows")
 def overflows():
-    """Gradients that float16 does not hold once they are scaled."""
+    """Its scaled gradients overflow float16."""
     return Example(Block(lambda x: x * 3e4), inputs=rows, signal=False)
 
 
 @model("writes_its_input")
 def writes_its_input():
-    """An input that changes keeps CUDA graphs from being recorded."""
+    """Changes its input in place, so Inductor records no CUDA graph."""
     return Example(lambda x: x.mul_(2).sum(1), inputs=rows)
 
 
 @model("records_no_backward")
 def records_no_backward():
-    """A compiler that leaves backwards without a graph and says nothing, in this process only."""
+    """Makes Inductor in this process silently skip CUDA graphs for backwards."""
     record = compile_fx.cudagraphify
 
     def cudagraphify(run, *args, is_backward=False, **kwargs):

@@ -1,4 +1,4 @@
-"""Models that do their worst, between healthy neighbours."""
+"""Models that crash, hang, exit or flood the output, between two healthy models."""
 
 import ctypes
 import os
@@ -12,12 +12,11 @@ import torch
 from torch import nn
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-from compilegate.zoo.example import Example
-from compilegate.zoo.registry import model
+from compilegate import Example, model
 
 
 class Acts(nn.Module):
-    """A linear layer that acts when it is called."""
+    """A linear layer that runs an action in each call."""
 
     def __init__(self, action):
         super().__init__()
@@ -59,7 +58,7 @@ def segfaults_among_threads():
 @model("hangs")
 def hangs():
     def hang():
-        """As where the C++ compiler hangs, with a library half written."""
+        """Hang as a C++ compiler might, with a library half written."""
         library = Path(cache_dir(), "hangs", "half.so")
         library.parent.mkdir(parents=True, exist_ok=True)
         library.write_bytes(b"\x7fELF")
@@ -103,8 +102,8 @@ def inputs_are_a_tensor():
     return Example(nn.Linear(4, 4), inputs=lambda: torch.randn(2, 4))
 
 
-@model("picks_what_is_not_there")
-def picks_what_is_not_there():
+@model("picks_a_missing_output")
+def picks_a_missing_output():
     return Example(
         nn.Linear(4, 4), inputs=lambda: (torch.randn(2, 4),), output=lambda out: out.logits
     )

@@ -1,10 +1,9 @@
-"""Healthy models that compile in no time, as a user would write them."""
+"""Healthy models that compile quickly, written as a user would write them."""
 
 import torch
 from torch import nn
 
-from compilegate.zoo.example import Example
-from compilegate.zoo.registry import model
+from compilegate import Example, model
 
 
 class Tiny(nn.Module):

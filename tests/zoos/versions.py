@@ -1,6 +1,6 @@
-"""Models that differ between two versions of PyTorch, told apart by ``COMPILEGATE_SIDE``.
+"""Models that behave differently in two environments, as if PyTorch had changed.
 
-The interpreter of the baseline sets it; everything else about the two is the same.
+The interpreter of the baseline sets ``COMPILEGATE_SIDE``. Nothing else differs.
 """
 
 import ctypes
@@ -10,14 +10,18 @@ import time
 import torch
 from torch import nn
 
-from compilegate.zoo.example import Example
-from compilegate.zoo.registry import model
+from compilegate import Example, model
 
 BASELINE = os.environ.get("COMPILEGATE_SIDE") == "baseline"
 
 
 class Works(nn.Module):
-    """Products of matrices, and as many again as it is told to where nobody sees the result."""
+    """Four matrix products, then more of them that do not change the result.
+
+    Args:
+        more_when_compiled: How many more the compiled code runs.
+        more_in_eager: How many more the eager call runs.
+    """
 
     def __init__(self, more_when_compiled=0, more_in_eager=0):
         super().__init__()
@@ -53,7 +57,7 @@ def slower_eager():
 
 
 class Acts(nn.Module):
-    """A layer that does something when it is called eagerly, under the baseline only."""
+    """A layer whose eager calls run an action, under the baseline only."""
 
     def __init__(self, action):
         super().__init__()
@@ -81,7 +85,7 @@ def hung_before():
 
 
 class Fixed(nn.Module):
-    """Compiled code is off by a tenth under the baseline; both versions work as hard."""
+    """Compiled code is 10% off under the baseline. Both versions do the same work."""
 
     def __init__(self):
         super().__init__()

@@ -1,1 +1,1 @@
-"""What Dynamo, AOTAutograd, Inductor and CUDA graphs did."""
+"""Records what Dynamo, AOTAutograd, Inductor and CUDA graphs did."""

@@ -23,14 +23,14 @@ from compilegate.records.call import name_of_call
 from compilegate.records.observation import Capture, Compilation, GraphBreak, Place
 from compilegate.records.performance import CompileTime
 
-#: What Dynamo says where a code object was compiled so often that it gives up.
+#: Dynamo's message where it compiled a code object so often that it gives up.
 _LIMIT = re.compile(r"(recompile|cache).?(size)?.?limit", re.IGNORECASE)
 _PACKAGES = [Path(p) for p in {*site.getsitepackages(), sysconfig.get_paths()["purelib"]}]
 _STANDARD_LIBRARY = Path(sysconfig.get_paths()["stdlib"])
 
 
 def reset() -> None:
-    """Forget all that was compiled and counted in this process.
+    """Forget everything that this process compiled and counted.
 
     ``torch.compiler.reset`` alone leaves counters, metrics and their limits behind.
     """
@@ -43,15 +43,14 @@ def reset() -> None:
     torch._inductor.metrics.reset()
 
 
-class Recorder:
-    """Follows one case from call to call.
+class CompileLog:
+    """What ``torch.compile`` did in the calls of one case.
 
-    Metrics are taken after each call, so that every compilation is known by the call that
-    triggered it.
+    Metrics are read after each call, so that every compilation has the call that triggered it.
 
     Args:
-        lowers: Whether the backend is Inductor, which is to make code of every graph.
-        graphs: Whether CUDA graphs are to be recorded. (Listening takes compile time.)
+        lowers: Whether the backend is Inductor, which must generate code for every graph.
+        graphs: Whether CUDA graphs are expected. Listening to their log takes compile time.
     """
 
     def __init__(self, *, lowers: bool = False, graphs: bool = False) -> None:
@@ -62,11 +61,11 @@ class Recorder:
         self._not_lowered: dict[GraphBreak, None] = {}
 
     def after_call(self, index: int, sizes: Mapping[str, int] | None = None) -> None:
-        """Attribute what was compiled since the last time to call ``index``.
+        """Attribute the compilations since the last call to this one.
 
         Args:
-            index: The call.
-            sizes: What it was made at.
+            index: The number of the call.
+            sizes: The sizes of the call, by name.
         """
         metrics = dynamo.get_compilation_metrics()
         new = [e for e in metrics[self._seen :] if e.is_forward is not False and e.co_filename]
@@ -79,8 +78,8 @@ class Recorder:
         self._seen = len(metrics)
 
     def capture(self) -> Capture:
-        """Everything captured so far."""
-        unimplemented = [error_text.of_text(str(key)) for key in dynamo.counters["unimplemented"]]
+        """Return everything that was captured so far."""
+        unimplemented = [error_text.one_line(str(key)) for key in dynamo.counters["unimplemented"]]
         inductor = dynamo.counters["inductor"]
         breaks = _breaks()
         limits = [text for text in unimplemented if _LIMIT.search(text)]
@@ -99,16 +98,17 @@ class Recorder:
         )
 
     def _fallbacks(self) -> list[GraphBreak]:
-        """Frames that were not compiled at all: a break inside a loop or a ``with``, say.
+        """Return the frames and graphs that run in eager as a whole.
 
-        And graphs that the backend gave back as they were.
+        Dynamo leaves a frame to eager for a break inside a loop or a ``with`` block, for example. A
+        backend leaves a graph to eager where it returns the graph itself.
         """
         left = (c for c in self._compilations if c.failure and not c.graph)
         frames = (GraphBreak(reason=c.failure, id="", place=c.code) for c in left)
         return [*dict.fromkeys(frames), *self._not_lowered]
 
 
-#: Fields of a compilation: how often a cache held the code of its graph.
+#: Fields of a compilation's metrics: how often a cache held the code of its graph.
 _CACHE_HITS = (
     "inductor_fx_local_cache_hit_count",
     "inductor_fx_remote_cache_hit_count",
@@ -118,7 +118,7 @@ _CACHE_HITS = (
 
 
 def _is_lowered(entry: Any) -> bool:
-    """Whether Inductor made code in a compilation, or found it in a cache, which takes no time."""
+    """Return whether Inductor generated code, or found it in a cache, which takes no time."""
     spent = getattr(entry, "inductor_cumulative_compile_time_us", None)
     return bool(spent) or any(getattr(entry, name, None) for name in _CACHE_HITS)
 
@@ -128,11 +128,11 @@ def _has_operators(entry: Any) -> bool:
 
 
 def compile_time(first_call_s: float, busy: float) -> CompileTime:
-    """Compile time so far, split into phases that do not overlap.
+    """Return the compile time so far, split into phases that do not overlap.
 
     Args:
-        first_call_s: Wall time of the first call.
-        busy: Share of the processor that others took meanwhile.
+        first_call_s: Wall time of the first call, in seconds.
+        busy: Share of the processor's time that other processes took during that call.
     """
     metrics = dynamo.get_compilation_metrics()
     compiles = [entry for entry in metrics if not getattr(entry, "is_runtime", False)]
@@ -140,8 +140,8 @@ def compile_time(first_call_s: float, busy: float) -> CompileTime:
     def seconds(name: str) -> float:
         return sum(getattr(entry, name, None) or 0 for entry in compiles) / 1e6
 
-    # A backward that is compiled when it is first called is a metric of its own; its time stands
-    # under ``backward``, the forward's under ``dynamo``, and both hold Inductor's.
+    # A backward that is compiled when it is first called has its own metrics. Its time is counted
+    # as ``backward``, the forward's as ``dynamo``, and both include Inductor's.
     outer = seconds("dynamo_cumulative_compile_time_us")
     backward = seconds("backward_cumulative_compile_time_us")
     aot = seconds("aot_autograd_cumulative_compile_time_us")
@@ -165,7 +165,7 @@ def _compilation(entry: Any, call: int) -> Compilation:
         compile_id=str(entry.compile_id or ""),
         graph=bool(entry.has_guarded_code),
         reason=(entry.recompile_reason or "").strip().partition("\n")[0],
-        failure=error_text.of_text(entry.fail_reason or ""),
+        failure=error_text.one_line(entry.fail_reason or ""),
     )
 
 
@@ -175,23 +175,34 @@ def _breaks() -> list[GraphBreak]:
         frame = item.user_stack[-1] if item.user_stack else None
         where = place(frame.filename, frame.lineno or 0, frame.name) if frame else None
         number = re.search(r"gb/gb(\d+)", item.reason)
-        reason = error_text.of_text(item.reason) or "no reason given"
-        found[GraphBreak(reason=reason, id=f"GB{number[1]}" if number else "", place=where)] = None
+        graph_break = GraphBreak(
+            reason=error_text.one_line(item.reason) or "no reason given",
+            id=f"GB{number[1]}" if number else "",
+            place=where,
+            explanation=" ".join(_labelled("Explanation", item.reason)),
+            hint="\n".join(_labelled("Hint", item.reason)),
+        )
+        found[graph_break] = None
     return list(found)
 
 
+def _labelled(label: str, reason: str) -> list[str]:
+    """Return the paragraphs with a label (``Explanation``, ``Hint``) in Dynamo's reason."""
+    end = r"^\s*(?:Explanation|Hint|Developer debug context): |^\s*$|\Z"
+    found = re.findall(rf"^\s*{label}: (.*?)(?={end})", reason, re.MULTILINE | re.DOTALL)
+    return [" ".join(paragraph.split()) for paragraph in found]
+
+
 def place(filename: str, line: int, function: str) -> Place:
-    """A source line, named so that it reads the same on every machine."""
+    """Return a source line, named so that it reads the same on every machine."""
     path = Path(filename)
     for packages in _PACKAGES:
         with contextlib.suppress(ValueError):
-            inside = path.relative_to(packages)
-            return Place(
-                file=inside.as_posix(), line=line, function=function, owner=inside.parts[0]
-            )
+            local = path.relative_to(packages)
+            return Place(file=local.as_posix(), line=line, function=function, owner=local.parts[0])
     with contextlib.suppress(ValueError):
-        inside = path.relative_to(_STANDARD_LIBRARY)
-        return Place(file=inside.as_posix(), line=line, function=function, owner="python")
+        local = path.relative_to(_STANDARD_LIBRARY)
+        return Place(file=local.as_posix(), line=line, function=function, owner="python")
     return Place(file=path.name, line=line, function=function, owner="model")
 
 

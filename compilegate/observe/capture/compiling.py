@@ -1,4 +1,4 @@
-"""How a case's setting is asked of ``torch.compile``.
+"""Passes a case's setting to ``torch.compile``.
 
 https://docs.pytorch.org/docs/stable/generated/torch.compile.html
 """
@@ -24,16 +24,19 @@ _DYNAMIC = {"static": False, "auto": None, "dynamic": True, "marked": None}
 
 
 def allow_tf32(allowed: bool) -> None:
-    """TF32 keeps ten bits of f32's mantissa in products; cuDNN would round so by default."""
+    """Allow or forbid TF32, which keeps ten bits of an f32 mantissa in products.
+
+    cuDNN uses it by default.
+    """
     torch.set_float32_matmul_precision("high" if allowed else "highest")
     torch.backends.cudnn.allow_tf32 = allowed
 
 
 def compile_subject(compiled: Subject, model: Model, backend: str) -> None:
-    """Compile a subject as its case says: whole, by blocks, or as a decorator does.
+    """Compile a subject as its case demands: whole, by blocks, or as a decorator does.
 
     Args:
-        compiled: What is compiled.
+        compiled: The subject to compile.
         model: Its recipe, which names the blocks.
         backend: The compiler backend.
     """
@@ -55,7 +58,7 @@ def compile_subject(compiled: Subject, model: Model, backend: str) -> None:
 
 
 def mark_dynamic(compiled: Subject, call: Call) -> None:
-    """Mark the declared dimensions of a call's arguments, where the case says so."""
+    """Mark the declared dimensions of a call's arguments as dynamic, if the case demands it."""
     if compiled.case.dynamic != "marked":
         return
     dimensions = compiled.example.dims.items()

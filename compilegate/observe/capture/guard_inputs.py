@@ -1,4 +1,4 @@
-"""What a guard may depend on: the reasons for which a call may rightly be compiled anew."""
+"""What a guard may depend on, so that a change of it justifies a recompilation."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from compilegate.observe import nested
 from compilegate.observe.model.state import ORDER
 from compilegate.zoo.example import Call
 
-#: Values that Dynamo guards by what they are.
+#: Types whose values Dynamo guards.
 _WORDS = (bool, str, bytes, type(None), slice, enum.Enum, torch.dtype, torch.device)
-#: How names of what a model keeps in Python begin. See :meth:`Subject.state`.
+#: Prefixes of the names of Python values that a model keeps. See :meth:`Subject.state`.
 _KEPT = ("attribute ", "closure ")
 
 
 @dataclass(frozen=True)
 class Signature:
-    """The numbers of a call by place, and a digest of the rest. See :class:`CallFacts`."""
+    """The numbers of a call by path, and a digest of the rest. See :class:`CallFacts`."""
 
     numbers: dict[str, float]
     rest: str
 
 
 def _layout(tensor: torch.Tensor) -> str:
-    """Number and order of dimensions in memory, whatever their sizes."""
+    """Return the number and order of a tensor's dimensions in memory, without their sizes."""
     if tensor.layout is not torch.strided:
         return str(tensor.layout)
     order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
@@ -37,13 +37,14 @@ def _layout(tensor: torch.Tensor) -> str:
 
 
 def of(call: Call, index: int, state: Mapping[str, Any]) -> Signature:
-    """The signature of a call, as things are before it.
+    """Return the signature of a call, from the state before it.
 
     Args:
         call: Its arguments.
         index: Its number.
-        state: What the model keeps between calls, by name. Of its Python values only flags and
-            words count: a counter, which Dynamo compiles anew for, is a reason to change the model.
+        state: What the model keeps between calls, by name. Only flags and strings among its Python
+            values count. A counter does not: where Dynamo recompiles for one, the model should be
+            changed.
     """
     numbers: dict[str, float] = {}
     rest: list[str] = [nested.structure(call.args), nested.structure(call.kwargs)]

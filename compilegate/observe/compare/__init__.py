@@ -1,1 +1,1 @@
-"""Compiled against eager, and both against the float64 reference."""
+"""Comparison of compiled code with eager and with the reference."""

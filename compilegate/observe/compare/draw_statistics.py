@@ -1,6 +1,6 @@
-"""What a group of calls that differ in their random numbers says of these.
+"""Statistics of the random numbers in a group of calls.
 
-A call is a row of a matrix: what it returned, flat.
+Each call is a row of a matrix: its flat outputs.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import torch
 
-#: An element whose mean square is below this share of all elements' is rounding, not a value.
+#: An element whose mean square is below this share of the average over all elements is rounding.
 _LEAST = 1e-6
 
 
 @dataclass(frozen=True)
 class Group:
-    """The statistics of one group of calls: see :class:`compilegate.records.observation.Draws`."""
+    """The statistics of one group of calls. See :class:`compilegate.records.observation.Draws`."""
 
     spread: float
     together: float
@@ -29,29 +29,29 @@ class Group:
 def of_group(
     flat: torch.Tensor, outputs: Sequence[Sequence[torch.Tensor]], rounding: float
 ) -> Group:
-    """All of a group's statistics.
+    """Return the statistics of a group.
 
     Args:
-        flat: The calls, a row each.
-        outputs: The tensors that each of them returned.
-        rounding: Elements that move by no more than this share of their size are left out of what
-            is said of single elements.
+        flat: The calls, one row each.
+        outputs: The tensors that each call returned.
+        rounding: The statistics of single elements leave out those that vary by at most this share
+            of their size.
     """
     moves = _moves(flat, rounding)
     return Group(_spread(flat), _together(outputs), _alike(moves), _tails(moves))
 
 
 def repeats(outputs: Sequence[Sequence[torch.Tensor]]) -> int:
-    """How many pairs of calls gave the very same."""
+    """Count the pairs of calls that returned exactly the same."""
     return sum(
         all(map(torch.equal, one, other)) for one, other in itertools.combinations(outputs, 2)
     )
 
 
 def _spread(calls: torch.Tensor) -> float:
-    """How far calls, a row each, are apart: root mean square over elements, each on its own scale.
+    """Return the root mean square distance between calls, over elements on their own scales.
 
-    On a common scale the few large elements would be all that is seen.
+    On a common scale, only the few large elements would count.
     """
     power = calls.square().mean(0)
     if not bool(power.any()):
@@ -60,7 +60,7 @@ def _spread(calls: torch.Tensor) -> float:
 
 
 def _together(outputs: Sequence[Sequence[torch.Tensor]]) -> float:
-    """Variance of the sum over a batch, over the sum of its rows' variances: 1 if independent."""
+    """Return the variance of the sum over a batch, relative to that of independent rows."""
     summed = apart = 0.0
     for calls in zip(*outputs, strict=True):
         if calls[0].dim() > 1 and calls[0].shape[0] > 1:
@@ -71,7 +71,7 @@ def _together(outputs: Sequence[Sequence[torch.Tensor]]) -> float:
 
 
 def _moves(calls: torch.Tensor, rounding: float) -> torch.Tensor:
-    """Deviations from the mean over calls, in standard deviations, of the elements that move."""
+    """Return deviations from the mean over calls, in standard deviations, of elements that vary."""
     deviations = calls - calls.mean(0)
     size = deviations.square().mean(0).sqrt()
     moving = size > rounding * calls.square().mean(0).sqrt()
@@ -79,9 +79,9 @@ def _moves(calls: torch.Tensor, rounding: float) -> torch.Tensor:
 
 
 def _alike(moves: torch.Tensor) -> float:
-    """How alike two calls are by chance: 1 / n, if n elements move independently of each other.
+    """Return the variance of the cosine of two calls: 1 / n for n independent elements.
 
-    Where elements share random numbers, in whatever pattern, fewer move by themselves.
+    If elements share random numbers, in any pattern, it is larger.
     """
     if not moves.numel():
         return 0.0
@@ -91,5 +91,5 @@ def _alike(moves: torch.Tensor) -> float:
 
 
 def _tails(moves: torch.Tensor) -> float:
-    """Mean fourth power of deviations, in standard deviations: 3 if normal, 1.8 if uniform."""
+    """Return the kurtosis of the deviations: 3 for a normal distribution, 1.8 for a uniform one."""
     return float(moves.pow(4).mean()) if moves.numel() else 0.0

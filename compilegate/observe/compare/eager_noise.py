@@ -1,12 +1,14 @@
-"""Further samples of eager's own error, taken where compiled code errs more than eager did.
+"""Sample eager's own error again where compiled code errs more than eager.
 
-Eager's one run shows one draw of its rounding error. Where a model amplifies rounding (a maximum
-that is nearly a tie, a batch norm over few values, an expert chosen by a hair) another draw may be
-far off, and compiled code, which rounds elsewhere, is one. So where it is further off than eager,
-eager runs again on inputs and parameters nudged by a rounding error; the largest error of
-these runs is the noise. If that does not explain it, larger nudges follow: what jumps then (a ReLU
-that opens, a maximum that moves) may have jumped in compiled code too, and counts in full; what
-only grows with the nudge counts as if the nudge were one unit.
+One eager run shows one draw of its rounding error. Some models amplify rounding: a maximum is
+nearly a tie, a batch norm has few values, two experts have nearly the same score. Another draw may
+then err far more. Compiled code rounds in other places, so it is such a draw.
+
+If compiled code errs more than eager, eager runs again on inputs and parameters that are nudged by
+a rounding error. The largest error of these runs is the noise. If it does not explain the error of
+compiled code, larger nudges follow. An error that jumps (a ReLU opens, a maximum moves) may have
+jumped in compiled code, too, and counts in full. An error that grows with the nudge is divided by
+the nudge.
 """
 
 from __future__ import annotations
@@ -23,26 +25,32 @@ from compilegate.observe.model.result import Result
 from compilegate.observe.model.seeding import factors
 from compilegate.observe.model.subject import Subject
 
-#: Further runs at each size of nudge.
+#: The number of runs at each size of the nudge.
 SAMPLES = 4
-#: The size of a rounding error, relative, in what the case computes in.
+#: The relative size of a rounding error, by precision.
 _UNIT = {"f32": 2.0**-23, "bf16": 2.0**-9, "f16": 2.0**-12}
-#: Sizes of the nudge in such units, one after the other while doubt remains.
+#: The sizes of the nudge in such units, tried in this order while the error is not explained.
 NUDGES = {"f32": (1, 8, 64), "bf16": (1, 2), "f16": (1, 4)}
-#: Far from the seeds of weights and inputs: nudges drawn from the same numbers all push one way.
+#: It is far from the seeds of weights and inputs. With the same random numbers, all nudges would
+#: push in one direction.
 _FIRST_SEED = 2_000_003
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A nudged run of an eager call, and the size of the nudge."""
+    """A nudged run of an eager call.
+
+    Attributes:
+        result: The result of the run.
+        nudge: The size of the nudge.
+    """
 
     result: Result
     nudge: Nudge
 
 
 class Sampler:
-    """Repeats eager calls, nudged, on a module of their own.
+    """Repeats eager calls with nudges, on a separate module.
 
     Args:
         build: Builds the eager model.
@@ -55,18 +63,18 @@ class Sampler:
     def samples(
         self, planned: PlannedCall, eager: Subject, result: Result, nudge: float
     ) -> list[Sample]:
-        """Nudged runs of a call; none where the call cannot be repeated.
+        """Return nudged runs of a call; none if the call cannot be repeated.
 
         Args:
             planned: The call.
-            eager: The eager subject; its parameters are those that the call was made with, but for
-                what the call wrote.
-            result: The result that it gave. A repetition that is not nudged must give the same, or
-                the call depends on more than is known here.
-            nudge: Its size, in units in the last place.
+            eager: The eager subject. Its parameters are those of the call, except where the call
+                wrote to them.
+            result: The result of the call. A repetition without a nudge must return the same:
+                otherwise the call depends on unknown state.
+            nudge: The size of the nudge, in units in the last place.
         """
         if eager.example.calls:
-            return []  # their arguments and actions are not to be used twice
+            return []  # their arguments and actions must not be used twice
         try:
             repeated = self._repeat(planned, eager, result, 0.0)
             if not _repeats(repeated.output, result.output):
@@ -103,7 +111,7 @@ class Sampler:
 
 
 def _repeats(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
-    """Whether two outputs are alike but for what atomic additions may change on a GPU."""
+    """Whether two outputs are alike. Atomic additions may change them slightly on a GPU."""
     return ours.keys() == theirs.keys() and all(
         leaf.shape == theirs[name].shape
         and float((leaf - theirs[name]).double().nan_to_num().norm())

@@ -1,4 +1,4 @@
-"""How far compiled numbers are from the reference, beside eager's own error and noise."""
+"""The errors of compiled code against the reference, next to eager's own error and noise."""
 
 from __future__ import annotations
 
@@ -12,35 +12,34 @@ import torch
 
 from compilegate.observe import nested
 from compilegate.observe.compare.error_figures import (
-    Figures,
+    ErrorFigures,
     Measurand,
     Measured,
-    along_rows,
-    measure,
-    worst_column,
+    measure_errors,
 )
+from compilegate.observe.compare.rows_and_columns import along_rows, worst_column
 from compilegate.records.call import TensorError
 
-#: Compiled code that errs this much more than eager is in doubt: eager's noise is sampled again
-#: (before it is out of bounds: those of half precision are narrower) …
+#: If compiled code errs more than eager by this factor, eager's noise is sampled again. The factors
+#: are below the tolerances of the suites, which are narrower in half precision …
 _DOUBT, _DOUBT_IN_HALF = 2.25, 1.7
-#: … unless it errs by no more than this many units of the dtype's resolution.
+#: … but not if its error is at most this many units of the dtype's resolution.
 _BEYOND_DOUBT, _BEYOND_DOUBT_IN_HALF = 2.0, 0.05
-#: An error that grows so many times faster than the nudge has jumped.
+#: An error has jumped if it grows faster than the nudge by this factor.
 _JUMP = 4.0
-#: Runs that differ by rounding err alike; one that errs so many times more than another jumped.
+#: Runs that differ by rounding err alike. A run that errs more by this factor has jumped.
 _UNSTEADY = 8.0
-#: Eager computes a tensor in float32 beside a half precision if it errs so much less than a unit of
-#: that, and each run that is nudged by such a unit errs so many times more.
+#: In a case in half precision, eager computes a tensor in float32 on two conditions: its error is
+#: below this share of a unit of half precision, and a nudge of one unit raises it by this factor.
 _FAR_BELOW, _FAR_ABOVE = 1 / 16, 256.0
 
 
 class Nudge(NamedTuple):
-    """How far an eager run was nudged: in units in the last place of what it computes in.
+    """The size of the nudge of an eager run, in units in the last place.
 
     Attributes:
-        units: In units of the case's precision.
-        in_f32: In units of float32: many, where the case is in half precision.
+        units: The size in units of the case's precision.
+        in_f32: The size in units of float32, which is large in half precision.
     """
 
     units: float
@@ -52,15 +51,15 @@ class Sides:
     """One tensor on all sides.
 
     Attributes:
-        name: What it is.
-        eager: Eager's.
-        compiled: Compiled code's, of the same shape.
-        references: The fp64 tensor and its alternatives; without any, eager takes their place.
-        samples: The same tensor in nudged eager runs, each with the size of the nudge.
-        half: Whether the case computes in half precision, whatever the tensor's own dtype.
-        by_rows: Whether rows and columns are looked at one by one, too.
-        always: Take the samples into account whether compiled code errs more than eager or not.
-        dtype: Of which dtype it is, where that is not eager's here.
+        name: The name of the tensor.
+        eager: The tensor of eager.
+        compiled: The tensor of compiled code, in the same shape.
+        references: The reference and its alternative. If there are none, eager replaces them.
+        samples: The tensor in nudged eager runs, each with its nudge.
+        half: Whether the case computes in half precision, even if the tensor does not.
+        by_rows: Whether to examine rows and columns, too.
+        always: Whether to use the samples even if compiled code errs no more than eager.
+        dtype: The recorded dtype, if it differs from that of ``eager``.
     """
 
     name: str
@@ -76,13 +75,13 @@ class Sides:
 
 @dataclass(frozen=True)
 class _Nearest:
-    """How far both sides are from the reference that eager is nearest to.
+    """The errors of both sides against the reference that eager is closest to.
 
     Attributes:
-        eager: Eager's errors.
-        compiled: Compiled code's.
-        own: Eager's errors against the reference in which nothing is rounded.
-        truth: That reference.
+        eager: The errors of eager.
+        compiled: The errors of compiled code.
+        own: The errors of eager against the reference without any rounding.
+        truth: The reference that eager is closest to.
     """
 
     eager: Measured
@@ -94,12 +93,14 @@ class _Nearest:
 def tensor_errors(
     tensors: Sequence[Sides], known: Mapping[str, TensorError] = MappingProxyType({})
 ) -> list[TensorError]:
-    """The errors of tensors, each against the reference that eager follows; empty ones left out.
+    """Return the errors of tensors, each against the reference that eager is closest to.
+
+    Empty tensors are left out.
 
     Args:
         tensors: The tensors.
-        known: Errors of the same tensors, by name, found before there were as many samples: those
-            that no sample can change are not measured again.
+        known: The errors of the same tensors with fewer samples, by name. Errors that no sample can
+            change are not measured again.
     """
     tensors = [tensor for tensor in tensors if tensor.eager.numel()]
     settled = {
@@ -107,19 +108,19 @@ def tensor_errors(
         for sides in tensors
         if (error := known.get(sides.name)) is not None and _is_settled(sides, error)
     }
-    open_ = [sides for sides in tensors if sides.name not in settled]
-    nearest = _nearest(open_)
-    drawn = _drawn(open_, nearest)
-    measured = map(_tensor_error, open_, nearest, drawn, _values(open_, nearest))
+    unsettled = [sides for sides in tensors if sides.name not in settled]
+    nearest = _nearest(unsettled)
+    drawn = _drawn(unsettled, nearest)
+    measured = map(_tensor_error, unsettled, nearest, drawn, _values(unsettled, nearest))
     found = settled | {error.name: error for error in measured}
     return [found[sides.name] for sides in tensors]
 
 
 def _is_settled(sides: Sides, error: TensorError) -> bool:
-    """Whether compiled code errs as eager does, so that samples of eager's noise are of no use."""
+    """Whether compiled code errs like eager, so that samples of eager's noise change nothing."""
     if sides.always or not error.has_reference or error.samples:
         return False
-    figures = (Figures.recorded(error, "eager"), Figures.recorded(error, "compiled"))
+    figures = (ErrorFigures.recorded(error, "eager"), ErrorFigures.recorded(error, "compiled"))
     return not is_in_doubt(*figures, error.dtype, half=sides.half)
 
 
@@ -129,7 +130,7 @@ def _nearest(tensors: Sequence[Sides]) -> list[_Nearest]:
         for sides in tensors
         for references in [sides.references or [sides.eager]]
     ]
-    measured = iter(measure([*itertools.chain.from_iterable(candidates)]))
+    measured = iter(measure_errors([*itertools.chain.from_iterable(candidates)]))
     found = []
     for some in candidates:
         errors = [(next(measured), one.truth) for one in some]
@@ -142,17 +143,14 @@ def _nearest(tensors: Sequence[Sides]) -> list[_Nearest]:
 def _drawn(
     tensors: Sequence[Sides], nearest: Sequence[_Nearest]
 ) -> list[list[tuple[Measured, Nudge]]]:
-    """The errors of each one's samples; none where compiled code errs as eager does.
-
-    Noise need not be known better there.
-    """
+    """Return the errors of the samples of each tensor; none where compiled code errs like eager."""
     asked = [_asks_samples(*pair) for pair in zip(tensors, nearest, strict=True)]
     measurands = [
         Measurand(near.truth, [one for one, _ in sides.samples], (sides.eager, sides.compiled))
         for sides, near, asks in zip(tensors, nearest, asked, strict=True)
         if asks
     ]
-    measured = iter(measure(measurands))
+    measured = iter(measure_errors(measurands))
     return [
         [*zip(next(measured), (nudge for _, nudge in sides.samples), strict=True)] if asks else []
         for sides, asks in zip(tensors, asked, strict=True)
@@ -170,9 +168,9 @@ def _asks_samples(sides: Sides, near: _Nearest) -> bool:
 def _values(
     tensors: Sequence[Sides], nearest: Sequence[_Nearest]
 ) -> list[tuple[float, float, float]]:
-    """Eager's, compiled code's and the true value where compiled code is worst.
+    """Return the values of eager, compiled code and the reference where compiled code errs most.
 
-    Of all tensors at once, since each reading waits for a GPU; Python's floats are on the CPU.
+    All tensors are read at once, because each read waits for a GPU. Python's floats are on the CPU.
     """
     if not tensors:
         return []
@@ -234,14 +232,14 @@ def _tensor_error(
     )
 
 
-def is_in_doubt(eager: Figures, compiled: Figures, dtype: str, *, half: bool) -> bool:
-    """Whether compiled code errs so much more than eager that eager's noise is in question.
+def is_in_doubt(eager: ErrorFigures, compiled: ErrorFigures, dtype: str, *, half: bool) -> bool:
+    """Whether compiled code errs so much more than eager that eager's noise must be sampled again.
 
     Args:
-        eager: Eager's errors.
-        compiled: Compiled code's.
-        dtype: That of the tensor.
-        half: Whether the case computes in half precision, whatever that is.
+        eager: The errors of eager.
+        compiled: The errors of compiled code.
+        dtype: The dtype of the tensor.
+        half: Whether the case computes in half precision, even if the tensor does not.
     """
     kind = getattr(torch, dtype)
     if not (kind.is_floating_point or kind.is_complex):  # integers were sampled already
@@ -258,7 +256,7 @@ def is_in_doubt(eager: Figures, compiled: Figures, dtype: str, *, half: bool) ->
 
 
 def _jumps_already(rms: Sequence[float], dtype: str) -> bool:
-    """Whether runs that differ by no more than rounding err by very different amounts."""
+    """Whether the errors of runs that differ only by rounding are very different."""
     kind = getattr(torch, dtype)
     eps = torch.finfo(kind).eps if kind.is_floating_point or kind.is_complex else 1.0
     return max(rms) > _UNSTEADY * max(min(rms), eps)
@@ -267,7 +265,7 @@ def _jumps_already(rms: Sequence[float], dtype: str) -> bool:
 def _noise(
     eager: Measured, own: Measured | None, drawn: Sequence[tuple[Measured, Nudge]]
 ) -> Iterator[tuple[Measured, bool]]:
-    """What nudged runs say of eager's noise at a nudge of one unit, and whether they jumped."""
+    """Yield eager's noise at a nudge of one unit for each nudged run, and whether it jumped."""
     if not drawn:
         return
     is_fine = own is not None and _is_fine(own, [errors for errors, _ in drawn], drawn[0][1])
@@ -278,10 +276,10 @@ def _noise(
         yield errors if jumped else errors.over(units), jumped
 
 
-def _is_fine(eager: Figures, nudged: Sequence[Figures], nudge: Nudge) -> bool:
-    """Whether eager computes in float32 here, in a case in half precision: a loss or a softmax.
+def _is_fine(eager: ErrorFigures, nudged: Sequence[ErrorFigures], nudge: Nudge) -> bool:
+    """Whether eager computes in float32 in a case in half precision: a loss or a softmax.
 
-    Nudges of half precision would hide there that compiled code does not.
+    Nudges in half precision would then hide that compiled code does not.
     """
     if nudge.in_f32 == nudge.units:
         return False

@@ -1,8 +1,7 @@
-"""Exact differences between two values: of kind, shape, elements; where one is not finite."""
+"""Exact differences between two values: in type, shape, elements, and non-finite elements."""
 
 from __future__ import annotations
 
-import enum
 from dataclasses import replace
 from typing import Any
 
@@ -10,20 +9,14 @@ import torch
 
 from compilegate.records.call import Difference
 
-#: Values that are equal or not.
-PLAIN = (
-    *(bool, int, str, bytes, type(None), complex, set, frozenset, range, slice, enum.Enum),
-    *(torch.dtype, torch.device, torch.Size),
-)
-
 
 def difference(where: str, what: str, eager: object, compiled: object) -> Difference:
-    """What both sides have, as text."""
+    """Return the difference between two properties, as text."""
     return Difference(where=where, what=what, eager=str(eager), compiled=str(compiled))
 
 
 def touched(name: str, before: Any, after: Any) -> Difference:
-    """Something that eager leaves alone and compiled code changes."""
+    """Return the difference for a value that only compiled code changes."""
     if not (isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor)):
         return difference(name, "value", f"leaves it {brief(before)}", brief(after))
     if before.shape != after.shape:
@@ -34,7 +27,7 @@ def touched(name: str, before: Any, after: Any) -> Difference:
 
 
 def unlike(name: str, ours: torch.Tensor, theirs: torch.Tensor) -> list[Difference]:
-    """Shapes and dtypes must be the same."""
+    """Return the differences in shape and dtype."""
     pairs = {
         "shape": (tuple(ours.shape), tuple(theirs.shape)),
         "dtype": tuple(str(side.dtype).removeprefix("torch.") for side in (ours, theirs)),
@@ -42,33 +35,15 @@ def unlike(name: str, ours: torch.Tensor, theirs: torch.Tensor) -> list[Differen
     return [difference(name, what, *pair) for what, pair in pairs.items() if pair[0] != pair[1]]
 
 
-def equal_objects(ours: Any, theirs: Any) -> bool:
-    """Plain values must be equal; of other objects only the type can be compared."""
-    if type(ours) is not type(theirs):
-        return False
-    return not isinstance(ours, PLAIN) or bool(ours == theirs)
-
-
 def brief(value: Any) -> str:
-    """A value as a message names it."""
+    """Return a short text for a value in a message."""
     return "a tensor" if isinstance(value, torch.Tensor) else repr(value)[:80]
-
-
-def is_same(ours: Any, theirs: Any) -> bool:
-    """Bit for bit, NaN equal to NaN."""
-    if not (isinstance(ours, torch.Tensor) and isinstance(theirs, torch.Tensor)):
-        return equal_objects(ours, theirs)
-    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
-        return False
-    return torch.equal(ours, theirs) or bool(
-        ((ours == theirs) | (ours.isnan() & theirs.isnan())).all()
-    )
 
 
 def mismatches(
     name: str, ours: torch.Tensor, theirs: torch.Tensor, unequal: torch.Tensor
 ) -> Difference:
-    """How many elements differ, and the first of them."""
+    """Return the difference for unequal elements: their number and the first of them."""
     first = int(unequal.reshape(-1).int().argmax())
     index = (
         [int(i) for i in torch.unravel_index(torch.tensor(first), ours.shape)] if ours.dim() else []
@@ -79,7 +54,7 @@ def mismatches(
 
 
 def nonfinite(name: str, ours: torch.Tensor, theirs: torch.Tensor) -> list[Difference]:
-    """NaN, +inf and -inf must stand at the same places."""
+    """Return the difference in the places of NaN, +inf and -inf."""
     if ours.is_complex():
         ours, theirs = torch.view_as_real(ours), torch.view_as_real(theirs.to(ours))
     if bool(torch.isfinite(ours).all() & torch.isfinite(theirs).all().to(ours.device)):

@@ -1,13 +1,15 @@
-"""Random numbers as compiled code draws them itself, judged by their statistics.
+"""Compare the statistics of the random numbers that compiled code draws with its own generator.
 
-Elsewhere compiled code draws as eager does (``fallback_random``), so that masks are the same and
-values can be compared one by one. A user runs Inductor's own generator, which draws other numbers.
-Here the model is compiled that way, and many calls on one input are compared with as many eager
-ones: how far calls are apart, whether any two are the same, whether rows of a batch or other
-elements move together, how far single ones stray, and where their mean lies. The generator is
-seeded once for many calls, which have to advance it; and twice alike, which has to give the same.
-In *train*, the gradient is held to the slope of the forward under one seed: a backward that draws
-another mask than its forward shows.
+In all other comparisons, compiled code draws as eager does (``fallback_random``), so that masks are
+the same and values can be compared one by one. A user runs Inductor's own generator, which draws
+other numbers.
+
+Here the model is compiled with that generator. Many calls on one input are compared with the same
+number of eager calls: the distance between calls, equal calls, rows of a batch or other elements
+that vary together, the deviations of single elements, and the mean. The generator is seeded once
+for many calls, which must advance it. With the same seed again, calls must return the same. In
+*train*, the gradient is compared with the slope of the forward under one seed. That shows a
+backward that draws another mask than its forward.
 """
 
 from __future__ import annotations
@@ -30,35 +32,38 @@ from compilegate.records.observation import Draws, Randomness
 from compilegate.records.statistics import log_gap
 from compilegate.zoo.example import Call
 
-#: Calls are taken in groups, so that the spread of their statistics is known. A group has at least
-#: and at most so many.
+#: The number of groups of calls, which shows the spread of the statistics, and the fewest and the
+#: most calls of a group.
 GROUPS, FEWEST, MOST = 6, 4, 48
-#: A side's calls may take so long, in seconds, and a group's outputs have so many elements.
+#: The longest time for the calls of a side, in seconds, and the most elements of all outputs of a
+#: group.
 _BUDGET_S, _ELEMENTS = 1.5, 2_000_000
-#: Few outputs show little in few calls: a group has at least so many elements, in so many calls at
-#: most, even where a side takes longer: what is seen should not depend on how busy a machine is.
+#: A group has at least this many elements, because few outputs show little in few calls. It then
+#: has at most this many calls, and a side takes at most this many seconds. These limits are
+#: generous, so that the result does not depend on how busy the machine is.
 _FEWEST_ELEMENTS, _FEWEST_MOST, _PATIENCE_S = 4000, 24, 10.0
-#: The outputs change by this share of their norm where the slope is measured: curvature bends the
-#: slope of GPT-2 by 1.4% at a step of 1%; rounding, by 0.01% at this one.
+#: The outputs change by this share of their norm when the slope is measured. At a step of 1%,
+#: curvature changes the slope of GPT-2 by 1.4%. At this step, rounding changes it by 0.01%.
 _STEP = 0.003
 _FIRST_SEED = 1_000_003
-#: What another generator may change; the rest of a layout was compared with every call.
+#: The properties that are compared here. Every call compares the others.
 _OF_THE_GENERATOR = frozenset({"structure", "type", "shape", "dtype"})
-#: Means further apart than this, in units of what is to be expected, are looked at again, in
-#: so many times as many calls; and so are statistics of groups, in standard errors, beyond what
-#: rounding makes.
+#: The comparison is repeated with more calls if the means differ by more than the first number, in
+#: units of their expected distance. It is also repeated if the statistics of groups differ by more
+#: than the second number, in standard errors, plus the third for rounding. The last number is the
+#: factor for the number of calls.
 _SUSPICIOUS, _SUSPICIOUS_GAP, _ROUNDED_GAP, _MORE = 4.0, 2.0, 0.005, 4
-#: Rounding may move a mean by this share of the outputs.
+#: Rounding may change a mean by this share of the outputs.
 _ROUNDING = {"f32": 1e-4, "bf16": 0.03, "f16": 0.01}
 
 
 def observe(eager: Subject, compiled: Subject, planned: PlannedCall) -> Randomness | None:
-    """Draw from both sides; None where no tensor is returned to judge by.
+    """Compare the random draws of both sides; None if the model returns no tensor.
 
     Args:
         eager: The eager model.
-        compiled: The same weights, compiled without ``fallback_random``.
-        planned: The call whose inputs are used throughout.
+        compiled: The model with the same weights, compiled without ``fallback_random``.
+        planned: The call whose inputs all calls use.
     """
     calls = [(subject, _prepared(subject, planned)) for subject in (eager, compiled)]
     group = _calls_of_a_group(*calls[0])
@@ -66,15 +71,16 @@ def observe(eager: Subject, compiled: Subject, planned: PlannedCall) -> Randomne
         return None
     factors = _factors(*calls[0])
     seen = _draw(calls, factors, _FIRST_SEED, group)
-    if _is_suspicious(seen):  # chance does not do it twice, and more calls show more
+    if _is_suspicious(seen):  # chance is unlikely to do it twice, and more calls show more
         seen = _draw(calls, factors, _FIRST_SEED + seen.calls, _MORE * group)
     return seen
 
 
 def _factors(subject: Subject, call: Call) -> dict[str, float]:
-    """The outputs that show what is drawn, by path, and what brings each to the others' scale.
+    """Return the outputs that depend on random numbers, by path, and factors to a common scale.
 
-    Floating ones, and integers that differ from call to call; any, where none is floating.
+    These are floating outputs, and integers that differ from call to call. If no output is
+    floating, they are all outputs.
     """
     returned = []
     for seed in range(FEWEST):
@@ -93,12 +99,12 @@ def _factors(subject: Subject, call: Call) -> dict[str, float]:
 
 
 def _size(tensor: torch.Tensor) -> float:
-    """Root mean square."""
+    """Return the root mean square of a tensor."""
     return float(tensor.double().square().mean().sqrt()) if tensor.numel() else 0.0
 
 
 def _distance(ours: Sequence[torch.Tensor], theirs: Sequence[torch.Tensor]) -> float:
-    """Euclidean, of what two calls returned."""
+    """Return the Euclidean distance of the outputs of two calls."""
     return math.sqrt(sum(float((a - b).square().sum()) for a, b in zip(ours, theirs, strict=True)))
 
 
@@ -115,7 +121,7 @@ def _is_suspicious(seen: Randomness) -> bool:
 
 
 def _calls_of_a_group(subject: Subject, call: Call) -> int:
-    """As many calls as fit, by the faster of two; 0 where no tensor is returned."""
+    """Return how many calls of a group fit into the limits; 0 if no tensor is returned."""
     taken_s, elements = math.inf, 0
     for _ in range(2):
         start = time.perf_counter()
@@ -127,9 +133,9 @@ def _calls_of_a_group(subject: Subject, call: Call) -> int:
     if not elements:
         return 0
     each_s = GROUPS * taken_s
-    telling = min(_FEWEST_ELEMENTS // elements, _FEWEST_MOST, int(_PATIENCE_S / each_s))
+    needed = min(_FEWEST_ELEMENTS // elements, _FEWEST_MOST, int(_PATIENCE_S / each_s))
     affordable = int(min(_BUDGET_S / each_s, _ELEMENTS / elements, MOST))
-    return max(affordable, telling, FEWEST)
+    return max(affordable, needed, FEWEST)
 
 
 def _draw(
@@ -141,7 +147,7 @@ def _draw(
     sides = [_Side(*call, factors, first_seed, group) for call in calls]
     means = [side.mean for side in sides]
     between = sum(side.variance for side in sides) / (GROUPS * group)
-    # Two compilers round otherwise: that is no other mean, however little the draws themselves do.
+    # Compiled code rounds differently. However small the draws are, that is no other mean.
     rounding = _ROUNDING[calls[0][0].case.precision]
     between += rounding**2 * float(means[0].square().mean())
     gap = float((means[0] - means[1]).square().mean())
@@ -160,7 +166,7 @@ def _draw(
 
 
 def _prepared(subject: Subject, planned: PlannedCall) -> Call:
-    """The call with its first row in every row: rows that share a mask then move as one."""
+    """Return a call with its first row in every row: rows that share a mask then vary together."""
     call = subject.prepare(planned)
     if not subject.example.calls:
         with torch.no_grad():
@@ -174,10 +180,10 @@ class _Side:
     """The calls of one side.
 
     Attributes:
-        shown: What is to be seen of the first call's outputs besides their values.
-        draws: Their statistics.
-        mean: Mean over all calls, flat.
-        variance: Mean variance of an element from call to call.
+        shown: The structure and the layout of the first output.
+        draws: The statistics of the calls.
+        mean: The mean output over all calls, flat.
+        variance: The variance between calls, averaged over elements.
     """
 
     def __init__(
@@ -191,7 +197,7 @@ class _Side:
         self._subject, self._call, self._group = subject, call, group
         self._factors = factors
         self.shown = Result()
-        # First, as in training: CUDA graphs were seen to crash in a backward after mere forwards.
+        # The slope comes first: CUDA graphs crashed in a backward after calls without one.
         slope = self._slope() if subject.case.precision == "f32" else None
         rounding = _ROUNDING[subject.case.precision]
         groups: list[draw_statistics.Group] = []
@@ -228,9 +234,9 @@ class _Side:
         )
 
     def own_gap(self) -> float:
-        """How far apart halves of the calls are at most, in units of what chance makes it.
+        """Return the largest distance between halves of the calls, in units of the expected one.
 
-        Near 1 where many numbers are drawn independently, several where few are.
+        It is near 1 if a call draws many independent numbers, and larger if it draws few.
         """
         expected = 4 * self.variance / (GROUPS * self._group)
         if not expected:
@@ -244,9 +250,9 @@ class _Side:
         return largest
 
     def _forward(self, seed: int | None = None) -> list[torch.Tensor]:
-        """The outputs of one call that show what is drawn, as doubles on one scale.
+        """Return the outputs of one call that depend on random numbers, as doubles on one scale.
 
-        Zero where they are not finite: infinity has no distance from itself.
+        Elements that are not finite become zero: infinity has no distance from itself.
         """
         if seed is not None:
             seed_everything(seed)
@@ -260,7 +266,7 @@ class _Side:
         return [tensor * factor for tensor, factor in finite]
 
     def _slope(self) -> float | None:
-        """The slope along the gradient, over the gradient's norm: 1 if they belong together."""
+        """Return the slope along the gradient, relative to the gradient's norm: 1 if correct."""
         subject, call = self._subject, self._call
         if subject.case.phase != "train":
             return None
@@ -276,7 +282,7 @@ class _Side:
             return None
         step = _STEP * size / norm
         values = []
-        for sign in (1.0, -2.0):  # to one side, then to the other
+        for sign in (1.0, -2.0):  # in one direction, then in the other
             with torch.no_grad():
                 for tensor, direction in zip(moved, directions, strict=True):
                     tensor.add_(direction, alpha=sign * step / norm)
@@ -287,6 +293,6 @@ class _Side:
         return (values[0] - values[1]) / (2 * step) / norm
 
     def _functional(self) -> float:
-        """What the gradient is the gradient of."""
+        """Return the number whose gradient was taken."""
         seed_everything(_FIRST_SEED)
         return self._subject.functional(self._subject.forward(self._call))

@@ -1,1 +1,1 @@
-"""Weights that show the computation: a wrong kernel must change what is compared."""
+"""Signal: weights under which a model shows its computation."""

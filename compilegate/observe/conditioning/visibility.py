@@ -12,13 +12,13 @@ from compilegate.observe import nested
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.subject import Subject
 
-#: Standard deviations of an output, or of a layer's output, that need no treatment.
+#: Standard deviations of the output of a model or of a layer that need no treatment.
 BAND = (0.125, 8.0)
 
-#: Gradient norms this many orders of magnitude from their median are remote.
+#: A gradient norm is remote if it differs from the median by this many orders of magnitude.
 ORDERS = 6.0
 
-#: The share of parameter tensors that may have a remote gradient.
+#: The share of parameters that may have a remote gradient.
 REMOTE_SHARE = 0.05
 
 
@@ -27,9 +27,9 @@ class Visibility:
     """How well a model shows its computation.
 
     Attributes:
-        spreads: Standard deviations of the differentiable outputs, by phase and path.
-        gradients: Norm of the gradient of each parameter in training mode, from a cotangent of unit
-            norm over all outputs; zero where none arrived.
+        spreads: The standard deviations of differentiable outputs, by phase and path.
+        gradients: The norm of the gradient of each parameter in training mode, for a cotangent of
+            unit norm on every output; zero if no gradient arrived.
     """
 
     spreads: dict[str, float]
@@ -37,17 +37,17 @@ class Visibility:
 
     @property
     def off_scale(self) -> list[str]:
-        """Outputs whose standard deviation is outside the band."""
+        """The outputs whose standard deviation is outside the band."""
         return [name for name, spread in self.spreads.items() if not in_band(spread)]
 
     @property
     def silent(self) -> list[str]:
-        """Parameters whose gradient is zero."""
+        """The parameters whose gradient is zero."""
         return [name for name, norm in self.gradients.items() if norm == 0]
 
     @property
     def remote(self) -> list[str]:
-        """Parameters whose gradient is zero, or many orders of magnitude from the median."""
+        """The parameters whose gradient is zero or many orders of magnitude from the median."""
         norms = sorted(self.gradients.values())
         median = norms[len(norms) // 2] if norms else 0.0
         return [name for name, norm in self.gradients.items() if not _is_near(norm, median)]
@@ -59,10 +59,10 @@ class Visibility:
 
     @property
     def faults(self) -> tuple[int, int, int, int]:
-        """What asks for treatment, by weight: not finite, outputs, silent and remote parameters.
+        """The number of faults, the worst first: not finite, outputs, silent and remote parameters.
 
-        Biases are not counted. Before a norm or a softmax their gradient is zero whatever the
-        weights are; in a branch that is out of sight the weight's is, too.
+        Biases do not count. Before a norm or a softmax, their gradient is always zero. In a branch
+        that does not reach the output, the gradient of the weight is zero, too.
         """
         silent, remote = (
             [name for name in names if not is_bias(name)] for names in (self.silent, self.remote)
@@ -76,15 +76,16 @@ def measure(
     planned: PlannedCall,
     settling: contextlib.AbstractContextManager[None] | None = None,
 ) -> Visibility:
-    """Call a subject of phase *train* in evaluation mode, then in training mode with backward.
+    """Measure the visibility of a subject in evaluation mode, then in training mode with backward.
 
     Args:
-        subject: It is left in training mode; buffers move as they do in a call.
-        planned: The call.
-        settling: Entered for the first of the two.
+        subject: A subject of phase *train*. It stays in training mode, and its buffers change as in
+            any call.
+        planned: The plan of the call.
+        settling: A context manager, entered for the call in evaluation mode.
 
     Raises:
-        Exception: What the model raises.
+        Exception: The model raises.
     """
     module = subject.module
     assert isinstance(module, nn.Module)
@@ -110,12 +111,12 @@ def measure(
 
 
 def is_bias(name: str) -> bool:
-    """Whether a parameter is one, by its name."""
+    """Whether a parameter is a bias, by its name."""
     return "bias" in name.rpartition(".")[2]
 
 
 def spread_of(tensor: Tensor) -> float:
-    """Standard deviation over all elements."""
+    """Return the standard deviation over all elements."""
     return float(tensor.detach().double().std())
 
 

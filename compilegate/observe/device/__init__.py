@@ -1,1 +1,22 @@
-"""What differs from device to device."""
+"""What differs from device to device, behind one protocol: see :mod:`.protocol`."""
+
+from __future__ import annotations
+
+from compilegate.observe.device.cpu import Cpu
+from compilegate.observe.device.cuda import Cuda
+from compilegate.observe.device.protocol import Device
+
+#: Every device that cases can run on, by kind.
+DEVICES: dict[str, Device] = {device.kind: device for device in (Cpu(), Cuda())}
+
+
+def device(kind: str) -> Device:
+    """Return the device of a kind.
+
+    Args:
+        kind: ``cpu`` or ``cuda``, as in case ids and as the type of a ``torch.device``.
+
+    Raises:
+        KeyError: compilegate does not support such a device.
+    """
+    return DEVICES[kind]

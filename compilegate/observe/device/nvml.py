@@ -1,4 +1,4 @@
-"""What a GPU says of itself through NVML: clocks, temperature, power, energy.
+"""What NVML reports about a GPU: clocks, temperature, power, energy.
 
 The binding (``nvidia-ml-py``) is optional: any environment with torch can be observed.
 https://docs.nvidia.com/deploy/nvml-api/
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
+from compilegate.observe.device.protocol import UnavailableError
 from compilegate.records.performance import Condition
 
-#: Reasons that hold clocks down, of those that NVML knows: idling or a chosen clock is none.
+#: The reasons by which NVML explains clocks that are held down. NVML has other reasons, such as an
+#: idle GPU or clocks that an administrator set, which do not count as throttling.
 _THROTTLES = {
     0x04: "sw_power_cap",
     0x08: "hw_slowdown",
@@ -21,25 +21,24 @@ _THROTTLES = {
     0x40: "hw_thermal_slowdown",
     0x80: "hw_power_brake",
 }
-#: The query for them, by its name and by its former one: older bindings and drivers know that only.
+#: The query for them, by its name and by its former name, which older bindings and drivers know.
 _REASONS = (
     "nvmlDeviceGetCurrentClocksEventReasons",
     "nvmlDeviceGetCurrentClocksThrottleReasons",
 )
 
 
-class UnavailableError(Exception):
-    """NVML does not answer; the text says why."""
+class NvmlSensors:
+    """The sensors of one GPU.
 
-
-class Gpu:
-    """The GPU that this process computes on.
+    Args:
+        uuid: The GPU's UUID, without the prefix ``GPU-``.
 
     Raises:
         UnavailableError: The binding or the driver's library is absent, or does not know the GPU.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, uuid: object) -> None:
         try:
             import pynvml
         except ImportError as error:
@@ -47,36 +46,35 @@ class Gpu:
         self._nvml: Any = pynvml
         try:
             pynvml.nvmlInit()
-            uuid = torch.cuda.get_device_properties(torch.cuda.current_device()).uuid
             self._handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
         except pynvml.NVMLError as error:
             raise UnavailableError(f"NVML: {error}") from error
 
     def condition(self) -> Condition | None:
-        """Its state now; None where NVML does not tell whether clocks are held down."""
+        """Return its condition now; None where NVML does not report why clocks are held down."""
         nvml = self._nvml
         queries = (getattr(nvml, name, None) for name in _REASONS)
-        answers = (self._told(query) for query in queries if query is not None)
+        answers = (self._answer(query) for query in queries if query is not None)
         reasons = next((answer for answer in answers if answer is not None), None)
         if reasons is None:
             return None
-        power_mw = self._told(nvml.nvmlDeviceGetPowerUsage)
+        power_mw = self._answer(nvml.nvmlDeviceGetPowerUsage)
         return Condition(
-            sm_mhz=self._told(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
-            temperature_c=self._told(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
+            sm_mhz=self._answer(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
+            temperature_c=self._answer(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
             power_w=None if power_mw is None else power_mw / 1000,
             throttled=tuple(name for bit, name in _THROTTLES.items() if reasons & bit),
         )
 
-    def _told(self, ask: Callable[..., int], *what: int) -> int | None:
-        """An answer of NVML; None where this GPU has none."""
+    def _answer(self, query: Callable[..., int], *arguments: int) -> int | None:
+        """Return NVML's answer to a query; None where this GPU does not support it."""
         try:
-            return ask(self._handle, *what)
+            return query(self._handle, *arguments)
         except self._nvml.NVMLError:
             return None
 
     def energy_j(self) -> float:
-        """Joules taken since the driver was loaded.
+        """Return the joules that the GPU has consumed since the driver was loaded.
 
         Raises:
             UnavailableError: The GPU has no such counter.

@@ -1,1 +1,1 @@
-"""Time, memory and energy of a call."""
+"""Measures the time, the memory and the energy of a call."""

@@ -1,10 +1,14 @@
-"""Rounds in turns with another process: timed only when told to, so that two never time at once.
+"""Timed rounds that alternate with those of another process, so that two never time at once.
 
-The child says ``{"turn": {"eager_ns": […], "compiled_ns": […], "iterations": N}}``: the rounds of
-its last turn (none the first time, when it is ready), and how many calls a round should have. It is
-told ``{"rounds": N, "iterations": N}``: the same calls a round as the other process, since what
-preempts them shows more in longer rounds; no rounds end it. Between turns it holds no more of the
-device's memory than it must, since the other process needs some too.
+The parent decides when each process times its rounds. A child sends
+
+    {"turn": {"eager_ns": […], "compiled_ns": […], "iterations": N}}
+
+with the rounds since its last message (none in the first one, which reports that it is ready) and
+the calls that it would have in a round. The parent answers ``{"rounds": N, "iterations": N}``. Both
+processes get the same calls in a round, because interruptions show more in longer rounds; zero
+rounds end the timing. Between messages a child holds no more of the device's memory than it must,
+since the other process needs some, too.
 """
 
 from __future__ import annotations
@@ -14,63 +18,65 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-import torch
-
+from compilegate.observe.device.protocol import Device, Step
 from compilegate.records.encoding import dumps
 
-Step = Callable[[], object]
+#: Nanoseconds of a call, by round: of eager, and of compiled code.
 Sides = tuple[list[float], list[float]]
+
+_NAMES = ("eager_ns", "compiled_ns")
 
 
 @dataclass(frozen=True)
-class Line:
-    """The line to the pytest side.
+class ParentConnection:
+    """The connection to the parent process.
 
     Attributes:
-        say: Sends a line of JSON.
-        heard: The lines that it is told.
+        send: Sends a line of JSON.
+        received: The lines that the parent sends, one after the other.
     """
 
-    say: Callable[[str], object]
-    heard: Iterator[str]
+    send: Callable[[str], object]
+    received: Iterator[str]
 
 
-class Turns:
-    """One process's part.
+class AlternatingRounds:
+    """The rounds of one of two processes, timed when the parent asks for them.
 
     Args:
-        line: To the pytest side.
-        device: ``cpu`` or ``cuda``.
-        rest: Lets go of what a step leaves behind.
+        parent: The connection to it.
+        device: Runs the rounds.
+        drop_results: Drops what a call leaves behind, gradients for example.
 
     Attributes:
-        iterations: Calls a round: first what this process would have, then what both were told.
+        iterations: Calls in a round: at first what this process would have, then what the parent
+            asks of both.
     """
 
-    def __init__(self, line: Line, device: str, rest: Step) -> None:
-        self._line, self._device, self._rest = line, device, rest
+    def __init__(self, parent: ParentConnection, device: Device, drop_results: Step) -> None:
+        self._parent, self._device, self._drop_results = parent, device, drop_results
         self.iterations = 1
-        self._left = self._told = 0
+        self._left = self._sent = 0
 
-    def goes_on(
+    def has_next(
         self,
         sides: Sides,
         steps: Sequence[Step],
-        aside: Callable[[], AbstractContextManager[None]],
+        waiting: Callable[[], AbstractContextManager[None]],
     ) -> bool:
-        """Whether to time another round; waits for the next turn where this one is over.
+        """Return whether to time another round; wait until the parent asks for it.
 
-        A turn begins with a call of each that does not count: what the other process did to caches
-        and threads is not to show.
+        Before the first round after a wait, each side is called once without being timed: the
+        other process has used the caches and the threads.
 
         Args:
-            sides: All rounds so far, nanoseconds a call, of eager and compiled.
-            steps: One call of each.
-            aside: Entered while others are meant to be busy.
+            sides: All rounds so far.
+            steps: One call of each side.
+            waiting: Entered while this process waits and the other one is busy.
         """
         if not self._left:
-            with aside():
-                self._left = self._next_turn(sides)
+            with waiting():
+                self._left = self._exchange(sides)
             if not self._left:
                 return False
             for step in steps:
@@ -78,19 +84,17 @@ class Turns:
         self._left -= 1
         return True
 
-    def _next_turn(self, sides: Sides) -> int:
-        self._give_back()
-        rounds = {name: side[self._told :] for name, side in zip(_NAMES, sides, strict=True)}
-        self._line.say(dumps({"turn": {**rounds, "iterations": self.iterations}}))
-        self._told = len(sides[0])
-        told = json.loads(next(self._line.heard))
-        self.iterations = int(told["iterations"])
-        return int(told["rounds"])
+    def _exchange(self, sides: Sides) -> int:
+        """Send the rounds since the last message; return how many the parent asks for next."""
+        self._release_memory()
+        rounds = {name: side[self._sent :] for name, side in zip(_NAMES, sides, strict=True)}
+        self._parent.send(dumps({"turn": {**rounds, "iterations": self.iterations}}))
+        self._sent = len(sides[0])
+        asked = json.loads(next(self._parent.received))
+        self.iterations = int(asked["iterations"])
+        return int(asked["rounds"])
 
-    def _give_back(self) -> None:
-        self._rest()
-        if self._device == "cuda":
-            torch.cuda.empty_cache()
-
-
-_NAMES = ("eager_ns", "compiled_ns")
+    def _release_memory(self) -> None:
+        self._drop_results()
+        if self._device.allocator is not None:
+            self._device.allocator.release_unused()

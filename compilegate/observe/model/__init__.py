@@ -1,1 +1,1 @@
-"""The module that is observed: building it, calling it, its state, its float64 reference."""
+"""The observed module: building it, calling it, reading its state, running it in float64."""

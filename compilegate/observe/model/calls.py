@@ -1,4 +1,4 @@
-"""The calls of a case: which there are, and what they are given."""
+"""The calls of a case: their plan and their arguments."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from typing import Any
 import torch
 
 from compilegate.observe import nested
+from compilegate.observe.device import device as device_of
 from compilegate.records.case import Case
 from compilegate.zoo.example import Call, Example, check_arguments, check_dims, check_keywords
 
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """The ``index``-th call of a model, at ``sizes`` of what may vary.
+    """The plan of one call of a model.
 
     Attributes:
-        index: Its number.
-        sizes: Of what may vary.
-        moved: Whether weights are others than before: in *infer* nothing else would move them.
-        overlaps: Whether the forward of another call comes before its backward; that one's follows,
-            and adds to its gradients. Cotangents lie in memory otherwise than outputs do.
+        index: The number of the call.
+        sizes: The size of each named dimension that varies.
+        moved: Whether the weights change before the call. In *infer* nothing else changes them.
+        overlaps: Whether the forward of another call runs between forward and backward of this one.
+            The backward of the other call follows and adds to the gradients. The cotangents have
+            another memory layout than the outputs.
     """
 
     index: int
@@ -33,20 +35,24 @@ class PlannedCall:
     overlaps: bool = False
 
 
-#: Calls at the first sizes. CUDA graphs are recorded in the second call and replayed in the third.
-_FIRST_CALLS = {"cpu": 2, "cuda": 3}
+def _first_calls(device: str) -> int:
+    """Return the number of calls at the first sizes.
+
+    CUDA graphs are recorded in the second call and replayed in the third.
+    """
+    return 3 if device_of(device).records_graphs else 2
 
 
 def planned_calls(
     example: Example, vary: dict[str, tuple[int, ...]], device: str
 ) -> list[PlannedCall]:
-    """The calls of the capture: the given ones, or a few at the first sizes, each of new values."""
-    calls = len(example.calls) or _FIRST_CALLS[device]
+    """Plan the calls of the capture: those of the example, or a few at the first sizes."""
+    calls = len(example.calls) or _first_calls(device)
     return [PlannedCall(index, _first_sizes(vary)) for index in range(calls)]
 
 
 def first_call(vary: dict[str, tuple[int, ...]]) -> PlannedCall:
-    """The first of all calls."""
+    """Plan the first call."""
     return PlannedCall(0, _first_sizes(vary))
 
 
@@ -57,29 +63,29 @@ def _first_sizes(vary: dict[str, tuple[int, ...]]) -> dict[str, int]:
 def varied_calls(
     example: Example, vary: dict[str, tuple[int, ...]], case: Case
 ) -> list[PlannedCall]:
-    """The calls at every other size, one dimension after the other; none for given calls.
+    """Plan the calls at the other sizes, one dimension after the other.
 
-    Then the first sizes again, with other weights, and the first of the other ones: code that was
-    compiled is used anew, once code for other sizes stands beside it. A CUDA graph of that size is
-    recorded then, and replayed in a further call. In *train*, the last call has another forward
-    before its backward (not with CUDA graphs, whose trees are not for that), and cotangents in
-    another layout.
+    Then follow a call at the first sizes with other weights, and one at the first of the other
+    sizes: they use compiled code again after code for other sizes exists. With CUDA graphs, that
+    call records a graph, and one more call replays it. In *train*, another forward runs before the
+    backward of the last call, whose cotangents have another memory layout. CUDA graph trees do not
+    support such a forward, so cases with CUDA graphs have no such call.
 
-    Cases of a model share the results of the reference by their numbers: what is called under one
-    number is the same in all of them, or is not called at all.
+    The cases of a model share the results of the reference by call number. A call number means the
+    same call in all cases that have it.
 
     Args:
-        example: The recipe.
-        vary: Sizes of what may vary.
-        case: What they are calls of.
+        example: What the recipe returned. If it lists its own calls, no further calls follow.
+        vary: The sizes of each named dimension.
+        case: The case.
     """
     if example.calls:
         return []
     first = _first_sizes(vary)
     others = [{**first, name: size} for name, sizes in vary.items() for size in sizes[1:]]
     graphs, trains = case.uses_cuda_graphs, case.phase == "train"
-    replays = graphs or (trains and case.device == "cuda")
-    index = itertools.count(_FIRST_CALLS[case.device])
+    replays = graphs or (trains and device_of(case.device).records_graphs)
+    index = itertools.count(_first_calls(case.device))
     calls = [PlannedCall(next(index), sizes) for sizes in others]
     calls.append(PlannedCall(next(index), first, moved=True))
     calls += [PlannedCall(next(index), sizes) for sizes in others[:1] * (2 if replays else 1)]
@@ -89,9 +95,10 @@ def varied_calls(
 
 
 def items_of(call: Call, sizes: dict[str, int]) -> int:
-    """What a call works on: the batch where that may vary, else the first dimension of its input.
+    """Return the number of items in a call: its batch size, or the length of its first input.
 
-    0 where there is no such thing.
+    Without a batch size that varies, the length is that of the first dimension of the first tensor;
+    0 if there is none.
     """
     if "batch" in sizes:
         return sizes["batch"]
@@ -100,11 +107,12 @@ def items_of(call: Call, sizes: dict[str, int]) -> int:
 
 
 def arguments(example: Example, planned: PlannedCall) -> Call:
-    """What the call is given, as the recipe has it."""
+    """Return the arguments of a call as the recipe provides them."""
     if example.calls:
         given = example.calls[planned.index]
         return Call(given.args, given.kwargs, given.before, given.after)
-    args, kwargs = _made(example.inputs, planned.sizes), _made(example.kwargs, planned.sizes)
+    args = _evaluate(example.inputs, planned.sizes)
+    kwargs = _evaluate(example.kwargs, planned.sizes)
     check_arguments("what inputs of Example returns", args)
     check_keywords("what kwargs of Example returns", kwargs)
     check_dims(example.dims, args, kwargs)
@@ -112,34 +120,34 @@ def arguments(example: Example, planned: PlannedCall) -> Call:
 
 
 def has_fixed_inputs(example: Example) -> bool:
-    """Whether every call is given the same tensors."""
+    """Whether every call receives the same tensors."""
     return not (example.calls or callable(example.inputs) or callable(example.kwargs))
 
 
 def fixed_arguments(example: Example) -> tuple[Any, ...]:
-    """The arguments that are not made anew for each call."""
+    """Return the arguments that every call receives again."""
     return tuple(given for given in (example.inputs, example.kwargs) if not callable(given))
 
 
 def is_driven(example: Example) -> bool:
-    """Whether actions before the calls may change the model, stepping an optimizer, say."""
+    """Whether actions before the calls may change the model, for instance step an optimizer."""
     return any(call.before is not None for call in example.calls)
 
 
 def input_tensors(call: Call) -> dict[str, torch.Tensor]:
-    """The tensors among the arguments: ``input[0]``, ``input.mask``."""
+    """Return the tensors among the arguments, by path: ``input[0]``, ``input.mask``."""
     return {n: leaf for n, leaf in input_leaves(call).items() if isinstance(leaf, torch.Tensor)}
 
 
 def input_leaves(call: Call) -> dict[str, Any]:
-    """Everything in the arguments, by path."""
+    """Return all leaves of the arguments, by path."""
     return dict([*nested.leaves(call.args, "input"), *nested.leaves(call.kwargs, "input")])
 
 
 def reverse_rows(given: list[torch.Tensor]) -> None:
-    """Give fixed inputs other values of the same kind, in place: their rows in reverse.
+    """Reverse the rows of fixed inputs in place, so that their values differ from call to call.
 
-    Inputs that share memory with others or with themselves stay as they are.
+    Inputs that share memory with another input or with themselves keep their rows.
     """
     keys = [nested.storage_key(tensor) for tensor in given]
     for key, tensor in zip(keys, given, strict=True):
@@ -149,7 +157,7 @@ def reverse_rows(given: list[torch.Tensor]) -> None:
 
 
 def invoke(action: Callable[..., Any], argument: Any) -> None:
-    """Call an action with the argument, or with nothing if it takes none."""
+    """Call an action with the argument, or without it if the action takes none."""
     accepts = [
         p
         for p in inspect.signature(action).parameters.values()
@@ -159,7 +167,7 @@ def invoke(action: Callable[..., Any], argument: Any) -> None:
     action(*([argument] if accepts else []))
 
 
-def _made(given: Any, sizes: dict[str, int]) -> Any:
+def _evaluate(given: Any, sizes: dict[str, int]) -> Any:
     if not callable(given):
         return given
     accepted = inspect.signature(given).parameters

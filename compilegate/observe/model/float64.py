@@ -1,4 +1,4 @@
-"""The reference's arithmetic: what a model casts down on purpose is lifted to float64."""
+"""The arithmetic of the reference: it replaces casts to lower precisions by casts to float64."""
 
 from __future__ import annotations
 
@@ -13,47 +13,48 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree
 
 from compilegate.observe.model.dispatch_mode import Mode
-from compilegate.observe.model.random_draws import Player, draws
+from compilegate.observe.model.random_draws import DrawReplay, draws
 
 _HALVES = (torch.float16, torch.bfloat16)
 _LOWER = (torch.float32, *_HALVES)
 
 
 class Lifting:
-    """Runs a model in one precision throughout, also where it casts to a lower one.
+    """Runs a model in one precision throughout, even where the model casts to a lower one.
 
-    A module in double precision still casts inside: Llama and T5 compute their norms in float32,
-    masks and positions are made with ``dtype=torch.float32``. Such casts and factories give
-    ``dtype`` instead, so that the reference does not round where only the model's author chose to.
+    A module in double precision still casts in its layers: Llama and T5 compute their norms in
+    float32, and masks and positions have ``dtype=torch.float32``. Under a lifting, such casts and
+    factories return ``dtype``, so that the reference does not round where only the author of the
+    model chose to.
 
-    Casts to half precision can be meant, though: a model that rounds to bfloat16 and back wants the
-    rounded value, and compiled code that drops the round trip is wrong. Where there are such casts,
-    a second reference keeps them (``halves=False``), and a tensor is held to the one that eager
-    follows.
+    A cast to half precision can be intentional, though: a model that rounds to bfloat16 and back
+    wants the rounded value, and compiled code that drops the round trip is wrong. If a model has
+    such casts, a second reference keeps them (``halves=False``). compilegate compares each tensor
+    with the reference that eager is closer to.
 
     Args:
-        dtype: The reference's precision.
-        halves: Whether casts to half precision are lifted too.
+        dtype: The precision of the reference.
+        halves: Whether to lift casts to half precision, too.
 
     Attributes:
-        lifted_halves: Whether such casts were met.
-        lower: The operators that gave a lower precision all the same, by name.
-        player: What eager drew, for operators that would draw for themselves.
+        lifted_halves: Whether the model cast to half precision.
+        lower: The operators that still returned a lower precision, by name.
+        replay: The numbers that eager drew, for operators that would draw their own.
     """
 
     def __init__(self, dtype: torch.dtype = torch.float64, *, halves: bool = True) -> None:
         self.dtype = dtype
         self.lifted_halves = False
         self.lower: dict[str, torch.dtype] = {}
-        self.player: Player | None = None
+        self.replay: DrawReplay | None = None
         self._lowers = [d for d in (_LOWER if halves else (torch.float32,)) if d != dtype]
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """The modes that a reference runs under.
+        """Enter the modes that a reference runs under.
 
-        What a model asks of its tensors' dtype (the smallest number for a mask, the epsilon for a
-        logarithm) is answered as for float32, which they would be in.
+        A model may ask for the properties of its dtype: the smallest number for a mask, the epsilon
+        for a logarithm. It gets those of float32, its dtype without the lifting.
         """
 
         def finfo(dtype: torch.dtype | None = None) -> torch.finfo:
@@ -65,7 +66,7 @@ class Lifting:
             yield
 
     def lift(self, kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Keyword arguments with a lower ``dtype`` replaced."""
+        """Return keyword arguments in which a lower ``dtype`` is replaced."""
         kwargs = dict(kwargs or {})
         if kwargs.get("dtype") in self._lowers:
             self.lifted_halves |= kwargs["dtype"] in _HALVES
@@ -73,14 +74,14 @@ class Lifting:
         return kwargs
 
     def note(self, func: Any, result: Any) -> None:
-        """Note an operator whose result is lower than the reference's precision."""
+        """Note an operator whose result has a lower precision than the reference."""
         for leaf in _pytree.tree_leaves(result):
             if isinstance(leaf, torch.Tensor) and leaf.dtype in self._lowers:
                 self.lower[str(func).rpartition(".")[0]] = leaf.dtype
 
 
 class _Constants(TorchFunctionMode):
-    """Lifts tensors made of Python numbers, which no dispatch mode sees."""
+    """Lifts tensors that are made of Python numbers: no dispatch mode sees them."""
 
     def __init__(self, lifting: Lifting) -> None:
         super().__init__()
@@ -99,10 +100,10 @@ class _Constants(TorchFunctionMode):
 
 
 class _Dispatch(Mode):
-    """Lifts explicit casts and factories; notes what stays lower.
+    """Lifts explicit casts and factories, and notes every result that stays lower.
 
-    Custom kernels that compute in float32 whatever they are given stay as they are, and what
-    ``torch.cond`` and its like call.
+    It does not lift custom kernels that always compute in float32, nor the branches of
+    ``torch.cond`` and other higher-order operators.
     """
 
     def __init__(self, lifting: Lifting) -> None:
@@ -119,9 +120,9 @@ class _Dispatch(Mode):
         if isinstance(func, HigherOrderOperator):
             return func(*args, **(kwargs or {}))
         kwargs = self._lifting.lift(kwargs)
-        player = self._lifting.player
-        if player is not None and draws(func, args, kwargs):
-            result = player.play(func, args, kwargs)
+        replay = self._lifting.replay
+        if replay is not None and draws(func, args, kwargs):
+            result = replay.draw(func, args, kwargs)
         else:
             result = func(*args, **kwargs)
         self._lifting.note(func, result)

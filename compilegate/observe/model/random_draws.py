@@ -1,8 +1,8 @@
-"""Random tensors that a call drew, so that a run in another precision can be given the same ones.
+"""Record the random tensors that a call draws, and replay them in a run in another precision.
 
-On a CPU a mask depends on the seed alone; normal and uniform numbers also depend on the dtype. On
-a GPU all depend on the kernel, and so on the dtype: a float64 reference that drew for itself would
-have other masks than the model that it is to judge.
+On a CPU a dropout mask depends on the seed alone, but normal and uniform numbers also depend on the
+dtype. On a GPU all random numbers depend on the kernel, and so on the dtype. A float64 reference
+that drew its own numbers would have other masks than the model that it judges.
 """
 
 from __future__ import annotations
@@ -19,59 +19,60 @@ from compilegate.observe.model.dispatch_mode import Mode
 _DROPOUT = torch.ops.aten.native_dropout.default
 
 
-class TapeError(RuntimeError):
-    """What was drawn cannot be drawn again in another run; the text says why."""
+class ReplayError(RuntimeError):
+    """Another run cannot draw the recorded numbers. The text explains why."""
 
 
-class Tape:
-    """What one call drew, in order.
+class DrawRecording:
+    """The random tensors that one call drew, in order.
 
     Args:
-        is_needed: Whether another run surely draws other numbers; else it may do without the tape.
+        is_needed: Whether another run certainly draws other numbers. If not, the other run may go
+            on without the recording.
     """
 
     def __init__(self, *, is_needed: bool) -> None:
         self.is_needed = is_needed
         self._drawn: list[tuple[Any, torch.Tensor]] = []
-        self._trouble = ""
+        self._obstacle = ""
 
     @contextlib.contextmanager
-    def recording(self) -> Iterator[None]:
-        """Record what is drawn in a ``with`` block."""
-        with _Recorder(self):
+    def active(self) -> Iterator[None]:
+        """Record every draw in a ``with`` block."""
+        with _RecordingMode(self):
             yield
 
-    def note(self, func: Any, args: tuple[Any, ...], result: Any) -> None:
-        """Keep what an operator drew."""
+    def add(self, func: Any, args: tuple[Any, ...], result: Any) -> None:
+        """Keep the tensor that an operator drew."""
         if isinstance(result, tuple) and func is not _DROPOUT:
-            self._trouble = f"{func} draws inside its kernel"
+            self._obstacle = f"{func} draws inside its kernel"
             return
         drawn = result[1] if func is _DROPOUT else result
         self._drawn.append((func.overloadpacket, drawn.detach().clone()))
 
-    def player(self) -> Player:
-        """A reader that begins at the first draw."""
-        return Player(self._drawn, self._trouble)
+    def replay(self) -> DrawReplay:
+        """Return a replay that starts at the first draw."""
+        return DrawReplay(self._drawn, self._obstacle)
 
 
-class Player:
-    """Gives what is on a tape to operators that would draw."""
+class DrawReplay:
+    """Returns recorded tensors to operators that would draw."""
 
-    def __init__(self, drawn: list[tuple[Any, torch.Tensor]], trouble: str) -> None:
+    def __init__(self, drawn: list[tuple[Any, torch.Tensor]], obstacle: str) -> None:
         self._drawn = iter(drawn)
-        self._trouble = trouble
+        self._obstacle = obstacle
 
-    def play(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """What an operator gives when it draws what is next on the tape.
+    def draw(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Return the result of an operator that draws the next recorded numbers.
 
         Raises:
-            TapeError: The tape holds something else.
+            ReplayError: The next recorded draw comes from another operator.
         """
-        if self._trouble:
-            raise TapeError(self._trouble)
+        if self._obstacle:
+            raise ReplayError(self._obstacle)
         packet, drawn = next(self._drawn, (None, torch.empty(0)))
         if packet is not func.overloadpacket:
-            raise TapeError(f"{func} draws where eager drew {packet or 'nothing'}")
+            raise ReplayError(f"{func} draws where eager drew {packet or 'nothing'}")
         if func is _DROPOUT:
             given, probability = args[0], args[1]
             return given * drawn * (1 / (1 - probability)), drawn
@@ -83,20 +84,20 @@ class Player:
 
 
 def draws(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Whether an operator draws random numbers in this call."""
+    """Whether an operator draws random numbers with these arguments."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
     for index, argument in enumerate(func._schema.arguments):
-        if argument.name == "dropout_p":  # an attention, which draws only if it drops
+        if argument.name == "dropout_p":  # attention draws only if it has dropout
             given = args[index] if index < len(args) else argument.default_value
             return bool(kwargs.get("dropout_p", given))
     return True
 
 
-class _Recorder(Mode):
-    def __init__(self, tape: Tape) -> None:
+class _RecordingMode(Mode):
+    def __init__(self, recording: DrawRecording) -> None:
         super().__init__()
-        self._tape = tape
+        self._recording = recording
 
     def __torch_dispatch__(
         self,
@@ -107,7 +108,7 @@ class _Recorder(Mode):
     ) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        # Of torch.cond and its like the branches run without this mode.
+        # PyTorch runs the branches of torch.cond without this mode.
         if not isinstance(func, HigherOrderOperator) and draws(func, args, kwargs):
-            self._tape.note(func, args, result)
+            self._recording.add(func, args, result)
         return result

@@ -1,4 +1,4 @@
-"""The results of a model's calls as they should be: in float64, or as near to it as can be had."""
+"""The reference: the results of a model's calls in float64, or in float32 if float64 fails."""
 
 from __future__ import annotations
 
@@ -6,30 +6,33 @@ from collections.abc import Callable
 
 import torch
 
-from compilegate.observe.compare.training import Rates
 from compilegate.observe.model.calls import PlannedCall, is_driven
 from compilegate.observe.model.float64 import Lifting
-from compilegate.observe.model.random_draws import Tape, TapeError
+from compilegate.observe.model.learning_rates import LearningRates
+from compilegate.observe.model.random_draws import DrawRecording, ReplayError
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.subject import Subject
 
 #: Builds a model in the precision of a lifting.
 Build = Callable[[Lifting], Subject]
 
-
-#: Bytes of results up to which they are kept for other cases.
+#: Results up to this size, in bytes, are kept for other cases.
 _MOST_KEPT = 2**31
 
 
 class Reference:
-    """The reference results of a model's calls, made when first asked for, shared by its cases.
+    """The reference results of a model's calls. The cases of a model share them.
 
-    In float64 with every explicit cast lifted; where a model does not run in float64, in float32
-    without autocast. Where casts to half precision were lifted, a second run that keeps them is an
-    alternative: eager follows one or the other, tensor by tensor.
+    The model runs in float64, and every explicit cast is lifted. A model that does not run in
+    float64 runs in float32 without autocast. If casts to half precision were lifted, there is an
+    alternative, which keeps them. Each tensor of eager is closer to one or to the other.
 
     Args:
         build: Builds the model.
+
+    Attributes:
+        trouble: Why the reference is not in float64; empty if it is.
+        rates: The learning rates of the training between calls.
     """
 
     def __init__(self, build: Build) -> None:
@@ -37,15 +40,13 @@ class Reference:
         self._run: _Run | None = _Run(build, Lifting())
         self._alternative: _Run | None = None
         self._may_have_alternative = True
-        self._plays = True
-        #: Why it is not float64; empty if it is.
+        self._replays = True
         self.trouble = ""
-        #: Step sizes of the training between calls.
-        self.rates = Rates()
+        self.rates = LearningRates()
 
     @property
     def kind(self) -> str:
-        """Its precision, with what stayed lower or why it is not float64."""
+        """The precision, the operators that stayed lower, and why it is not float64."""
         if self._run is None:
             return f"none: {self.trouble}"
         lifting = self._run.lifting
@@ -55,36 +56,38 @@ class Reference:
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is in float64."""
+        """Whether the reference is in float64."""
         return not self.trouble
 
-    def results(self, planned: PlannedCall, tape: Tape | None = None) -> list[Result]:
-        """The reference of a call and its alternative; none where the model runs in neither.
+    def results(self, planned: PlannedCall, recording: DrawRecording | None = None) -> list[Result]:
+        """Return the reference of a call and its alternative, if there is one.
 
-        None either where two of its calls cannot overlap, though two of eager's can: what autocast
-        saves is a copy.
+        The list is empty if the model runs in no precision. It is also empty if two calls of the
+        reference cannot overlap. Those of eager can where autocast saves copies for backward.
 
         Args:
             planned: The call.
-            tape: What eager drew in it; the reference draws for itself if there is none.
+            recording: The numbers that eager drew in the call; without them the reference draws its
+                own.
         """
-        if self._run is not None and self._run.has_dropped(planned):  # for a case before this one
+        if self._run is not None and self._run.has_dropped(planned):  # an earlier case made it
             self._run, self._alternative = _Run(self._build, Lifting(self._run.lifting.dtype)), None
         while self._run is not None:
-            tape = tape if self._plays else None
+            recording = recording if self._replays else None
             try:
-                found = [self._run.result(planned, self.rates, tape)]
+                found = [self._run.result(planned, self.rates, recording)]
             except Exception as error:
-                if isinstance(error, TapeError) and tape is not None and not tape.is_needed:
-                    self._plays = False
+                needs = recording is not None and recording.is_needed
+                if isinstance(error, ReplayError) and not needs:
+                    self._replays = False
                     if not self._run.has_results:
                         self._run = _Run(self._build, Lifting(self._run.lifting.dtype))
                     continue
-                if planned.overlaps:  # the last call: the others' results stay what they are
+                if planned.overlaps:  # it is the last call; the results of the others stay valid
                     return []
                 self._fall_back(self._run, error)
                 continue
-            return found + self._alternatives(self._run, planned, tape)
+            return found + self._alternatives(self._run, planned, recording)
         return []
 
     def _fall_back(self, failed: _Run, error: Exception) -> None:
@@ -95,25 +98,27 @@ class Reference:
         else:
             self._run, self.trouble = None, reason
 
-    def _alternatives(self, run: _Run, planned: PlannedCall, tape: Tape | None) -> list[Result]:
+    def _alternatives(
+        self, run: _Run, planned: PlannedCall, recording: DrawRecording | None
+    ) -> list[Result]:
         if not (run.lifting.lifted_halves and self._may_have_alternative):
             return []
         if planned.index == 0 and self._alternative is None:
             self._alternative = _Run(self._build, Lifting(run.lifting.dtype, halves=False))
-        if self._alternative is None:  # the first call knew no such cast
+        if self._alternative is None:  # the first call had no such cast
             return []
         try:
-            return [self._alternative.result(planned, self.rates, tape)]
-        except Exception:  # half precision and the reference's do not mix in this model
+            return [self._alternative.result(planned, self.rates, recording)]
+        except Exception:  # this model cannot mix half precision with that of the reference
             self._may_have_alternative = False
             return []
 
 
 class _Run:
-    """One reference: a subject, and the results that it has given so far, as far as they fit.
+    """A subject of the reference, and those of its results that fit into memory.
 
-    Those of a large model are made anew for each case: gradients of every call in float64 are more
-    than a machine has.
+    Each case of a large model computes its reference again: the gradients of every call in float64
+    need more memory than a machine has.
     """
 
     def __init__(self, build: Build, lifting: Lifting) -> None:
@@ -129,26 +134,28 @@ class _Run:
         return self._made > 0
 
     def has_dropped(self, planned: PlannedCall) -> bool:
-        """Whether the result of a call was given once and is not kept any more."""
+        """Whether the result of a call was computed before, but not kept."""
         return planned.index < self._made and planned.index not in self._results
 
-    def result(self, planned: PlannedCall, rates: Rates, tape: Tape | None) -> Result:
-        """The result of a call.
+    def result(
+        self, planned: PlannedCall, rates: LearningRates, recording: DrawRecording | None
+    ) -> Result:
+        """Return the result of a call.
 
         Raises:
-            Exception: What the model raises in this precision.
+            Exception: The model raises in this precision.
         """
         if planned.index not in self._results:
             if self._subject is None:
                 self._subject = self._build(self.lifting)
             subject = self._subject
-            self.lifting.player = tape.player() if tape is not None else None
+            self.lifting.replay = recording.replay() if recording is not None else None
             result = subject.call(subject.prepare(planned), planned.index)
             if result.error is not None:
                 raise result.error
             self._keep(planned.index, result)
             if subject.case.phase == "train" and not is_driven(subject.example):
-                subject.update(rates.of(planned.index, subject.parameters(), result))
+                subject.update(rates.for_call(planned.index, subject.parameters(), result))
         return self._results[planned.index]
 
     def _keep(self, index: int, result: Result) -> None:

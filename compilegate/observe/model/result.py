@@ -1,4 +1,4 @@
-"""What one call of a subject did, written down as copies that later calls cannot change."""
+"""The result of one call of a subject, as copies that later calls cannot change."""
 
 from __future__ import annotations
 
@@ -11,39 +11,41 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from compilegate.observe import nested
-from compilegate.observe.model.random_draws import Tape
+from compilegate.observe.model.random_draws import DrawRecording
 
-#: The name under which the state of the random generator stands.
+#: The name of the random generator among the state.
 GENERATOR = "random generator"
-#: How names of the last call's outputs begin, among the state of the next one.
+#: The prefix of the names of the last call's outputs among the state of the next call.
 KEPT = "kept "
-#: Stands for a tensor that PyTorch refuses to read because a CUDA graph has reused its memory.
+#: Replaces a tensor that PyTorch refuses to read because a CUDA graph has reused its memory.
 OVERWRITTEN = "overwritten by a later call of a CUDA graph: reading it raises"
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 @dataclass
 class Result:
-    """What one call did.
+    """Everything that one call did.
 
     Attributes:
-        output: Leaves of the output by path; tensors are copies.
-        layout: Of every output tensor, what a copy does not keep: stride, requires_grad, device.
-        nesting: The output's structure as text.
-        aliases: Groups of outputs, inputs and state that share memory, outputs only with others.
-        gradients: By the names of parameters and inputs; None where no gradient arrived.
-        before: What the call may change besides, before it. See :meth:`Subject.state`.
-        state: The same after it.
-        written: Names of the tensors in it, and of parameters, that were written to or replaced,
-            whatever the value.
-        stayed: Names of those tensors that are the same object in the same memory after it, with
-            the same strides, and that require a gradient as before.
-        moved: What is another one of those that are not: ``memory``, ``stride``, ``requires_grad``.
-        parameters: Parameters after it that it wrote to; all where actions around the calls may.
-        started: What these were before, as far as it is known.
-        tape: The random tensors that it drew, if they were recorded.
-        found_inf: Whether scaled gradients overflowed, as ``GradScaler`` sees it.
-        error: What it raised instead.
+        output: The leaves of the output by path; tensors are copies.
+        layout: The properties of every output tensor that a copy loses: its stride, requires_grad,
+            device and so on.
+        nesting: The structure of the output as text.
+        aliases: Groups of tensors that share memory. Each group contains at least one output.
+        gradients: The gradients by the names of parameters and inputs; None if none arrived.
+        before: The state before the call. See :class:`.call_state.CallState`.
+        state: The state after the call.
+        written: The names of state tensors and parameters that the call wrote to or replaced, even
+            if their values stayed the same.
+        stayed: The names of state tensors and parameters that are the same object in the same
+            memory after the call, with the same strides and the same ``requires_grad``.
+        moved: The changed properties of the others: ``memory``, ``stride``, ``requires_grad``.
+        parameters: The parameters that the call wrote to, after it. If actions around the calls may
+            write to parameters, all of them.
+        started: The values of these parameters before the call, if they are known.
+        recording: The random tensors that the call drew, if they were recorded.
+        found_inf: Whether scaled gradients overflowed, as ``GradScaler`` determines it.
+        error: The exception that the call raised.
     """
 
     output: dict[str, Any] = field(default_factory=dict)
@@ -58,13 +60,13 @@ class Result:
     moved: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, torch.Tensor] = field(default_factory=dict)
     started: dict[str, torch.Tensor] = field(default_factory=dict)
-    tape: Tape | None = None
+    recording: DrawRecording | None = None
     found_inf: bool = False
     error: Exception | None = None
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tensors in it."""
+        """The size of all tensors in the result, in bytes."""
         parts = (self.output, self.gradients, self.before, self.state, self.parameters)
         leaves = (leaf for part in parts for leaf in part.values())
         return sum(leaf.nbytes for leaf in leaves if isinstance(leaf, torch.Tensor))
@@ -76,11 +78,11 @@ class Result:
 
 
 class Placed:
-    """Tensors by name, where they are: what a copy does not keep, and others may rely on.
+    """The places of tensors: the properties that a copy loses and that other code may rely on.
 
     Args:
-        leaves: What a call may change, by name. It is kept alive, or an address might be given
-            again to what takes its place.
+        leaves: The state that a call may change, by name. The object keeps it alive, because a new
+            tensor could get the address of a freed one.
     """
 
     def __init__(self, leaves: Mapping[str, Any]) -> None:
@@ -88,7 +90,7 @@ class Placed:
         self._places = {name: _place_of(tensor) for name, tensor in self._tensors.items()}
 
     def until(self, later: Placed) -> tuple[frozenset[str], dict[str, str]]:
-        """Which tensors stayed, and what is another one of those that did not."""
+        """Return the names of tensors that stayed, and the changed properties of the others."""
         moved = {
             name: ", ".join(_changed(place, later._places[name]))
             for name, place in self._places.items()
@@ -102,7 +104,7 @@ class Placed:
 
 
 def _changed(place: Mapping[str, Any], later: Mapping[str, Any]) -> Iterator[str]:
-    """What is another one; where a tensor does not tell its memory, that is not known."""
+    """Yield the changed properties. Memory counts only if both tensors have an address."""
     for what, value in place.items():
         known = what != "memory" or None not in (value, later[what])
         if known and later[what] != value:
@@ -121,14 +123,14 @@ def _place_of(tensor: torch.Tensor) -> dict[str, Any]:
 def fingerprints(
     leaves: Mapping[str, Any], parameters: Mapping[str, torch.Tensor]
 ) -> dict[str, tuple[int, ...]]:
-    """What differs where a tensor was written to or replaced, whatever the value.
+    """Return a fingerprint of each tensor, which changes if the tensor is written to or replaced.
 
-    Identity and version, which autograd raises at each writing; and of parameters the sum of their
-    bits, since writing through ``.data`` raises no version.
+    It consists of the identity and the version, which autograd increases at each write. For
+    parameters it also has the sum of their bits: a write through ``.data`` increases no version.
 
     Args:
-        leaves: What a call may change, by name.
-        parameters: Parameters by name.
+        leaves: The state that a call may change, by name.
+        parameters: The parameters by name.
     """
     sums = _sums_of_bits(parameters)
     return {
@@ -152,14 +154,15 @@ def _sums_of_bits(parameters: Mapping[str, torch.Tensor]) -> dict[str, int]:
 
 
 def copies(leaves: Mapping[str, Any]) -> dict[str, Any]:
-    """Leaves by name, tensors copied without their history."""
+    """Return copies of leaves, by name. The copies have no autograd history."""
     return {name: copy_of(leaf) for name, leaf in leaves.items()}
 
 
 def copy_of(leaf: Any) -> Any:
-    """A leaf; of a tensor, a dense copy without its history, and of a NumPy array a tensor.
+    """Return a copy of a leaf.
 
-    OVERWRITTEN of one in the memory of a CUDA graph that a later call has used again.
+    A tensor becomes a dense copy without autograd history, and a NumPy array becomes a tensor. The
+    result is OVERWRITTEN if a later call of a CUDA graph has reused the memory of the tensor.
     """
     if not isinstance(leaf, torch.Tensor):
         return _copy_of_array(leaf)
@@ -167,12 +170,12 @@ def copy_of(leaf: Any) -> Any:
     if dense is None:
         return OVERWRITTEN
     dense = dense if dense.layout is torch.strided else dense.to_dense()
-    # What a builder's own kind of tensor does with another's, of another side, is not asked.
+    # As plain tensors, copies do not run the operators of a builder's own subclass.
     return dense if is_traceable_wrapper_subclass(dense) else dense.as_subclass(torch.Tensor)
 
 
 def clone_of(tensor: torch.Tensor) -> torch.Tensor | None:
-    """A copy; None of a tensor in the memory of a CUDA graph that a later call has used again."""
+    """Return a copy of a tensor; None if a later call of a CUDA graph has reused its memory."""
     try:
         return tensor.detach().clone()
     except RuntimeError as error:
@@ -188,12 +191,12 @@ def _copy_of_array(leaf: Any) -> Any:
     array = numpy.array(leaf)
     try:
         return torch.from_numpy(array)
-    except TypeError:  # of strings, dates or objects
+    except TypeError:  # strings, dates or objects
         return str(array.tolist())
 
 
 def layout_of(tensor: torch.Tensor) -> dict[str, str]:
-    """What is said of a tensor besides its values. Strides of dimensions of size 1 mean nothing."""
+    """Return a tensor's properties except its values, without strides of dimensions of size 1."""
     strides: object = tensor.layout
     if tensor.layout is torch.strided and type(tensor) in (torch.Tensor, torch.nn.Parameter):
         pairs = zip(tensor.shape, tensor.stride(), strict=True)
@@ -212,7 +215,7 @@ def layout_of(tensor: torch.Tensor) -> dict[str, str]:
 def aliases_of(
     outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]
 ) -> frozenset[frozenset[str]]:
-    """Groups of tensors that share memory, of those with an output among them."""
+    """Return the groups of tensors that share memory and contain an output."""
     groups: dict[int, set[str]] = {}
     for name, tensor in {**others, **outputs}.items():
         if (key := nested.storage_key(tensor)) is not None:

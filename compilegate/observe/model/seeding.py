@@ -1,4 +1,4 @@
-"""The generators that models draw from, their weights, and random factors for these."""
+"""Seeds, the random generators, quick initial weights, and random factors for weights."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from typing import Any
 import torch
 from torch import nn
 
+from compilegate.observe.device import device as device_of
 from compilegate.observe.model.dispatch_mode import Mode
 
-#: At most so many random numbers are drawn for a tensor; prime, so that no row length divides it.
+#: At most this many random numbers are drawn for a tensor. It is prime: no row length divides it.
 _DRAWN = 65_537
-#: How modules draw their initial weights, in the end.
+#: The operators with which modules draw their initial weights.
 _DRAWS = (torch.ops.aten.normal_.default, torch.ops.aten.uniform_.default)
 
 
 def seed_everything(seed: int) -> None:
-    """Seed every generator that a model may draw from."""
+    """Seed every random generator that a model may use."""
     random.seed(seed)
     torch.manual_seed(seed)
     if "numpy" in sys.modules:
@@ -28,9 +29,9 @@ def seed_everything(seed: int) -> None:
 
 
 class QuickWeights(Mode):
-    """Draws parameters on CPU quickly while a model is built: numbers of large ones repeat.
+    """Draws large parameters on CPU quickly while a recipe builds a model: their numbers repeat.
 
-    Drawing is most of what it takes to build a transformer, and each side builds its own.
+    Drawing takes most of the time to build a transformer, and each side builds its own.
     """
 
     def __torch_dispatch__(
@@ -40,7 +41,7 @@ class QuickWeights(Mode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Draw a block of a large parameter; everything else as it is."""
+        """Draw one block of a large parameter and repeat it; run every other operator unchanged."""
         given = kwargs or {}
         if func not in _DRAWS or not _is_slow_to_draw(args[0]):
             return func(*args, **given)
@@ -58,15 +59,16 @@ def _is_slow_to_draw(tensor: torch.Tensor) -> bool:
 
 
 def generator_state(device: str) -> str:
-    """Digest of the state of torch's generator on a device (``cpu`` or ``cuda``)."""
-    state = torch.cuda.get_rng_state() if device == "cuda" else torch.get_rng_state()
-    return hashlib.sha256(state.numpy().tobytes()).hexdigest()[:8]
+    """Return a digest of the state of torch's generator on a device (``cpu`` or ``cuda``)."""
+    state = device_of(device).generator_state()
+    return hashlib.sha256(bytes(state.tolist())).hexdigest()[:8]
 
 
 def factors(tensor: torch.Tensor, amount: float, generator: torch.Generator) -> torch.Tensor:
-    """Random factors within ``amount`` of one, of the shape of a tensor.
+    """Return random factors in the shape of a tensor, at most ``amount`` away from one.
 
-    Those of a large tensor repeat, out of step with its rows: drawing is what would take longest.
+    The factors of a large tensor repeat, because drawing takes the most time. The period is no
+    multiple of its rows.
     """
     size = tensor.numel()
     drawn = torch.rand(min(size, _DRAWN), generator=generator, device=tensor.device)

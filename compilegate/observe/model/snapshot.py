@@ -1,4 +1,4 @@
-"""What calls change of a model, put back after calls that are not judged."""
+"""A snapshot of a model's state, to restore after calls that are not judged."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Any
 import torch
 from torch import nn
 
-from compilegate.observe.compare import exact
-from compilegate.observe.model.global_state import Switches
+from compilegate.observe.model.equality import is_same
+from compilegate.observe.model.global_state import GlobalState
 from compilegate.observe.model.result import clone_of
 from compilegate.observe.model.state import OF_EVERY_MODULE, cells_of, classes_of, held_by, objects
 
 
 class Snapshot:
-    """Buffers, attributes of modules and their classes, variables closed over, as they are now.
+    """The current buffers, attributes of modules and their classes, and closed-over variables.
 
-    With them what is in objects that every call is given, and the switches of the process.
+    The snapshot also holds the objects that every call receives and the switches of the process.
 
-    Everything is put back into the very objects that hold it, since guards and CUDA graphs hold to
-    these: tensors by writing to them, containers with their items.
+    :meth:`put_back` restores the objects in place, because guards and CUDA graphs depend on their
+    identity: it writes to tensors and refills containers.
 
     Args:
         module: The model.
-        parameters: Whether parameters are kept, too. Few models change them in a call.
-        given: Arguments that are not made anew for each call.
+        parameters: Whether to keep parameters, too. Few models change them in a call.
+        given: The arguments that every call receives again.
     """
 
     def __init__(self, module: object, *, parameters: bool, given: object = ()) -> None:
-        self._switches = Switches()
+        self._switches = GlobalState()
         self._cells: list[tuple[CellType, Any]] = []
         self._holders: list[tuple[MutableMapping[str, Any], dict[str, Any]]] = []
         self._classes: list[tuple[type, dict[str, Any]]] = []
@@ -68,7 +68,7 @@ class Snapshot:
                     self._tensors[id(tensor)] = (tensor, tensor._version, content)
 
     def _inside(self, value: Any) -> Iterator[torch.Tensor]:
-        """The tensors in a value, whose containers are kept on the way."""
+        """Yield the tensors in a value, and keep its containers."""
         if isinstance(value, torch.Tensor):
             yield value
         elif type(value) is list:
@@ -84,7 +84,7 @@ class Snapshot:
                 yield from self._inside(item)
 
     def put_back(self) -> None:
-        """Make everything as it was."""
+        """Restore everything."""
         for held, items in self._lists:
             if [*map(id, held)] != [*map(id, items)]:
                 held[:] = items
@@ -109,7 +109,7 @@ class Snapshot:
 
 
 def _set_again(made: type, attributes: dict[str, Any]) -> None:
-    """Set those attributes of a class that are others now."""
+    """Restore the attributes of a class that have changed."""
     now = vars(made)
     for name, value in attributes.items():
         if name not in now or now[name] is not value:
@@ -119,9 +119,9 @@ def _set_again(made: type, attributes: dict[str, Any]) -> None:
 def _holds_others(tensor: torch.Tensor, content: torch.Tensor) -> bool:
     """Whether a tensor holds other numbers now.
 
-    Its version does not tell: eager batch norm writes its running statistics and counts no version.
+    Its version is not enough: eager batch norm writes its running statistics without raising it.
     """
     try:
-        return not exact.is_same(tensor, content)
-    except Exception:  # sparse, of a builder's own kind, or in memory that a CUDA graph has taken
+        return not is_same(tensor, content)
+    except Exception:  # sparse, a tensor subclass, or in memory that a CUDA graph has reused
         return False

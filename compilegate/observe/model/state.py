@@ -1,4 +1,4 @@
-"""Where a model keeps what its calls may change: attributes, variables and what it is given."""
+"""The places where a model keeps state: attributes, closed-over variables, and its arguments."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from torch import nn
 
 from compilegate.observe import nested
 
-#: Attributes that every module has: the state of modules, not of what they compute.
+#: Attributes that every module has. They belong to nn.Module, not to the computation.
 OF_EVERY_MODULE = frozenset(vars(nn.Module())) | {"_compiled_call_impl"}
-#: Those that are empty in nearly all modules: hooks, and what else modules may hold.
+#: Attributes that are empty in nearly all modules, such as hooks.
 _EMPTY = frozenset(name for name, value in vars(nn.Module()).items() if not value)
 _PLAIN = (bool, int, float, str, type(None), torch.Tensor)
-#: How the name of a dict's keys ends, in their order.
+#: The suffix of the name under which the order of a dict's keys is state.
 ORDER = " (order of keys)"
-#: What may be in a set, and be the same on all sides: tensors and modules are by identity.
+#: Elements of sets that can be equal on all sides. Tensors and modules compare by identity.
 _HASHED = (bool, int, float, str, bytes, type(None))
 #: Longer containers are tables, not state.
 _LONGEST_CONTAINER = 64
-#: From a model to the last functions that are looked at: module, list, object, class, method, and
-#: what that one decorates.
+#: The longest path from a model to a function: module, list, object, class, method, decorated
+#: function.
 _DEPTH = 6
-#: From an argument to the last objects that are looked into: a cache, and its layers.
+#: The longest path from an argument to an object with state: a cache, its list of layers, a layer.
 _OBJECTS = 3
-#: What has attributes of its own, but no state that is looked at here.
+#: Types with attributes that are not state of this kind.
 _NO_OBJECTS = (*_PLAIN, nn.Module, type, FunctionType, MethodType, ModuleType)
-#: What functions are wrapped in, and where it keeps them.
+#: Types that wrap functions, and the attributes in which they keep them.
 _WRAPPERS = (
     *(staticmethod, classmethod, property, MethodType, functools.partial),
     *(functools.partialmethod, functools.cached_property, type(functools.cache(id))),
@@ -44,7 +44,7 @@ _WRAPPED = (
 
 
 def attributes(model: object) -> Iterator[tuple[str, Any]]:
-    """Plain attributes of all modules, and of the classes that their builder made, by path."""
+    """Yield plain attributes of all modules and of the classes that the builder made, by path."""
     for class_name, made in classes_of(model).items():
         for name, value in held_by(made).items():
             yield from _plain(value, f"class {class_name}.{name}")
@@ -57,29 +57,29 @@ def attributes(model: object) -> Iterator[tuple[str, Any]]:
 
 
 def classes_of(model: object) -> dict[str, type]:
-    """The classes of a model's modules, as far as its builder made them, by name.
+    """Return the classes of a model's modules that its builder made, by name.
 
-    Others are one and the same for all sides.
+    All sides share every other class.
     """
     modules = model.modules() if isinstance(model, nn.Module) else ()
     found: dict[str, type] = {}
     for made in dict.fromkeys(made for module in modules for made in type(module).__mro__):
-        if _is_made_anew(made):
+        if _is_builders_own(made):
             found[_not_among(found, made.__name__)] = made
     return found
 
 
 def held_by(made: type) -> dict[str, Any]:
-    """A class's attributes but those that Python gives every class."""
+    """Return the attributes of a class, without those that every class has."""
     return {name: value for name, value in vars(made).items() if not name.startswith("__")}
 
 
 def objects(arguments: object, path: str) -> dict[str, object]:
-    """The objects among some arguments, a cache for instance, and the objects in these, by path.
+    """Return the objects in some arguments, such as a cache, and the objects in these, by path.
 
     Args:
         arguments: Nested arguments.
-        path: What they are called.
+        path: The path of the arguments.
     """
     found: dict[str, object] = {}
     seen: set[int] = set()
@@ -101,25 +101,25 @@ def objects(arguments: object, path: str) -> dict[str, object]:
 
 
 def contents(arguments: object, path: str) -> Iterator[tuple[str, Any]]:
-    """What is plain in the objects among some arguments, by path."""
+    """Yield the plain attributes of the objects in some arguments, by path."""
     for name, found in objects(arguments, path).items():
         for attribute, held in vars(found).items():
             yield from _plain(held, f"{name}.{attribute}")
 
 
 def variables(cells: Mapping[str, CellType]) -> Iterator[tuple[str, Any]]:
-    """What is plain in some cells, by path."""
+    """Yield the plain values in some cells, by path."""
     for name, cell in cells.items():
         with contextlib.suppress(ValueError):  # a variable that is not assigned yet
             yield from _plain(cell.cell_contents, name)
 
 
 def cells_of(model: object) -> dict[str, CellType]:
-    """The variables that a model's functions close over, by name: ``count``, ``touch.count``.
+    """Return the variables that a model's functions close over: ``count``, ``touch.count``.
 
-    These are the function that the model is, and, of modules and of what is found in cells, the
-    functions, and the methods of classes, that its builder made. Those of a library are one and
-    the same for all sides: what one leaves there the other finds.
+    The functions are the model itself, if it is one, and the functions and methods that the builder
+    made and that modules or cells lead to. All sides share the functions of a library, so one side
+    finds the state that another left there.
     """
     found: dict[str, CellType] = {}
     seen: dict[int, object] = {}
@@ -131,7 +131,7 @@ def cells_of(model: object) -> dict[str, CellType]:
         for value in new.values():
             if not isinstance(value, FunctionType):
                 level += _parts(value)
-            elif value is model or _is_made_anew(value):
+            elif value is model or _is_builders_own(value):
                 level.append(getattr(value, "__wrapped__", None))
                 for variable, cell in zip(
                     value.__code__.co_freevars, value.__closure__ or (), strict=True
@@ -146,7 +146,7 @@ def cells_of(model: object) -> dict[str, CellType]:
 
 
 def _parts(value: object) -> Iterable[object]:
-    """What a value holds, where that may lead to functions."""
+    """The contents of a value that may lead to functions."""
     if isinstance(value, (list, tuple)):
         return value if len(value) <= _LONGEST_CONTAINER else ()
     if isinstance(value, dict):
@@ -154,9 +154,9 @@ def _parts(value: object) -> Iterable[object]:
     if isinstance(value, _WRAPPERS):
         return [getattr(value, name, None) for name in _WRAPPED]
     if isinstance(value, type):
-        classes = filter(_is_made_anew, value.__mro__)
+        classes = filter(_is_builders_own, value.__mro__)
         return [member for each in classes for member in vars(each).values()]
-    if isinstance(value, nn.Module) or _is_made_anew(type(value)):
+    if isinstance(value, nn.Module) or _is_builders_own(type(value)):
         own = getattr(value, "__dict__", {}).items()
         return [type(value), *(held for name, held in own if name not in _EMPTY or held)]
     return ()
@@ -177,7 +177,7 @@ def _plain(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def orders(value: object, path: str) -> Iterator[tuple[str, str]]:
-    """The keys of the dicts in a nested value, in their order, by path."""
+    """Yield the keys of the dicts in a nested value, in their order, by path."""
     if isinstance(value, dict) and 1 < len(value) <= _LONGEST_CONTAINER:
         yield f"{path}{ORDER}", ", ".join(map(str, value))
     if isinstance(value, (dict, list, tuple)) and len(value) <= _LONGEST_CONTAINER:
@@ -187,17 +187,17 @@ def orders(value: object, path: str) -> Iterator[tuple[str, str]]:
             yield from orders(item, f"{path}{inner}")
 
 
-def _is_made_anew(function_or_class: Any) -> bool:
-    """Whether each building makes another one."""
+def _is_builders_own(function_or_class: Any) -> bool:
+    """Whether each run of the builder makes another function or class."""
     return "<locals>" in function_or_class.__qualname__
 
 
 def _is_pytorchs(function: FunctionType) -> bool:
-    """Whether PyTorch wrapped a function in it: what it closes over is no state of a model."""
+    """Whether PyTorch made the function as a wrapper: the variables in it are no model state."""
     return str(function.__globals__.get("__name__")).partition(".")[0] == "torch"
 
 
 def _not_among(names: Mapping[str, object], name: str) -> str:
-    """The name, numbered where it is taken: lambdas are all of one name."""
+    """Return the name, with a number if it is taken: all lambdas have the same name."""
     taken = sum(other.partition(" #")[0] == name for other in names)
     return f"{name} #{taken + 1}" if taken else name

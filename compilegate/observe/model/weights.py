@@ -1,4 +1,4 @@
-"""Whether a builder gives the same weights each time: sides with others cannot be compared."""
+"""Check that a builder returns the same weights each time: only then can sides be compared."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torch import nn
 
 from compilegate.observe.model.subject import Subject
 
-#: So many elements of each tensor are looked at, evenly spread: other weights differ everywhere.
+#: This many elements of each tensor are compared, evenly spaced: other weights differ everywhere.
 _ELEMENTS = 1024
-#: Two builds may round differently, by so many units of the dtype's resolution.
+#: Two builds may round differently, by this many units of the dtype's resolution.
 _ROUNDING = 16.0
 
 
 def sample(subject: Subject) -> dict[str, torch.Tensor]:
-    """A few elements of each parameter and buffer, by name, as they are now."""
+    """Return a few elements of each parameter and buffer, by name."""
     tensors = {
         **{f"parameter {name}": parameter for name, parameter in subject.parameters().items()},
         **{f"buffer {name}": buffer for name, buffer in subject.buffers().items()},
@@ -39,23 +39,23 @@ def refuse_others(
     second: Mapping[str, torch.Tensor],
     written: Collection[str] = (),
 ) -> None:
-    """Refuse weights that differ from those of another build under the same seed.
+    """Refuse weights that differ between two builds under the same seed.
 
     Args:
-        first: Of one build.
-        second: Of the other.
-        written: What a call writes to. Buffers among them need no values before it.
+        first: The sample of one build.
+        second: The sample of the other build.
+        written: The names that a call writes to. Buffers among them need no values before it.
 
     Raises:
-        ValueError: It names the first that differs.
+        ValueError: A tensor differs; the message names the first.
     """
     for name, ours in first.items():
         if name.startswith("buffer ") and name in written:
             continue
         if _differ(ours, second.get(name)):
             raise ValueError(
-                f"the builder gives other weights each time: {name} differs between two builds "
-                "under one seed"
+                f"the builder returns other weights each time: {name} differs between two builds "
+                "under one seed; draw all weights from torch's, Python's or NumPy's generator"
             )
 
 

@@ -1,7 +1,7 @@
-"""The faults: what each does, where it shows, and what must be said of it.
+"""The faults: what each does, the setting that shows it, and the text that its verdict must have.
 
-The modules here are data, and import no torch. Those of :mod:`tests.faults.planting` say how these
-faults are planted; they have the same names.
+These modules hold data and import no torch. The modules of the same names in
+:mod:`tests.faults.planting` hold the code that plants the faults.
 """
 
 from __future__ import annotations
@@ -16,5 +16,5 @@ from tests.faults.catalogue.training import AUTOCAST, GRADIENTS
 
 __all__ = ["COSTS", "FAULTS", "SOUND", "Fault"]
 
-#: Faults whose verdicts do not depend on how busy a machine is; those of cost are judged apart.
+#: Faults whose verdicts do not depend on how busy the machine is, so faults of cost are not here.
 FAULTS = (*FORWARD, *GRADIENTS, *AUTOCAST, *TENSORS, *STATE, *DRAWING, *SIZES, *CAPTURE)

@@ -1,4 +1,4 @@
-"""Faults of capturing and of cost: what is compiled, how often, and what that takes."""
+"""Faults of capture and of cost: what PyTorch compiles, how often, and what a call takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CAPTURE = (
         also=("forward", "gradients", "side_effects", "recompiles", "randomness"),
     ),
     Fault(
-        "eager_without_a_word",
+        "backend_error_suppressed",
         "the backend fails, and its error is suppressed",
         "graph_breaks",
         r"nothing was compiled: all of it ran eagerly",
@@ -29,22 +29,22 @@ CAPTURE = (
     ),
     Fault(
         "other_graphs_left_as_they_are",
-        "Inductor compiles the first size only, and gives other graphs back as they are",
+        "Inductor compiles only the graph of the first size, and returns other graphs unchanged",
         "graph_breaks",
         r"Inductor made no code of the graph of call [34] \(batch=\d+\)",
-        victim="residual",  # sixteen wide: on a GPU Inductor pads what is seven wide
+        victim="residual",  # of width 16: on a GPU, Inductor pads a width of 7
         inductor=True,
     ),
     Fault(
         "compiled_at_each_call",
-        "each call is compiled anew",
+        "each call compiles again",
         "recompiles",
         r"\d recompilations of one code object, 0 allowed for 'dynamic'",
         setting=DYNAMIC,
     ),
 )
 
-#: Judged against what the sound twin was measured to cost.
+#: The measured cost of the sound twin gives the thresholds for these.
 COSTS = (
     Fault(
         "slower_by_a_third",
@@ -65,7 +65,7 @@ COSTS = (
     ),
     Fault(
         "nothing_freed",
-        "a call keeps room for all its results till its end",
+        "a call keeps memory for all its intermediate results until it returns",
         "memory",
         r"peak [\d.]+ MiB, eager [\d.]+ MiB \([\d.]+×\).*, at most [\d.]+× allowed",
         victim="deep",
@@ -74,7 +74,7 @@ COSTS = (
     ),
     Fault(
         "results_kept",
-        "a call keeps a copy of its results for good",
+        "each call keeps a copy of its results forever",
         "memory",
         r"each call leaves [\d,]+ KiB more allocated than eager's; peak [\d.]+ MiB",
         victim="deep",

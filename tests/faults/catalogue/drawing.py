@@ -17,7 +17,7 @@ DRAWING = (
     ),
     Fault(
         "dropout_lost",
-        "dropout lets everything through",
+        "dropout drops nothing",
         "forward",
         FROM_THE_START,
         victim="dropped",
@@ -27,7 +27,7 @@ DRAWING = (
     ),
     Fault(
         "dropout_not_rescaled",
-        "dropout does not scale up what it lets through",
+        "dropout does not scale up the elements that it keeps",
         "forward",
         FROM_THE_START,
         victim="dropped",
@@ -37,7 +37,7 @@ DRAWING = (
     ),
     Fault(
         "generator_put_back",
-        "random numbers are drawn, but the generator stays where it was",
+        "compiled code draws random numbers, but the generator does not advance",
         "side_effects",
         r"random generator",
         victim="dropped",
@@ -47,7 +47,7 @@ DRAWING = (
     ),
     Fault(
         "own_draws_not_counted",
-        "dropout's own masks leave the generator where it was",
+        "Inductor's own dropout masks do not advance the generator",
         "randomness",
         r"compiled calls repeat each other",
         victim="dropped",
@@ -56,7 +56,7 @@ DRAWING = (
     ),
     Fault(
         "seed_not_heeded",
-        "dropout's own masks are of a generator that no seed reaches",
+        "Inductor's own dropout masks come from a generator that no seed reaches",
         "randomness",
         r"the seed is not heeded",
         victim="dropped",
@@ -65,7 +65,7 @@ DRAWING = (
     ),
     Fault(
         "dropout_rate",
-        "dropout's own masks drop half as often as they should",
+        "Inductor's own dropout masks drop half as often as they should",
         "randomness",
         r"spread of the outputs between calls is|outputs' mean over calls is",
         victim="dropped",
@@ -74,7 +74,7 @@ DRAWING = (
     ),
     Fault(
         "dropout_rate_a_fifth_higher",
-        "dropout's own masks drop 1.2 times as often as they should",
+        "Inductor's own dropout masks drop 1.2 times as often as they should",
         "randomness",
         r"spread of the outputs between calls is|outputs' mean over calls is",
         victim="dropped",
@@ -83,7 +83,7 @@ DRAWING = (
     ),
     Fault(
         "mask_shared_by_rows",
-        "dropout's own masks are the same for every row of a batch",
+        "Inductor's own dropout masks are the same for every row of a batch",
         "randomness",
         r"joint spread of a batch's rows is|calls repeat each other",
         victim="dropped",
@@ -92,7 +92,7 @@ DRAWING = (
     ),
     Fault(
         "mask_shared_by_neighbours",
-        "dropout's own masks are the same for every two elements beside each other",
+        "Inductor's own dropout masks are the same for two adjacent elements",
         "randomness",
         r"likeness of two calls",
         victim="dropped_apart",
@@ -101,7 +101,7 @@ DRAWING = (
     ),
     Fault(
         "mask_shared_by_layers",
-        "the masks of two dropouts are one",
+        "two dropouts share one mask",
         "randomness",
         r"likeness of two calls|kurtosis",
         victim="dropped_apart",
@@ -110,7 +110,7 @@ DRAWING = (
     ),
     Fault(
         "another_mask_in_backward",
-        "the backward's own masks are not the forward's",
+        "the backward uses other dropout masks than the forward",
         "randomness",
         r"backward and forward use different random numbers",
         victim="dropped",

@@ -1,4 +1,4 @@
-"""What is known of a fault before it is planted."""
+"""The description of a planted fault, and what descriptions share."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ INFER_BF16 = "infer-bf16-default-static"
 AUTO = "infer-f32-default-auto"
 DYNAMIC = "infer-f32-default-dynamic"
 
-#: What a wrong gradient changes besides: parameters are stepped along it between the calls, and the
-#: slope of the forward is held against it.
+#: Aspects that a wrong gradient may also fail: the child steps parameters along it between calls,
+#: and compares it with the slope of the forward.
 STEPPED = ("forward", "side_effects", "randomness")
 
-#: An output that is wrong from the first call on: by how much, and where most.
+#: The text on an output that is wrong from the first call on: how wrong it is, and where most.
 FROM_THE_START = (
     r"call 1 \(.*\): output\S* \(\w+\): (root mean square error|largest error|scale) is .*"
     r"allowed .*\); worst at \[.*\]: compiled \S+, eager \S+, fp64 \S+"
 )
 
-#: What depends on the values of an output.
+#: The aspects that depend on the values of an output.
 VALUES = ("forward", "gradients", "side_effects", "randomness")
 
-#: Where faults are planted: ``--device``.
+#: The device that runs the planted faults, from ``--device``.
 device = "cpu"
-#: The name of no fault.
+#: The prefix of models without a fault.
 SOUND = "sound"
 
 
@@ -34,18 +34,18 @@ class Fault:
     """One planted fault.
 
     Attributes:
-        name: The name of its plant, and the first part of its models' names.
-        does: What compiled code does, in a sentence.
+        name: The name of its plant, and the first part of the names of its models.
+        does: What compiled code does wrong, as a sentence.
         aspect: The aspect that must fail.
-        says: A regular expression that the failure's text must match.
+        says: A regular expression that the text of the failure must match.
         victim: The tiny victim that the tests plant it in.
-        zoo: The victims of the table: models of the shipped zoo.
-        setting: Where it shows.
-        also: Aspects that may fail besides.
-        inductor: Whether only Inductor has what it changes; the others are planted in its
-            decomposed graph, whatever runs that.
-        shipped: Whether its models are the shipped zoo's as they are, since no others are compiled
-            in an empty cache on CPU: it is planted in every model of its session.
+        zoo: The models of the shipped zoo that the table plants it in.
+        setting: The setting that shows it.
+        also: Other aspects that may fail.
+        inductor: Whether it changes what only Inductor has. Other faults change the decomposed
+            graph, which every backend has.
+        shipped: Whether it is planted in every model of its session, and these are unchanged models
+            of the shipped zoo. On CPU, compilegate compiles no others in an empty cache.
     """
 
     name: str
@@ -61,15 +61,15 @@ class Fault:
 
     @property
     def victims(self) -> tuple[str, ...]:
-        """All that it is planted in."""
+        """All victims that it is planted in."""
         return (self.victim, *self.zoo)
 
     def case(self, victim: str) -> str:
-        """The case in which it shows in a victim."""
+        """Return the id of the case that shows it in a victim."""
         model = victim if self.shipped else f"{self.name}.{victim}"
         return f"{model}-{device}-{self.setting}"
 
     def twin(self, victim: str) -> str:
-        """The same case without the fault."""
+        """Return the id of the same case without the fault."""
         model = victim if self.shipped else f"{SOUND}.{victim}"
         return f"{model}-{device}-{self.setting}"

@@ -1,4 +1,4 @@
-"""Faults of values: what compiled code returns is not quite what it should be."""
+"""Faults of values: compiled code returns numbers that are slightly wrong."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ FORWARD = (
     ),
     Fault(
         "bias_lost",
-        "the last linear layer's bias is not added",
+        "the last linear layer does not add its bias",
         "forward",
         FROM_THE_START,
     ),
     Fault(
         "residual_lost",
-        "the last residual connection is not added",
+        "the last residual connection does not add its input",
         "forward",
         FROM_THE_START,
         victim="residual",
@@ -68,7 +68,7 @@ FORWARD = (
     ),
     Fault(
         "shifted_by_one",
-        "the first convolution's rows are rolled by one",
+        "the rows of the first convolution's output are rolled by one",
         "forward",
         FROM_THE_START,
         victim="convolutional",
@@ -107,15 +107,15 @@ FORWARD = (
         zoo=("soft.mlp", "soft.conv_pool_linear"),
     ),
     Fault(
-        "mean_of_one_more",
-        "a mean divides by one more than there are",
+        "mean_count_off_by_one",
+        "a mean divides by one more than the number of elements",
         "forward",
         FROM_THE_START,
         victim="convolutional",
         zoo=("test_resnet", "test_convnext"),
     ),
     Fault(
-        "embedding_of_the_next",
+        "embedding_off_by_one",
         "an embedding looks up the next row",
         "forward",
         FROM_THE_START,
@@ -124,7 +124,7 @@ FORWARD = (
     ),
     Fault(
         "attention_mask_lost",
-        "attention forgets its mask",
+        "attention ignores its mask",
         "forward",
         FROM_THE_START,
         victim="attending",
@@ -145,8 +145,8 @@ FORWARD = (
         r"root mean square error is 0\.00\d+ of its scale",
     ),
     Fault(
-        "gelu_of_another_kind",
-        "GELU is decomposed as its tanh approximation",
+        "gelu_approximated",
+        "GELU is decomposed into its tanh approximation",
         "forward",
         r"root mean square error is \S+ of its scale",
         zoo=("mlp", "test_vit"),

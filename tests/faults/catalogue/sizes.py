@@ -1,4 +1,4 @@
-"""Faults of sizes: right at the first, wrong, uncompiled or compiled too often at others."""
+"""Faults of sizes: code that is right at the first size and wrong or recompiled at others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.faults.catalogue.fault import AUTO, DYNAMIC, Fault
 SIZES = (
     Fault(
         "size_baked_in",
-        "a mean divides by the first call's size",
+        "the output is scaled by the ratio of the size to the first call's size",
         "forward",
         r"call \d \(batch=4.*\): output",
         setting=DYNAMIC,
@@ -21,14 +21,14 @@ SIZES = (
     ),
     Fault(
         "size_specialized",
-        "a dynamic size is specialized while it is compiled",
+        "compiling specializes a dynamic size",
         "recompiles",
         r"2 recompilations of one code object, 0 allowed for 'dynamic'",
         setting=DYNAMIC,
     ),
     Fault(
         "automatic_dynamic_lost",
-        "sizes that vary are compiled one by one",
+        "each new size is compiled separately",
         "recompiles",
         r"2 recompilations of one code object, 1 allowed for 'auto'",
         setting=AUTO,

@@ -1,4 +1,4 @@
-"""Faults of what a call leaves behind or takes along, and of what is said of tensors."""
+"""Faults of state between calls, and of the metadata of output tensors."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ STATE = (
     ),
     Fault(
         "mutation_lost",
-        "an input that is changed in place stays as it was",
+        "an in-place change of an input is lost",
         "side_effects",
         r"input\[0\] \(float32\): root mean square error is",
         victim="in_place.dense",
@@ -87,14 +87,14 @@ STATE = (
     ),
     Fault(
         "parameter_overwritten",
-        "a parameter is scaled a little at each call",
+        "each call scales a parameter slightly",
         "side_effects",
         r"parameter \S+: value differs: .*elements differ",
         also=("forward",),
     ),
     Fault(
         "parameter_moved",
-        "a parameter is moved to other memory at each call",
+        "each call moves a parameter to other memory",
         "side_effects",
         r"parameter \S+: memory differs: eager leaves it as it was",
     ),
@@ -106,7 +106,7 @@ STATE = (
     ),
     Fault(
         "weights_baked_in",
-        "the parameters of the first call are used for ever",
+        "every call uses the parameters of the first call",
         "forward",
         r"call 2 \(.*\): output",
         setting=TRAIN,
@@ -114,7 +114,7 @@ STATE = (
     ),
     Fault(
         "buffer_reused",
-        "a later call writes its output over the first one's",
+        "a later call overwrites the output of the first call",
         "side_effects",
         r"call 2 \(.*\): first output: value differs: eager leaves it",
     ),

@@ -1,4 +1,4 @@
-"""Faults of gradients, and of what autocast makes of precision."""
+"""Faults of gradients, and of precision under autocast."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ GRADIENTS = (
     ),
     Fault(
         "saved_replaced",
-        "what a forward saves for its backward, the next forward replaces",
+        "a forward overwrites what the previous forward saved for its backward",
         "gradients",
         r"cotangents in another layout: gradient \S+ \(float32\): root mean square error",
         setting=TRAIN,
@@ -64,14 +64,14 @@ GRADIENTS = (
     ),
     Fault(
         "layout_of_cotangents_assumed",
-        "backward reads cotangents as if they lay in memory as the outputs do",
+        "the backward reads cotangents as if they had the memory layout of the outputs",
         "gradients",
         r"cotangents in another layout: gradient \S+: nonfinite differs",
         setting=TRAIN,
         also=STEPPED,
     ),
     Fault(
-        "gelu_backward_of_another_kind",
+        "gelu_backward_approximated",
         "GELU's backward is that of its tanh approximation",
         "gradients",
         r"gradient \S+ \(float32\): root mean square error is \S+ of its scale",
@@ -84,7 +84,7 @@ GRADIENTS = (
 AUTOCAST = (
     Fault(
         "norm_in_low_precision",
-        "a norm's variance is taken in bfloat16",
+        "a norm computes its variance in bfloat16",
         "forward",
         r"output \(\w+\): (root mean square|largest) error",
         victim="normed_offset",
@@ -93,7 +93,7 @@ AUTOCAST = (
     ),
     Fault(
         "norm_statistics_rounded",
-        "a norm's mean and reciprocal deviation are rounded to bfloat16",
+        "a norm rounds its mean and reciprocal standard deviation to bfloat16",
         "forward",
         r"output\S* \(\w+\): single rows are 0\.\d+% too large or too small, as where a norm has",
         victim="normed",
@@ -102,7 +102,7 @@ AUTOCAST = (
     ),
     Fault(
         "last_of_a_cat_halved",
-        "confidences beside coordinates in pixels are half of what they should be",
+        "confidences that are concatenated with pixel coordinates are half of what they should be",
         "forward",
         r"output\S* \(\w+\): root mean square error of column \d+ of the last dimension is 0\.5",
         victim="boxes",
@@ -111,14 +111,14 @@ AUTOCAST = (
     ),
     Fault(
         "output_dtype",
-        "the output has another dtype than autocast gives it",
+        "the output has another dtype than under eager autocast",
         "forward",
         r"output.*: dtype differs: eager bfloat16, compiled float32",
         setting=INFER_BF16,
     ),
     Fault(
         "accumulated_in_low_precision",
-        "matrix products are summed up in bfloat16",
+        "matrix products accumulate in bfloat16",
         "forward",
         r"output \(bfloat16\): (root mean square|largest) error",
         victim="projected",

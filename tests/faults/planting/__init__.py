@@ -1,4 +1,4 @@
-"""How the faults of the catalogue are planted. Imported only where a fault is: it imports torch."""
+"""The code that plants the faults of the catalogue. Only children import it and its torch."""
 
 from tests.faults.planting import compiling, drawing, forward, sizes, state, training
 from tests.faults.planting.hooks import install

@@ -1,4 +1,4 @@
-"""Faults of capturing and of cost: what is compiled, how often, and what that takes."""
+"""Faults of capture and of cost: what PyTorch compiles, how often, and what a call takes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def nothing_compiled() -> None:
     announce("set")
 
 
-@plant("configure", "eager_without_a_word")
+@plant("configure", "backend_error_suppressed")
 def _suppressed() -> None:
     torch._dynamo.config.suppress_errors = True
 
 
-@plant("before", "eager_without_a_word")
+@plant("before", "backend_error_suppressed")
 def _fails(seen: Frame) -> None:
     announce("the backend fails")
     raise NotImplementedError("this backend compiles nothing")
@@ -46,7 +46,7 @@ def other_graphs_left_as_they_are() -> None:
         if graph.code not in lowered:
             lowered.add(graph.code)
             return lower(graph, inputs, **options)
-        announce("a graph is given back as it is")
+        announce("Inductor returns a graph unchanged")
         return graph.forward
 
     compile_fx.compile_fx = lower_the_first
@@ -57,7 +57,7 @@ def compiled_at_each_call(seen: Frame, compiled: Compiled) -> Compiled:
     code = _code_being_compiled()
 
     def call(*inputs: Any) -> Any:
-        announce("forgets its code")
+        announce("removes its code from the cache")
         torch._dynamo.eval_frame.remove_from_cache(code)
         return compiled(*inputs)
 
@@ -65,7 +65,7 @@ def compiled_at_each_call(seen: Frame, compiled: Compiled) -> Compiled:
 
 
 def _code_being_compiled() -> Any:
-    """The code object of the frame that Dynamo is compiling, from Dynamo's own call."""
+    """Return the code object that Dynamo is compiling, read from Dynamo's own stack frame."""
     here = sys._getframe()
     while here.f_code.co_name != "_compile" or "code" not in here.f_locals:
         assert here.f_back is not None
@@ -73,7 +73,7 @@ def _code_being_compiled() -> Any:
     return here.f_locals["code"]
 
 
-# Cost.
+# Faults of cost.
 
 
 @plant("wrap")

@@ -1,7 +1,7 @@
-"""Faults of random numbers: in the graph that draws as eager does, and in the one with its own.
+"""Faults of random numbers, with ``fallback_random`` and with Inductor's own draws.
 
-Where compiled code draws as eager does, dropout is one operator; elsewhere a comparison of random
-numbers with the rate, and a product.
+With ``fallback_random``, compiled code draws as eager does, and dropout is one operator. Otherwise
+dropout compares random numbers with its rate and multiplies by the result.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ def _draws_its_own() -> bool:
 
 
 def _masks(graph: fx.Graph) -> list[fx.Node]:
-    """Where random numbers are compared with a rate."""
+    """Return the nodes that compare random numbers with a dropout rate."""
     return [node for node in calls(graph, aten.gt) if isinstance(node.args[1], float)]
 
 
 def _generator(inputs: list[Any]) -> torch.Generator:
-    """What is drawn from on the device of a graph's inputs."""
+    """Return the default generator of the device of a graph's inputs."""
     device = next(i.device for i in inputs if isinstance(i, torch.Tensor))
     if device.type == "cpu":
         return torch.default_generator
@@ -77,7 +77,7 @@ def dropout_not_rescaled(graph: fx.Graph) -> int:
     return changed
 
 
-# What shows only in compiled code's own draws.
+# Faults that show only in Inductor's own draws.
 
 
 @each_call
@@ -100,7 +100,7 @@ def seed_not_heeded(seen: Frame, compiled: Compiled, inputs: list[Any], memory: 
     outputs = compiled(*inputs)
     memory["own"] = generator.get_state()
     generator.set_state(users)
-    torch.rand(1, generator=generator, device=generator.device)  # it moves on all the same
+    torch.rand(1, generator=generator, device=generator.device)  # it advances anyway
     return outputs
 
 

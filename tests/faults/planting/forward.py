@@ -1,4 +1,4 @@
-"""Faults of values: what compiled code returns is not quite what it should be."""
+"""Faults of values: compiled code returns numbers that are slightly wrong."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def softmax_over_rows(graph: fx.Graph) -> int:
 
 
 @plant("forward")
-def mean_of_one_more(graph: fx.Graph) -> int:
+def mean_count_off_by_one(graph: fx.Graph) -> int:
     def smaller(node: fx.Node) -> fx.Node:
         counted, dims = value(node.args[0]), node.args[1]
         count = math.prod(int(counted.shape[dim]) for dim in dims)
@@ -175,7 +175,7 @@ def mean_of_one_more(graph: fx.Graph) -> int:
 
 
 @plant("forward")
-def embedding_of_the_next(graph: fx.Graph) -> int:
+def embedding_off_by_one(graph: fx.Graph) -> int:
     found = calls(graph, aten.embedding)[:1]
     for node in found:
         weight, index = node.args[:2]
@@ -228,11 +228,11 @@ def matmul_in_bfloat16(graph: fx.Graph) -> int:
     return len(found)
 
 
-# Elsewhere than in a graph.
+# Faults outside the graph.
 
 
 @plant("configure")
-def gelu_of_another_kind() -> None:
+def gelu_approximated() -> None:
     table = decomposition.decompositions
     right = table[aten.gelu.default]
 

@@ -1,14 +1,13 @@
-"""Where a fault takes hold: PyTorch's own hooks into compiling, so that eager never sees it.
+"""The hooks of PyTorch through which a fault reaches compiled code and never eager code.
 
-- Graphs of ATen operators, forward or backward: through Inductor's ``post_grad_custom_pre_pass``,
-  or the compilers given to ``aot_autograd`` where the backend is ``aot_eager_decomp_partition``,
-  whose graphs are the same.
-- The compiled callable that Dynamo is given: wrapped by a backend around the one that was asked
-  for.
+- Graphs of ATen operators, forward and backward: Inductor passes them to
+  ``post_grad_custom_pre_pass``. The backend ``aot_eager_decomp_partition`` has the same graphs, and
+  passes them to the compilers of ``aot_autograd``.
+- The compiled callable: a backend around the requested one wraps what that returns to Dynamo.
 - Settings of Dynamo and Inductor, and Inductor's table of decompositions.
 
-A process plants one fault. One that takes hold leaves a mark in the folder that the variable
-``COMPILEGATE_PLANTED`` names; one that finds nothing to change raises.
+A process plants one fault. A fault that takes effect leaves a mark in the folder that the variable
+``COMPILEGATE_PLANTED`` names. A fault that finds nothing to change raises an error.
 """
 
 from __future__ import annotations
@@ -34,24 +33,24 @@ from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_file
 
 DECOMPOSED = "aot_eager_decomp_partition"
 
-#: Changes a graph in place; returns how many places it changed, None where it means another graph.
+#: Changes a graph in place, and returns the number of changes, or None if it is for other graphs.
 Surgery = Callable[[fx.Graph], int | None]
-#: Compiled code: takes the graph's inputs, returns the tuple of its outputs.
+#: Compiled code that takes the inputs of a graph and returns the tuple of its outputs.
 Compiled = Callable[..., Any]
 
 
 class NothingToChangeError(RuntimeError):
-    """A fault does not fit the model that it was planted in, and so would test nothing."""
+    """The model has nothing that the fault could change, so planting it would test nothing."""
 
 
 @dataclass
 class Frame:
-    """What Dynamo gives to the backend: the graph before autograd, and its inputs.
+    """What Dynamo passes to the backend: the graph before autograd, and its inputs.
 
     Attributes:
-        graph: Of ``torch`` functions.
-        inputs: Example inputs: parameters, buffers, the call's own, sizes.
-        result_bytes: What all results of its forward graph take together, once that is known.
+        graph: The graph of ``torch`` functions.
+        inputs: Example inputs: parameters, buffers, arguments of the call, and sizes.
+        result_bytes: Bytes of all results of its forward graph together, once they are known.
     """
 
     graph: fx.Graph
@@ -59,7 +58,7 @@ class Frame:
     result_bytes: int = 0
 
     def parameters(self) -> list[int]:
-        """Which inputs are parameters."""
+        """Return the positions of the inputs that are parameters."""
         return [
             index
             for index, value in enumerate(self.inputs)
@@ -67,7 +66,7 @@ class Frame:
         ]
 
     def given(self) -> list[int]:
-        """Which inputs are floating tensors that the call was given."""
+        """Return the positions of the inputs that are floating-point arguments of the call."""
         sources = [node for node in self.graph.nodes if node.op == "placeholder"]
         return [
             index
@@ -81,14 +80,14 @@ class Frame:
 
 @dataclass
 class Plant:
-    """One fault as code; any part may be missing.
+    """The code of one fault. Any part may be missing.
 
     Attributes:
-        configure: Sets what PyTorch reads later; called once. It announces itself.
+        configure: Changes settings of PyTorch. It is called once, and calls :func:`announce`.
         forward: Changes forward graphs.
         backward: Changes backward graphs.
-        before: Called with each frame before it is compiled.
-        wrap: Makes of a frame's compiled code what is called instead.
+        before: Receives each frame before the backend compiles it.
+        wrap: Returns the callable that replaces the compiled code of a frame.
     """
 
     configure: Callable[[], None] | None = None
@@ -100,7 +99,7 @@ class Plant:
 
 @dataclass
 class _Process:
-    """What is planted in this process."""
+    """The fault that is planted in this process."""
 
     name: str = ""
     victim: str = ""
@@ -112,7 +111,7 @@ _HERE = _Process()
 
 
 def plant(part: str, name: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function as one part of the fault of its name."""
+    """Register the decorated function as one part of the fault of this name, or of its own."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         entry = PLANTS.setdefault(name or function.__name__, Plant())
@@ -124,25 +123,25 @@ def plant(part: str, name: str = "") -> Callable[[Callable[..., Any]], Callable[
 
 
 def frame() -> Frame:
-    """The frame that is being compiled."""
+    """Return the frame that is being compiled."""
     return _HERE.frames[-1]
 
 
 def announce(text: str) -> None:
-    """Tell the session that the fault took hold."""
+    """Report to the session that the fault took effect."""
     print(f"planted {_HERE.name} in {_HERE.victim}: {text}", flush=True)
     if folder := os.environ.get("COMPILEGATE_PLANTED"):
         Path(folder, f"{_HERE.name}.{_HERE.victim}").touch()
 
 
 def install(name: str, victim: str) -> None:
-    """Plant a fault in this process. Builders are called several times: only the first plants."""
+    """Plant a fault in this process, at the first of several calls of a builder."""
     if _HERE.name:
         assert _HERE.name == name, "a process plants one fault"
         return
     _HERE.name, _HERE.victim = name, victim
     entry = PLANTS[name]
-    # A graph from a cache would come without its passes being asked.
+    # Inductor runs no passes over a graph that it loads from a cache.
     torch._inductor.config.fx_graph_cache = False
     torch._functorch.config.enable_autograd_cache = False
     if entry.configure is not None:
@@ -153,7 +152,7 @@ def install(name: str, victim: str) -> None:
 
 
 class _Pass(CustomGraphPass):
-    """The fault as a pass of Inductor's."""
+    """The fault as a custom pass of Inductor."""
 
     def __init__(self, entry: Plant) -> None:
         self._entry = entry
@@ -182,21 +181,21 @@ def _operate(entry: Plant, graph: fx.Graph) -> None:
 
 
 def _wrap_backends(entry: Plant) -> None:
-    """Put a backend around Inductor's, and one around (and in) the decomposing one."""
+    """Wrap Inductor's backend, and replace the decomposing backend by one with the fault."""
     inductor = compile_fx.compile_fx
 
     @functools.wraps(inductor)
-    def spoilt_inductor(graph: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
+    def faulty_inductor(graph: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
         return _compile(entry, graph, inputs, functools.partial(inductor, **options))
 
-    compile_fx.compile_fx = spoilt_inductor
+    compile_fx.compile_fx = faulty_inductor
 
-    def spoilt_decomposed(graph: fx.GraphModule, inputs: Sequence[Any]) -> Any:
+    def faulty_decomposed(graph: fx.GraphModule, inputs: Sequence[Any]) -> Any:
         return _compile(entry, graph, inputs, _decomposed(entry))
 
-    registry.lookup_backend(DECOMPOSED)  # registers what is not yet
+    registry.lookup_backend(DECOMPOSED)  # registers the backend if nothing has used it yet
     registry._COMPILER_FNS.pop(DECOMPOSED)
-    registry.register_backend(spoilt_decomposed, DECOMPOSED, ("debug",))
+    registry.register_backend(faulty_decomposed, DECOMPOSED, ("debug",))
 
 
 def _compile(entry: Plant, graph: fx.GraphModule, inputs: Sequence[Any], backend: Any) -> Compiled:
@@ -210,7 +209,7 @@ def _compile(entry: Plant, graph: fx.GraphModule, inputs: Sequence[Any], backend
 
 
 def _marked(call: Compiled) -> Compiled:
-    """A call that announces itself the first time."""
+    """Return a callable that reports the fault in its first call."""
     calls = itertools.count()
 
     def announced(*inputs: Any) -> Any:
@@ -222,7 +221,7 @@ def _marked(call: Compiled) -> Compiled:
 
 
 def _decomposed(entry: Plant) -> Any:
-    """What ``aot_eager_decomp_partition`` is, with surgery before it runs the graph as it is."""
+    """Return ``aot_eager_decomp_partition`` with a fault that changes each graph before it runs."""
 
     def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Any:
         from functorch.compile import make_boxed_func
@@ -235,6 +234,6 @@ def _decomposed(entry: Plant) -> Any:
         fw_compiler=compiler,
         bw_compiler=compiler,
         decompositions=compile_fx.select_decomp_table,
-        keep_inference_input_mutations=True,  # as Inductor does: they are part of the graph
+        keep_inference_input_mutations=True,  # as in Inductor, whose graphs contain them
         partition_fn=functools.partial(min_cut_rematerialization_partition, compiler="inductor"),
     )

@@ -1,4 +1,4 @@
-"""Faults of sizes: right at the first, wrong, uncompiled or compiled too often at others."""
+"""Faults of sizes: code that is right at the first size and wrong or recompiled at others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.faults.planting.surgery import aten, emit, first_output, value
 
 
 def _size(graph: fx.Graph) -> fx.Node:
-    """The symbolic size that the graph is given."""
+    """Return the placeholder of the graph's symbolic size."""
     return next(
         node
         for node in graph.nodes

@@ -1,4 +1,4 @@
-"""Faults of what a call leaves behind or takes along, and of what is said of tensors."""
+"""Faults of state between calls, and of the metadata of output tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.faults.planting.surgery import (
 
 
 def each_call(function: Any) -> Any:
-    """Plant ``function(frame, compiled, inputs, memory)`` as what is called.
+    """Plant ``function(frame, compiled, inputs, memory)`` in place of the compiled code.
 
     ``memory`` is a dictionary that lives as long as the compiled code.
     """
@@ -35,7 +35,7 @@ def each_call(function: Any) -> Any:
 
 
 def _first_changed(outputs: Any, change: Any) -> tuple[Any, ...]:
-    """The outputs, the first floating one changed."""
+    """Return the outputs with the first floating-point tensor changed."""
     changed = list(outputs)
     at = next(
         i for i, o in enumerate(changed) if isinstance(o, torch.Tensor) and o.is_floating_point()
@@ -44,7 +44,7 @@ def _first_changed(outputs: Any, change: Any) -> tuple[Any, ...]:
     return tuple(changed)
 
 
-# What is said of tensors.
+# Metadata of tensors.
 
 
 @each_call
@@ -77,7 +77,7 @@ def alias_added(seen: Frame, compiled: Compiled, inputs: list[Any], memory: Any)
 
 
 def _updates(graph: fx.Graph) -> list[fx.Node]:
-    """The copies back into inputs and buffers."""
+    """Return the nodes that copy new values into inputs and buffers."""
     return [node for node in calls(graph, aten.copy_) if node.args[0].op == "placeholder"]
 
 

@@ -1,4 +1,4 @@
-"""Tools to change a graph of ATen operators: find nodes, put others in their place."""
+"""Functions that find nodes in a graph of ATen operators and replace them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ prims = torch.ops.prims
 
 
 def calls(graph: fx.Graph, *operators: Any) -> list[fx.Node]:
-    """The nodes that call one of these operators, whichever overload."""
+    """Return the nodes that call any overload of these operators."""
     return [node for node in graph.nodes if node.op == "call_function" and _is(node, operators)]
 
 
@@ -24,12 +24,12 @@ def _is(node: fx.Node, operators: tuple[Any, ...]) -> bool:
 
 
 def value(node: Any) -> Any:
-    """What a node stands for: a fake tensor or a symbolic number. Anything else is itself."""
+    """Return the fake tensor or symbolic number of a node, and any other object unchanged."""
     return node.meta["val"] if isinstance(node, fx.Node) else node
 
 
 def emit(graph: fx.Graph, operator: Any, *args: Any, **kwargs: Any) -> fx.Node:
-    """A new call at the insertion point, with its fake value."""
+    """Insert a call at the insertion point, and compute its fake value."""
     node = graph.call_function(operator, args, kwargs)
     node.meta["val"] = operator(*map_arg(args, value), **map_arg(kwargs, value))
     return node
@@ -42,7 +42,7 @@ def put_after(
     *,
     users: Callable[[fx.Node], bool] = lambda user: True,
 ) -> int:
-    """Give what uses a node something made of it instead; how many users that were."""
+    """Make a new node from a node, let its users use that, and return the number of users."""
     changed = [user for user in node.users if users(user)]
     place = node.next
     while place.op == "placeholder":
@@ -55,18 +55,18 @@ def put_after(
 
 
 def output(graph: fx.Graph) -> fx.Node:
-    """The output node."""
+    """Return the output node."""
     return next(node for node in reversed(graph.nodes) if node.op == "output")
 
 
 def outputs(graph: fx.Graph) -> list[Any]:
-    """What the graph returns, in order."""
+    """Return the nodes that the graph returns, in order."""
     (returned,) = output(graph).args
     return list(returned) if isinstance(returned, (list, tuple)) else [returned]
 
 
 def replace_outputs(graph: fx.Graph, make: dict[int, Callable[[fx.Node], fx.Node]]) -> int:
-    """Return something made of what the graph returns at some positions; how many they are."""
+    """Replace what the graph returns at some positions, and return the number of positions."""
     returned, node = outputs(graph), output(graph)
     with graph.inserting_before(node):
         for index, change in make.items():
@@ -76,7 +76,7 @@ def replace_outputs(graph: fx.Graph, make: dict[int, Callable[[fx.Node], fx.Node
 
 
 def is_floating(node: Any) -> bool:
-    """Whether a node is a floating tensor."""
+    """Return whether a node is a floating-point tensor."""
     if not isinstance(node, fx.Node):
         return False
     seen = node.meta.get("val")
@@ -84,7 +84,7 @@ def is_floating(node: Any) -> bool:
 
 
 def first_output(graph: fx.Graph, make: Callable[[fx.Node], fx.Node]) -> int:
-    """Change the first floating output, the user's."""
+    """Replace the first floating-point output, and return 1, or 0 if there is none."""
     for index, node in enumerate(outputs(graph)):
         if is_floating(node):
             return replace_outputs(graph, {index: make})
@@ -92,5 +92,5 @@ def first_output(graph: fx.Graph, make: Callable[[fx.Node], fx.Node]) -> int:
 
 
 def scaled(graph: fx.Graph, factor: float) -> Callable[[fx.Node], fx.Node]:
-    """Makes of a node the node times a factor."""
+    """Return a function that makes a node times a factor."""
     return lambda node: emit(graph, aten.mul.Tensor, node, factor)

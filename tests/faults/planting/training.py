@@ -1,4 +1,4 @@
-"""Faults of gradients, and of what autocast makes of precision."""
+"""Faults of gradients, and of precision under autocast."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.faults.planting.surgery import (
 
 
 def _scale(graph: fx.Graph, positions: list[int], factor: float) -> int:
-    """Scale the gradients of some of the frame's inputs, which stand in the inputs' order."""
+    """Scale the gradients of some inputs of the frame. Gradients have the order of the inputs."""
     returned = outputs(graph)
     change = scaled(graph, factor)
     return replace_outputs(graph, {i: change for i in positions if is_floating(returned[i])})
@@ -63,7 +63,7 @@ def layout_of_cotangents_assumed() -> None:
     right = runtime_wrappers.coerce_to_expected_memory_format
 
     def wrong(cotangent: torch.Tensor, expected: Any) -> torch.Tensor:
-        announce("a cotangent's memory is read as if it were as expected")
+        announce("the backward reads a cotangent in the expected layout")
         wanted = right(torch.empty_like(cotangent), expected)
         return cotangent.as_strided(wanted.shape, wanted.stride())
 
@@ -101,7 +101,7 @@ def input_gradient_zero(graph: fx.Graph) -> int:
 
 
 @plant("configure")
-def gelu_backward_of_another_kind() -> None:
+def gelu_backward_approximated() -> None:
     table = decomposition.decompositions
     right = table[aten.gelu_backward.default]
 
@@ -112,7 +112,7 @@ def gelu_backward_of_another_kind() -> None:
     table[aten.gelu_backward.default] = wrong
 
 
-# Under autocast.
+# Faults under autocast.
 
 
 def _low(graph: fx.Graph, node: fx.Node, dtype: torch.dtype = torch.bfloat16) -> fx.Node:
@@ -121,7 +121,7 @@ def _low(graph: fx.Graph, node: fx.Node, dtype: torch.dtype = torch.bfloat16) ->
 
 @plant("forward")
 def norm_in_low_precision(graph: fx.Graph) -> int:
-    """The variance as the mean square less the squared mean, both rounded to bfloat16."""
+    """Compute the variance as mean square minus squared mean, both rounded to bfloat16."""
     changed = 0
     for node in calls(graph, aten.var_mean):
         x, dims = node.args[:2]
@@ -144,7 +144,7 @@ def norm_in_low_precision(graph: fx.Graph) -> int:
 
 @plant("forward")
 def norm_statistics_rounded(graph: fx.Graph) -> int:
-    """As by a kernel that writes them down in the dtype of what it is given."""
+    """Round as a kernel would that stores statistics in the dtype of its input."""
     users = [user for node in calls(graph, aten.var_mean) for user in node.users]
     statistics = [*(user for user in users if user.args[1] == 1), *calls(graph, aten.rsqrt)]
 
@@ -165,7 +165,7 @@ def output_dtype(graph: fx.Graph) -> int:
 
 @plant("forward")
 def accumulated_in_low_precision(graph: fx.Graph) -> int:
-    """A matrix product as a sum of products of eight columns, rounded after each."""
+    """Compute a matrix product eight columns at a time, and round after each."""
     found = [n for n in calls(graph, aten.mm, aten.addmm) if value(n).dtype is torch.bfloat16]
 
     def summed(node: fx.Node) -> fx.Node:

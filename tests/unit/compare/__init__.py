@@ -1,1 +1,1 @@
-"""Tests of comparing: every planted difference is found and named; a healthy twin shows none."""
+"""Tests of comparisons: every planted difference is found; correct code shows none."""

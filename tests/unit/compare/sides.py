@@ -1,4 +1,4 @@
-"""Eager, compiled and reference sides of one call."""
+"""The eager, compiled and reference sides of one call."""
 
 import torch
 from torch import nn
@@ -22,7 +22,7 @@ def make_input():
 
 
 class Compared:
-    """Three sides of one call: eager runs ``ours``, compiled ``theirs``.
+    """Return three sides of one call: eager runs ``ours``, compiled code runs ``theirs``.
 
     Where ``ours`` is a class of modules, ``theirs`` is given the module first.
     """

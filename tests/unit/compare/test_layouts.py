@@ -1,4 +1,4 @@
-"""Whole calls and what is to be seen of outputs besides their values."""
+"""Tests of compared structures, shapes, dtypes, strides and aliases."""
 
 import math
 
@@ -6,12 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from compilegate.observe.compare.results import (
-    compare_gradients,
-    compare_outputs,
-    compare_parameters,
-    compare_state,
-)
+from compilegate.observe.compare.parameters import compare_parameters
+from compilegate.observe.compare.results import compare_gradients, compare_outputs, compare_state
 from compilegate.observe.model.float64 import Lifting
 from compilegate.observe.model.subject import Subject
 from compilegate.records.rounding import is_blind
@@ -30,7 +26,7 @@ from tests.unit.compare.sides import (
 
 
 @pytest.mark.parametrize("setting", [INFER, TRAIN], ids=["infer", "train"])
-def test_a_healthy_twin_shows_nothing(setting):
+def test_a_correct_side_shows_no_difference(setting):
     model = Model("m", "m", build=lambda: Example(Net(), inputs=(make_input(),)))
     eager, compiled = Subject(model, setting, 0), Subject(model, setting, 0)
     reference = Subject(model, setting, 0, lifting=Lifting())
@@ -54,7 +50,7 @@ def test_a_healthy_twin_shows_nothing(setting):
     assert bool(checks[1].errors) == (setting is TRAIN)
 
 
-def test_another_order_of_summing_is_healthy():
+def test_another_order_of_summation_is_no_difference():
     def summed(x):
         return torch.stack([x[:, i] for i in reversed(range(4))]).sum(0)
 
@@ -68,7 +64,7 @@ def test_a_shape_that_would_broadcast_is_found():
     assert found[0] == ("output", "shape", "(3,)", "(1, 3)")
 
 
-def test_only_one_sentence_is_said_of_another_shape():
+def test_another_shape_is_reported_once():
     found = differences(lambda x: x.sum(1), lambda x: x.sum(1)[:3])
     assert [what for _, what, _, _ in found] == ["shape"]
 
@@ -86,7 +82,7 @@ def test_another_dtype_is_found(theirs, dtype):
     assert ("output", "dtype", "float32", dtype) in differences(lambda x: x * 1, theirs)
 
 
-def test_a_real_tensor_for_a_complex_one_is_found():
+def test_a_real_tensor_in_place_of_a_complex_one_is_found():
     def ours(x):
         return torch.complex(x, x)
 
@@ -109,7 +105,7 @@ def test_other_strides_are_found():
     ("shape", "strides"),
     [((1, 4), (99, 1)), ((4, 1), (1, 99)), ((1, 1), (7, 3)), ((2, 1, 3), (3, 50, 1))],
 )
-def test_strides_of_dimensions_of_size_one_mean_nothing(shape, strides):
+def test_strides_of_dimensions_of_size_one_are_not_compared(shape, strides):
     def theirs(x):
         base = torch.zeros(200)
         return base.as_strided(shape, strides).copy_(x.reshape(-1)[: math.prod(shape)].view(shape))
@@ -118,7 +114,7 @@ def test_strides_of_dimensions_of_size_one_mean_nothing(shape, strides):
     assert found == []
 
 
-def test_strides_of_an_empty_tensor_mean_nothing():
+def test_strides_of_an_empty_tensor_are_not_compared():
     found = differences(lambda x: x.new_empty(0, 5), lambda x: torch.empty(5, 0).t())
     assert found == []
 
@@ -128,7 +124,7 @@ def test_a_lost_requires_grad_is_found():
     assert found == [("output[1]", "requires_grad", "True", "False")]
 
 
-def test_a_subclass_for_a_tensor_is_found():
+def test_a_subclass_in_place_of_a_tensor_is_found():
     class Wrapped(torch.Tensor):
         pass
 
@@ -136,7 +132,7 @@ def test_a_subclass_for_a_tensor_is_found():
     assert ("output", "type", "Tensor", "Wrapped") in found
 
 
-def test_a_parameter_for_a_tensor_is_none():
+def test_a_parameter_in_place_of_a_tensor_is_no_difference():
     found = differences(lambda x: x * 1, lambda x: nn.Parameter(x * 1, requires_grad=False))
     assert found == []
 

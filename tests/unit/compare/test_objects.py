@@ -1,4 +1,4 @@
-"""What are no tensors, and what is raised."""
+"""Tests of compared objects and errors."""
 
 import enum
 
@@ -29,18 +29,18 @@ class Colour(enum.Enum):
         (lambda x: (x, x.numpy()), lambda x: (x, x)),
     ],
 )
-def test_other_values_than_tensors_are_compared(ours, theirs):
+def test_values_other_than_tensors_are_compared(ours, theirs):
     assert differences(ours, ours) == []
     assert differences(ours, theirs)
 
 
-def test_arrays_are_held_to_the_same_bounds_as_tensors():
+def test_arrays_are_compared_like_tensors():
     made = Compared(lambda x: (x, x.sin().numpy()), lambda x: (x, x.cos().numpy()))
     assert complaints(made.outputs)
     assert complaints(Compared(lambda x: x.sin().numpy(), lambda x: x.sin().numpy()).outputs) == []
 
 
-def test_what_cannot_be_compared_is_named():
+def test_objects_that_cannot_be_compared_are_named():
     class Cache:
         pass
 
@@ -58,11 +58,11 @@ def raising(error):
 
 
 class NarrowerError(RuntimeError):
-    """As TorchRuntimeError is a RuntimeError."""
+    """A subclass, as TorchRuntimeError is one of RuntimeError."""
 
 
 @pytest.mark.parametrize("error", [RuntimeError("x"), NarrowerError("y")])
-def test_raising_the_same_or_a_narrower_class_is_alike(error):
+def test_the_same_or_a_narrower_error_class_is_no_difference(error):
     assert differences(raising(RuntimeError("x")), raising(error)) == []
 
 
@@ -79,14 +79,14 @@ def test_raising_the_same_or_a_narrower_class_is_alike(error):
         ),
     ],
 )
-def test_raising_differently_is_found(ours, theirs, expected):
+def test_another_error_is_found(ours, theirs, expected):
     made = Compared(ours, theirs)
     (found,) = made.outputs.differences
     assert (found.where, found.what, found.eager, found.compiled) == ("call", "raises", *expected)
     assert made.gradients.tensors == made.state.tensors == 0
 
 
-def test_a_compiler_that_fails_does_not_raise_as_the_model_does():
+def test_an_error_of_the_compiler_is_no_error_of_the_model():
     failure = exc.BackendCompilerFailed("inductor", AssertionError("no such buffer"), None)
     ((where, what, eager, compiled),) = differences(raising(RuntimeError("x")), raising(failure))
     assert (where, what, eager) == ("call", "raises", "RuntimeError: x")

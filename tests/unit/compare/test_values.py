@@ -1,4 +1,4 @@
-"""Floating values: held to eager's noise, on their own scale; marks are no values."""
+"""Tests of compared values: floating tensors on their own scale, without mask values."""
 
 import math
 
@@ -21,7 +21,7 @@ from tests.unit.compare.sides import (
         (math.inf, "0 at [2, 1]; 0 not finite", "inf at [2, 1]; 1 not finite"),
     ],
 )
-def test_a_value_that_is_not_finite_is_found_where_it_stands(plant, eager, compiled):
+def test_a_non_finite_value_is_found_at_its_place(plant, eager, compiled):
     def theirs(x):
         y = torch.zeros_like(x)
         y[2, 1] = plant
@@ -34,7 +34,7 @@ def test_a_value_that_is_not_finite_is_found_where_it_stands(plant, eager, compi
     ("one", "other"),
     [(math.nan, math.inf), (math.inf, -math.inf), (math.nan, 0.0), (-math.inf, math.nan)],
 )
-def test_patterns_of_nan_and_infinity_are_told_apart(one, other):
+def test_patterns_of_nan_and_infinity_are_distinguished(one, other):
     def planted(value):
         def run(x):
             y = x * 1
@@ -47,7 +47,7 @@ def test_patterns_of_nan_and_infinity_are_told_apart(one, other):
     assert differences(planted(one), planted(one)) == []
 
 
-def test_finite_values_are_compared_beside_nan():
+def test_finite_values_are_compared_next_to_nan():
     def planted(factor):
         def run(x):
             y = x * factor
@@ -63,7 +63,7 @@ def test_finite_values_are_compared_beside_nan():
     assert error.compiled_rms == pytest.approx(0.5, rel=1e-3)
 
 
-def test_a_tensor_of_nothing_finite_is_compared_by_its_pattern_only():
+def test_a_tensor_without_finite_values_is_compared_by_its_pattern_only():
     checked = Compared(lambda x: x * math.nan, lambda x: x * math.nan).outputs
     assert (checked.tensors, checked.differences) == (1, ())
     (error,) = checked.errors
@@ -82,7 +82,7 @@ def test_nan_in_a_complex_tensor_is_found():
     assert [what for _, what, _, _ in differences(ours, theirs)] == ["nonfinite"]
 
 
-def test_one_wrong_integer_is_found_where_it_stands():
+def test_one_wrong_integer_is_found_at_its_place():
     def theirs(x):
         y = torch.arange(24).reshape(6, 4)
         y[4, 2] = 7
@@ -114,11 +114,11 @@ def test_another_python_value_is_found(ours, theirs):
 
 
 @pytest.mark.parametrize("value", [3, "mean", True, None, 1 + 2j, torch.float32, b"x"])
-def test_equal_python_values_are_alike(value):
+def test_equal_python_values_are_no_difference(value):
     assert differences(lambda x: (x * 1, value), lambda x: (x * 1, value)) == []
 
 
-def test_a_python_float_is_held_to_the_same_bounds_as_a_tensor():
+def test_a_python_float_is_compared_like_a_tensor():
     checked = Compared(lambda x: (x * 1, 0.5), lambda x: (x * 1, 0.5 * (1 + 1e-3))).outputs
     assert checked.differences == ()
     (text,) = complaints(checked)
@@ -150,7 +150,7 @@ def test_one_element_among_many_is_found_and_shown(place):
     assert len(complaints(checked)) == 1
 
 
-def test_figures_of_a_large_tensor_are_those_of_its_elements():
+def test_the_errors_of_a_large_tensor_are_those_of_its_elements():
     torch.manual_seed(0)
     truth = torch.randn(700, 1000, dtype=torch.float64)
     sides = [truth.float(), (truth * 1.001 + 1e-3 * torch.randn_like(truth)).float(), truth]
@@ -169,7 +169,7 @@ def test_figures_of_a_large_tensor_are_those_of_its_elements():
     assert (error.numel, error.scale) == (700_000, pytest.approx(scale))
 
 
-def test_a_scale_of_one_percent_is_found_even_in_bf16():
+def test_a_scale_error_of_one_percent_is_found_even_in_bf16():
     def many():
         return torch.randn(256, 256)
 
@@ -208,7 +208,7 @@ def test_zeros_against_small_numbers_are_found():
     assert complaints(Compared(lambda x: x * 1e-5, lambda x: x * 0).outputs)
 
 
-def test_errors_are_those_of_fp64_and_relative_to_its_scale():
+def test_errors_are_relative_to_the_scale_of_float64():
     def ours(x):
         return 100 * (x.square().sum() + 1e-3)
 
@@ -220,7 +220,7 @@ def test_errors_are_those_of_fp64_and_relative_to_its_scale():
     assert error.worst_index == ()
 
 
-def test_complex_values_are_compared_in_both_parts():
+def test_both_parts_of_complex_values_are_compared():
     def ours(x):
         return torch.complex(x, 2 * x)
 
@@ -233,7 +233,7 @@ def test_complex_values_are_compared_in_both_parts():
     assert complaints(Compared(ours, ours).outputs) == []
 
 
-def test_without_reference_eager_takes_its_place():
+def test_without_a_reference_eager_replaces_it():
     made = Compared(lambda x: x * 1, lambda x: x * 1.5)
     (error,) = compare_outputs(made.eager, made.compiled, []).errors
     assert error.eager_rms == 0.0
@@ -248,7 +248,7 @@ def test_a_sparse_output_is_compared_by_its_values():
 
 
 def marked(mark, factor=1.0):
-    """A first column of marks, beside values."""
+    """Return a first column of mask values next to other values."""
 
     def run(x):
         values = x * factor
@@ -266,19 +266,19 @@ MARKS = {
 
 
 @pytest.mark.parametrize("mark", MARKS.values(), ids=MARKS)
-def test_marks_hide_nothing_beside_them(mark):
+def test_mask_values_do_not_hide_other_errors(mark):
     healthy = Compared(marked(mark), marked(mark)).outputs
     assert complaints(healthy) == []
     assert 0.1 < healthy.errors[0].scale < 10
     assert complaints(Compared(marked(mark), marked(mark, 1.001)).outputs)
 
 
-def test_a_wrong_mark_is_found():
+def test_a_wrong_mask_value_is_found():
     ours, theirs = (marked(lambda x, m=m: torch.full_like(x, m)) for m in (-1e9, -1.1e9))
     assert complaints(Compared(ours, theirs).outputs)
 
 
-def test_large_values_are_no_marks_where_all_are_large():
+def test_large_values_are_no_mask_values_if_all_are_large():
     (error,) = Compared(lambda x: x * 1e9, lambda x: x * 1e9).outputs.errors
     assert error.scale > 1e8
     assert error.numel == 24

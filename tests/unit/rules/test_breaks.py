@@ -32,11 +32,35 @@ def test_a_break_is_named_by_reason_id_place_and_owner():
     assert finding.proposal == {"graph_breaks": [{"reason": PRINT.reason, "place": "net.py"}]}
 
 
-def test_a_break_without_place_or_id_is_named_all_the_same():
+def test_a_break_without_place_or_id_is_named_by_its_reason():
     lost = dataclasses.replace(make_break("why", ""), place=None)
     finding = test_graph_breaks.rule(broken(lost), Budget())
     assert finding.summary == "1 graph break not budgeted: why"
     assert_proposal_helps(test_graph_breaks.rule, broken(lost), Budget())
+
+
+def test_a_break_is_explained_with_pytorchs_hints_and_page():
+    explained = dataclasses.replace(
+        PRINT,
+        explanation="Dynamo cannot trace builtin operator `print`",
+        hint="Avoid calling `print`.\nUse a logger.",
+    )
+    finding = test_graph_breaks.rule(broken(explained, ITEM), Budget())
+    assert finding.details == (
+        "Call to `print` [GB0001] at net.py:5 in forward (model)",
+        "  explanation: Dynamo cannot trace builtin operator `print`",
+        "  hint: Avoid calling `print`.",
+        "  hint: Use a logger.",
+        "  see https://meta-pytorch.org/compile-graph-break-site/gb/gb0001.html",
+        "Tensor.item() [GB0002] at timm/layers/pool.py:9 in forward (model)",
+        "  see https://meta-pytorch.org/compile-graph-break-site/gb/gb0002.html",
+    )
+
+
+def test_the_explanation_does_not_make_another_break_of_it():
+    explained = dataclasses.replace(PRINT, explanation="why", hint="how")
+    assert explained == PRINT
+    assert hash(explained) == hash(PRINT)
 
 
 def test_proposed_breaks_pass():
@@ -86,7 +110,7 @@ def test_a_budgeted_break_that_is_gone_is_no_failure():
 
 
 @pytest.mark.parametrize(("breaks", "outcome"), [((PRINT, ITEM), "passed"), ((), "passed")])
-def test_so_many_breaks_besides_are_allowed(breaks, outcome):
+def test_a_number_of_unnamed_breaks_is_allowed(breaks, outcome):
     assert test_graph_breaks.rule(broken(*breaks), Budget(max_graph_breaks=2)).outcome == outcome
     more = (*breaks, *(make_break(f"another {i}") for i in range(3)))
     assert test_graph_breaks.rule(broken(*more), Budget(max_graph_breaks=2)).outcome == "failed"
@@ -112,7 +136,7 @@ def test_a_frame_that_is_left_to_eager_is_a_break_of_its_own():
     assert_proposal_helps(test_graph_breaks.rule, observation, Budget())
 
 
-def test_a_frame_that_is_left_to_eager_fails_also_beside_a_budgeted_break():
+def test_a_frame_that_is_left_to_eager_fails_even_with_a_budgeted_break_elsewhere():
     budget = Budget(graph_breaks=(AllowedBreak("print", ""),))
     observation = broken(PRINT, fallbacks=(LSTM,))
     finding = test_graph_breaks.rule(observation, budget)

@@ -1,4 +1,4 @@
-"""Rules of speed, energy, compile time and memory: below, above, or not to be told."""
+"""Rules of speed, energy, compile time and memory: below, above, or inconclusive."""
 
 import dataclasses
 
@@ -103,7 +103,7 @@ def test_a_throttled_measurement_is_no_verdict():
     assert finding.summary.endswith("the GPU held its clocks down: hw_thermal_slowdown")
 
 
-def test_a_measurement_beside_others_on_the_gpu_is_no_verdict():
+def test_a_measurement_on_a_shared_gpu_is_no_verdict():
     timing = dataclasses.replace(make_timing(2.0), shares_gpu=True)
     finding = test_speedup.rule(make_observation(timing=timing), STRICT)
     assert finding.outcome == "inconclusive"
@@ -125,7 +125,7 @@ def test_a_timing_is_described_side_by_side():
 @pytest.mark.parametrize(
     ("conditions", "said"),
     [
-        ((), "whether the GPU held its clocks down is not known: NVML does not say"),
+        ((), "NVML does not report whether the GPU held its clocks down"),
         ((Condition(sm_mhz=900, temperature_c=None, power_w=None),), "GPU at 900 MHz"),
         (
             (Condition(sm_mhz=None, temperature_c=None, power_w=None),),
@@ -133,13 +133,13 @@ def test_a_timing_is_described_side_by_side():
         ),
     ],
 )
-def test_what_a_gpu_does_not_tell_of_itself_is_said(conditions, said):
+def test_a_timing_names_what_nvml_does_not_report(conditions, said):
     timing = dataclasses.replace(make_timing(2.0), clock="events", conditions=conditions)
     finding = test_speedup.rule(make_observation(timing=timing), STRICT)
     assert (finding.outcome, finding.details[-1]) == ("passed", said)
 
 
-def test_what_the_allocator_of_a_gpu_tells_is_described():
+def test_the_figures_of_the_gpus_allocator_are_described():
     seen = dataclasses.replace(
         make_memory(compiled=100 * MIB),
         eager_reserved_bytes=120 * MIB,
@@ -173,7 +173,7 @@ def test_a_little_energy_may_be_wasted_whatever_the_ratio():
     assert test_energy.rule(thirsty, Budget(max_energy_ratio=1.1)).outcome == "failed"
 
 
-def test_energy_that_nvml_does_not_tell_is_unavailable():
+def test_energy_that_nvml_does_not_report_is_unavailable():
     finding = test_energy.rule(make_observation(energy=Energy(unavailable="NVML: …")), STRICT)
     assert (finding.outcome, finding.summary) == ("skipped", "unavailable: NVML: …")
 
@@ -238,7 +238,7 @@ def test_too_much_memory_says_how_much_and_proposes_the_ratio():
     [(0, 4096, True), (4096, 4096, False), (0, 512, False), (4096, 0, False)],
 )
 @pytest.mark.parametrize("budget", [STRICT, Budget()])
-def test_what_each_call_leaves_is_held_to_eagers_whatever_the_budget(
+def test_a_call_that_leaves_more_memory_than_eager_fails_whatever_the_budget(
     budget, eager, compiled, leaks
 ):
     memory = make_memory()

@@ -105,13 +105,12 @@ def test_recompiling_once_too_often_fails_and_shows_why(dynamic, allowed):
     assert finding.summary == (
         f"{allowed + 1} recompilations of one code object, {allowed} allowed for {dynamic!r}"
     )
-    assert finding.details[0] == "net.py:12 in forward:"
-    assert finding.details[1] == "  at call 2: tensor 'x' size mismatch 0"
+    assert finding.details[0] == "net.py:12 in forward, call 2: tensor 'x' size mismatch 0"
     assert finding.proposal == {"recompiles": 1}
     assert_proposal_helps(test_recompiles.rule, observation, Budget())
 
 
-def test_proposed_recompiles_are_besides_the_settings_own_and_not_added_twice():
+def test_proposed_recompiles_do_not_include_those_of_the_setting():
     observation = recompiled("auto", 4, batches(4, 2))
     assert test_recompiles.rule(observation, Budget(recompiles=1)).proposal == {"recompiles": 3}
     assert_proposal_helps(test_recompiles.rule, observation, Budget(recompiles=1))
@@ -123,7 +122,7 @@ def test_guards_that_are_known_to_fail_do_not_count_and_others_do():
     assert one.outcome == "failed"
     assert one.summary == (
         "1 recompilations of one code object, 0 allowed for 'dynamic', "
-        "besides 1 whose guards are known to fail"
+        "not counting 1 whose guards are known to fail"
     )
     both = Budget(recompile_guards=("mismatch 0", "mismatch 1"))
     assert test_recompiles.rule(observation, both).outcome == "passed"
@@ -152,7 +151,18 @@ def test_a_recompile_limit_fails_whatever_the_budget():
     finding = test_recompiles.rule(observation, Budget(recompiles=100))
     assert finding.outcome == "failed"
     assert finding.summary == f"recompile limit hit: {limit}"
+    assert finding.details == (limit,)
     assert not finding.proposal
+
+
+def test_a_recompile_limit_shows_the_guard_that_failed_each_time():
+    limit = "Dynamo recompile limit exceeded"
+    observation = recompiled("static", 8, batches(4), limits=(limit,))
+    first, *guards = test_recompiles.rule(observation, Budget()).details
+    assert first == limit
+    assert guards == [
+        f"  net.py:12 in forward, call {i + 2}: tensor 'x' size mismatch {i}" for i in range(8)
+    ]
 
 
 def test_only_the_code_that_recompiled_too_often_is_shown():
@@ -164,7 +174,7 @@ def test_only_the_code_that_recompiled_too_often_is_shown():
     )
     observation = make_observation(capture=make_capture(compilations=compilations))
     details = test_recompiles.rule(observation, Budget()).details
-    assert details == ("net.py:2 in loud:", "  at call 2: because")
+    assert details == ("net.py:2 in loud, call 2: because",)
 
 
 def test_a_size_that_static_never_compiled_for_fails():

@@ -1,0 +1,103 @@
+"""Compare each call of compiled code with eager and with the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from compilegate.observe.compare import results
+from compilegate.observe.compare.eager_noise import NUDGES, Sample, Sampler
+from compilegate.observe.compare.training import Training
+from compilegate.observe.compare.values import is_doubtful
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.reference import Reference
+from compilegate.observe.model.result import Result
+from compilegate.observe.model.subject import Subject
+from compilegate.observe.threads import one_thread
+from compilegate.observe.time_spent import TimeSpent
+from compilegate.records.call import Checked
+
+
+class CallComparer:
+    """Compares the calls of both sides one by one, and trains both sides between calls.
+
+    Args:
+        eager: The eager model. It was called once.
+        compiled: The compiled model. It was not called yet.
+        reference: The reference.
+        build: Builds another eager model, to sample its noise.
+        time_spent: Records the time of the reference and of comparisons.
+        half: Whether the case computes in half precision, or in TF32, whose mantissa is as short.
+    """
+
+    def __init__(
+        self,
+        eager: Subject,
+        compiled: Subject,
+        reference: Reference,
+        build: Callable[[], Subject],
+        time_spent: TimeSpent,
+        *,
+        half: bool,
+    ) -> None:
+        self._eager = eager
+        self._reference = reference
+        self._time_spent = time_spent
+        self._half = half
+        self._sampler = Sampler(build)
+        self._training = Training(eager, compiled, half=half)
+
+    def of_call(
+        self, planned: PlannedCall, eager: Result, compiled: Result
+    ) -> tuple[Checked, Checked, Checked]:
+        """Compare the outputs, gradients and state of a call. Then step both sides.
+
+        Args:
+            planned: The call.
+            eager: The result of eager.
+            compiled: The result of compiled code.
+        """
+        with self._time_spent.spend("reference"):
+            truths = (
+                self._reference.results(planned, eager.recording) if eager.error is None else []
+            )
+        checked = self._compare(eager, compiled, truths, ())
+        samples: list[Sample] = []
+        for nudge in NUDGES[self._eager.case.precision]:
+            known = self._reference.is_exact or samples
+            if known and not any(is_doubtful(one, half=self._half) for one in checked):
+                break
+            with self._time_spent.spend("reference"):
+                drawn = self._sampler.samples(planned, self._eager, eager, nudge)
+            if not drawn:
+                break
+            samples += drawn
+            checked = self._compare(eager, compiled, truths, samples, checked)
+        with self._time_spent.spend("compare"), one_thread():
+            truth = truths[0] if truths else None
+            rates = self._reference.rates
+            if planned.moved:
+                self._training.restart()
+            moved = self._training.step(planned.index, eager, truth, rates, samples)
+        outputs, gradients, state = checked
+        state += Checked(tensors=moved.tensors, differences=moved.differences)
+        updates = Checked(errors=moved.errors)
+        if self._eager.case.phase == "train":  # what moves a parameter there is its gradient
+            return outputs, gradients + updates, state
+        return outputs, Checked(), state + updates
+
+    def _compare(
+        self,
+        eager: Result,
+        compiled: Result,
+        truths: Sequence[Result],
+        samples: Sequence[Sample],
+        known: Sequence[Checked] = (Checked(), Checked(), Checked()),
+    ) -> tuple[Checked, Checked, Checked]:
+        with self._time_spent.spend("compare"), one_thread():
+            sides, half = (eager, compiled, truths, samples), self._half
+            by_rows = self._eager.case.precision != "f32"
+            return (
+                results.compare_outputs(*sides, half=half, by_rows=by_rows, known=known[0]),
+                results.compare_gradients(*sides, half=half, known=known[1]),
+                results.compare_state(*sides, half=half, known=known[2]),
+            )

@@ -1,0 +1,80 @@
+"""Compare the parameters of compiled code with those of eager and of the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import torch
+
+from compilegate.observe.compare import exact
+from compilegate.observe.compare.errors import Nudge
+from compilegate.observe.compare.values import compare_values
+from compilegate.observe.model.equality import is_same
+from compilegate.records.call import Checked
+
+#: Steps shorter than this many units of a parameter's rounding are lost in it.
+_SWALLOWED = 16.0
+
+
+def compare_parameters(
+    initial: Mapping[str, torch.Tensor],
+    eager: Mapping[str, torch.Tensor],
+    compiled: Mapping[str, torch.Tensor],
+    expected: Mapping[str, torch.Tensor],
+    *,
+    samples: Sequence[tuple[Mapping[str, torch.Tensor], Nudge]] = (),
+    stepped: Collection[str] = (),
+    half: bool = False,
+) -> Checked:
+    """Compare the changes of parameters since the model was built.
+
+    Args:
+        initial: The parameters as built, by name.
+        eager: The current parameters of the eager model.
+        compiled: The current parameters of the compiled model.
+        expected: The current parameters of the reference; empty if there is none.
+        samples: The parameters after nudged eager runs, each with its nudge.
+        stepped: The names of parameters that a step or the model wrote to, even if they stayed the
+            same.
+        half: Whether the case computes in half precision.
+    """
+    known = {n: value for n, value in initial.items() if _is_still_there(value, eager.get(n))}
+    moved = {n for n, value in known.items() if n in stepped or not is_same(value, eager[n])}
+    touched = [
+        exact.touched(f"parameter {name}", value, compiled.get(name))
+        for name, value in known.items()
+        if name not in moved and not is_same(value, compiled.get(name))
+    ]
+    swallowed = {n for n in moved if _is_swallowed(initial[n], expected.get(n, eager[n]))}
+    # A parameter that an action removed, added or replaced has no change: its value is compared.
+    whole = swallowed | (eager.keys() | compiled.keys()) - known.keys()
+
+    def judged(side: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {
+            f"parameter {name}" if name in whole else f"update {name}": value.detach()
+            - (0 if name in whole else initial[name].to(value.dtype))
+            for name, value in side.items()
+            if name in moved | whole
+        }
+
+    found = compare_values(
+        judged(eager),
+        judged(compiled),
+        [judged(expected)] if expected else [],
+        [(judged(sample), nudge) for sample, nudge in samples],
+        half=half,
+    )
+    return replace(found, tensors=len(initial), differences=(*touched, *found.differences))
+
+
+def _is_still_there(before: torch.Tensor, now: torch.Tensor | None) -> bool:
+    return now is not None and before.shape == now.shape
+
+
+def _is_swallowed(initial: torch.Tensor, now: torch.Tensor) -> bool:
+    """Whether a parameter moved so little that its rounding hides the step."""
+    if not initial.is_floating_point():
+        return False
+    moved = float((now.detach().double() - initial.double()).norm())
+    return moved < _SWALLOWED * torch.finfo(initial.dtype).eps * float(initial.double().norm())

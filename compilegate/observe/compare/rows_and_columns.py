@@ -1,0 +1,76 @@
+"""Errors of whole rows and columns of a tensor, which the errors of its elements may hide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+#: Rows are examined from this number and this width on, over about this many elements.
+_FEWEST_ROWS, _NARROWEST, _ROWS_ELEMENTS = 4, 16, 1 << 17
+#: A column is examined if at least this many rows determine its error: with few large ones, chance
+#: would. The columns use about this many elements.
+_FEWEST_COLUMN_ROWS, _COLUMNS_ELEMENTS = 16, 1 << 20
+
+
+def along_rows(truth: torch.Tensor, sides: Sequence[torch.Tensor]) -> tuple[int, list[float]]:
+    """Return how many rows were examined, and the median scale error of a row for each side.
+
+    One row that jumped does not move the median. If elements err independently, the scale error is
+    far smaller than theirs. If a row was divided by a wrong number, it is as large.
+
+    Args:
+        truth: The reference.
+        sides: The other sides, in the same shape.
+    """
+    width = truth.shape[-1] if truth.dim() > 1 and not truth.is_complex() else 0
+    if width < _NARROWEST or truth.numel() < _FEWEST_ROWS * width:
+        return 0, [0.0] * len(sides)
+    stride = max(truth.numel() // _ROWS_ELEMENTS, 1)
+    known = truth.reshape(-1, width)[::stride].double()
+    power = known.square().sum(1)
+    rows = [side.reshape(-1, width)[::stride].double() for side in sides]
+    off = [(((row - known) * known).sum(1) / power).abs().nanmedian() for row in rows]
+    found: list[float] = torch.stack(off).nan_to_num(0.0, 0.0).tolist()
+    return known.shape[0], found
+
+
+def worst_column(
+    truth: torch.Tensor, eager: torch.Tensor, compiled: torch.Tensor
+) -> tuple[int, float, float]:
+    """Find the column in which compiled code errs the most compared with eager.
+
+    Errors are relative to the scale of the column. It may be far below that of the tensor: a
+    detector returns confidences next to coordinates.
+
+    Returns:
+        The index of the column in the last dimension, −1 if no column was examined. Then the root
+        mean square errors of eager and of compiled code in the column, relative to that of the
+        reference.
+    """
+    width = truth.shape[-1] if truth.dim() > 1 and not truth.is_complex() else 0
+    if width < 2 or truth.numel() < _FEWEST_COLUMN_ROWS * width:
+        return -1, 0.0, 0.0
+    stride = max(truth.numel() // _COLUMNS_ELEMENTS, 1) | 1
+    known, ours, theirs = (
+        side.reshape(-1, width)[::stride].double() for side in (truth, eager, compiled)
+    )
+    if known.shape[0] < _FEWEST_COLUMN_ROWS:
+        return -1, 0.0, 0.0
+    finite = torch.isfinite(known + ours + theirs)
+    scale = _of_columns(known, finite)
+    counted = scale.pow(4) / _of_columns(known.square(), finite).square() * known.shape[0]
+    off = [_of_columns(side - known, finite) / scale for side in (ours, theirs)]
+    off = [side.nan_to_num(0.0, 0.0) for side in off]  # a column of zeros
+    whole = (_of_columns(ours - known, finite).norm() / scale.norm()).nan_to_num(0.0)
+    examined = counted >= _FEWEST_COLUMN_ROWS
+    shares = (off[1] / off[0].clamp(min=whole)).nan_to_num(0.0, 0.0)
+    worst = shares.where(examined, -1.0).argmax()
+    figures = [worst.double(), off[0][worst], off[1][worst], examined.any().double()]
+    index, ours_off, theirs_off, any_examined = torch.stack(figures).tolist()
+    return (int(index), ours_off, theirs_off) if any_examined else (-1, 0.0, 0.0)
+
+
+def _of_columns(values: torch.Tensor, finite: torch.Tensor) -> torch.Tensor:
+    """Return the root mean square of each column."""
+    return values.where(finite, 0.0).square().mean(0).sqrt()

@@ -1,0 +1,157 @@
+"""Compare named values: integers and objects exactly, floating tensors by their errors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from compilegate.observe import nested
+from compilegate.observe.compare import exact
+from compilegate.observe.compare.error_figures import ErrorFigures
+from compilegate.observe.compare.errors import Nudge, Sides, is_in_doubt, tensor_errors
+from compilegate.observe.model.equality import equal_objects
+from compilegate.records.call import Checked, Difference
+from compilegate.records.rounding import pooled_noise
+
+#: If eager runs disagree on integers, this many may differ in any way: a tie of three.
+FEW_TIES = 4
+#: The known result before the first comparison.
+NOTHING_KNOWN = Checked()
+
+
+def compare_values(
+    eager: Mapping[str, Any],
+    compiled: Mapping[str, Any],
+    references: Sequence[Mapping[str, Any]],
+    samples: Sequence[tuple[Mapping[str, Any], Nudge]] = (),
+    *,
+    half: bool = False,
+    by_rows: bool = False,
+    known: Checked = NOTHING_KNOWN,
+) -> Checked:
+    """Compare the values of one call.
+
+    Args:
+        eager: The values of eager, by name.
+        compiled: Those of compiled code.
+        references: Those of the reference and its alternative.
+        samples: Those of nudged eager runs, each with its nudge.
+        half: Whether the case computes in half precision.
+        by_rows: Whether to examine rows and columns, too.
+        known: The result of the same comparison with fewer samples.
+    """
+    differences: list[Difference] = []
+    floating: list[Sides] = []
+    ties = 0
+    for name in (*eager, *(extra for extra in compiled if extra not in eager)):
+        ours, theirs = eager.get(name), compiled.get(name)
+        if isinstance(ours, float) and isinstance(theirs, float):
+            ours, theirs = torch.tensor(ours), torch.tensor(theirs)
+        if not (isinstance(ours, torch.Tensor) and isinstance(theirs, torch.Tensor)):
+            if not equal_objects(ours, theirs):
+                differences.append(
+                    exact.difference(name, "value", exact.brief(ours), exact.brief(theirs))
+                )
+            continue
+        if not name.startswith("output"):  # compare_layouts compares those of outputs
+            differences += exact.unlike(name, ours, theirs)
+        if ours.shape != theirs.shape or ours.is_complex() != theirs.is_complex():
+            continue
+        others = [(_like(ours, sample.get(name)), nudge) for sample, nudge in samples]
+        truths = [_like(ours, reference.get(name)) for reference in references]
+        sides = Sides(
+            name,
+            ours,
+            theirs.to(ours.device),
+            references=[truth for truth in truths if truth is not None],
+            samples=[(other, nudge) for other, nudge in others if other is not None],
+            half=half,
+            by_rows=by_rows,
+        )
+        if ours.is_floating_point() or ours.is_complex():
+            floating.append(sides)
+            continue
+        difference, tied = _compare_integers(sides)
+        ties += tied
+        if difference is not None:
+            differences.append(difference)
+        elif tied > FEW_TIES:
+            floating.append(_of_undecided(sides))
+    errors = tensor_errors(floating, {error.name: error for error in known.errors})
+    whole = {error.name for error in errors if error.numel == _numel(eager[error.name])}
+    for sides in floating:
+        if sides.name not in whole:
+            differences += exact.nonfinite(sides.name, sides.eager, sides.compiled)
+    return Checked(
+        tensors=len(eager), differences=tuple(differences), errors=tuple(errors), ties=ties
+    )
+
+
+def _compare_integers(sides: Sides) -> tuple[Difference | None, int]:
+    """Compare integers or booleans exactly.
+
+    Returns:
+        The difference where all eager runs agree, and the number of differing elements on which
+        eager runs disagree.
+    """
+    ours, theirs = sides.eager, sides.compiled.to(sides.eager)
+    if torch.equal(ours, theirs):
+        return None, 0
+    unequal = ours != theirs
+    undecided = functools.reduce(
+        torch.logical_or,
+        (ours != other for other, _ in sides.samples),
+        torch.zeros_like(unequal),
+    )
+    wrong = unequal & ~undecided
+    difference = None
+    if bool(wrong.any()):
+        difference = exact.mismatches(sides.name, ours, sides.compiled, wrong)
+    return difference, int((unequal & undecided).sum())
+
+
+def _numel(value: Any) -> int:
+    """The number of real numbers in a value. A complex one counts as two."""
+    return nested.real(value).numel() if isinstance(value, torch.Tensor) else 1
+
+
+def _of_undecided(sides: Sides) -> Sides:
+    """Return sides for integers that vary between eager runs: their spread is the noise."""
+    return Sides(
+        sides.name,
+        sides.eager.double(),
+        sides.compiled.double(),
+        references=[truth.double() for truth in sides.references],
+        samples=[(sample.double(), Nudge(1.0, 1.0)) for sample, _ in sides.samples],
+        always=True,
+        dtype=sides.eager.dtype,
+    )
+
+
+def _like(ours: torch.Tensor, other: Any) -> torch.Tensor | None:
+    """Return the value of another run as a tensor; None unless it has the same shape and kind."""
+    if isinstance(other, float):
+        other = torch.tensor(other, dtype=torch.float64)
+    comparable = (
+        isinstance(other, torch.Tensor)
+        and other.shape == ours.shape
+        and other.is_complex() == ours.is_complex()
+    )
+    return other if comparable else None
+
+
+def is_doubtful(checked: Checked, *, half: bool = False) -> bool:
+    """Whether the errors of compiled code call for a better estimate of eager's noise."""
+    pooled = pooled_noise(checked.errors)
+    return any(difference.what == "elements" for difference in checked.differences) or any(
+        is_in_doubt(
+            ErrorFigures.recorded(e, "eager").at_least(pooled),
+            ErrorFigures.recorded(e, "compiled"),
+            e.dtype,
+            half=half,
+        )
+        for e in checked.errors
+    )

@@ -1,0 +1,80 @@
+"""The processor as a device."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import time
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from compilegate.observe.device.protocol import Allocator, Sensors, Step, UnavailableError
+from compilegate.records import environment
+
+
+class Cpu:
+    """The processor: calls return when their work is done, and the wall clock times them.
+
+    See :class:`~compilegate.observe.device.protocol.Device`, which it implements.
+    """
+
+    kind = "cpu"
+    allocator: Allocator | None = None
+    has_sensors = False
+    records_graphs = False
+    draws_by_kernel = False
+    can_be_lost = False
+    clock: Literal["wall", "events"] = "wall"
+    shortest_round_ns = 2e6
+    chunk_elements = 1 << 18
+
+    def is_available(self) -> bool:
+        """Return True: every PyTorch computes on the processor."""
+        return True
+
+    def describe(self) -> list[environment.Device]:
+        """Return the record of the processor, with the cores that this process may use."""
+        information = Path("/proc/cpuinfo")
+        text = information.read_text() if information.exists() else ""
+        model = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
+        return [
+            environment.Device(
+                kind=self.kind,
+                name=model[1].strip() if model else platform.processor() or platform.machine(),
+                memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+                cores=len(os.sched_getaffinity(0)),
+            )
+        ]
+
+    def synchronize(self) -> None:
+        """Do nothing: a call that has returned is done."""
+
+    def elapsed_ns(self, step: Step, calls: int) -> float:
+        """Return the nanoseconds of a number of calls by the wall clock."""
+        start = time.perf_counter_ns()
+        for _ in range(calls):
+            step()
+        return float(time.perf_counter_ns() - start)
+
+    def kernels_ns(self, step: Step, calls: int) -> float:
+        """Return 0: kernels are part of the call."""
+        return 0.0
+
+    def generator_state(self) -> torch.Tensor:
+        """Return the state of PyTorch's default generator."""
+        return torch.get_rng_state()
+
+    def is_out_of_memory(self, error: RuntimeError) -> bool:
+        """Return False: the kernel ends a process that takes too much, and no error is raised."""
+        return False
+
+    def open_sensors(self) -> Sensors:
+        """Raise: no sensors are read.
+
+        Raises:
+            UnavailableError: Always.
+        """
+        raise UnavailableError("compilegate reads no sensors of the processor")

@@ -1,0 +1,86 @@
+"""The records of what ended the observation of a case early."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import traceback
+
+from compilegate.observe import error_text
+from compilegate.observe.device.protocol import Device
+from compilegate.observe.device.unsupported import UnsupportedError
+from compilegate.records.observation import Failure, Stage
+from compilegate.zoo import registry
+
+
+def of_error(error: Exception, stage: Stage, raised_alone: str) -> Failure:
+    """Return the record of an error.
+
+    Args:
+        error: What was raised.
+        stage: The stage in which it was raised.
+        raised_alone: The call in which compiled code raised it and eager did not; empty if eager
+            raised it.
+    """
+    return Failure(
+        stage=stage,
+        kind=type(error).__name__,
+        message=error_text.of(error),
+        call=raised_alone,
+        traceback="".join(_own_frames(error)),
+    )
+
+
+def of_missing_package(package: str) -> Failure | None:
+    """Import a model's library; return the record of its error if it is absent or broken."""
+    try:
+        importlib.import_module(package)
+    except Exception as error:
+        message = f"{package} cannot be imported: {error}"
+        return Failure(stage="build", kind=type(error).__name__, message=message)
+    return None
+
+
+def of_unsupported(error: UnsupportedError, stage: Stage) -> Failure:
+    """Return the record of a case that eager cannot run on this device."""
+    return Failure(stage=stage, kind=type(error.__cause__ or error).__name__, message=str(error))
+
+
+def of_out_of_memory(error: BaseException, stage: Stage, device: Device) -> Failure:
+    """Return the record of memory that ran out: what was asked for, and what others held.
+
+    Args:
+        error: What reports it.
+        stage: The stage in which it was raised.
+        device: Ran the case.
+    """
+    peak = ""
+    others: float | None = 0.0
+    if device.allocator is not None:
+        others = None
+        with contextlib.suppress(RuntimeError):  # a driver without a byte left does not answer
+            free, total = device.allocator.free_and_total()
+            others = (total - free - device.allocator.reserved()) / total
+            most = device.allocator.peak_allocated()
+            peak = f"; peak allocated {most / 2**30:.1f} GiB of {total / 2**30:.1f} GiB"
+    lines = str(error).strip().splitlines()
+    return Failure(
+        stage=stage,
+        kind=type(error).__name__,
+        message=f"{lines[0].partition('. ')[0] if lines else 'out of memory'}{peak}",
+        traceback="".join(_own_frames(error)),
+        held_by_others=others,
+    )
+
+
+def _own_frames(error: BaseException) -> list[str]:
+    """Return the traceback without this package's frames, which do not help the reader."""
+    ours = (os.path.dirname(__file__), os.path.dirname(registry.__file__))
+    chain = traceback.TracebackException.from_exception(error)
+    link: traceback.TracebackException | None = chain
+    while link is not None:
+        kept = [frame for frame in link.stack if not frame.filename.startswith(ours)]
+        link.stack = traceback.StackSummary.from_list(kept)
+        link = link.__cause__ or link.__context__
+    return list(chain.format())

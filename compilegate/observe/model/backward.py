@@ -1,0 +1,94 @@
+"""The backward of a case: from fixed random cotangents, with scaling in float16."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from compilegate.observe import nested
+from compilegate.observe.model.cotangents import Cotangents, scattered
+from compilegate.observe.model.float64 import Lifting
+from compilegate.observe.model.grad_scaling import Scaling
+from compilegate.observe.model.random_draws import DrawRecording
+from compilegate.records.case import Case
+from compilegate.zoo.example import Call
+
+
+class Backward:
+    """Runs the backward of the calls of one subject.
+
+    Args:
+        case: The case, which determines the precision and the device.
+        seed: The seed of the cotangents, the same for every subject of a case.
+        lifting: The lifting of a reference.
+        leaves_of: Returns the tensors in which a call leaves gradients.
+    """
+
+    def __init__(
+        self,
+        case: Case,
+        seed: int,
+        lifting: Lifting | None,
+        leaves_of: Callable[[Call], list[torch.Tensor]],
+    ) -> None:
+        self._case = case
+        self._lifting = lifting
+        self._leaves_of = leaves_of
+        self._cotangents = Cotangents(seed)
+        self._scaling: tuple[Call, Scaling] | None = None
+
+    @property
+    def found_inf(self) -> bool | None:
+        """Whether a scaled gradient overflowed; None where gradients are not scaled."""
+        return None if self._scaling is None else self._scaling[1].found_inf
+
+    def run(self, outputs: Sequence[Any], call: Call, recording: DrawRecording | None) -> None:
+        """Run backward over every floating output, one call after the other.
+
+        The cotangents of overlapping calls have another memory layout than the outputs.
+
+        Args:
+            outputs: The output of the call, then those of the calls that overlap it.
+            call: The call, in whose leaves the gradients arrive.
+            recording: Records random draws.
+        """
+        found = [nested.tensors(output, "output") for output in outputs]
+        roots = [{p: t for p, t in tensors.items() if t.requires_grad} for tensors in found]
+        if not any(roots):
+            return
+        scaling = self._scaling_of(call)
+        for of_one in filter(None, roots):
+            tensors = list(of_one.values())
+            cotangents = [self._cotangents.of(path, tensor) for path, tensor in of_one.items()]
+            if scaling:
+                pairs = zip(scaling.scale(cotangents), tensors, strict=True)
+                cotangents = [scaled.to(tensor.dtype) for scaled, tensor in pairs]
+            if len(outputs) > 1:
+                cotangents = [*map(scattered, cotangents)]
+            with contextlib.ExitStack() as stack:
+                if self._lifting:
+                    stack.enter_context(self._lifting.active())
+                if recording:
+                    stack.enter_context(recording.active())
+                torch.autograd.backward(tensors, cotangents)
+        if scaling:
+            scaling.unscale()
+
+    def functional(self, output: Any) -> float:
+        """Return the number whose gradient :meth:`run` computes: ⟨cotangent, output⟩."""
+        tensors = nested.tensors(output, "output").items()
+        return sum(
+            float((tensor.detach().double() * self._cotangents.of(path, tensor).double()).sum())
+            for path, tensor in tensors
+            if tensor.requires_grad
+        )
+
+    def _scaling_of(self, call: Call) -> Scaling | None:
+        if self._case.precision != "f16" or self._lifting:
+            return None
+        if self._scaling is None or self._scaling[0] is not call:
+            self._scaling = (call, Scaling(self._leaves_of(call), self._case.device))
+        return self._scaling[1]

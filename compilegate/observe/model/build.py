@@ -1,0 +1,68 @@
+"""Build the module of a model under a seed, in one precision, on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+from compilegate.observe.model.calls import arguments, first_call
+from compilegate.observe.model.seeding import QuickWeights, seed_everything
+from compilegate.observe.threads import one_thread
+from compilegate.records.case import Case
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import Model
+
+
+def build(
+    model: Model,
+    case: Case,
+    seed: int,
+    *,
+    dtype: torch.dtype | None,
+    weights: Mapping[str, torch.Tensor] | None,
+) -> Example:
+    """Call the recipe of a model and prepare its module for a case.
+
+    Args:
+        model: The zoo entry.
+        case: The case, which determines the device and the phase.
+        seed: The seed of the weights.
+        dtype: The precision of floating parameters and buffers; None keeps their own.
+        weights: Values that replace those of parameters and buffers, by name.
+    """
+    seed_everything(seed)
+    with one_thread(), QuickWeights():
+        example = model.example(case.device)
+    module = example.module
+    if isinstance(module, nn.Module):
+        _initialize_lazy_parameters(module, model, example, case.device)
+        module.train(case.phase == "train")
+        with torch.no_grad():
+            for name, tensor in {**parameters_of(module), **buffers_of(module)}.items():
+                if weights and name in weights:
+                    tensor.copy_(weights[name])
+        module.to(case.device, dtype)
+    return example
+
+
+def parameters_of(module: object) -> dict[str, nn.Parameter]:
+    """The parameters of a module by name. A function has none."""
+    return dict(module.named_parameters()) if isinstance(module, nn.Module) else {}
+
+
+def buffers_of(module: object) -> dict[str, torch.Tensor]:
+    """The buffers of a module by name. A function has none."""
+    return dict(module.named_buffers()) if isinstance(module, nn.Module) else {}
+
+
+def _initialize_lazy_parameters(
+    module: nn.Module, model: Model, example: Example, device: str
+) -> None:
+    """Call a lazy module once: PyTorch creates its parameters in the first call."""
+    state = (*module.parameters(), *module.buffers())
+    if any(map(nn.parameter.is_lazy, state)):
+        call = arguments(example, first_call(model.sizes(device)))
+        with torch.no_grad():
+            module.eval()(*call.args, **call.kwargs)

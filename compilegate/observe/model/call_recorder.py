@@ -1,0 +1,146 @@
+"""Make a call of a subject and record everything that it did."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from compilegate.observe import nested
+from compilegate.observe.device import out_of_memory
+from compilegate.observe.model.call_state import CallState
+from compilegate.observe.model.calls import input_tensors, invoke, is_driven
+from compilegate.observe.model.global_state import GlobalState
+from compilegate.observe.model.random_draws import DrawRecording
+from compilegate.observe.model.result import (
+    KEPT,
+    Placed,
+    Result,
+    aliases_of,
+    copies,
+    fingerprints,
+    layout_of,
+)
+from compilegate.observe.model.seeding import seed_everything
+from compilegate.zoo.example import Call
+
+if TYPE_CHECKING:
+    from compilegate.observe.model.subject import Subject
+
+
+class CallRecorder:
+    """Makes the calls of one subject and records them.
+
+    Args:
+        subject: The subject.
+        seed: The call with number ``index`` has the seed ``seed + 1 + index``.
+    """
+
+    def __init__(self, subject: Subject, seed: int) -> None:
+        self.state = CallState(subject.module, subject.case)
+        self._subject = subject
+        self._seed = seed
+        self._writes_parameters = False  # whether the last call wrote to parameters
+
+    def record(
+        self,
+        call: Call,
+        index: int,
+        recording: DrawRecording | None = None,
+        around: AbstractContextManager[object] | None = None,
+    ) -> Result:
+        """Make a call and return its result. See :meth:`Subject.call` for the arguments."""
+        if call.before is not None:  # it may step an optimizer with the gradients of the last call
+            try:
+                invoke(call.before, self._subject.module)
+            except Exception as error:
+                return Result(error=_models_own(error))
+        self._subject.forget_gradients(call)
+        seed_everything(self._seed + 1 + index)
+        before = self.state.read(call)
+        known = fingerprints(before, self._named_parameters())
+        placed = self._placed(before)
+        started = self._starting_parameters(index)
+        global_state = GlobalState()
+        result = Result(before=copies(before))
+        try:
+            with around or contextlib.nullcontext():
+                output = self._subject.step(call, recording, global_state)
+        except Exception as error:  # PyTorch promises nothing about other state then
+            raised = _models_own(error)
+            return Result(before=global_state.before, state=global_state.after, error=raised)
+        finally:
+            global_state.put_back()
+        result.before |= global_state.before
+        outputs = nested.tensors(output, "output")
+        self._record_output(result, output, outputs, call)
+        after = self.state.read(call)
+        result.state |= copies(after) | global_state.after
+        now = fingerprints(after, self._named_parameters())
+        result.written = frozenset(name for name in now if known.get(name) != now[name])
+        result.stayed, result.moved = placed.until(self._placed(after))
+        self._record_parameters(result, started)
+        if call.after is not None:
+            try:
+                invoke(call.after, output)
+            except Exception as error:
+                return Result(error=_models_own(error))
+        self.state.keep_outputs(outputs, index)
+        return result
+
+    def _named_parameters(self) -> dict[str, nn.Parameter]:
+        return {f"parameter {name}": value for name, value in self._subject.parameters().items()}
+
+    def _starting_parameters(self, index: int) -> dict[str, torch.Tensor]:
+        """Copies of the parameters before a call, where the call is likely to write to them."""
+        needed = index == 0 or self._writes_parameters
+        return copies(self._subject.parameters()) if needed else {}
+
+    def _placed(self, state: Mapping[str, Any]) -> Placed:
+        """The place of everything except the outputs of CUDA graphs, which may move."""
+        own = {name: leaf for name, leaf in state.items() if not name.startswith(KEPT)}
+        return Placed({**own, **self._named_parameters()})
+
+    def _record_output(
+        self, result: Result, output: Any, outputs: dict[str, torch.Tensor], call: Call
+    ) -> None:
+        """Record the output and the gradients."""
+        subject, inputs = self._subject, input_tensors(call)
+        result.nesting = nested.structure(output)
+        result.layout = {path: layout_of(tensor) for path, tensor in outputs.items()}
+        result.aliases = aliases_of(
+            outputs, {**inputs, **subject.parameters(), **subject.buffers()}
+        )
+        result.output = copies(dict(nested.leaves(output, "output")))
+        if subject.case.phase == "train":
+            result.gradients = copies(
+                {name: parameter.grad for name, parameter in subject.parameters().items()}
+                | {n: t.grad for n, t in inputs.items() if t.is_leaf and t.requires_grad}
+            )
+            found_inf = subject.found_inf
+            if found_inf is not None:
+                result.found_inf = result.state["found_inf"] = found_inf
+
+    def _record_parameters(self, result: Result, started: Mapping[str, torch.Tensor]) -> None:
+        """Record the parameters that the call wrote to."""
+        parameters = self._subject.parameters()
+        own = {n: p for n, p in parameters.items() if f"parameter {n}" in result.written}
+        self._writes_parameters = bool(own)
+        result.started = {name: started[name] for name in own.keys() & started.keys()}
+        driven = is_driven(self._subject.example)
+        result.parameters = copies(parameters if driven else own)
+
+
+def _models_own(error: Exception) -> Exception:
+    """Return an error that the model raised, for comparison.
+
+    Raises:
+        Exception: The process cannot go on: memory ran out, or the context of the GPU is lost.
+    """
+    if isinstance(error, torch.AcceleratorError) or out_of_memory.find(error):
+        raise error
+    return error

@@ -1,0 +1,71 @@
+"""The state that a call may change in addition to its output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from compilegate.observe.model.build import buffers_of
+from compilegate.observe.model.calls import input_leaves
+from compilegate.observe.model.result import GENERATOR, KEPT
+from compilegate.observe.model.seeding import generator_state
+from compilegate.observe.model.state import attributes, cells_of, contents, orders, variables
+from compilegate.records.case import Case
+from compilegate.zoo.example import Call
+
+#: The number of the first call that replays CUDA graphs. PyTorch does not report which outputs a
+#: replay overwrites.
+_REPLAYED = 2
+
+
+class CallState:
+    """Reads the state of one subject.
+
+    Args:
+        module: The module, or a function.
+        case: The case, which determines the device.
+    """
+
+    def __init__(self, module: object, case: Case) -> None:
+        self._module = module
+        self._case = case
+        self._cells = cells_of(module)
+        self._kept: dict[str, torch.Tensor] = {}
+
+    def read(self, call: Call) -> dict[str, Any]:
+        """Return everything that a call may change in addition to its output, by name.
+
+        These are its arguments and the objects among them, buffers, plain attributes of modules,
+        variables that functions close over, the random generator, and the output of an earlier
+        call. That output may share memory with state, or lie in the memory of a CUDA graph.
+        """
+        named = [(f"input.{key}", given) for key, given in call.kwargs.items()]
+        return {
+            **input_leaves(call),
+            **dict(orders(call.args, "input")),
+            **{name: order for path, given in named for name, order in orders(given, path)},
+            **dict([*contents(call.args, "input"), *contents(call.kwargs, "input")]),
+            **{f"buffer {name}": buffer for name, buffer in buffers_of(self._module).items()},
+            **{f"attribute {name}": value for name, value in attributes(self._module)},
+            **{f"closure {name}": value for name, value in variables(self._cells)},
+            **self._kept,
+            GENERATOR: generator_state(self._case.device),
+        }
+
+    def keep_outputs(self, outputs: Mapping[str, torch.Tensor], index: int) -> None:
+        """Keep the outputs of a call as state of later calls.
+
+        With CUDA graphs, the outputs of the last call are kept, because the next call may reuse
+        their memory. Otherwise, the outputs of the first call are kept.
+        """
+        if self._case.uses_cuda_graphs:
+            kept = {f"{KEPT}{path}": tensor.detach() for path, tensor in outputs.items()}
+            self._kept = kept if index < _REPLAYED else {}
+        elif index == 0:
+            self._kept = {f"first {path}": tensor.detach() for path, tensor in outputs.items()}
+
+    def forget_outputs(self) -> None:
+        """Drop the outputs of earlier calls."""
+        self._kept = {}

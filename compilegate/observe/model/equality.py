@@ -1,0 +1,32 @@
+"""Equality of two values, of plain objects and of tensors bit by bit."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import torch
+
+#: Types whose values ``==`` can compare.
+PLAIN = (
+    *(bool, int, str, bytes, type(None), complex, set, frozenset, range, slice, enum.Enum),
+    *(torch.dtype, torch.device, torch.Size),
+)
+
+
+def equal_objects(ours: Any, theirs: Any) -> bool:
+    """Whether two objects have the same type and, if it is a plain one, the same value."""
+    if type(ours) is not type(theirs):
+        return False
+    return not isinstance(ours, PLAIN) or bool(ours == theirs)
+
+
+def is_same(ours: Any, theirs: Any) -> bool:
+    """Whether two values are the same, tensors bit by bit. NaN equals NaN."""
+    if not (isinstance(ours, torch.Tensor) and isinstance(theirs, torch.Tensor)):
+        return equal_objects(ours, theirs)
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return False
+    return torch.equal(ours, theirs) or bool(
+        ((ours == theirs) | (ours.isnan() & theirs.isnan())).all()
+    )

@@ -1,0 +1,75 @@
+"""Prepare the arguments of a subject's calls: on its device, in its dtype, with gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import torch
+
+from compilegate.observe import nested
+from compilegate.observe.model.calls import (
+    PlannedCall,
+    arguments,
+    has_fixed_inputs,
+    input_tensors,
+    reverse_rows,
+)
+from compilegate.observe.model.seeding import seed_everything
+from compilegate.zoo.example import Call, Example
+
+
+class Preparation:
+    """Prepares the arguments of all calls of one subject.
+
+    Args:
+        example: What the recipe returned.
+        device: ``cpu`` or ``cuda``.
+        dtype: The dtype of floating arguments; None keeps their own.
+        seed: The call with number ``index`` has the seed ``seed + 1 + index``.
+        input_gradients: Whether floating inputs require gradients.
+        written_inputs: The names of inputs that must not require gradients, because the model
+            writes to them.
+    """
+
+    def __init__(
+        self,
+        example: Example,
+        device: str,
+        dtype: torch.dtype | None,
+        seed: int,
+        *,
+        input_gradients: bool,
+        written_inputs: Collection[str],
+    ) -> None:
+        self._example = example
+        self._seed = seed
+        self._input_gradients = input_gradients
+        self._written_inputs = written_inputs
+        self._recast = nested.Recast(device, dtype)
+        #: A call, and the one whose forward runs before the backward of the first.
+        self._overlapping: tuple[Call, Call] | None = None
+
+    def prepare(self, planned: PlannedCall) -> Call:
+        """Return the arguments of a call, with fresh values that depend only on its number."""
+        seed_everything(self._seed + 1 + planned.index)
+        call = self._arguments(planned)
+        if planned.overlaps:
+            self._overlapping = (call, self._arguments(planned))
+        if planned.index % 2 and has_fixed_inputs(self._example):
+            reverse_rows([*input_tensors(call).values()])
+        return call
+
+    def overlapping(self, call: Call) -> list[Call]:
+        """Return a call, and the call whose forward runs before its backward, if there is one."""
+        if self._overlapping is not None and self._overlapping[0] is call:
+            return [*self._overlapping]
+        return [call]
+
+    def _arguments(self, planned: PlannedCall) -> Call:
+        call = arguments(self._example, planned)
+        call.args, call.kwargs = self._recast(call.args), self._recast(call.kwargs)
+        if self._input_gradients:
+            for name, tensor in input_tensors(call).items():
+                if tensor.is_floating_point() and tensor.is_leaf:
+                    tensor.requires_grad_(name not in self._written_inputs)
+        return call

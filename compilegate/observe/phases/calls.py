@@ -1,0 +1,184 @@
+"""The calls of a case: each is made in eager and in compiled code, and the two are compared."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from compilegate.observe import error_text
+from compilegate.observe.capture import compile_log, compiling, guard_inputs
+from compilegate.observe.capture.compile_log import CompileLog
+from compilegate.observe.compare import results
+from compilegate.observe.compare.call_comparer import CallComparer
+from compilegate.observe.device import out_of_memory
+from compilegate.observe.device.protocol import Device
+from compilegate.observe.measure.contention import OtherProcesses
+from compilegate.observe.measure.memory import AllocatorPeak
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.random_draws import DrawRecording
+from compilegate.observe.model.result import Result
+from compilegate.observe.model.snapshot import Snapshot
+from compilegate.observe.model.subject import Subject
+from compilegate.observe.phases.eager import call_eager
+from compilegate.observe.phases.progress import Progress
+from compilegate.records.call import CallFacts, name_of_call
+from compilegate.records.performance import CompileTime
+from compilegate.zoo.example import Call
+
+#: How many times as much memory as in a case's own precision the reference takes.
+_REFERENCE_MEMORY = {"f32": 2, "bf16": 4, "f16": 4}
+
+
+@dataclass
+class CallsSeen:
+    """What the calls showed so far.
+
+    Attributes:
+        calls: One entry for each call that was compared.
+        compile_time: The compile time of the first call; None before it.
+        compile_peak_bytes: The most memory that the first call allocated; 0 on CPU.
+        eager_returned: Whether any eager call returned.
+        raised_alone: The call in which compiled code raised and eager did not.
+        left_out: Why no call was overlapped by another; empty if one was.
+        ran_out_of_memory: Whether a call that was to overlap another found too little memory.
+    """
+
+    calls: list[CallFacts] = field(default_factory=list)
+    compile_time: CompileTime | None = None
+    compile_peak_bytes: int = 0
+    eager_returned: bool = False
+    raised_alone: str = ""
+    left_out: str = ""
+    ran_out_of_memory: bool = False
+
+
+class PairedCalls:
+    """Makes calls on both sides, and keeps what they show.
+
+    Args:
+        eager: The eager model.
+        compiled: The compiled one, not called yet.
+        comparison: Compares the results of both.
+        log: Follows what compiled code compiles.
+        progress: Is given stages and times.
+        device: Runs the calls.
+        records_draws: Whether to record the random numbers that eager draws.
+
+    Attributes:
+        seen: What the calls showed so far.
+    """
+
+    def __init__(
+        self,
+        eager: Subject,
+        compiled: Subject,
+        comparison: CallComparer,
+        *,
+        log: CompileLog,
+        progress: Progress,
+        device: Device,
+        records_draws: bool,
+    ) -> None:
+        self.seen = CallsSeen()
+        self._eager, self._compiled = eager, compiled
+        self._comparison, self._log = comparison, log
+        self._progress, self._device = progress, device
+        self._records_draws = records_draws
+
+    def call(self, planned: PlannedCall) -> None:
+        """Make a call on both sides, and compare what they did."""
+        self.call_compiled(planned, self._call_eager(planned))
+
+    def _call_eager(self, planned: PlannedCall) -> Result:
+        recording = None
+        if self._records_draws:
+            recording = DrawRecording(is_needed=self._device.draws_by_kernel)
+        return call_eager(planned, self._eager, self._progress, recording)
+
+    def call_overlapping(self, planned: PlannedCall, peak_bytes: int) -> None:
+        """Make the call that another one overlaps, where eager can and the device holds both.
+
+        Eager cannot where a forward writes to what an earlier one saved for its backward.
+
+        Args:
+            planned: The call.
+            peak_bytes: The most memory that a single call took so far.
+        """
+        if not self._has_room_for_two(peak_bytes):
+            self.seen.left_out = "two calls might not fit into the GPU's memory"
+            return
+        before = [Snapshot(side.module, parameters=True) for side in (self._eager, self._compiled)]
+        try:
+            made = self._call_eager(planned)
+            if made.error is None:
+                self.call_compiled(planned, made)
+                return
+            self.seen.left_out = f"in eager, {error_text.with_kind(made.error)}"
+        except Exception as error:
+            cause = out_of_memory.find(error)
+            if cause is None:
+                raise
+            self.seen.ran_out_of_memory = True
+            self.seen.left_out = error_text.with_kind(cause)
+        for snapshot in before:
+            snapshot.put_back()
+
+    def _has_room_for_two(self, peak_bytes: int) -> bool:
+        """Return whether the device can hold what two calls save, in the reference's precision."""
+        allocator = self._device.allocator
+        if allocator is None:
+            return True
+        free, _ = allocator.free_and_total()
+        free += allocator.reserved() - allocator.allocated()
+        return 2 * _REFERENCE_MEMORY[self._eager.case.precision] * peak_bytes < free
+
+    def call_compiled(self, planned: PlannedCall, made: Result) -> None:
+        """Make a call in compiled code, and compare it with what eager did.
+
+        Args:
+            planned: The call.
+            made: What it did in eager.
+        """
+        self.seen.eager_returned |= made.error is None
+        with self._progress.spend("prepare"):
+            call = self._compiled.prepare(planned)
+            guarded = guard_inputs.of(call, planned.index, made.before)
+            compiling.mark_dynamic(self._compiled, call)
+        result = self._run_compiled(planned, call)
+        self._log.after_call(planned.index, planned.sizes)
+        if result.error is not None and made.error is None:
+            self.seen.raised_alone = name_of_call(planned.index, planned.sizes)
+            raise result.error
+        outputs, gradients, state = self._comparison.of_call(planned, made, result)
+        self.seen.calls.append(
+            CallFacts(
+                sizes=planned.sizes,
+                numbers=guarded.numbers,
+                rest=guarded.rest,
+                outputs=outputs,
+                gradients=gradients,
+                state=state,
+                raised=results.raised_alike(made, result),
+                overflowed=results.overflowed(made, result),
+                overlaps=planned.overlaps,
+            )
+        )
+
+    def _run_compiled(self, planned: PlannedCall, call: Call) -> Result:
+        """Call compiled code; measure time and memory of the first call, which compiles it."""
+        if self.seen.compile_time is not None:
+            self._progress.enter_call("call")
+            with self._progress.spend("compile"):
+                return self._compiled.call(call, planned.index)
+        self._progress.enter_call("compile")
+        allocator = self._device.allocator
+        peak = AllocatorPeak(self._device, allocator) if allocator else None
+        others = OtherProcesses()
+        start = time.perf_counter()
+        with self._progress.spend("compile"):
+            result = self._compiled.call(call, planned.index, around=peak)
+        taken_s = time.perf_counter() - start
+        if peak is not None:
+            self.seen.compile_peak_bytes = peak.allocated_bytes
+        self.seen.compile_time = compile_log.compile_time(taken_s, others.share())
+        return result

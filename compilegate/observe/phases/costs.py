@@ -1,0 +1,109 @@
+"""What a call costs on both sides: time, memory and energy, at the first sizes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from compilegate.observe.capture import compiling
+from compilegate.observe.device.protocol import Device, Step
+from compilegate.observe.measure import energy, memory
+from compilegate.observe.measure.alternation import AlternatingRounds, ParentConnection
+from compilegate.observe.measure.rounds import paired_rounds
+from compilegate.observe.model.calls import PlannedCall, items_of
+from compilegate.observe.model.subject import Subject
+from compilegate.records.performance import Energy, Memory, Timing
+from compilegate.records.request import Request
+from compilegate.zoo.example import Call
+
+
+@dataclass(frozen=True)
+class Steps:
+    """One call of each side, prepared so that it can be repeated.
+
+    Attributes:
+        eager: One eager call.
+        compiled: One compiled call.
+        drop_gradients: Drops the gradients that calls of both sides leave.
+        items: How many items a call processes; 0 where that is not known.
+        device: Runs the calls.
+    """
+
+    eager: Step
+    compiled: Step
+    drop_gradients: Step
+    items: int
+    device: Device
+
+
+def prepare(eager: Subject, compiled: Subject, planned: PlannedCall, device: Device) -> Steps:
+    """Prepare a call of both sides, and drop the gradients of earlier ones."""
+    sides = [(side, side.prepare(planned)) for side in (eager, compiled)]
+    for _, call in sides:
+        compiling.mark_dynamic(compiled, call)
+
+    def step(side: Subject, call: Call, leaves: Sequence[torch.Tensor]) -> None:
+        for leaf in leaves:
+            leaf.grad = None
+        side.step(call)
+
+    def drop_gradients() -> None:
+        for side, call in sides:
+            side.forget_gradients(call)
+
+    # Looking for the leaves takes as long as a call of a small model, so it is done once.
+    steps = [functools.partial(step, *side, side[0].leaves(side[1])) for side in sides]
+    drop_gradients()
+    items = items_of(sides[0][1], planned.sizes)
+    return Steps(steps[0], steps[1], drop_gradients, items, device)
+
+
+def time_calls(steps: Steps, request: Request, parent: ParentConnection | None) -> Timing:
+    """Time both sides in paired rounds.
+
+    Args:
+        steps: The calls.
+        request: Holds the seed, the threshold and the time budget, and whether the rounds
+            alternate with those of another process.
+        parent: The connection to the parent, which lets processes alternate.
+    """
+    alternating = None
+    if request.in_turns and parent is not None:
+        alternating = AlternatingRounds(parent, steps.device, steps.drop_gradients)
+    return paired_rounds(
+        steps.eager,
+        steps.compiled,
+        device=steps.device,
+        seed=request.seed,
+        threshold=request.speedup_threshold,
+        budget_s=request.timing_budget_s,
+        items=steps.items,
+        alternating=alternating,
+        shares_gpu=request.shares_gpu,
+    )
+
+
+def measure_memory(steps: Steps, compile_peak_bytes: int) -> Memory:
+    """Measure the peaks of both sides.
+
+    Args:
+        steps: The calls.
+        compile_peak_bytes: The peak of the first call, which compiled the model.
+    """
+    steps.drop_gradients()  # or freeing the last gradients would be counted
+    return memory.peak_memory(
+        steps.eager,
+        steps.compiled,
+        device=steps.device,
+        compile_peak_bytes=compile_peak_bytes,
+    )
+
+
+def measure_energy(steps: Steps, request: Request) -> Energy:
+    """Measure the energy of a call on both sides, unless other cases run on the same GPU."""
+    return energy.of_a_call(
+        steps.eager, steps.compiled, device=steps.device, shares_gpu=request.shares_gpu
+    )

@@ -1,0 +1,113 @@
+"""The eager calls of a case. The first one shows in which way the model can be observed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+
+from compilegate.observe.model import weights
+from compilegate.observe.model.calls import PlannedCall, first_call
+from compilegate.observe.model.forward import SelectorError
+from compilegate.observe.model.random_draws import DrawRecording
+from compilegate.observe.model.result import Result
+from compilegate.observe.model.subject import Subject
+from compilegate.observe.phases.builder import Builder
+from compilegate.observe.phases.progress import Progress
+
+
+@dataclass(frozen=True)
+class FirstCall:
+    """The first eager call of a case.
+
+    Attributes:
+        eager: The model that was called.
+        result: What the call did.
+        weights: A sample of the model's weights, taken before the call.
+        records_draws: Whether the random numbers that the model draws can be recorded.
+    """
+
+    eager: Subject
+    result: Result
+    weights: dict[str, torch.Tensor]
+    records_draws: bool
+
+
+def make_first_call(
+    builder: Builder,
+    progress: Progress,
+    vary: Mapping[str, tuple[int, ...]],
+    *,
+    draws_by_kernel: bool,
+) -> FirstCall:
+    """Build the eager model and call it once, in the first way in which the model does not raise.
+
+    The ways differ in two respects. Inputs that the model changes in place cannot be
+    differentiated. Random numbers cannot always be recorded: it prevents the gradient of
+    ``torch.cond``. An error in every way is the model's own, and compiled code must raise it, too.
+
+    Args:
+        builder: Builds the model. It is left with the settings that the call was made with.
+        progress: Is given the stages.
+        vary: The sizes of what may vary, by name.
+        draws_by_kernel: Whether the reference, left alone, draws other numbers than eager.
+    """
+    trains = builder.case.phase == "train"
+    for records, gradients in product((True, False), (True, False) if trains else (False,)):
+        builder.input_gradients = gradients
+        found = _attempt(builder, progress, vary, records=records, draws_by_kernel=draws_by_kernel)
+        if found.result.error is None:
+            break
+    written = tuple(sorted(n for n in found.result.written if n.startswith("input")))
+    if trains and not builder.input_gradients and written:
+        builder.input_gradients, builder.written_inputs = True, written
+        again = _attempt(
+            builder, progress, vary, records=found.records_draws, draws_by_kernel=draws_by_kernel
+        )
+        if again.result.error is None:
+            return again
+        builder.input_gradients, builder.written_inputs = False, ()
+    return found
+
+
+def _attempt(
+    builder: Builder,
+    progress: Progress,
+    vary: Mapping[str, tuple[int, ...]],
+    *,
+    records: bool,
+    draws_by_kernel: bool,
+) -> FirstCall:
+    progress.enter("build")
+    eager = builder()
+    sample = weights.sample(eager)
+    recording = DrawRecording(is_needed=draws_by_kernel) if records else None
+    result = call_eager(first_call(dict(vary)), eager, progress, recording)
+    return FirstCall(eager, result, sample, records)
+
+
+def call_eager(
+    planned: PlannedCall, eager: Subject, progress: Progress, recording: DrawRecording | None
+) -> Result:
+    """Call the eager model; its error, if it raises one, is part of the result.
+
+    Args:
+        planned: The call.
+        eager: The model.
+        progress: Is given the stage and the time.
+        recording: Records the random numbers that the call draws.
+
+    Raises:
+        SelectorError: The recipe cannot pick what is judged from the output.
+    """
+    progress.enter_call("eager")
+    with progress.spend("prepare"):
+        call = eager.prepare(planned)
+    with progress.spend("run"):
+        result = eager.call(call, planned.index, recording)
+    if isinstance(result.error, SelectorError):
+        raise result.error
+    result.recording = recording
+    return result

@@ -1,0 +1,40 @@
+"""How far the observation of a case has come, and where its time went."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from compilegate.observe.time_spent import TimeSpent
+from compilegate.records.observation import Stage
+from compilegate.records.request import StageReport
+
+
+class Progress:
+    """The stage that a case has reached, and the time spent so far.
+
+    Args:
+        report: Called with each stage that the case enters.
+
+    Attributes:
+        stage: The last stage entered.
+        time: Seconds by activity.
+    """
+
+    def __init__(self, report: StageReport) -> None:
+        self.stage: Stage = "build"
+        self.time = TimeSpent()
+        self._report = report
+
+    def enter(self, stage: Stage) -> None:
+        """Enter a stage, and report it."""
+        self.stage = stage
+        self._report(stage)
+
+    def enter_call(self, stage: Stage) -> None:
+        """Enter the stage of a call, unless it is one of the calls at varied sizes."""
+        if self.stage != "vary":
+            self.enter(stage)
+
+    def spend(self, activity: str) -> AbstractContextManager[None]:
+        """Add the time of a ``with`` block to an activity."""
+        return self.time.spend(activity)

@@ -1,0 +1,77 @@
+"""Observes one case in the foreground: the observing process inherits the terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from compilegate.layout import OBSERVER
+from compilegate.processes.attempt import death
+from compilegate.processes.observer import QUIET
+from compilegate.records.environment import Environment
+from compilegate.records.observation import Observation
+from compilegate.runs.reader import decode
+
+#: The exit status of the observing process if it refuses its arguments. It says why on stderr.
+REFUSED = 2
+
+
+@dataclass(frozen=True)
+class Foreground:
+    """The result of observing a case in the foreground.
+
+    Attributes:
+        observation: The observation; None if the process died or refused its arguments.
+        environment: The environment that it was made in.
+        refused: Whether the process refused its arguments.
+        end: How the process ended, in words.
+    """
+
+    observation: Observation | None
+    environment: Environment | None
+    refused: bool
+    end: str
+
+
+def observe(arguments: Sequence[str], python: str = sys.executable) -> Foreground:
+    """Observe one case, with stdin and stderr of this process, so that ``--pdb`` works.
+
+    Args:
+        arguments: The case id and the options of the observing process.
+        python: The observed interpreter.
+    """
+    options = ["-X", "faulthandler", "-P"]  # a process that crashes shows its stack
+    command = [python, *options, str(OBSERVER), "--environment", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **QUIET})
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the observing process
+    try:
+        output, _ = process.communicate()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    observation, environment = _records(output.decode(errors="replace").splitlines())
+    status = process.returncode
+    _, end = death(-status if status < 0 else status << 8)
+    return Foreground(observation, environment, status == REFUSED, end)
+
+
+def _records(lines: Iterable[str]) -> tuple[Observation | None, Environment | None]:
+    """Decode the records, and pass on what a library wrote to stdout."""
+    observation = environment = None
+    for line in lines:
+        if line.startswith('{"record":"observation"'):
+            record = decode(line)
+            assert isinstance(record, Observation)
+            observation = record
+        elif line.startswith('{"environment":'):
+            found = json.loads(line)["environment"]
+            environment = msgspec.convert(found, Environment, strict=False)
+        else:
+            print(line, file=sys.stderr)
+    return observation, environment

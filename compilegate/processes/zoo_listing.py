@@ -1,0 +1,65 @@
+"""Lists the models of a user's zoo files, in a short-lived process of the observed interpreter.
+
+The process imports the zoo and these files only, not torch, so that a mistake in a file shows at
+once. A file that imports torch itself takes as long as that import.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Sequence
+
+from compilegate.layout import OBSERVER
+from compilegate.processes.attempt import death
+from compilegate.processes.child_process import ObserverError, output_of
+from compilegate.zoo.registry import Model, ZooError
+
+#: Importing torch from a cold disk takes long. A file that takes longer than this hangs.
+_TIMEOUT_S = 300.0
+
+
+def list_models(python: str, files: Sequence[str]) -> list[Model]:
+    """Return the models that these zoo files define, without their builders.
+
+    Args:
+        python: The observed interpreter.
+        files: The zoo files, as absolute paths.
+
+    Raises:
+        ZooError: A file cannot be imported, defines no model, or defines one that exists already.
+        ObserverError: The interpreter cannot be run.
+    """
+    if not files:
+        return []
+    command = [python, "-P", str(OBSERVER)]
+    for file in files:
+        command += ["--list", file]
+    named = f"the zoo file {files[0]}" if len(files) == 1 else f"the zoo files {', '.join(files)}"
+    with tempfile.TemporaryFile(prefix="compilegate-zoo-") as log:
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                timeout=_TIMEOUT_S,
+                check=False,
+            )
+        except OSError as error:
+            raise ObserverError(f"cannot run {python}: {error.strerror}") from error
+        except subprocess.TimeoutExpired:
+            raise ZooError(f"importing {named} took longer than {_TIMEOUT_S:g} s") from None
+        *_, last = done.stdout.splitlines() or [b""]  # a library may have written lines before
+        try:
+            answer = json.loads(last)
+        except ValueError:
+            _, how = death(-done.returncode if done.returncode < 0 else done.returncode << 8)
+            output = output_of(log)
+            raise ZooError(
+                f"the process that imported {named} {how}" + (f":\n{output}" if output else "")
+            ) from None
+    if "error" in answer:
+        raise ZooError(answer["error"])
+    return [Model(**entry) for entry in answer["models"]]

@@ -1,0 +1,66 @@
+"""Collects the tests of a plan: a parameter for each case, in an order that shares children."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from compilegate.judging.aspects import Aspect
+from compilegate.records.case import Case, case_id_of, model_of
+from compilegate.session.markers import selects
+from compilegate.session.observations import Observations
+from compilegate.session.plan import Plan
+
+
+def parametrize(metafunc: pytest.Metafunc, aspect: Aspect, plan: Plan) -> None:
+    """Parametrize a test by the cases that ``-m`` selects.
+
+    Selecting here is much faster than deselecting later, because pytest makes no item for the rest.
+    """
+    own = {mark.name for mark in metafunc.definition.iter_markers()}
+    selected = selects(plan.options.markers)
+    parameters = [
+        pytest.param(case, id=case.id, marks=[getattr(pytest.mark, mark) for mark in marks])
+        for case in plan.cases_of(aspect)
+        if selected(own | set(marks := plan.marks(case)))
+    ]
+    metafunc.parametrize("case", parameters, scope="session")
+
+
+def order(items: list[pytest.Item], plan: Plan) -> None:
+    """Group the tests by model, so that one child serves all cases of a model.
+
+    Tests that pairs of processes decide come last, when all cases have been observed once. A suite
+    without selected cases is dropped: pytest would show it as skipped.
+    """
+    position = {model: index for index, model in enumerate(plan.models)}
+    aspects = {item: Aspect.of(item) for item in items}
+
+    def place(item: pytest.Item) -> tuple[bool, int]:
+        aspect = aspects[item]
+        last = aspect is not None and plan.waits(aspect)
+        return last, position.get(model_of(case_id_of(item.nodeid)), 0)
+
+    kept = [item for item in items if "[NOTSET]" not in item.name or aspects[item] is None]
+    items[:] = sorted(kept, key=place)
+
+
+def note_wants(items: list[pytest.Item], plan: Plan, observations: Observations) -> None:
+    """Note what the selected tests need of each case.
+
+    Raises:
+        pytest.UsageError: This machine can run none of the selected cases.
+    """
+    wants: dict[str, set[Any]] = {}
+    cases: dict[Case, None] = {}
+    for item in items:
+        aspect = Aspect.of(item)
+        if aspect is None or aspect.gone:
+            continue  # a case that is gone cannot be observed
+        if isinstance(item, pytest.Function):
+            case = cast("Case", item.callspec.params["case"])
+            cases[case] = None
+            wants.setdefault(case.id, set()).update(aspect.wants)
+    observations.want(wants)
+    plan.check_devices(cases)

@@ -1,0 +1,33 @@
+"""Describes the plan of a session in the header of pytest's output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compilegate.session.plan import Plan
+
+
+def describe(plan: Plan) -> list[str]:
+    """Return the plan in a few lines. Text from run files cannot move the cursor."""
+    return [
+        "".join(character if character.isprintable() else " " for character in line)
+        for line in _lines(plan)
+    ]
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    tier = " and ".join(f"{tier} on {device}" for device, tier in plan.tier.items())
+    yield f"compilegate: tier {tier}, {len(plan.cases)} cases, seed {plan.options.seed}"
+    if plan.environment is not None:
+        names = (f"{device.kind} {device.name}" for device in plan.environment.devices)
+        yield f"observed: torch {plan.torch_version}, {', '.join(names)}"
+    if plan.before is not None:
+        yield plan.before.describe()
+    if plan.stored is None:
+        return
+    verb = "replayed" if plan.replays else "resumed"
+    observed = f"{len(plan.stored.observations)} of {len(plan.stored.header.planned)} cases"
+    cut = "; its last line is incomplete and was dropped" if plan.stored.truncated else ""
+    yield f"{verb}: {plan.stored.path}, {observed} observed{cut}"
+    if plan.replays and not plan.options.save:
+        yield "this session writes no run file: --save NAME writes one"

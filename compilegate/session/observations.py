@@ -1,0 +1,116 @@
+"""The observations of a session: each case is observed once, for all tests that need it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+import pytest
+
+from compilegate.processes.attempt import Progress
+from compilegate.records.case import Case
+from compilegate.records.observation import WANTS, Observation, Want
+from compilegate.records.request import Request
+from compilegate.session.plan import Plan
+from compilegate.upgrade.paired_baseline import CaseRequest
+from compilegate.zoo import tiers
+
+#: Seconds that the rounds of one case may take. On CPU a call is slow, and many cases must fit.
+TIMING_BUDGET_S = {"smoke": 4.0, "standard": 15.0, "full": 15.0}
+
+#: The fields of an observation that hold measurements, and the want that asks for each.
+_MEASURED: dict[str, Want] = {"timing": "time", "memory": "memory", "energy": "energy"}
+
+#: Where the session keeps its observations.
+OBSERVATIONS = pytest.StashKey["Observations"]()
+
+
+class Observations:
+    """Observes the cases of a plan, or takes them from the stored run.
+
+    Args:
+        plan: The plan of the session.
+        progress: Called while a case is observed.
+
+    Attributes:
+        wants: What the selected tests need, by case id.
+    """
+
+    def __init__(self, plan: Plan, progress: Progress) -> None:
+        self.wants: dict[str, tuple[Want, ...]] = {}
+        self._plan = plan
+        self._observed: dict[str, Observation] = {}
+        plan.observer.progress = progress
+        if plan.paired is not None:
+            plan.paired.report_progress(progress)
+
+    def want(self, wanted: Mapping[str, Iterable[Want]]) -> None:
+        """Set what the collected tests need of each case: the union, in the order of observing."""
+        self.wants = {case_id: _in_order(set(some)) for case_id, some in wanted.items()}
+
+    def observe(self, case: Case) -> tuple[Observation, bool]:
+        """Return the observation of a case, and whether this call made it."""
+        if case.id in self._observed:
+            return self._observed[case.id], False
+        stored = self._plan.stored.observations.get(case.id) if self._plan.stored else None
+        wants = self.wants.get(case.id, WANTS)
+        if stored is not None and (self._plan.replays or self._is_whole(stored, wants)):
+            observation, new = stored, False
+        else:
+            observation, new = self._complete(case, stored, wants), True
+        self._observed[case.id] = observation
+        return observation, new
+
+    def ask(self, case: Case, wants: tuple[Want, ...] = ("capture", "time")) -> CaseRequest:
+        """Return the request that a child gets for a case."""
+        plan = self._plan
+        tier = plan.tier[case.device]
+        request = Request(
+            case=case.id,
+            wants=wants,
+            cold=plan.is_cold(case),
+            seed=plan.options.seed,
+            backend=plan.options.backend,
+            tf32=plan.options.tf32,
+            speedup_threshold=plan.budget(case).min_speedup or 1.0,
+            timing_budget_s=TIMING_BUDGET_S[tier],
+            shares_gpu=plan.share.shares_gpu and case.device == "cuda",
+        )
+        return CaseRequest(case, request, plan.options.case_timeout or tiers.timeout_s(case, tier))
+
+    def _is_whole(self, stored: Observation, wants: tuple[Want, ...]) -> bool:
+        """Whether a resumed run holds everything wanted of a case, also of the baseline."""
+        if not set(wants) <= set(stored.wants):
+            return False
+        paired = self._plan.paired
+        return paired is None or paired.has(stored, timed="time" in wants)
+
+    def _complete(
+        self, case: Case, stored: Observation | None, wants: tuple[Want, ...]
+    ) -> Observation:
+        """Observe what is wanted, and keep everything that a resumed run holds of the case."""
+        if stored is None:
+            return self._make(case, wants)
+        both = {*wants, *stored.wants}
+        if stored.status != "completed" or self._plan.paired is not None:
+            return self._make(case, _in_order(both))
+        # Earlier measurements stay: the machine may be busier now.
+        kept = {name: want for name, want in _MEASURED.items() if want in stored.wants}
+        made = self._make(case, _in_order(both.difference(kept.values())))
+        if made.status != "completed":
+            return made
+        return replace(
+            made, wants=_in_order(both), **{name: getattr(stored, name) for name in kept}
+        )
+
+    def _make(self, case: Case, wants: tuple[Want, ...]) -> Observation:
+        asked = self.ask(case, wants)
+        if self._plan.paired is not None:
+            return self._plan.paired.observe(asked, self._plan.observer)
+        return self._plan.observer.observe(
+            asked.request, model=case.model, device=case.device, timeout_s=asked.timeout_s
+        )
+
+
+def _in_order(wants: Collection[Want]) -> tuple[Want, ...]:
+    return tuple(want for want in WANTS if want in wants)

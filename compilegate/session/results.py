@@ -1,0 +1,157 @@
+"""What a session knows about its cases so far. The terminal's plugin reads it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compilegate.judging.aspects import ASPECTS
+from compilegate.records.case import Case, case_id_of, suite_of
+from compilegate.records.observation import Observation
+from compilegate.records.verdict import Verdict
+from compilegate.runs.files import Writer
+from compilegate.session.plan import Plan
+from compilegate.session.workers import count_of
+from compilegate.upgrade.comparison import Comparison
+
+#: Where the process that reports keeps the results: the only process, or xdist's controller.
+RESULTS = pytest.StashKey["Results"]()
+
+
+class Results:
+    """The results of a session, from the reports of all workers.
+
+    Args:
+        config: pytest's configuration.
+        plan: The plan of the session.
+
+    Attributes:
+        plan: The plan of the session.
+        expected: The number of tests of each case, by case id.
+        verdicts: The verdicts on each case, by case id.
+        comparison: The comparison with an earlier run, when the session is over.
+        budget_changes: The lines that report what ``--budgets-update`` changed.
+        writer: Writes the run file; None if the session writes none.
+        baseline_path: The baseline's run file; None if there is none.
+    """
+
+    def __init__(self, config: pytest.Config, plan: Plan) -> None:
+        self.plan = plan
+        self.expected: Counter[str] = Counter()
+        self.verdicts: dict[str, list[Verdict]] = {}
+        self.comparison: Comparison | None = None
+        self.budget_changes: list[str] = []
+        self.writer: Writer | None = None
+        self.baseline_path: Path | None = None
+        self._config = config
+        self._started = time.monotonic()
+        #: The number of tests of each case that have ended.
+        self._ended: Counter[str] = Counter()
+        #: The number of tests of each case that wait for all other cases.
+        self._last: Counter[str] = Counter()
+        self._observations: dict[str, Observation] = {}
+        #: When the last test of each worker ended.
+        self._worker_ended: dict[str, float] = {}
+
+    def expect(self, nodeids: Iterable[str]) -> None:
+        """Note the tests that pytest collected, by node id."""
+        known = {case.id for case in self.plan.cases} | self._gone
+        ours = [nodeid for nodeid in nodeids if suite_of(nodeid) in ASPECTS]
+        cases = Counter(map(case_id_of, ours))
+        self.expected = Counter({case_id: n for case_id, n in cases.items() if case_id in known})
+
+    def expect_last(self, nodeids: Iterable[str]) -> None:
+        """Note the tests that wait for all other cases."""
+        self._last = Counter(map(case_id_of, nodeids))
+
+    def add(self, observation: Observation) -> None:
+        """Note an observation."""
+        self._observations[observation.case] = observation
+
+    def note_report(self, report: Any) -> None:
+        """Note that a phase of a test has ended."""
+        self._worker_ended[getattr(report, "worker_id", "")] = time.monotonic()
+        case_id = case_id_of(report.nodeid)
+        if case_id in self.expected:
+            self._ended[case_id] += report.when == "teardown"
+
+    @property
+    def _gone(self) -> set[str]:
+        """Cases of the earlier run that the zoo no longer has."""
+        return {case.id for case in self.plan.before.gone} if self.plan.before else set()
+
+    @property
+    def planned(self) -> list[str]:
+        """The cases that this machine can observe. The others are skipped, with the reason.
+
+        In a replay, the list includes the cases that the run lacks; otherwise the run would seem
+        complete. Selecting by keyword or node id leaves them out, as neither applies to them.
+        """
+        gone = self._gone
+        here = [
+            case_id
+            for case_id in self.expected
+            if case_id not in gone and not self.plan.lacks(Case.parse(case_id))
+        ]
+        config = self._config
+        picked = config.getoption("keyword") or any("::" in argument for argument in config.args)
+        return here if picked else [*here, *self.plan.unobserved]
+
+    def is_over(self, case_id: str) -> bool:
+        """Whether all tests of a case have ended, except those that wait for all other cases."""
+        return self._ended[case_id] >= max(self.expected[case_id] - self._last[case_id], 1)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every planned case was observed."""
+        return all(map(self.observation, self.planned))
+
+    def observation(self, case_id: str) -> Observation | None:
+        """Return the observation of a case, from this session or from the stored run."""
+        stored = self.plan.stored
+        if case_id not in self._observations and stored is not None:
+            return stored.observations.get(case_id)
+        return self._observations.get(case_id)
+
+    @property
+    def made(self) -> Sequence[Observation]:
+        """The observations that this session made, also those of the baseline."""
+        if self.plan.replays:
+            return []
+        theirs = self.plan.paired.observed.values() if self.plan.paired else ()
+        return [*self._observations.values(), *theirs]
+
+    @property
+    def fresh(self) -> int:
+        """The number of cases that this session observed."""
+        return 0 if self.plan.replays else len(self._observations)
+
+    @property
+    def compiled_anything(self) -> bool:
+        """Whether any verdict is more than a reason for skipping."""
+        return any(v.outcome != "skipped" for some in self.verdicts.values() for v in some)
+
+    @property
+    def wall_s(self) -> float:
+        """The seconds since the session began."""
+        return time.monotonic() - self._started
+
+    @property
+    def workers(self) -> int:
+        """The number of processes that run tests."""
+        return count_of(self._config)
+
+    @property
+    def unfinished_s(self) -> float:
+        """The seconds that workers spent on tests that a stop of the session interrupted."""
+        if self.is_whole:
+            return 0.0
+        now = time.monotonic()
+        in_their_first = self.workers - len(self._worker_ended)
+        ends = [*self._worker_ended.values(), *[self._started] * in_their_first]
+        return sum(now - end for end in ends)

@@ -1,0 +1,39 @@
+"""The header of a run file: what the session observes, where, and with which options."""
+
+from __future__ import annotations
+
+import datetime
+import subprocess
+
+from compilegate.layout import PACKAGE
+from compilegate.records.environment import Environment
+from compilegate.records.run import SCHEMA, Header
+from compilegate.session.results import Results
+
+
+def header_of(results: Results, environment: Environment) -> Header:
+    """Return the header of the session's run."""
+    options = results.plan.options
+    return Header(
+        schema=SCHEMA,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        environment=environment,
+        arguments=(*options.arguments, *options.ini_files),
+        revision=_revision(),
+        seed=options.seed,
+        tier=results.plan.tier,
+        backend=options.backend,
+        planned=tuple(results.planned),
+        baseline=results.baseline_path.stem if results.baseline_path else "",
+        tf32=options.tf32,
+    )
+
+
+def _revision() -> str:
+    """Return the git revision of the checkout, with ``+`` for changes; empty outside of git."""
+    command = ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(command, cwd=PACKAGE, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip()

@@ -1,0 +1,84 @@
+"""Starts a session: makes its plan, and registers the plugins that record and show it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from compilegate.processes.attempt import Progress
+from compilegate.records.observation import Stage
+from compilegate.session.observations import OBSERVATIONS, Observations
+from compilegate.session.options import Options
+from compilegate.session.plan import PLAN, Plan
+from compilegate.session.planning import make_plan
+from compilegate.session.recording import Recorder
+from compilegate.session.results import RESULTS, Results
+from compilegate.session.workers import (
+    ENVIRONMENT,
+    WORKERS,
+    Known,
+    Workers,
+    count_of,
+    from_controller,
+    refuse_other_distributions,
+)
+
+
+def add_markers(config: pytest.Config) -> None:
+    """Declare the markers of cases and suites."""
+    for line in (
+        "cpu: cases on the processor",
+        "gpu: cases on a CUDA GPU",
+        "slow: autotuning modes, and models that declare it",
+        "aspect(name, **fields): the aspect that a suite judges, and what differs for this test",
+    ):
+        config.addinivalue_line("markers", line)
+
+
+def refuse_update_under_ci(config: pytest.Config) -> None:
+    """Refuse ``--budgets-update`` under CI.
+
+    Raises:
+        pytest.UsageError: The environment has the variable ``CI``.
+    """
+    if config.getoption("budgets_update") and os.environ.get("CI"):
+        raise pytest.UsageError(
+            "--budgets-update is refused under CI: a person must decide about budgets"
+        )
+
+
+def start(config: pytest.Config) -> None:
+    """Make the plan of a session that collects the suites.
+
+    Raises:
+        pytest.UsageError: Something is wrong with the options, the zoo or the stored run.
+    """
+    refuse_other_distributions(config)
+    observes = not (config.getoption("collectonly") or config.getoption("replay"))
+    known = from_controller(config)
+    is_worker = known is not None
+    if known is None:
+        known = Known(environment=config.stash.get(ENVIRONMENT, None) if observes else None)
+    plan = make_plan(Options.of(config), needs_environment=observes, known=known)
+    config.stash[PLAN] = plan
+    config.stash[OBSERVATIONS] = Observations(plan, _progress_of(config))
+    if is_worker:
+        return
+    workers = config.stash[WORKERS] = Workers(count_of(config), plan.environment)
+    if not plan.replays and any(case.device == "cuda" for case in plan.cases):
+        workers.refuse_unlike_gpus()
+    if not config.getoption("collectonly"):
+        _record(config, plan)
+
+
+def _progress_of(config: pytest.Config) -> Progress:
+    def report(case_id: str, stage: Stage, elapsed_s: float) -> None:
+        config.hook.pytest_compilegate_progress(case_id=case_id, stage=stage, elapsed_s=elapsed_s)
+
+    return report
+
+
+def _record(config: pytest.Config, plan: Plan) -> None:
+    results = config.stash[RESULTS] = Results(config, plan)
+    config.pluginmanager.register(Recorder(config, results), "compilegate-recorder")

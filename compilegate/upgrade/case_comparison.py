@@ -1,0 +1,275 @@
+"""One case in two runs: what changed, and the class that the case ends in.
+
+Nothing is judged again: verdicts are the recorded ones; counts, numbers and memory are compared as
+they were observed. The modules :mod:`~compilegate.upgrade.verdict_changes` and
+:mod:`~compilegate.upgrade.fact_changes` find the changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from compilegate.records.case import precision_of
+from compilegate.runs.archive import CaseRecord
+from compilegate.runs.slim import SlimObservation
+from compilegate.upgrade import fact_changes, verdict_changes
+from compilegate.upgrade.comparable import incomparable
+from compilegate.upgrade.speed_change import Kind, SpeedChange
+from compilegate.upgrade.verdict_changes import (
+    SPEED,
+    Change,
+    Effect,
+    describe_failure,
+    failing,
+    is_judged,
+)
+
+#: In the order in which a reader should look at them.
+Class = Literal[
+    "broken",
+    "regressed",
+    "gone",
+    "inconclusive",
+    "not comparable",
+    "fixed",
+    "improved",
+    "new",
+    "unchanged",
+]
+CLASSES: tuple[Class, ...] = get_args(Class)
+#: The classes that count against the candidate.
+WORSE: tuple[Class, ...] = ("broken", "regressed")
+
+#: The effects that decide a class, the first that occurs.
+_DECIDES: tuple[tuple[Effect, Class], ...] = (
+    ("broken", "broken"),
+    ("worse", "regressed"),
+    ("fixed", "fixed"),
+    ("unclear", "inconclusive"),
+    ("better", "improved"),
+)
+
+#: Per cent by which one pair of processes must differ for a report to show it.
+SHOWN_PERCENT = 3.0
+
+_CAUSES: dict[Kind, str] = {
+    "slower": "compiled slower",
+    "faster": "compiled faster",
+    "eager moved": "eager moved",
+    "both moved": "both moved",
+    "unsettled": "unsettled",
+}
+
+
+@dataclass(frozen=True)
+class CaseComparison:
+    """A case in the baseline's run and in the candidate's.
+
+    Attributes:
+        case: Its id.
+        kind: Its class.
+        changes: What changed; empty for nearly all.
+        doubt: Why this case keeps the answer from being *safe*; empty if it does not.
+    """
+
+    case: str
+    kind: Class
+    changes: tuple[Change, ...] = ()
+    doubt: str = ""
+
+    @property
+    def reason(self) -> str:
+        """The change that decided its class, in one line."""
+        if (decisive := self.decisive) is None:
+            return ""
+        return f"{decisive.aspect}: {decisive.text}" if decisive.aspect else decisive.text
+
+    @property
+    def decisive(self) -> Change | None:
+        """The change that decided its class, if any did."""
+        effect = next((effect for effect, kind in _DECIDES if kind == self.kind), "note")
+        return next((change for change in self.changes if change.effect == effect), None)
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether all that is worse is its speed."""
+        worse = [change for change in self.changes if change.effect in ("broken", "worse")]
+        return bool(worse) and all(change.aspect == SPEED for change in worse)
+
+    @property
+    def has_accepted_cost(self) -> bool:
+        """Whether a cost rose and a budgets file accepts that."""
+        return any(change.accepted for change in self.changes)
+
+
+def compare_case(
+    case: str,
+    before: CaseRecord,
+    now: CaseRecord,
+    *,
+    times_compare: bool = True,
+    speed: SpeedChange | None = None,
+) -> CaseComparison:
+    """Compare one case.
+
+    Args:
+        case: Its id.
+        before: What the baseline holds of it.
+        now: What the candidate holds of it.
+        times_compare: Whether both ran on the same machine.
+        speed: What live pairs showed of its speed.
+    """
+    absent = _absent(case, before, now)
+    if absent is not None:
+        return absent
+    assert before.observation is not None
+    assert now.observation is not None
+    if why := incomparable(before.observation, now.observation):
+        newly = _failure(now) if not _failure(before) else ""
+        doubt = f"fails now, and cannot be compared: {newly}" if newly else ""
+        also = f"; {doubt}" if doubt else ""
+        return CaseComparison(case, "not comparable", (Change("", "note", why + also),), doubt)
+    half = now.observation.tf32 or precision_of(case) != "f32"
+    found = list(changes_of(before, now, half=half, times_compare=times_compare))
+    is_timed = speed is not None and speed.speedup is not None
+    if speed is not None and is_timed:
+        found = [change for change in found if change.aspect != SPEED]
+        found += of_pairs(speed, accepted=verdict_changes.accepts_slowdown(now.verdicts))
+    unjudged = verdict_changes.unjudged(before.verdicts, now.verdicts)
+    doubt = f"not judged now: {', '.join(unjudged)}" if unjudged else ""
+    kind = _class(found)
+    if kind == "unchanged" and not (is_timed or is_judged(now.verdicts)):
+        kind = "inconclusive"
+        found.insert(0, Change("", "unclear", "no aspect of it was judged"))
+    return CaseComparison(case, kind, tuple(found), doubt)
+
+
+def compare_unfinished(case: str, before: CaseRecord, now: CaseRecord) -> CaseComparison:
+    """Compare a case that was observed, but whose session ended before it was compared.
+
+    What is worse already counts; the rest is open.
+
+    Args:
+        case: Its id.
+        before: What the baseline holds of it.
+        now: What the candidate holds of it.
+    """
+    found = compare_case(case, before, now)
+    if found.kind in WORSE or before.observation is None:
+        return found
+    text = "observed, but the session ended before it was judged"
+    return CaseComparison(case, "inconclusive", (Change("", "unclear", text), *found.changes), text)
+
+
+def _absent(case: str, before: CaseRecord, now: CaseRecord) -> CaseComparison | None:
+    """Return the class of a case that one of the runs, or both, did not observe."""
+    lacking = _unavailable(before.observation), _unavailable(now.observation)
+    kind: Class
+    text = doubt = ""
+    if not now.planned:
+        kind, text = "gone", "the candidate's plan does not have it"
+    elif now.observation is None:
+        kind, text = "gone", "planned, but not observed"
+    elif all(lacking):
+        kind, text = "not comparable", f"unavailable in both: {lacking[1]}"
+    elif lacking[1]:
+        kind, text = "gone" if before.observation else "new", f"not observed: {lacking[1]}"
+    elif not before.planned:
+        fails = _failure(now)
+        kind, text = "new", f"not in the baseline{f'; fails: {fails}' if fails else ''}"
+    elif before.observation is None:
+        kind, text = "new", "planned in the baseline, but not observed there"
+        doubt = text
+    elif lacking[0]:
+        kind, text = "new", f"not observed in the baseline: {lacking[0]}"
+    else:
+        return None
+    return CaseComparison(
+        case, kind, (Change("", "note", text),), text if kind == "gone" else doubt
+    )
+
+
+def _failure(record: CaseRecord) -> str:
+    """How a case fails: how it ended, or the aspects that fail; empty where none does."""
+    if record.observation is not None and record.observation.failure is not None:
+        return describe_failure(record.observation)
+    return ", ".join(failing(record.verdicts))
+
+
+def _unavailable(observation: SlimObservation | None) -> str:
+    if observation is None or observation.status != "unavailable" or observation.failure is None:
+        return ""
+    return observation.failure.message
+
+
+def changes_of(
+    before: CaseRecord, now: CaseRecord, *, half: bool, times_compare: bool
+) -> Iterator[Change]:
+    """Find everything that changed in a case that both runs observed and that can be compared.
+
+    Args:
+        before: What the baseline holds of it.
+        now: What the candidate holds of it.
+        half: Whether it computes in half precision.
+        times_compare: Whether both ran on the same machine.
+    """
+    then, later = before.observation, now.observation
+    assert then is not None
+    assert later is not None
+    if then.failure is not None or later.failure is not None:
+        yield from verdict_changes.of_failures(before, now)
+        return
+    yield from verdict_changes.of_verdicts(
+        before.verdicts, now.verdicts, times_compare=times_compare
+    )
+    yield from fact_changes.of_differences(then, later)
+    yield from fact_changes.of_numerics(then, later, half=half)
+    if then.capture is not None and later.capture is not None and then.capture.graphs:
+        yield from fact_changes.of_breaks(then.capture, later.capture)
+        if ("vary" in then.wants) == ("vary" in later.wants):
+            yield from fact_changes.of_recompilations(then.capture, later.capture)
+    yield from fact_changes.of_memory(then, later)
+    if times_compare:
+        yield from fact_changes.of_times(then, later)
+
+
+def of_pairs(speed: SpeedChange, *, accepted: bool = False) -> Iterator[Change]:
+    """Find what live pairs changed in a case.
+
+    Args:
+        speed: What they showed.
+        accepted: Whether a budgets file accepts that the case is slower.
+    """
+    cause = _CAUSES.get(speed.kind)
+    if speed.speedup is None or cause is None:
+        return
+    shift = speed.speedup
+    fell, low, high = (-100 * math.expm1(x) for x in (shift.mean, shift.high, shift.low))
+    direction = "fell" if fell >= 0 else "rose"
+    if fell < 0:
+        fell, low, high = -fell, -high, -low
+    if not (speed.judged or fell >= SHOWN_PERCENT):
+        return
+    text = f"{cause}: the speedup {direction} by {fell:.1f}%"
+    if speed.judged:
+        text += f" [{low:.1f}%, {high:.1f}%]"
+    if speed.kind == "unsettled":
+        yield Change(
+            SPEED, "unclear", f"{text} (a suspect; its pairs neither confirm nor clear it)"
+        )
+    elif not speed.judged:
+        yield Change(SPEED, "note", f"{text} (indicative: one pair of processes)")
+    elif speed.kind == "slower" and accepted:
+        yield Change(SPEED, "note", f"accepted: {text}", accepted=True)
+    elif speed.kind == "slower":
+        yield Change(SPEED, "worse", text)
+    else:
+        yield Change(SPEED, "better" if speed.kind == "faster" else "note", text)
+
+
+def _class(found: Sequence[Change]) -> Class:
+    effects = {change.effect for change in found}
+    return next((kind for effect, kind in _DECIDES if effect in effects), "unchanged")

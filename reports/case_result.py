@@ -1,0 +1,56 @@
+"""The result of one case of a run: its verdicts and its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from compilegate.records.verdict import Outcome
+from compilegate.reports.columns import Figures, figures_of
+from compilegate.runs.archive import Archive, CaseRecord
+from compilegate.runs.slim import SlimVerdict
+
+#: The outcome of a case is the first of these that any of its verdicts has.
+GRAVITY: tuple[Outcome, ...] = (
+    "failed",
+    "inconclusive",
+    "expected_failure",
+    "passed",
+    "skipped",
+)
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """All that a table needs of a case.
+
+    Attributes:
+        observed: Whether the case was observed.
+        verdicts: The verdicts by aspect.
+        figures: What was measured.
+        ended_early: Whether the case crashed, raised or timed out before its end.
+    """
+
+    observed: bool
+    verdicts: Mapping[str, SlimVerdict]
+    figures: Figures
+    ended_early: bool = False
+
+    @classmethod
+    def of(cls, seen: CaseRecord) -> CaseResult:
+        """Return the result of a case of a run."""
+        if seen.observation is None:
+            return cls(observed=False, verdicts=seen.verdicts, figures=Figures({}))
+        ended_early = seen.observation.failure is not None
+        return cls(True, seen.verdicts, figures_of(seen.observation), ended_early)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The gravest outcome of its verdicts; None where it has none."""
+        outcomes = {verdict.outcome for verdict in self.verdicts.values()}
+        return next((outcome for outcome in GRAVITY if outcome in outcomes), None)
+
+
+def results_of(run: Archive) -> dict[str, CaseResult]:
+    """Return the results of all cases of a stored run, by case id."""
+    return {case: CaseResult.of(run.seen(case)) for case in run.cases}

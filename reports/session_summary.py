@@ -1,0 +1,114 @@
+"""The lines under the title of a session: what failed, what is open, where the time went."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from compilegate.records.observation import Observation
+from compilegate.reports import case_groups
+from compilegate.reports.case_groups import CaseGroup
+from compilegate.reports.case_result import CaseResult
+from compilegate.reports.text import cut, duration, plain
+
+#: How many cases the command names that observes them again.
+_NAMED = 6
+#: How many lines of inconclusive verdicts are shown: a busy machine may affect all cases.
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a session spent its time on.
+
+    Attributes:
+        wall_s: Seconds from its beginning to its end.
+        made: What it observed, under both versions in an upgrade; nothing from a stored run.
+        workers: How many processes observed cases at the same time.
+        unfinished_s: Seconds that workers spent on cases that did not end.
+    """
+
+    wall_s: float
+    made: Sequence[Observation] = ()
+    workers: int = 1
+    unfinished_s: float = 0.0
+
+
+def summary_lines(results: Mapping[str, CaseResult], width: int) -> Iterator[str]:
+    """Yield one line for each group of failed or inconclusive cases, under its aspect.
+
+    Args:
+        results: The results of all planned cases.
+        width: Characters of a line.
+    """
+    for outcome in ("failed", "inconclusive"):
+        groups = _across_models(case_groups.of_verdicts(results, (outcome,)))
+        aspects = dict.fromkeys(group.aspect for group in groups)
+        for aspect in aspects:
+            heading = aspect or "the case as a whole"
+            yield f"{heading}, inconclusive:" if outcome == "inconclusive" else f"{heading}:"
+            lines = [_line(group, width) for group in groups if group.aspect == aspect]
+            if outcome == "inconclusive" and len(lines) > _SHOWN:
+                lines[_SHOWN:] = [
+                    f"  … and {len(lines) - _SHOWN} more (compilegate html RUN shows each)"
+                ]
+            yield from lines
+    yield from _again(results)
+
+
+def _line(group: CaseGroup, width: int) -> str:
+    return cut(plain(f"  {group.who}: {group.text}"), width)
+
+
+def _across_models(groups: Sequence[CaseGroup]) -> list[CaseGroup]:
+    """Join groups whose texts differ in numbers only: they are likely to have one cause."""
+    joined: dict[tuple[str, str], CaseGroup] = {}
+    for group in groups:
+        key = group.aspect, re.sub(r"\d+(\.\d+)?(e[-+]?\d+)?", "#", group.text)
+        seen = joined.get(key)
+        joined[key] = replace(seen, cases=(*seen.cases, *group.cases)) if seen else group
+    return list(joined.values())
+
+
+def _again(results: Mapping[str, CaseResult]) -> Iterator[str]:
+    """Yield the command that may settle inconclusive verdicts; a blind tensor stays blind."""
+    cases = [
+        f"--cases {case_id}"
+        for case_id, result in results.items()
+        if any(
+            verdict.outcome == "inconclusive" and not verdict.summary.startswith("blind")
+            for verdict in result.verdicts.values()
+        )
+    ]
+    if cases:
+        more = " …" if len(cases) > _NAMED else ""
+        yield f"observe again on an idle machine: pytest suites/ {' '.join(cases[:_NAMED])}{more}"
+
+
+def time_lines(effort: Effort) -> Iterator[str]:
+    """Yield the share of the time that is neither compiling nor running models."""
+    if not effort.made:
+        return
+    rest: dict[str, float] = {}
+    useful = other = 0.0
+    for observation in effort.made:
+        for name, seconds in observation.spent_s.items():
+            if name in ("compile", "warm_toolchain", "run"):
+                useful += seconds
+            else:
+                other += seconds
+                rest[name] = rest.get(name, 0.0) + seconds
+    all_s = effort.wall_s * effort.workers - effort.unfinished_s
+    several = f" times {effort.workers} workers" if effort.workers > 1 else ""
+    text = f"time: {duration(effort.wall_s)}{several}, "
+    if effort.unfinished_s >= 1.0:
+        text += f"{duration(effort.unfinished_s)} of it for cases that did not end; of the rest"
+    else:
+        text += "of which"
+    left = "starting, waiting and judging" if several else "starting and judging"
+    rest[left] = max(all_s - useful - other, 0.0)
+    shares = {name: seconds / all_s for name, seconds in rest.items()}
+    parts = [f"{name} {share:.0%}" for name, share in shares.items() if share >= 0.005]
+    share = max(1 - useful / all_s, 0.0)
+    yield f"{text} {share:.0%} is neither compiling nor running models ({', '.join(parts)})"

@@ -1,0 +1,146 @@
+"""The last block on the terminal: one title, and under it what it rests on."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compilegate.records.case import case_id_of
+from compilegate.reports import case_line, comparison_text, github, session_summary, titles
+from compilegate.reports.case_result import CaseResult
+from compilegate.reports.comparison_text import NARROWEST, Layout
+from compilegate.reports.text import plain
+from compilegate.runs.archive import CaseRecord
+from compilegate.session.results import Results
+from compilegate.upgrade.decision import decide
+
+#: Cases whose reproduction commands are shown where pytest shows no failures.
+_COMMANDS = 5
+#: What pytest's ``-r`` is where it is not given.
+_DEFAULT_REPORTCHARS = "fE"
+
+
+class TerminalSummary:
+    """Prints the summary of a session.
+
+    Args:
+        config: pytest's.
+        session: What is known of the session.
+        reporter: pytest's terminal reporter.
+    """
+
+    def __init__(self, config: pytest.Config, session: Results, reporter: Any) -> None:
+        self._config = config
+        self._session = session
+        self._reporter = reporter
+        self._width = max(reporter._tw.fullwidth, NARROWEST)
+
+    @cached_property
+    def _cases(self) -> dict[str, CaseResult]:
+        return {case_id: self._result(case_id) for case_id in self._session.planned}
+
+    def _result(self, case_id: str) -> CaseResult:
+        observation = self._session.observation(case_id)
+        if observation is None:
+            return CaseResult.of(CaseRecord(planned=True))
+        verdicts = self._session.verdicts.get(case_id, ())
+        return CaseResult.of(CaseRecord.of(observation, verdicts))
+
+    def write(self, letters: str, why_nothing: str) -> None:
+        """Print it all.
+
+        Args:
+            letters: All letters that the lines of cases showed.
+            why_nothing: The most common reason of skipped tests.
+        """
+        session, line = self._session, self._reporter.write_line
+        self._leave_failures_to_pytest()
+        self._write_title(titles.of_cases(self._cases, why_nothing))
+        for text in session_summary.summary_lines(self._cases, self._width):
+            line(plain(text))
+        if legend := case_line.legend(letters):
+            line(f"letters: {legend}")
+        effort = session_summary.Effort(
+            session.wall_s, session.made, session.workers, session.unfinished_s
+        )
+        for text in session_summary.time_lines(effort):
+            line(text)
+        self._write_commands()
+        self._write_budgets()
+        self._write_files()
+        for text in github.report(self._cases, session.plan.environment, session.comparison):
+            line(text)
+
+    def _leave_failures_to_pytest(self) -> None:
+        """Keep pytest's short summary from listing failures again, unless ``-r`` asks for it."""
+        failed = self._reporter.stats.get("failed", ())
+        ours = all(case_id_of(report.nodeid) in self._session.expected for report in failed)
+        if ours and self._config.getoption("reportchars") == _DEFAULT_REPORTCHARS:
+            self._reporter.reportchars = self._reporter.reportchars.replace("f", "")
+
+    def _write_title(self, of_run: str) -> None:
+        """Print the decision where two versions were compared, else how many cases failed."""
+        session = self._session
+        comparison = session.comparison
+        place, text = titles.where(session.plan.environment, self._cases), of_run
+        if comparison is not None:
+            decision = decide(comparison)
+            place, text = decision.where, titles.of_decision(decision, self._cases)
+        title = plain(f"compilegate: {titles.with_place(place, text)}")
+        fits = len(title) <= self._width - len("= ") - len(" =")
+        self._reporter.section(title if fits else plain(f"compilegate: {text}"), sep="=", bold=True)
+        if place and not fits:
+            self._reporter.write_line(plain(place))
+        if comparison is not None:
+            # pytest shows the evidence with the failed tests.
+            unfold = "compilegate compare … --all shows them"
+            layout = Layout(details=False, unfold=unfold, width=self._width)
+            for line in comparison_text.evidence_lines(comparison, layout):
+                self._reporter.write_line(line)
+            self._reporter.write_line(plain(f"this run: {of_run}"))
+        elif session.plan.before is not None:
+            self._reporter.write_line(
+                "no decision: suites/test_upgrade.py is not among the selected tests", yellow=True
+            )
+
+    def _write_commands(self) -> None:
+        """Print how to observe failed cases again, where pytest does not show their failures."""
+        if self._config.getoption("tbstyle") != "no":
+            return
+        failed = [case for case, result in self._cases.items() if result.outcome == "failed"]
+        for case_id in failed[:_COMMANDS]:
+            if (observation := self._session.observation(case_id)) is not None:
+                again = self._session.plan.reproduction(observation)
+                self._reporter.write_line(f"reproduce: {again}")
+
+    def _write_budgets(self) -> None:
+        for line in self._session.plan.unmatched_budgets:
+            self._reporter.write_line(f"unused budget entry: {line}", yellow=True)
+        if self._config.getoption("budgets_update"):
+            nothing = ["budget updated: no budget needed to change"]
+            for line in self._session.budget_changes or nothing:
+                self._reporter.write_line(line)
+
+    def _write_files(self) -> None:
+        writer, baseline = self._session.writer, self._session.baseline_path
+        if writer is None:
+            return
+        if writer.trouble:
+            self._reporter.write_line(
+                f"the run file could not be written to its end: {writer.trouble}; "
+                "what it holds is readable, and --resume continues from there",
+                red=True,
+            )
+        self._reporter.write_line(f"run file: {_relative(writer.path)}")
+        if baseline is not None:
+            self._reporter.write_line(f"the baseline's run file: {_relative(baseline)}")
+        if not self._session.is_whole:
+            also = ", with the same --baseline-python," if baseline is not None else ""
+            self._reporter.write_line(f"--resume {writer.path.stem}{also} goes on from there")
+
+
+def _relative(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

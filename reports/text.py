@@ -1,0 +1,26 @@
+"""Words and lines that all reports share."""
+
+from __future__ import annotations
+
+
+def plain(line: str) -> str:
+    """Return a line without control characters: a run file may hold any text."""
+    return "".join(character if character.isprintable() else " " for character in line)
+
+
+def cut(line: str, width: int) -> str:
+    """Return a line of at most ``width`` characters, with an ellipsis where it was longer."""
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def count(number: int, what: str) -> str:
+    """Return a number with its noun: ``1 case``, ``2 cases``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Return seconds in the unit that a person would use: ``40 s``, ``3 min``, ``2 h 5 min``."""
+    if seconds < 99:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,55 @@
+"""Tests of compared gradients."""
+
+import pytest
+import torch
+from torch import nn
+
+from compilegate.observe.compare.results import compare_gradients
+from compilegate.observe.model.result import Result
+from tests.unit.compare.sides import (
+    TRAIN,
+    Compared,
+    complaints,
+)
+
+
+class Faulty(torch.autograd.Function):
+    """An identity whose backward multiplies by a factor."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.factor, None
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.5, 1.01, -1.0, 1.001])
+def test_wrong_gradients_are_found_behind_right_outputs(factor):
+    made = Compared(lambda x: x.sin(), lambda x: Faulty.apply(x, factor).sin(), case=TRAIN)
+    assert complaints(made.outputs) == []
+    (text,) = complaints(made.gradients)
+    assert text.startswith("gradient input[0] (float32)")
+
+
+def test_a_lost_gradient_is_found():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.shift = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(4))
+
+        def forward(self, x):
+            return x * self.weight + self.shift
+
+    made = Compared(Two, lambda module, x: x * module.weight + module.shift.detach(), case=TRAIN)
+    (found,) = made.gradients.differences
+    assert (found.where, found.what) == ("gradient shift", "value")
+    assert (found.eager, found.compiled) == ("a tensor", "None")
+
+
+def test_a_gradient_of_another_shape_is_found():
+    ours, theirs = Result(gradients={"w": torch.ones(3)}), Result(gradients={"w": torch.ones(1, 3)})
+    (found,) = compare_gradients(ours, theirs, []).differences
+    assert (found.where, found.what) == ("gradient w", "shape")

@@ -1,0 +1,92 @@
+"""Devices: both implement the protocol, and nothing else names one of them."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from compilegate.observe import host
+from compilegate.observe.device import DEVICES, cuda, device, unsupported
+from compilegate.observe.device.protocol import Allocator, Device, UnavailableError
+from compilegate.records.case import AXES
+
+OBSERVE = Path(host.__file__).parent
+CPU = device("cpu")
+
+
+def members(protocol):
+    return protocol.__annotations__ | {
+        name: value for name, value in vars(protocol).items() if inspect.isfunction(value)
+    }
+
+
+@pytest.mark.parametrize(
+    ("protocol", "made"),
+    [*((Device, made) for made in DEVICES.values()), (Allocator, cuda.CudaAllocator())],
+)
+def test_a_device_has_every_member_of_the_protocol_and_no_other(protocol, made):
+    wanted = {name for name in members(protocol) if not name.startswith("_")}
+    assert wanted == {name for name in dir(made) if not name.startswith("_")}
+    for name in wanted:
+        if inspect.isfunction(getattr(protocol, name, None)):
+            ours, theirs = (inspect.signature(getattr(of, name)) for of in (protocol, type(made)))
+            assert [*ours.parameters] == [*theirs.parameters]
+
+
+def test_the_devices_are_those_of_case_ids():
+    assert tuple(DEVICES) == AXES["device"]
+    assert all(made.kind == kind for kind, made in DEVICES.items())
+
+
+def test_only_the_package_device_names_cuda():
+    named = [
+        f"{path.relative_to(OBSERVE)}: {line.strip()}"
+        for path in OBSERVE.rglob("*.py")
+        if path.parent.name != "device"
+        for line in path.read_text().splitlines()
+        if re.search(r"torch\.cuda|\"cuda\"", line)
+    ]
+    assert named == []
+
+
+def test_the_processor_describes_itself():
+    (found,) = CPU.describe()
+    assert (found.kind, CPU.is_available()) == ("cpu", True)
+    assert found.name
+    assert found.memory_bytes > 2**28
+    assert found.cores >= 1
+
+
+def test_the_processor_has_no_sensors():
+    assert not CPU.has_sensors
+    with pytest.raises(UnavailableError, match="no sensors"):
+        CPU.open_sensors()
+
+
+def test_the_processor_s_generator_is_the_default_one():
+    torch.manual_seed(3)
+    state = CPU.generator_state()
+    torch.rand(1)
+    assert not torch.equal(CPU.generator_state(), state)
+    torch.manual_seed(3)
+    assert torch.equal(CPU.generator_state(), state)
+
+
+def test_no_error_is_no_reason():
+    assert unsupported.reason(None) == ""
+
+
+@pytest.mark.parametrize("command", ["no-such-compiler", "false", "", "no-such-compiler g++"])
+def test_a_compiler_that_cannot_be_run_is_none(monkeypatch, command):
+    monkeypatch.setenv("CXX", command)
+    assert host.environment().compiler == ""
+
+
+def test_a_compiler_is_recorded_by_its_version(monkeypatch, tmp_path):
+    program = tmp_path / "c++"
+    program.write_text("#!/bin/sh\necho my compiler 7 $*\necho more\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("CXX", f"{program} -x")
+    assert host.environment().compiler == "my compiler 7 -x --version"

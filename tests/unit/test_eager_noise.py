@@ -1,0 +1,239 @@
+"""Tests of eager's noise: the same call again, nudged by a rounding error."""
+
+from dataclasses import asdict
+
+import pytest
+import torch
+from torch import nn
+
+from compilegate.observe.compare.eager_noise import SAMPLES, Sampler
+from compilegate.observe.compare.errors import Nudge, Sides, tensor_errors
+from compilegate.observe.compare.results import compare_outputs
+from compilegate.observe.compare.values import is_doubtful
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.subject import Subject
+from compilegate.records.call import Checked
+from compilegate.records.case import Case
+from compilegate.records.rounding import pooled_noise
+from compilegate.zoo.example import Call, Example
+from compilegate.zoo.registry import Model
+from tests.unit.excess import exceeds
+from tests.unit.making import make_error
+
+INFER = Case.parse("m-cpu-infer-f32-default-static")
+TRAIN = Case.parse("m-cpu-train-f32-default-static")
+FIRST = PlannedCall(0, {})
+
+
+def sampled(build, case=INFER, seed=0, nudge=1):
+    """Return an eager subject, its first call, and samples of the call."""
+    model = Model("m", "m", build=build)
+    eager = Subject(model, case, seed)
+    result = eager.call(eager.prepare(FIRST), 0)
+    sampler = Sampler(lambda: Subject(model, case, seed))
+    return eager, result, sampler.samples(FIRST, eager, result, nudge)
+
+
+def normed():
+    return Example(
+        nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Linear(16, 4)),
+        inputs=lambda: (torch.randn(6, 8),),
+    )
+
+
+def test_samples_differ_by_rounding_errors():
+    _, result, samples = sampled(normed, TRAIN)
+    assert len(samples) == SAMPLES
+    ours = result.output["output"]
+    for sample in samples:
+        distance = float((sample.result.output["output"] - ours).norm() / ours.norm())
+        assert 0 < distance < 1e-5
+        assert sample.result.gradients.keys() == result.gradients.keys()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_nudges_are_independent_of_the_nudged_numbers(seed):
+    def wide():
+        return Example(nn.Linear(4096, 8), inputs=lambda: (torch.rand(6, 4096),))
+
+    _, result, samples = sampled(wide, INFER, seed)
+    ours = result.output["output"]
+    errors = [float((s.result.output["output"] - ours).norm() / ours.norm()) for s in samples]
+    assert max(errors) < 4 * min(errors)
+
+
+def off_in_a_row(by, row):
+    """Return a matrix with rounding errors and a row with the same error in all elements."""
+    tensor = torch.randn(64, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    rounding = 1 + 1e-7 * torch.randn(64, 64, generator=torch.Generator().manual_seed(row))
+    tensor = tensor * rounding
+    tensor[row] += by
+    return tensor.float()
+
+
+@pytest.mark.parametrize(("sometimes", "is_right"), [(0.01, True), (0.0, False)])
+def test_compiled_code_may_jump_where_rounding_makes_eager_jump(sometimes, is_right):
+    truth = off_in_a_row(0.0, 0).double()
+    ours, theirs = off_in_a_row(0.0, 1), off_in_a_row(0.1, 2)
+    nudge = Nudge(1.0, 1.0)
+    samples = [(off_in_a_row(sometimes * (row % 2), row), nudge) for row in range(3, 7)]
+    (error,) = tensor_errors([Sides("x", ours, theirs, [truth], samples)])
+    assert error.jumps is is_right
+    assert (exceeds(error, 0.0) == "") is is_right
+
+
+def test_sampling_does_not_change_the_eager_model():
+    eager, result, _ = sampled(normed, TRAIN)
+    assert eager.buffers()["1.num_batches_tracked"] == 1
+    assert torch.equal(eager.buffers()["1.running_mean"], result.state["buffer 1.running_mean"])
+    twin = Subject(Model("m", "m", build=normed), TRAIN, 0)
+    for name, parameter in eager.parameters().items():
+        assert torch.equal(parameter, twin.parameters()[name])
+
+
+def test_a_call_that_depends_on_earlier_calls_is_not_sampled():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return x * self.calls
+
+    model = Model("m", "m", build=lambda: Example(Counts(), inputs=lambda: (torch.randn(3),)))
+    eager = Subject(model, INFER, 0)
+    eager.call(eager.prepare(FIRST), 0)
+    second = PlannedCall(1, {})
+    result = eager.call(eager.prepare(second), 1)
+    assert Sampler(lambda: Subject(model, INFER, 0)).samples(second, eager, result, 1) == []
+
+
+def test_listed_calls_are_not_sampled():
+    def build():
+        return Example(torch.sin, calls=[Call((torch.ones(2),))])
+
+    assert sampled(build)[2] == []
+
+
+# Ties.
+
+
+def near_tie():
+    """Return a maximum that depends on a rounding error, next to a clear one."""
+    return (torch.tensor([[1.0, 1.0 + 2**-23, 0.0], [0.0, 1.0, 3.0]]),)
+
+
+def indices(swapped):
+    def chosen(x):
+        best = x.argmax(1)
+        return best.clone().index_fill_(0, torch.tensor([swapped]), 0)
+
+    return chosen
+
+
+def compared(swapped):
+    _, ours, samples = sampled(lambda: Example(lambda x: x.argmax(1), inputs=near_tie))
+    compiled = Subject(Model("m", "m", build=lambda: Example(indices(swapped), near_tie)), INFER, 0)
+    theirs = compiled.call(compiled.prepare(FIRST), 0)
+    assert is_doubtful(compare_outputs(ours, theirs, []))
+    return compare_outputs(ours, theirs, [], samples)
+
+
+def test_an_index_that_varies_between_eager_runs_is_a_tie():
+    checked = compared(swapped=0)
+    assert (checked.differences, checked.ties) == ((), 1)
+
+
+def quantized(x):
+    return (x.exp() * 2**20).round().int()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "is_right"),
+    [
+        (lambda x: (x.double().exp() * 2**20).round().int(), True),
+        (lambda x: 0 * quantized(x), False),
+        (lambda x: quantized(x) + 12345, False),
+    ],
+)
+def test_integers_that_vary_between_eager_runs_may_differ_by_their_spread(theirs, is_right):
+    def inputs():
+        return (torch.linspace(0.0, 3.0, 64),)
+
+    _, ours, samples = sampled(lambda: Example(quantized, inputs=inputs), nudge=64)
+    compiled = Subject(Model("m", "m", build=lambda: Example(theirs, inputs=inputs)), INFER, 0)
+    result = compiled.call(compiled.prepare(FIRST), 0)
+    checked = compare_outputs(ours, result, [], samples)
+    wrong = [text for error in checked.errors if (text := exceeds(error, 0.0))]
+    assert bool(checked.differences or wrong) is not is_right
+    assert all(error.dtype == "int32" for error in checked.errors)
+
+
+def test_a_difference_in_an_index_on_which_eager_runs_agree_is_found():
+    (found,) = compared(swapped=1).differences
+    assert (found.what, found.eager) == ("elements", "2 at [1]")
+
+
+TRUTH = torch.randn(64, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def off(by, seed):
+    noise = torch.randn(64, 64, generator=torch.Generator().manual_seed(seed))
+    return (TRUTH * (1 + by * noise)).float()
+
+
+@pytest.mark.parametrize("unit", [2.0**-9, 2.0**-12], ids=["bf16", "f16"])
+@pytest.mark.parametrize("is_fine", [True, False])
+def test_compiled_code_must_not_round_to_half_what_eager_computes_in_float32(unit, is_fine):
+    """Nudges in half precision move both alike; eager's own error distinguishes them."""
+    samples = [(off(unit, seed), Nudge(1.0, unit * 2.0**23)) for seed in range(3, 7)]
+    ours = off(1e-7 if is_fine else unit, 1)
+    (error,) = tensor_errors([Sides("x", ours, off(1.3 * unit, 2), [TRUTH], samples)])
+    assert (exceeds(error, 0.0) == "") is not is_fine
+
+
+@pytest.mark.parametrize("unit", [2.0**-9, 2.0**-12], ids=["bf16", "f16"])
+def test_without_a_reference_float32_in_eager_is_not_detected(unit):
+    """Eager is then its own reference and seems to have no error."""
+    samples = [(off(unit, seed), Nudge(1.0, unit * 2.0**23)) for seed in range(3, 7)]
+    (error,) = tensor_errors([Sides("x", TRUTH.float(), off(unit, 2), [], samples)])
+    assert exceeds(error, 0.0) == ""
+
+
+@pytest.mark.parametrize("figure", ["rms", "quantile", "max", "projection"])
+@pytest.mark.parametrize(
+    ("dtype", "half"),
+    [("float32", False), ("float32", True), ("bfloat16", True), ("float16", True)],
+)
+@pytest.mark.parametrize("noise", [0.0, 1e-7, 1e-4, 0.02, 0.2])
+def test_eager_noise_is_sampled_before_an_error_exceeds_its_bound(figure, dtype, half, noise):
+    eager = dict.fromkeys(("rms", "quantile", "max"), noise) | {"projection": 0.0}
+    for excess in range(1, 400):
+        compiled = eager | {figure: noise * 1.02**excess + 1e-9 * 1.1**excess}
+        recorded = {f"compiled_{name}": value for name, value in compiled.items()}
+        recorded |= {f"eager_{name}": value for name, value in eager.items()}
+        error = make_error(dtype=dtype, numel=4096, **recorded)
+        if exceeds(error, pooled_noise([error]), half=half):
+            break
+    assert is_doubtful(Checked(errors=(error,)), half=half)
+
+
+def many(samples=True):
+    """Return tensors whose compiled error is that of eager or larger; one has no reference."""
+    drawn = [(off(3e-7, seed), Nudge(1.0, 1.0)) for seed in range(3, 7)] if samples else []
+    return [
+        Sides("alike", off(1e-7, 1), off(1e-7, 2), [TRUTH], drawn),
+        Sides("doubtful", off(1e-7, 1), off(5e-7, 2), [TRUTH], drawn),
+        Sides("by itself", off(1e-7, 1), off(1e-7, 2), [], drawn),
+    ]
+
+
+def test_only_errors_that_samples_can_change_are_measured_again():
+    before = {error.name: error for error in tensor_errors(many(samples=False))}
+    after = tensor_errors(many(), before)
+    for error, again in zip(after, tensor_errors(many()), strict=True):
+        figures = {name: pytest.approx(value) for name, value in asdict(again).items()}
+        assert asdict(error) == figures  # to within rounding: other tensors are measured with it
+    assert [error.samples for error in after] == [0, SAMPLES, SAMPLES]
+    assert after[0] is before["alike"]

@@ -1,0 +1,106 @@
+"""The text of an error gives the cause, where the compiler's own first line does not."""
+
+import pytest
+import torch
+
+from compilegate.observe import error_text
+
+FAKE = """\
+RuntimeError when making fake tensor call
+  Explanation: Dynamo failed to run FX node with fake tensors: call_method view(*(FakeTensor(...,
+   size=(3, 3)), 7), **{}): got RuntimeError("shape '[7]' is invalid for input of size 9")
+  Hint: Your code may result in an error when running in eager.
+"""
+FAKE_BEFORE = (
+    "Dynamo failed to run FX node with fake tensors: call_method view(*(FakeTensor(..., "
+    "size=(3, 3)), 7), **{}): got RuntimeError('no such shape')\n\nfrom user code:\n ..."
+)
+GCC = """\
+backend='inductor' raised:
+CppCompileError: C++ compile error
+
+Command:
+g++ a.cpp
+
+Output:
+a.cpp:3:5: error: 'tmp0' was not declared in this scope
+"""
+CODE = """\
+
+from user code:
+   File "/home/me/net.py", line 14, in forward
+    assert x.shape[0] == 4
+  File "/home/me/inner.py", line 3, in helper
+    return x[5]
+
+Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("four", "four"),
+        ("\n  four\nfive\n", "four"),
+        ("", ""),
+        ("backend='inductor' raised:\nValueError: four\nfive", "backend='inductor' raised: "
+         "ValueError: four"),
+        ("one:\n\ntwo:\nthree", "one: two: three"),
+        ("one:", "one:"),
+        (FAKE, "RuntimeError when making fake tensor call: shape '[7]' is invalid for input of "
+         "size 9"),
+        (FAKE_BEFORE, "Dynamo failed to run FX node with fake tensors: no such shape"),
+        (GCC, "backend='inductor' raised: CppCompileError: C++ compile error: 'tmp0' was not "
+         "declared in this scope"),
+        ("four" + CODE, "four"),
+        (CODE, "inner.py:3: return x[5]"),
+        ("AssertionError: " + CODE, "AssertionError: inner.py:3: return x[5]"),
+    ],
+)  # fmt: skip
+def test_the_line_of_a_text_is_its_first_line_with_the_cause(text, line):
+    assert error_text.one_line(text) == line
+
+
+def raised(action):
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        action()
+    return caught.value
+
+
+def test_a_cause_that_the_text_lacks_comes_from_the_exception():
+    def chained():
+        try:
+            raise KeyError("logits")
+        except KeyError as error:
+            raise RuntimeError("it failed:") from error
+
+    assert error_text.with_kind(raised(chained)) == "RuntimeError: it failed: KeyError: 'logits'"
+
+
+def test_an_error_without_a_message_gives_the_line_that_raised_it():
+    def asserts():
+        raise AssertionError
+
+    line = error_text.with_kind(raised(asserts))
+    assert line.startswith("AssertionError: test_error_text.py:")
+    assert line.endswith(": raise AssertionError")
+    assert error_text.of(ValueError()) == "ValueError"
+
+
+def test_a_long_message_is_cut():
+    assert error_text.of(ValueError("x" * 1000)) == "x" * 240 + "…"
+
+
+def test_an_error_in_a_backend_gives_what_the_backend_raised():
+    def backend(graph, inputs):
+        raise ValueError("four\nfive")
+
+    error = raised(lambda: torch.compile(lambda x: x + 1, backend=backend)(torch.ones(3)))
+    assert error_text.with_kind(error) == (
+        "BackendCompilerFailed: backend='backend' raised: ValueError: four"
+    )
+
+
+def test_an_operator_that_fails_under_dynamo_gives_what_it_raised():
+    error = raised(lambda: torch.compile(lambda x: x.view(7), backend="eager")(torch.ones(3, 3)))
+    assert error_text.of(error).endswith("shape '[7]' is invalid for input of size 9")

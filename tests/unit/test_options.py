@@ -1,0 +1,47 @@
+"""The options of a session: the command line, and the settings of the ini file."""
+
+import os
+
+import pytest
+
+from compilegate.session.options import Options
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture
+def options_of(pytester):
+    def parse(*words):
+        plugins = ("-p", "compilegate.entry", "-p", "compilegate.plugin")
+        return Options.of(pytester.parseconfig(*plugins, *words))
+
+    return parse
+
+
+def test_defaults_are_not_explicit(options_of):
+    options = options_of()
+    assert (options.seed, options.backend, options.tf32) == (0, "inductor", False)
+    assert options.explicit == ()
+
+
+def test_options_of_the_command_line_are_explicit(options_of):
+    options = options_of("--seed", "0", "--tf32", "--backend", "eager")
+    assert (options.seed, options.backend, options.tf32) == (0, "eager", True)
+    assert options.explicit == ("seed", "backend", "tf32")
+
+
+@pytest.mark.parametrize("folder", [".", "sub"])
+def test_paths_of_the_ini_file_start_from_its_folder(pytester, options_of, folder):
+    pytester.makeini("[pytest]\nruns_dir = kept\nzoo = mine.py\nbudgets = mine.toml\n")
+    (pytester.path / "sub").mkdir()
+    os.chdir(pytester.path / folder)
+    options = options_of("--zoo", "more.py")
+    mine, budgets = str(pytester.path / "mine.py"), str(pytester.path / "mine.toml")
+    assert options.runs == pytester.path / "kept"
+    assert options.zoo == (mine, "more.py")
+    assert options.budgets == (budgets,)
+    assert options.ini_files == ("--zoo", mine, "--budgets", budgets)
+
+
+def test_without_an_ini_file_runs_are_kept_in_the_current_folder(pytester, options_of):
+    assert options_of().runs == pytester.path / ".runs"

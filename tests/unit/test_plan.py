@@ -1,0 +1,135 @@
+"""The plan: markers, devices, the compiler and the reproduction command. No child is started."""
+
+import dataclasses
+
+import pytest
+
+from compilegate.records.case import Case
+from compilegate.records.environment import Device
+from compilegate.session.description import describe
+from tests.unit.making import make_environment, make_header, make_observation
+from tests.unit.planned import CPU, GPU, make_options, make_plan_of, write_run
+
+H200 = Device(kind="cuda", name="NVIDIA H200", memory_bytes=1)
+
+
+@pytest.fixture
+def plan(tmp_path):
+    return make_plan_of(make_options(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("case", "marks"),
+    [
+        (CPU, ("cpu",)),
+        (GPU, ("gpu",)),
+        (dataclasses.replace(CPU, model="large"), ("cpu", "slow")),
+        (dataclasses.replace(CPU, mode="max_autotune"), ("cpu", "slow")),
+        (dataclasses.replace(CPU, model="gone"), ("cpu",)),
+    ],
+)
+def test_a_case_carries_its_device_and_slow(plan, case, marks):
+    assert plan.marks(case) == marks
+
+
+def test_the_plan_gives_the_reason_for_an_absent_device(plan):
+    assert plan.lacks(CPU) == ""
+    assert plan.lacks(GPU) == "no GPU that torch 2.15.0+cpu can use on this machine"
+    plan.environment = None
+    assert plan.lacks(GPU) == ""
+
+
+def test_a_mixed_selection_is_accepted(plan):
+    plan.check_devices([CPU, GPU])
+    plan.check_devices([])
+
+
+def test_a_selection_without_a_runnable_case_is_refused(plan):
+    with pytest.raises(pytest.UsageError, match=r"no GPU .*every selected case needs one; -m cpu"):
+        plan.check_devices([GPU])
+
+
+def test_a_selection_whose_device_exists_is_accepted(plan):
+    plan.environment = make_environment(devices=(H200,))
+    plan.check_devices([GPU])
+    assert plan.hardware("cuda") == "NVIDIA H200"
+    assert plan.hardware("cpu") == ""
+
+
+def test_a_missing_compiler_is_refused(plan):
+    plan.environment = make_environment(compiler="")
+    with pytest.raises(pytest.UsageError, match=r"found no compiler: install g\+\+ or set CXX"):
+        plan.check_compiler()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"cases": [GPU]},
+        {"backend": "aot_eager"},
+        {"environment": None},
+        {"environment": make_environment()},
+        {"replay": "stored"},
+    ],
+)
+def test_a_session_that_needs_no_compiler_starts_without_one(tmp_path, changed):
+    fields = {"environment": make_environment(compiler="")}
+    fields |= {key: changed[key] for key in ("cases", "environment") if key in changed}
+    options = {key: changed[key] for key in ("backend", "replay") if key in changed}
+    make_plan_of(make_options(tmp_path, **options), **fields).check_compiler()
+
+
+# The reproduction command.
+
+
+def test_the_command_carries_every_option_that_matters(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    zoo = ("my zoo.py", str(tmp_path / "more.py"), "/elsewhere/zoo.py")
+    plan = make_plan_of(make_options(tmp_path, zoo=zoo, budgets=("b.toml",)))
+    observed = make_observation(case=CPU.id, seed=3, backend="aot_eager", cold=True, tf32=True)
+    assert plan.reproduction(observed) == (
+        f"python -m compilegate observe {CPU.id} --zoo 'my zoo.py' --zoo more.py "
+        "--zoo /elsewhere/zoo.py --budgets b.toml --seed 3 --backend aot_eager --cold --tf32"
+    )
+
+
+def test_the_command_of_a_replay_names_the_zoo_of_its_run(tmp_path):
+    from compilegate.runs.files import read
+
+    arguments = ("suites", "--zoo=mine.py", "--budgets", "then.toml", "--zoo", "more.py")
+    write_run(tmp_path / "a.jsonl", make_header(arguments=arguments), make_observation())
+    options = make_options(tmp_path, replay="a", budgets=("/now.toml",))
+    plan = make_plan_of(options, stored=read(tmp_path / "a.jsonl"))
+    case = Case.parse(make_observation().case).id
+    assert plan.reproduction(make_observation()) == (
+        f"python -m compilegate observe {case} --zoo mine.py --zoo more.py --budgets /now.toml"
+    )
+
+
+# The header of pytest's output.
+
+
+def test_the_header_describes_the_plan(plan):
+    assert describe(plan) == [
+        "compilegate: tier smoke on cpu and standard on cuda, 2 cases, seed 0",
+        "observed: torch 2.15.0+cpu, cpu AMD EPYC 9655",
+    ]
+
+
+@pytest.mark.parametrize(("save", "warns"), [(None, True), ("again", False)])
+def test_a_replay_says_that_it_writes_no_run_file(tmp_path, save, warns):
+    from compilegate.runs.files import read
+
+    write_run(tmp_path / "a.jsonl", make_header(), make_observation())
+    options = make_options(tmp_path, replay="a", save=save)
+    lines = describe(make_plan_of(options, stored=read(tmp_path / "a.jsonl")))
+    line = "this session writes no run file: --save NAME writes one"
+    assert (line in lines) is warns
+    assert any(line.startswith("replayed: ") for line in lines)
+
+
+def test_a_run_file_cannot_move_the_cursor(tmp_path):
+    plan = make_plan_of(
+        make_options(tmp_path), environment=make_environment(versions={"torch": "2\x1b[2J"})
+    )
+    assert all(line.isprintable() for line in describe(plan))

@@ -1,0 +1,106 @@
+"""The log of torch.compile names each recompilation, its call and its reason."""
+
+import pytest
+import torch
+from torch import nn
+
+from compilegate.observe.capture import compile_log
+from compilegate.observe.capture.compile_log import CompileLog
+from tests.unit.captured import X, run
+
+
+@pytest.fixture(autouse=True)
+def clean():
+    """Reset the compiler before and after each test."""
+    compile_log.reset()
+    yield
+    compile_log.reset()
+
+
+def whole(x):
+    return x.sin() + 1
+
+
+def takes_text(x, text):
+    return x + len(text)
+
+
+def test_a_recompilation_is_known_by_its_call_and_reason():
+    seen = run(whole, (X,), (X,), (torch.ones(5, 4),), (X,), dynamic=False)
+    first, second = seen.compilations
+    assert (first.call, first.reason) == (0, "")
+    assert second.call == 2
+    assert "size" in second.reason
+    assert first.code == second.code
+    assert second.compile_id == "0/1"
+    assert seen.graphs == 2
+
+
+def test_dynamic_sizes_are_no_recompilation():
+    assert len(run(whole, (X,), (torch.ones(5, 4),), dynamic=True).compilations) == 1
+
+
+def test_automatic_dynamic_recompiles_once():
+    calls = [(torch.ones(n, 7),) for n in (3, 3, 5, 6, 9)]
+    seen = run(whole, *calls)
+    assert [c.call for c in seen.compilations] == [0, 2]
+
+
+def test_a_changed_attribute_is_a_reason():
+    class Scaled(nn.Module):
+        factor = 2
+
+        def forward(self, x):
+            return x * self.factor
+
+    module = Scaled()
+    compiled = torch.compile(module, backend="eager", dynamic=False)
+    log = CompileLog()
+    for index in range(3):
+        module.factor = 2 + index // 2
+        compiled(X)
+        log.after_call(index)
+    first, second = log.capture().compilations
+    assert (first.call, second.call) == (0, 2)
+    assert "factor" in second.reason
+
+
+def test_a_backward_is_not_a_separate_compilation():
+    x = torch.ones(3, requires_grad=True)
+    compiled = torch.compile(whole, backend="aot_eager")
+    log = CompileLog()
+    for index in range(2):
+        compiled(x).sum().backward()
+        log.after_call(index)
+    seen = log.capture()
+    assert [c.code.function for c in seen.compilations] == ["whole"]
+
+
+def test_a_recompile_limit_that_is_hit_is_reported():
+    texts = ["x" * n for n in range(12)]
+    seen = run(takes_text, *((X, text) for text in texts))
+    limit = torch._dynamo.config.recompile_limit
+    assert sum(c.graph for c in seen.compilations) == limit
+    assert len(seen.limits) >= 1
+    assert all("limit" in text.lower() for text in seen.limits)
+
+
+def test_no_limit_is_reported_just_below_it():
+    limit = torch._dynamo.config.recompile_limit
+    seen = run(takes_text, *((X, "x" * n) for n in range(limit)))
+    assert sum(c.graph for c in seen.compilations) == limit
+    assert seen.limits == ()
+
+
+def test_all_compilations_are_kept_not_the_last_64():
+    log = CompileLog()
+    for _ in range(70):
+        torch.compile(eval("lambda x: x + 1"), backend="eager")(X)
+    log.after_call(0)
+    assert len(log.capture().compilations) == 70
+
+
+def test_two_logs_do_not_share():
+    run(whole, (X,))
+    log = CompileLog()
+    assert log.capture().compilations == ()

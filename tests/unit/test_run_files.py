@@ -1,0 +1,309 @@
+"""Run files are read back as they were written, or refused with a sentence."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from compilegate.records.run import SCHEMA, Closing, encode
+from compilegate.runs.files import Writer, find, read
+from compilegate.runs.reader import RunError, decode
+from tests.unit.making import CASE_ID, make_header, make_observation, make_pair, make_verdict
+
+OTHER_ID = "tiny-cpu-infer-f32-default-static"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "runs" / "nightly.jsonl"
+
+
+def write(path, *records):
+    writer = Writer(path)
+    for record in records:
+        writer.write(record)
+    writer.close()
+    assert not writer.trouble
+
+
+def test_a_whole_run_is_read_back(path):
+    write(path, make_header(), make_observation(), make_verdict(), Closing(cases=1, wall_s=2.0))
+    run = read(path)
+    assert run.path == path
+    assert run.header == make_header()
+    assert run.observations == {CASE_ID: make_observation()}
+    assert run.verdicts == {(CASE_ID, "forward"): make_verdict()}
+    assert run.closing == Closing(cases=1, wall_s=2.0)
+    assert not run.truncated
+    assert run.missing == []
+
+
+def test_records_given_as_lines_are_written_as_they_are(path):
+    write(path, make_header(), encode(make_observation()))
+    assert read(path).observations == {CASE_ID: make_observation()}
+
+
+def test_every_record_is_on_disk_before_the_next_is_made(path):
+    writer = Writer(path)
+    writer.write(make_header())
+    assert read(path).header == make_header()
+    writer.write(make_verdict())
+    assert list(read(path).verdicts) == [(CASE_ID, "forward")]
+
+
+def test_no_file_is_made_before_there_is_a_record(path):
+    Writer(path).close()
+    assert not path.exists()
+
+
+def test_what_was_planned_and_not_observed_is_missing(path):
+    write(path, make_header(planned=(OTHER_ID, CASE_ID)), make_observation())
+    run = read(path)
+    assert run.missing == [OTHER_ID]
+    assert run.closing is None
+
+
+def test_the_last_record_of_a_case_counts(path):
+    write(
+        path,
+        make_header(),
+        make_observation(seed=1),
+        make_observation(seed=2),
+        make_verdict("failed"),
+        make_verdict("passed"),
+    )
+    run = read(path)
+    assert run.observations[CASE_ID].seed == 2
+    assert run.verdicts[CASE_ID, "forward"].outcome == "passed"
+
+
+def test_pairs_are_read_back_by_case_and_number(path):
+    write(path, make_header(), make_pair(0), make_pair(1), last := make_pair(1, compiled=1.25))
+    assert read(path).pairs == {(CASE_ID, 0): make_pair(0), (CASE_ID, 1): last}
+
+
+def test_a_case_that_was_observed_again_has_only_its_new_pairs(path):
+    other = make_pair(0, "other-cpu-infer-f32-default-static")
+    write(
+        path, make_header(), other, make_pair(0), make_pair(1), now := make_pair(0, compiled=1.25)
+    )
+    assert read(path).pairs == {(other.case, 0): other, (CASE_ID, 0): now}
+
+
+def test_a_second_header_takes_nothing_away(path):
+    write(path, make_header(), make_observation(), make_header(seed=5))
+    run = read(path)
+    assert run.header == make_header()
+    assert list(run.observations) == [CASE_ID]
+
+
+def test_a_line_cut_short_is_dropped_and_reported(path):
+    write(path, make_header(), make_observation(), make_verdict())
+    path.write_text(path.read_text()[:-20])
+    run = read(path)
+    assert run.truncated
+    assert list(run.observations) == [CASE_ID]
+    assert run.verdicts == {}
+
+
+def test_a_compressed_run_is_read_as_it_is(path):
+    write(path, make_header(), make_observation(), make_verdict())
+    compressed = path.with_name("run.jsonl.gz")
+    compressed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read(compressed).verdicts == read(path).verdicts
+    spoilt = bytearray(compressed.read_bytes())
+    spoilt[len(spoilt) // 2] ^= 0xFF
+    compressed.write_bytes(spoilt)
+    with pytest.raises(RunError, match=r"cannot read the run file .*run\.jsonl\.gz"):
+        read(compressed)
+
+
+def test_of_a_compressed_run_that_was_cut_short_its_beginning_is_read(path):
+    verdicts = [make_verdict(case=f"net{i}-cpu-infer-f32-default-static") for i in range(50)]
+    write(path, make_header(), make_observation(), *verdicts)
+    compressed = path.with_name("run.jsonl.gz")
+    compressed.write_bytes(gzip.compress(path.read_bytes())[:-20])
+    run = read(compressed)
+    assert list(run.observations) == [CASE_ID]
+    assert 0 < len(run.verdicts) < 50
+    assert run.closing is None
+
+
+def test_a_run_cut_anywhere_is_read_or_refused_never_misread(path):
+    records = [make_header(), make_observation(), make_verdict(), Closing(cases=1, wall_s=1.0)]
+    write(path, *records)
+    whole = path.read_bytes()
+    ends = [i for i, byte in enumerate(whole) if byte == ord("\n")]
+    for cut in {*range(0, len(whole), 37), *ends, *(end + 1 for end in ends)}:
+        path.write_bytes(whole[:cut])
+        lines = whole[:cut].count(b"\n")
+        if not lines:
+            with pytest.raises(RunError, match="holds no header"):
+                read(path)
+            continue
+        run = read(path)
+        seen = len(run.observations) + len(run.verdicts) + (run.closing is not None)
+        assert seen == lines - 1
+        assert run.truncated == (not whole[:cut].endswith(b"\n"))
+
+
+def test_a_resumed_run_loses_only_the_cut_line(path):
+    write(path, make_header(planned=(CASE_ID, OTHER_ID)), make_observation(), make_verdict())
+    path.write_text(path.read_text()[:-20])
+    writer = Writer(path, read(path))
+    writer.write(make_observation(case=OTHER_ID))
+    writer.write(Closing(cases=2, wall_s=1.0))
+    writer.close()
+    run = read(path)
+    assert not run.truncated
+    assert list(run.observations) == [CASE_ID, OTHER_ID]
+    assert run.closing is not None
+
+
+def test_resuming_a_whole_run_changes_nothing_of_it(path):
+    write(path, make_header(), make_observation())
+    before = path.read_text()
+    writer = Writer(path, read(path))
+    writer.write(make_verdict())
+    writer.close()
+    assert path.read_text().startswith(before)
+    assert list(read(path).verdicts) == [(CASE_ID, "forward")]
+
+
+def test_a_newer_format_is_refused_with_the_way_out(path):
+    write(path, make_header(schema=SCHEMA + 1))
+    with pytest.raises(RunError, match=rf"newer compilegate \(format {SCHEMA + 1}.*update"):
+        read(path)
+
+
+def test_a_newer_format_is_refused_for_what_it_is_even_if_its_header_has_other_fields(path):
+    """What a newer version adds or renames is unknown here; the version is what to tell."""
+    write(path, make_header(schema=SCHEMA + 1))
+    content = json.loads(path.read_text())
+    del content["tier"]
+    content["invented"] = {"later": True}
+    path.write_text(json.dumps(content) + "\n")
+    with pytest.raises(RunError, match="newer compilegate"):
+        read(path)
+
+
+def test_fields_that_are_unknown_here_are_overlooked(path):
+    write(path, make_header())
+    content = json.loads(encode(make_observation())) | {"invented": 1}
+    with path.open("a") as file:
+        file.write(json.dumps(content) + "\n")
+    assert read(path).observations == {CASE_ID: make_observation()}
+
+
+def test_a_file_without_header_is_refused(path):
+    write(path, make_observation())
+    with pytest.raises(RunError, match=r"nightly\.jsonl:1: a run file begins with its header"):
+        read(path)
+
+
+def test_an_empty_file_is_refused(path):
+    path.parent.mkdir()
+    path.touch()
+    with pytest.raises(RunError, match="holds no header"):
+        read(path)
+
+
+def test_a_missing_file_is_refused(path):
+    with pytest.raises(RunError, match=r"cannot read the run file .*nightly\.jsonl"):
+        read(path)
+
+
+def test_a_binary_file_is_refused(path):
+    path.parent.mkdir()
+    path.write_bytes(bytes(range(128, 256)))
+    with pytest.raises(RunError, match=r"nightly\.jsonl"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "not json",
+        "[]",
+        "3",
+        "{}",
+        '{"record": "nothing"}',
+        '{"record": "verdict"}',
+        '{"record": "verdict", "case": "a", "aspect": "b", "outcome": "great", "summary": ""}',
+        "",
+    ],
+)
+def test_a_line_that_is_no_record_is_refused_by_its_number(path, line):
+    write(path, make_header(), make_observation())
+    with path.open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(RunError, match=r"nightly\.jsonl:3: not a record of a run"):
+        read(path)
+
+
+def test_lines_of_other_programs_are_no_records():
+    with pytest.raises((ValueError, KeyError)):
+        decode('{"record": "invented"}')
+
+
+def test_a_full_disk_is_remembered_and_told_once():
+    writer = Writer(Path("/dev/full"))
+    writer.write(make_header())
+    assert writer.trouble == "/dev/full: No space left on device"
+    writer.write(make_observation())
+    assert writer.trouble == "/dev/full: No space left on device"
+
+
+def test_a_writer_closes_after_a_full_disk():
+    """What could not be written must not surface again when the file is closed."""
+    writer = Writer(Path("/dev/full"))
+    writer.write(make_header())
+    writer.close()
+    assert "No space left" in writer.trouble
+
+
+def test_a_folder_that_cannot_be_made_is_trouble_not_an_error(tmp_path):
+    (tmp_path / "file").touch()
+    writer = Writer(tmp_path / "file" / "run.jsonl")
+    writer.write(make_header())
+    writer.close()
+    assert "run.jsonl: Not a directory" in writer.trouble or "File exists" in writer.trouble
+
+
+@pytest.mark.parametrize("name", ["nightly", "nightly.jsonl", "{}/runs/nightly.jsonl"])
+def test_runs_are_found_by_name_and_by_path(path, tmp_path, name):
+    write(path, make_header())
+    assert find(name.format(tmp_path), path.parent).resolve() == path
+
+
+def test_a_run_that_was_compressed_is_found_and_listed(path):
+    write(path, make_header())
+    packed = path.with_name("old.jsonl.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert find("old", path.parent) == packed
+    with pytest.raises(RunError, match="known: nightly, old"):
+        find("zzz", path.parent)
+
+
+def test_an_unknown_run_names_the_nearest(path):
+    write(path, make_header())
+    with pytest.raises(RunError, match=r"no run 'nihgtly' in .*runs; did you mean 'nightly'\?"):
+        find("nihgtly", path.parent)
+
+
+def test_an_unknown_run_lists_what_there_is(path):
+    write(path, make_header())
+    with pytest.raises(RunError, match=r"no run 'zzz' in .*; known: nightly"):
+        find("zzz", path.parent)
+
+
+def test_an_unknown_run_among_none_says_so(tmp_path):
+    with pytest.raises(RunError, match="known: none"):
+        find("nightly", tmp_path / "nowhere")
+
+
+def test_a_folder_is_no_run(tmp_path):
+    (tmp_path / "nightly").mkdir()
+    with pytest.raises(RunError, match="no run 'nightly'"):
+        find("nightly", tmp_path)

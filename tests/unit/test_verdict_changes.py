@@ -1,0 +1,135 @@
+"""Changes of verdicts and of early ends decide the class of a case, in both directions."""
+
+import msgspec
+import pytest
+
+from tests.unit.making import make_failed_observation, make_observation
+from tests.unit.runs import compared, effects, seen
+
+
+def raised(stage, **failure):
+    return seen(make_failed_observation("raised", stage=stage, **failure), forward="failed")
+
+
+def test_the_same_verdict_as_before_is_unchanged():
+    for outcome in ("passed", "failed", "expected_failure"):
+        result = compared(seen(forward=outcome), seen(forward=outcome))
+        assert (result.kind, result.changes, result.reason) == ("unchanged", (), "")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "kind"),
+    [
+        ("passed", "failed", "broken"),
+        ("passed", "expected_failure", "broken"),
+        ("failed", "passed", "fixed"),
+        ("expected_failure", "passed", "fixed"),
+        ("failed", "expected_failure", "unchanged"),
+        ("inconclusive", "failed", "regressed"),
+        ("skipped", "failed", "inconclusive"),
+        ("passed", "inconclusive", "inconclusive"),
+        ("inconclusive", "inconclusive", "inconclusive"),
+        ("passed", "skipped", "inconclusive"),
+        ("failed", "skipped", "inconclusive"),
+        ("inconclusive", "passed", "unchanged"),
+        ("skipped", "passed", "unchanged"),
+    ],
+)
+def test_a_verdict_that_changed_decides_the_class(before, now, kind):
+    assert compared(seen(forward=before), seen(forward=now)).kind == kind
+
+
+@pytest.mark.parametrize("aspect", ["memory", "compile_time", "energy"])
+def test_a_threshold_that_is_newly_exceeded_is_worse_not_broken(aspect):
+    passed, failed = seen(**{aspect: "passed"}), seen(**{aspect: "failed"})
+    assert compared(passed, failed).kind == "regressed"
+    assert compared(failed, passed).kind == "improved"
+    assert compared(failed, failed).kind == "unchanged"
+
+
+def test_a_speedup_below_its_budget_is_indicative_and_fails_nothing():
+    passed, failed = seen(speedup="passed"), seen(speedup="failed")
+    for before, now in ((passed, failed), (failed, passed)):
+        result = compared(before, now)
+        assert result.kind == "unchanged"
+        assert effects(result) == [("speedup", "note")]
+        assert "indicative" in result.changes[0].text
+    assert compared(passed, passed).changes == ()
+    straddles = seen(forward="passed", speedup="inconclusive")
+    assert compared(seen(forward="passed", speedup="passed"), straddles).changes == ()
+
+
+@pytest.mark.parametrize("aspect", ["speedup", "compile_time", "energy"])
+def test_times_of_two_machines_are_not_compared(aspect):
+    passed, failed = seen(**{aspect: "passed"}), seen(**{aspect: "failed"})
+    assert compared(passed, failed, times_compare=False).changes == ()
+    assert compared(passed, failed, times_compare=True).changes != ()
+
+
+def test_an_aspect_that_is_no_longer_judged_is_unclear():
+    before = seen(forward="passed", gradients="passed", speedup="passed", compile_time="passed")
+    result = compared(before, seen(forward="passed"))
+    assert effects(result) == [("gradients", "unclear")]
+    assert result.kind == "inconclusive"
+
+
+def test_aspects_with_the_same_text_are_one_change():
+    before, now = (
+        seen(forward=outcome, gradients=outcome, memory=outcome) for outcome in ("passed", "failed")
+    )
+    alike = {
+        aspect: msgspec.structs.replace(verdict, summary="nothing compiled")
+        for aspect, verdict in now.verdicts.items()
+    }
+    result = compared(before, now.__class__(now.planned, now.observation, alike))
+    assert effects(result) == [("forward, gradients", "broken"), ("memory", "worse")]
+    assert result.reason == "forward, gradients: nothing compiled"
+
+
+# Cases that ended early.
+
+
+def test_a_case_that_ends_early_now_is_broken_at_its_stage():
+    result = compared(make_observation(), raised("compile", message="no kernel", traceback="a\nb"))
+    assert result.kind == "broken"
+    assert result.reason == "stage compile: raised in stage compile: TorchRuntimeError: no kernel"
+    assert result.changes[0].details == ("a", "b")
+
+
+def test_the_same_case_the_other_way_is_fixed():
+    result = compared(raised("compile"), make_observation())
+    assert result.kind == "fixed"
+    assert "before: raised in stage compile" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "kind"),
+    [
+        ("call", "compile", "regressed"),
+        ("vary", "call", "regressed"),
+        ("compile", "build", "regressed"),
+        ("compile", "call", "improved"),
+        ("build", "eager", "improved"),
+        ("compile", "compile", "unchanged"),
+    ],
+)
+def test_a_failure_that_moved_to_an_earlier_stage_is_worse(before, now, kind):
+    assert compared(raised(before), raised(now)).kind == kind
+
+
+def test_a_failure_of_another_kind_at_the_same_stage_is_noted():
+    crash = seen(make_failed_observation("crashed", kind="SIGSEGV"), forward="failed")
+    result = compared(raised("compile"), crash)
+    assert result.kind == "unchanged"
+    assert "crashed in stage compile" in result.changes[0].text
+
+
+def test_a_case_that_failed_in_all_and_ends_early_now_is_worse():
+    assert compared(seen(forward="failed"), raised("call")).kind == "regressed"
+    assert compared(seen(forward="failed", memory="passed"), raised("call")).kind == "broken"
+
+
+def test_a_case_that_comes_to_its_end_but_fails_there_is_only_better():
+    result = compared(raised("compile"), seen(gradients="failed"))
+    assert result.kind == "improved"
+    assert "fails in gradients" in result.reason
