@@ -96,7 +96,7 @@ def make_pace(eager_ns=2e6, compiled_ns=1e6, **changed):
 
 
 def make_pair(number=0, case=CASE_ID, eager=1.0, compiled=1.0, **changed):
-    """A pair whose candidate takes so many times the baseline's time."""
+    """A pair whose candidate takes this multiple of the baseline's time."""
     fields = {"baseline": make_pace(), "candidate": make_pace(2e6 * eager, 1e6 * compiled)}
     return Pair(case=case, number=number, first="baseline", **fields | changed)
 

@@ -142,7 +142,7 @@ def test_entries_tie_only_over_the_same_key(load_budgets):
 
 
 def test_a_tie_that_a_third_entry_decides_is_no_tie(load_budgets):
-    """Whoever is told to name one more axis has done so here: the exact entry decides."""
+    """The message asks for one more axis. Here the entry names it, and the exact entry decides."""
     budgets = load_budgets(
         '[[budget]]\nmodel = "resnet18"\nrecompiles = 1\n'
         '[[budget]]\nphase = "infer"\nrecompiles = 2\n'

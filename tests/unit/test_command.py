@@ -30,8 +30,9 @@ def run(folder, name, *observations, outcome="passed", environment=NEW, **how):
 
 
 @pytest.fixture
-def reports(tmp_path, capsys):
+def reports(tmp_path, capsys, monkeypatch):
     """Runs a subcommand in the folder of the runs; returns exit status, output and errors."""
+    monkeypatch.setenv("COLUMNS", "160")  # tables fold at the width of the terminal
 
     def command(*arguments):
         status = main([arguments[0], "--runs", str(tmp_path), *map(str, arguments[1:])])

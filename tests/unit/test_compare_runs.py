@@ -154,7 +154,7 @@ def test_the_most_severe_change_decides():
 
 
 def speed(kind, *, judged=True, fell=12.0, low=8.0, high=15.0):
-    """Pairs by which the speedup fell by so many per cent."""
+    """Pairs in which the speedup fell by this percentage."""
     mean, lower, upper = (math.log1p(-percent / 100) for percent in (fell, high, low))
     shift = Shift(mean=mean, low=lower, high=upper, p_below=0.0, count=5)
     return SpeedChange(CASE_ID, kind, judged, shift, shift, shift)

@@ -1,4 +1,4 @@
-"""Errors that grew beyond noise are told, and no others: not eager's luck, not what was there."""
+"""Errors that grew beyond noise are reported; eager's own luck and earlier errors are not."""
 
 import pytest
 

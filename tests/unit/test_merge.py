@@ -75,7 +75,7 @@ def test_a_case_in_two_shards_is_refused(tmp_path, target):
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "expected"),
     [
         ({"seed": 3}, "seed 0 → 3;|seed 0 → 3. Only"),
         ({"tier": {"cpu": "full"}}, "tier .*smoke.* → .*full"),
@@ -87,11 +87,11 @@ def test_a_case_in_two_shards_is_refused(tmp_path, target):
         ({"environment": make_environment(devices=())}, "cpu AMD EPYC 9655 → none"),
     ],
 )
-def test_runs_that_were_made_otherwise_are_refused(tmp_path, target, other, told):
+def test_runs_that_were_made_otherwise_are_refused(tmp_path, target, other, expected):
     plain = {"environment": make_environment()}
     a = shard(tmp_path / "a.jsonl", IDS[0], **plain)
     b = shard(tmp_path / "b.jsonl", IDS[1], **plain | other)
-    with pytest.raises(RunError, match=told):
+    with pytest.raises(RunError, match=expected):
         merge([a, b], target)
     assert not target.exists()
 

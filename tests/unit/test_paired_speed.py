@@ -187,7 +187,7 @@ MOOD = 0.02
 
 
 def session(draw, count, slower=(), mood=MOOD):
-    """What a session of so many cases comes to, of which some are slower by a tenth; K = 5."""
+    """The judgement of a session of which some cases are slower by a tenth; K = 5."""
 
     def between(number, index):
         factor = 1.1 if index in slower else 1.0

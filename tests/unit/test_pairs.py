@@ -7,7 +7,7 @@ CASE, OTHER = "tiny-cpu-train-f32-default-static", "tiny-cpu-infer-f32-default-s
 
 
 def test_pairs_of_an_earlier_observation_do_not_count():
-    """A case was observed anew, and the file holds both; another was not."""
+    """One case was observed again, and the file holds both runs; another case was not."""
     earlier = [make_pair(number, CASE, compiled=1.05) for number in range(11)]
     other = [make_pair(number, OTHER) for number in range(2)]
     now = [make_pair(number, CASE, compiled=1.2) for number in range(3)]

@@ -122,17 +122,17 @@ max_energy_ratio = 1.2
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "expected"),
     [
         (("mine.toml", "none.jsonl"), "none.jsonl"),
         (("malformed.toml", "healthy.jsonl"), "malformed.toml:1: malformed TOML"),
         (("healthy.jsonl/mine.toml", "healthy.jsonl"), "cannot write the budgets file"),
     ],
 )
-def test_what_cannot_be_read_or_written_is_told(tmp_path, monkeypatch, capsys, names, told):
+def test_what_cannot_be_read_or_written_is_told(tmp_path, monkeypatch, capsys, names, expected):
     write_run(tmp_path / "healthy.jsonl", measured(), environment=make_environment())
     (tmp_path / "malformed.toml").write_text("[[budget]\n")
     monkeypatch.setattr("sys.argv", ["thresholds", *(str(tmp_path / name) for name in names)])
     with pytest.raises(SystemExit):
         thresholds.main()
-    assert told in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
