@@ -112,7 +112,7 @@ def test_the_printed_command_works_when_it_is_pasted(compilegate, write):
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
     env = {**surroundings(session.runs), "PATH": path}
     done = subprocess.run(
-        [*words, "--json", "--want", "capture"],
+        [*words, "--json"],
         cwd=CHECKOUT,
         env=env,
         capture_output=True,
