@@ -76,14 +76,15 @@ def of_comparison(comparison: Comparison, kinds: Sequence[Class] = SHOWN) -> lis
 def of_verdicts(results: Mapping[str, CaseResult], outcomes: Sequence[str]) -> list[CaseGroup]:
     """Return the cases that have a verdict with one of some outcomes, in the order of these.
 
-    A case that ended early is in one group, as a whole, where its aspects have the same verdict.
+    A case that ended early or compiled nothing is in one group, as a whole, where its aspects have
+    the same verdict.
     """
     alike: dict[tuple[str, str, str, str], list[str]] = {}
     for case, result in results.items():
         summaries = Counter(verdict.summary for verdict in result.verdicts.values())
         for verdict in result.verdicts.values():
             if verdict.outcome in outcomes:
-                is_whole = result.ended_early and summaries[verdict.summary] > 1
+                is_whole = result.is_judged_as_whole and summaries[verdict.summary] > 1
                 aspect = "" if is_whole else verdict.aspect
                 key = (verdict.outcome, model_of(case), aspect, verdict.summary)
                 if case not in alike.setdefault(key, []):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from compilegate.judging.judge import nothing_compiled
 from compilegate.records.verdict import Outcome
 from compilegate.reports.columns import Figures, figures_of
 from compilegate.runs.archive import Archive, CaseRecord
@@ -28,21 +29,22 @@ class CaseResult:
         observed: Whether the case was observed.
         verdicts: The verdicts by aspect.
         figures: What was measured.
-        ended_early: Whether the case crashed, raised or timed out before its end.
+        is_judged_as_whole: Whether the case ended early or compiled nothing, so that its aspects
+            have one verdict.
     """
 
     observed: bool
     verdicts: Mapping[str, SlimVerdict]
     figures: Figures
-    ended_early: bool = False
+    is_judged_as_whole: bool = False
 
     @classmethod
     def of(cls, seen: CaseRecord) -> CaseResult:
         """Return the result of a case of a run."""
         if seen.observation is None:
             return cls(observed=False, verdicts=seen.verdicts, figures=Figures({}))
-        ended_early = seen.observation.failure is not None
-        return cls(True, seen.verdicts, figures_of(seen.observation), ended_early)
+        whole = seen.observation.failure is not None or nothing_compiled(seen.observation)
+        return cls(True, seen.verdicts, figures_of(seen.observation), whole)
 
     @property
     def outcome(self) -> Outcome | None:

@@ -347,6 +347,15 @@ def test_a_case_that_ended_early_is_listed_once():
     ]
 
 
+def test_a_case_that_compiled_nothing_is_listed_once():
+    text = "nothing was compiled: all of it ran eagerly"
+    aspects = ("forward", "memory", "speedup")
+    verdicts = [make_verdict("failed", aspect=aspect, summary=text) for aspect in aspects]
+    eager = make_observation(capture=make_capture(graphs=0))
+    found = {CASE_ID: CaseResult.of(CaseRecord.of(eager, verdicts))}
+    assert summary(found) == ["the case as a whole:", f"  {CASE_ID}: {text}"]
+
+
 def test_inconclusive_verdicts_show_why_and_what_may_settle_them():
     some = results(
         train=[make_verdict("inconclusive", aspect="speedup", summary="straddles")],
