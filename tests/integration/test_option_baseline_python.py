@@ -198,18 +198,18 @@ def test_what_breaks_counts_against_the_candidate(compilegate, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        (("--baseline-python", "/nowhere/python"), "/nowhere/python: cannot be run: No such file"),
-        (("--baseline-python", "/bin/false"), "/bin/false: not a Python"),
+        (("--baseline-python", "/nowhere/python"), "/nowhere/python cannot be run: No such file"),
+        (("--baseline-python", "/bin/false"), "/bin/false is no Python interpreter"),
         (("--baseline-python", sys.executable, "-n", "2"), "leave -n out"),
         (("--baseline-python", sys.executable, "--pairs", "1"), "at least 3 are needed"),
     ],
 )
 def test_what_cannot_be_paired_is_refused_before_anything_is_compiled(
-    compilegate, runs, arguments, said
+    compilegate, runs, arguments, message
 ):
     session = compilegate(FORWARD, *of("steady"), *arguments)
     assert session.status == 4
-    assert said in session.output
+    assert message in session.output
     assert not runs.exists()
