@@ -1,14 +1,14 @@
 // Every case in a row, sorted by any column.
 
 const FIGURES = page.columns.flatMap((column) => [
-  { key: column.name, name: column.name, title: column.about, show: format[column.unit], width: "79px", figure: true },
-  ...(CHANGES.includes(column) ? [{ key: `${column.name}_change`, name: `${column.name} Δ`, figure: true, width: "88px",
+  { key: column.name, name: column.name, title: column.about, show: format[column.unit], width: "78px", figure: true },
+  ...(CHANGES.includes(column) ? [{ key: `${column.name}_change`, name: `${column.name} Δ`, figure: true, width: "80px",
     title: `change of ${column.name} from the baseline to the candidate, in per cent`, show: format.change }] : []),
 ]);
 const hasReasons = cases.some((item) => item.reason);
 const COLUMNS = [
-  { key: "kind", name: "class", width: "116px" },
-  { key: "case", name: "case", width: hasReasons ? "27%" : "" },
+  { key: "kind", name: "class", width: "108px" },
+  { key: "case", name: "case", width: hasReasons ? "31%" : "" },
   ...FIGURES.filter((column) => cases.some((item) => item[column.key] !== null)),
   ...(hasReasons ? [{ key: "reason", name: "what", css: "why", width: "" }] : []),
 ];
