@@ -130,8 +130,9 @@ def test_the_gpu_is_timed_by_its_own_clock(seen):
     assert timing.clock == "events"
     assert timing.items == 16
     assert 0 < timing.compiled_kernels_ns <= 1.2 * min(timing.compiled_ns)
+    # A round aims at 5 ms by the pace of the first calls, and a GPU can get faster after them.
     for side in (timing.eager_ns, timing.compiled_ns):
-        assert timing.iterations == 200 or timing.iterations * statistics.median(side) >= 5e6
+        assert timing.iterations == 200 or timing.iterations * statistics.median(side) >= 2.5e6
 
 
 def test_memory_of_graphs_is_counted(seen):
