@@ -238,7 +238,7 @@ def test_the_command_observes_the_case_again(changed, arguments, words):
     )
 
 
-# The page itself, as text. What it does is in tests/integration/test_page.py.
+# The page itself, as text. What it does is in tests/integration/page/.
 
 
 @pytest.fixture

@@ -1,17 +1,11 @@
-"""The terminal: the line of a case, the title, and the summary under it."""
+"""The terminal: the line of a case, and the status line."""
 
 import pytest
 
 from compilegate.judging.aspects import ASPECTS
-from compilegate.records.environment import Device
 from compilegate.reports.case_line import Progress, case_lines, failure_letter, legend
-from compilegate.reports.case_result import CaseResult
-from compilegate.reports.session_summary import Effort, summary_lines, time_lines
 from compilegate.reports.terminal import StatusLine
 from compilegate.reports.text import cut, duration, plain
-from compilegate.reports.titles import is_judged, of_cases, of_decision, where
-from compilegate.runs.archive import CaseRecord
-from compilegate.upgrade.decision import Decision
 from tests.unit.making import (
     CASE_ID,
     make_break,
@@ -19,13 +13,11 @@ from tests.unit.making import (
     make_capture,
     make_checked,
     make_compilation,
-    make_environment,
     make_error,
     make_failed_observation,
     make_memory,
     make_observation,
     make_timing,
-    make_verdict,
 )
 
 PROGRESS = Progress(done=3, planned=12, fresh=3, elapsed_s=30.0)
@@ -218,192 +210,3 @@ def test_without_a_terminal_there_is_no_status_line(terminal):
     line.show("text")
     line.clear()
     assert terminal is None or terminal.written == []
-
-
-# The title and the summary.
-
-
-def results(**verdicts):
-    """Results of the two cases: train and infer, each a list of verdicts."""
-    chosen = {"train": [make_verdict()], "infer": [make_verdict(case=INFER_ID)]} | verdicts
-    cases = {"train": CASE_ID, "infer": INFER_ID}
-    return {
-        cases[phase]: CaseResult.of(CaseRecord.of(make_observation(case=cases[phase]), some))
-        for phase, some in chosen.items()
-    }
-
-
-def test_the_title_of_a_good_run():
-    assert of_cases(results()) == "2 cases, none failed"
-
-
-def test_the_title_counts_each_case_once():
-    failed = [make_verdict("failed"), make_verdict("inconclusive", aspect="speedup")]
-    doubtful = [make_verdict("inconclusive", case=INFER_ID)]
-    both = results(train=failed, infer=doubtful)
-    other = CaseResult.of(
-        CaseRecord.of(make_observation(), [make_verdict("expected_failure", aspect="memory")])
-    )
-    missing = CaseResult.of(CaseRecord(planned=True))
-    assert of_cases(both | {"other": other, "missing": missing}) == (
-        "4 cases, 1 failed, 1 inconclusive, 1 expected failure, 1 not observed"
-    )
-
-
-def test_the_title_of_a_run_without_a_verdict_is_not_good_news():
-    skipped = [make_verdict("skipped", summary="no module named 'timm'")]
-    some = results(train=skipped, infer=skipped)
-    assert not is_judged(some)
-    assert of_cases(some) == "nothing was judged: no module named 'timm' (2 cases)"
-    missing = {CASE_ID: CaseResult.of(CaseRecord(planned=True))}
-    assert of_cases(missing) == "nothing was judged: the run holds no verdict (1 case)"
-    assert of_cases({}, "no GPU") == "nothing was judged: no GPU (0 cases)"
-
-
-def test_the_title_of_a_decision_counts_inconclusive_verdicts():
-    safe = Decision("safe", "", "torch 1 → 2 on X", "2 cases")
-    assert of_decision(safe, results()) == "safe (2 cases)"
-    doubtful = results(train=[make_verdict("inconclusive")])
-    assert of_decision(safe, doubtful) == "safe (2 cases, 1 with an inconclusive verdict)"
-    counted = Decision("cannot say", "1 inconclusive", "torch 1 → 2 on X", "2 cases")
-    assert of_decision(counted, doubtful) == "cannot say: 1 inconclusive (2 cases)"
-
-
-def test_the_place_names_torch_and_the_devices():
-    gpu = Device(kind="cuda", name="NVIDIA H200", memory_bytes=1)
-    environment = make_environment()
-    assert where(environment, [CASE_ID]) == "torch 2.15.0 on AMD EPYC 9655"
-    environment = make_environment(devices=(*environment.devices, gpu))
-    both = where(environment, [CASE_ID, "tiny-cuda-infer-f32-default-static"])
-    assert both == "torch 2.15.0 on AMD EPYC 9655 and NVIDIA H200"
-    assert where(None, [CASE_ID]) == ""
-
-
-SPENT = [
-    make_observation(spent_s={"compile": 20.0, "run": 10.0, "reference": 5.0}),
-    make_observation(case=INFER_ID, spent_s={"compile": 30.0, "reference": 5.0}),
-]
-
-
-@pytest.mark.parametrize(
-    ("effort", "line"),
-    [
-        (
-            Effort(80.0, SPENT),
-            "time: 80 s, of which 25% is neither compiling nor running models "
-            "(reference 12%, starting and judging 12%)",
-        ),
-        (
-            Effort(50.0, SPENT, workers=2),
-            "time: 50 s times 2 workers, of which 40% is neither compiling nor running models "
-            "(reference 10%, starting, waiting and judging 30%)",
-        ),
-        (
-            Effort(98.0, SPENT, unfinished_s=28.0),
-            "time: 98 s, 28 s of it for cases that did not end; of the rest 14% is neither "
-            "compiling nor running models (reference 14%)",
-        ),
-    ],
-)
-def test_the_time_is_accounted_for(effort, line):
-    assert list(time_lines(effort)) == [line]
-
-
-def test_warming_the_toolchain_is_compiling():
-    observation = make_observation(spent_s={"warm_toolchain": 60.0, "compile": 20.0})
-    (line,) = time_lines(Effort(80.0, [observation]))
-    assert "of which 0% is neither" in line
-
-
-def test_a_session_that_observed_nothing_accounts_for_no_time():
-    assert list(time_lines(Effort(80.0))) == []
-
-
-def summary(some, width=200):
-    return list(summary_lines(some, width))
-
-
-def test_failures_are_listed_under_their_aspect_the_gravest_first():
-    verdicts = [
-        make_verdict("failed", aspect="memory", summary="too much"),
-        make_verdict("failed", aspect="forward", summary="wrong stride"),
-        make_verdict("passed", aspect="speedup", summary="fast"),
-    ]
-    assert summary(results(train=verdicts)) == [
-        "forward:",
-        f"  {CASE_ID}: wrong stride",
-        "memory:",
-        f"  {CASE_ID}: too much",
-    ]
-
-
-def test_a_case_that_ended_early_is_listed_once():
-    aspects = ("forward", "memory", "speedup")
-    verdicts = [make_verdict("failed", aspect=aspect, summary="crashed") for aspect in aspects]
-    crash = CaseRecord.of(make_failed_observation("crashed"), verdicts)
-    assert summary({CASE_ID: CaseResult.of(crash)}) == [
-        "the case as a whole:",
-        f"  {CASE_ID}: crashed",
-    ]
-
-
-def test_a_case_that_compiled_nothing_is_listed_once():
-    text = "nothing was compiled: all of it ran eagerly"
-    aspects = ("forward", "memory", "speedup")
-    verdicts = [make_verdict("failed", aspect=aspect, summary=text) for aspect in aspects]
-    eager = make_observation(capture=make_capture(graphs=0))
-    found = {CASE_ID: CaseResult.of(CaseRecord.of(eager, verdicts))}
-    assert summary(found) == ["the case as a whole:", f"  {CASE_ID}: {text}"]
-
-
-def test_inconclusive_verdicts_show_why_and_what_may_settle_them():
-    some = results(
-        train=[make_verdict("inconclusive", aspect="speedup", summary="straddles")],
-        infer=[make_verdict("inconclusive", case=INFER_ID, summary="blind: output is zero")],
-    )
-    assert summary(some) == [
-        "forward, inconclusive:",
-        f"  {INFER_ID}: blind: output is zero",
-        "speedup, inconclusive:",
-        f"  {CASE_ID}: straddles",
-        f"observe again on an idle machine: pytest suites/ --cases {CASE_ID}",
-    ]
-
-
-@pytest.mark.parametrize(("outcome", "shown"), [("inconclusive", 10), ("failed", 14)])
-def test_many_inconclusive_verdicts_are_counted_and_failures_are_all_listed(outcome, shown):
-    some = {}
-    for index in range(14):
-        case = f"m{index}-cpu-infer-f32-default-static"
-        verdict = make_verdict(outcome, case=case, summary=f"busy {'abcdefghijklmn'[index]}")
-        some[case] = CaseResult.of(CaseRecord.of(make_observation(case=case), [verdict]))
-    lines = summary(some)
-    assert sum(": busy " in line for line in lines) == shown
-    left = "  … and 4 more (compilegate html RUN shows each)"
-    assert (left in lines) is (outcome == "inconclusive")
-
-
-def test_cases_that_fail_alike_share_a_line_whatever_their_model_and_figures():
-    cases = {
-        CASE_ID: "error 3e-05 in 2 of 7",
-        "other-cpu-infer-f32-default-auto": "error 0.4 in 11 of 12",
-        INFER_ID: "another text",
-    }
-    some = {
-        case: CaseResult.of(
-            CaseRecord.of(
-                make_observation(case=case), [make_verdict("failed", case=case, summary=text)]
-            )
-        )
-        for case, text in cases.items()
-    }
-    assert summary(some) == [
-        "forward:",
-        f"  {CASE_ID} and 1 more: error 3e-05 in 2 of 7",
-        f"  {INFER_ID}: another text",
-    ]
-
-
-def test_lines_of_the_summary_fit_the_terminal():
-    verdicts = [make_verdict("failed", summary="x" * 300)]
-    assert max(map(len, summary(results(train=verdicts), width=80))) == 80

@@ -1,138 +1,24 @@
-"""The HTML page in headless Chromium, offline: what it shows, and what one can do with it.
-
-Needs Chromium and the package playwright (``pip install -e '.[dev]'``); skipped where they are not.
-``COMPILEGATE_CHROMIUM`` names the browser where it is not found.
-"""
-
-import os
-import shutil
-import time
-from dataclasses import replace
-
-import pytest
+"""The HTML page in headless Chromium: what it shows, and what one can do with it."""
 
 from compilegate.records.run import encode
-from compilegate.reports import html
-from compilegate.reports.page_data import OUTCOMES
 from compilegate.runs import files
-from compilegate.runs.archive import Archive
-from compilegate.upgrade.case_comparison import CLASSES
-from compilegate.upgrade.comparison import compare
 from tests.integration.conftest import faulty_case
+from tests.integration.page.pages import (
+    HOSTILE,
+    NET,
+    ROWS,
+    page_of,
+    page_of_two,
+    shown_cases,
+    until,
+)
 from tests.unit.making import (
-    make_break,
-    make_capture,
-    make_failed_observation,
     make_memory,
     make_observation,
     make_timing,
     make_verdict,
 )
-from tests.unit.runs import NEW, OLD, write_run
-
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-CHROMIUM = os.environ.get("COMPILEGATE_CHROMIUM") or next(
-    filter(None, map(shutil.which, NAMES)), ""
-)
-HOSTILE = "</script><script>window.hurt = 1</script><img src=x onerror='window.hurt = 1'>"
-NET = "net-cpu-train-f32-default-{}"
-ROWS = "#table tbody tr[data-case]"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Headless Chromium."""
-    if not CHROMIUM:
-        pytest.skip("no Chromium on this machine: install one, or name it in COMPILEGATE_CHROMIUM")
-    reason = "playwright is not installed: pip install playwright"
-    playwright = pytest.importorskip("playwright.sync_api", reason=reason)
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def show(browser, tmp_path):
-    """Opens a page, offline; fails where its script complains or anything is loaded."""
-    contexts, complaints = [], []
-
-    def open_page(pieces, *, width=1280, height=900, scheme="light", fragment=""):
-        path = tmp_path / "page.html"
-        path.write_text("".join(pieces))
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme, offline=True
-        )
-        context.set_default_timeout(120_000)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on(
-            "request",
-            lambda request: (
-                complaints.append(request.url) if "page.html" not in request.url else None
-            ),
-        )
-        page.goto(f"file://{path}{fragment}")
-        page.wait_for_selector("html[data-ready]")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
-
-
-def page_of(path):
-    with Archive(path) as run:
-        return list(html.of_run(run))
-
-
-def page_of_two(old, new):
-    with Archive(old) as baseline, Archive(new) as candidate:
-        return list(html.of_comparison(compare(baseline, candidate), baseline, candidate))
-
-
-def until(page, expression, value):
-    """Wait here; the security policy of the page keeps Playwright from waiting in it."""
-    deadline = time.monotonic() + 60
-    while (seen := page.evaluate(expression)) != value and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert seen == value
-
-
-def shown_cases(page):
-    """The cases of the table, in order; all of them, since there are few."""
-    return page.locator(ROWS).evaluate_all("rows => rows.map((r) => r.dataset.case)")
-
-
-@pytest.fixture
-def two(tmp_path):
-    """Two runs that differ in each way."""
-
-    def run(name, environment, *cases):
-        records = [r for o, outcome in cases for r in (o, make_verdict(outcome, case=o.case))]
-        return write_run(tmp_path / name, *records, environment=environment)
-
-    def observed(dynamic, speedup=2.0, **changed):
-        timing = make_timing(speedup, spread=0.05)
-        return make_observation(
-            case=NET.format(dynamic), timing=timing, memory=make_memory(), **changed
-        )
-
-    broken = replace(
-        make_failed_observation("raised", message=HOSTILE, traceback=HOSTILE),
-        case=NET.format("static"),
-    )
-    breaks = make_capture(breaks=(make_break(HOSTILE, "GB0170"),))
-    old = [(observed(dynamic), "passed") for dynamic in ("static", "auto", "dynamic")]
-    new = [
-        (broken, "failed"),
-        (observed("auto", 1.25, capture=breaks), "passed"),
-        (observed("dynamic", 1.5), "passed"),
-    ]
-    return run("old.jsonl", OLD, *old), run("new.jsonl", NEW, *new)
+from tests.unit.runs import write_run
 
 
 def test_values_are_those_of_a_real_run(show, faulty):
@@ -285,87 +171,6 @@ def test_nothing_of_a_run_is_run(show, two):
     assert page.evaluate("document.querySelectorAll('img').length") == 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 768, 1280])
-def test_it_is_readable_on_every_screen(show, two, scheme, width):
-    page = show(page_of_two(*two), width=width, scheme=scheme)
-    wide = "() => document.documentElement.scrollWidth - innerWidth"
-    assert page.evaluate(wide) <= 0
-    contrast = page.evaluate(
-        """() => {
-          const light = (text) => text.match(/\\d+/g).slice(0, 3).reduce((sum, v) => sum + +v, 0);
-          const style = getComputedStyle(document.body);
-          return [light(style.color), light(style.backgroundColor)];
-        }"""
-    )
-    assert (contrast[0] > contrast[1]) == (scheme == "dark")
-    assert abs(contrast[0] - contrast[1]) > 450
-    page.evaluate("name => openCase(name)", NET.format("auto"))
-    page.locator("dialog#detail").wait_for(state="visible")
-    assert page.evaluate(wide) <= 0
-
-
-#: The lowest contrast of any text, with the text; WCAG 2 asks for 4.5.
-CONTRAST = """() => {
-  const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgba = (colour) => {
-    pen.clearRect(0, 0, 1, 1);
-    pen.fillStyle = colour;
-    pen.fillRect(0, 0, 1, 1);
-    return [...pen.getImageData(0, 0, 1, 1).data];
-  };
-  const light = (colour) => {
-    const [r, g, b] = colour.map((v) => v / 255)
-      .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const behind = (element) => {
-    for (let at = element; at; at = at.parentElement) {
-      const colour = rgba(getComputedStyle(at).backgroundColor);
-      if (colour[3] > 250) return colour;
-    }
-    return [255, 255, 255, 255];
-  };
-  let worst = [99, ""];
-  for (const element of document.querySelectorAll("body *")) {
-    const text = [...element.childNodes].filter((node) => node.nodeType === 3)
-      .map((node) => node.data.trim()).join("");
-    if (!text || !element.checkVisibility() || element.tagName === "OPTION") continue;
-    const [x, y] = [light(rgba(getComputedStyle(element).color)), light(behind(element))];
-    const contrast = (Math.max(x, y) + 0.05) / (Math.min(x, y) + 0.05);
-    if (contrast < worst[0]) worst = [contrast, text];
-  }
-  return worst;
-}"""
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_text_has_enough_contrast(show, tmp_path, scheme):
-    outcomes = ("failed", "inconclusive", "expected_failure", "passed", "skipped")
-    records = []
-    for outcome, dynamic in zip(outcomes, ("static", "auto", "dynamic", "marked"), strict=False):
-        case = NET.format(dynamic)
-        records += [
-            make_observation(case=case, timing=make_timing()),
-            make_verdict(outcome, case=case),
-        ]
-    planned = [
-        *(NET.format(d) for d in ("static", "auto", "dynamic", "marked")),
-        "x" + NET.format("auto"),
-    ]
-    path = write_run(tmp_path / "a.jsonl", *records, planned=planned)
-    page = show(page_of(path), scheme=scheme)
-    contrast, text = page.evaluate(CONTRAST)
-    assert contrast >= 4.5, text
-    # Each class has its own colour, also the classes that this run lacks.
-    for kind in (*CLASSES, *OUTCOMES):
-        page.locator(".kind").evaluate_all(
-            "(chips, kind) => { for (const chip of chips) chip.dataset.kind = kind; }", kind
-        )
-        contrast, text = page.evaluate(CONTRAST)
-        assert contrast >= 4.5, (kind, text)
-
-
 def test_changes_of_speed_and_compile_time_are_columns_that_sort(show, two):
     page = show(page_of_two(*two))
     page.click("[data-sort=speedup_change]")
@@ -395,17 +200,6 @@ def test_a_chart_without_a_value_is_not_shown(show, tmp_path):
     wide = page.locator("#compile-chart").bounding_box()["width"]
     assert wide > 0.8 * page.locator("main").bounding_box()["width"]
     assert page.locator(".means").count() == 0
-
-
-def test_tables_can_be_read_by_assistive_technology(show, two):
-    page = show(page_of_two(*two))
-    table = page.get_by_role("table", name="Cases, sortable by each column")
-    assert table.get_by_role("columnheader").count() >= 9
-    assert table.get_by_role("rowheader").count() == 3
-    assert table.get_attribute("aria-rowcount") == "4"
-    for scope in page.locator("th").evaluate_all("all => all.map((head) => head.scope)"):
-        assert scope in ("col", "row")
-    assert page.locator("table:not(:has(caption))").count() == 0
 
 
 def test_of_ten_thousand_cases_only_what_is_in_sight_is_drawn(show, tmp_path):

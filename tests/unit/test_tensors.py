@@ -1,0 +1,149 @@
+"""The tensors of a whole observation: every call and group is examined."""
+
+import dataclasses
+import math
+
+import pytest
+
+from compilegate.judging.judge import SHOWN, shorten
+from compilegate.judging.tensors import examine, untreated
+from tests.unit.excess import exceeds
+from tests.unit.making import (
+    make_call,
+    make_checked,
+    make_difference,
+    make_error,
+    make_observation,
+)
+
+NOISE = 1e-7
+HALF_ID = "resnet18-cpu-infer-bf16-default-static"
+SINGLE_ID = "resnet18-cpu-infer-f32-default-static"
+
+
+def observation_of(*errors, **changed):
+    return make_observation(calls=(make_call(outputs=make_checked(*errors)),), **changed)
+
+
+def complaint(**error):
+    return exceeds(make_error(**error), NOISE)
+
+
+def test_every_call_is_examined_and_named_with_its_sizes():
+    wrong = make_error(compiled_rms=1e-3, compiled_max=1e-2)
+    calls = (
+        make_call(),
+        make_call(sizes={"batch": 4, "length": 16}, outputs=make_checked(wrong)),
+    )
+    (text,) = examine(make_observation(calls=calls), "outputs").complaints
+    assert text.startswith("call 2 (batch=4, length=16): output (float32): ")
+
+
+def test_differences_are_complaints_and_come_first():
+    checked = make_checked(
+        make_error(compiled_rms=1.0, compiled_max=1.0), differences=[make_difference()]
+    )
+    seen = examine(make_observation(calls=(make_call(gradients=checked),)), "gradients")
+    assert seen.complaints[0] == (
+        "call 1: output[0]: stride differs: eager (2, 1), compiled (1, 4)"
+    )
+    assert len(seen.complaints) == 2
+
+
+def test_raising_differently_reads_like_a_sentence():
+    raised = make_difference("call", "raises", "ValueError: no", "nothing")
+    checked = make_checked(differences=[raised])
+    (text,) = examine(make_observation(calls=(make_call(outputs=checked),)), "outputs").complaints
+    assert text == "call 1: eager raises ValueError: no, compiled raises nothing"
+
+
+OUT, FAR_OUT = 1.3 * 1.75e-3, 1.6 * 1.75e-3
+
+
+@pytest.mark.parametrize(
+    ("case", "errors", "sizes", "complaints"),
+    [
+        pytest.param(HALF_ID, (OUT, 0, 0), (8, 8, 4), 0, id="once, by little"),
+        pytest.param(HALF_ID, (OUT, OUT, 0), (8, 8, 4), 2, id="twice"),
+        pytest.param(HALF_ID, (FAR_OUT, 0, 0), (8, 8, 4), 1, id="once, by more"),
+        pytest.param(HALF_ID, (0, 0, OUT), (8, 8, 4), 1, id="at sizes of which there is one call"),
+        pytest.param(HALF_ID, (OUT, 0, OUT), (8, 8, 4), 2, id="at other sizes, too"),
+        pytest.param(HALF_ID, (math.nan, 0, 0), (8, 8, 4), 1, id="NaN"),
+        pytest.param(SINGLE_ID, (1.3 * 3e-3, 0, 0), (8, 8, 4), 1, id="in float32"),
+    ],
+)
+def test_a_gradient_in_half_precision_may_be_out_of_bounds_once(case, errors, sizes, complaints):
+    calls = [
+        make_call(sizes={"batch": size}, gradients=make_checked(of_noise(rms)))
+        for rms, size in zip(errors, sizes, strict=True)
+    ]
+    seen = examine(make_observation(case=case, calls=tuple(calls)), "gradients")
+    assert len(seen.complaints) == complaints
+
+
+@pytest.mark.parametrize(("overlaps", "complaints"), [(False, 0), (True, 1)])
+def test_nor_in_the_one_call_that_another_overlaps(overlaps, complaints):
+    first, last = (make_call(gradients=make_checked(of_noise(rms))) for rms in (0, OUT))
+    calls = (first, dataclasses.replace(last, overlaps=overlaps))
+    seen = examine(make_observation(case=HALF_ID, calls=calls), "gradients")
+    assert len(seen.complaints) == complaints
+
+
+def of_noise(rms):
+    noise = {"eager_rms": 1e-3, "eager_max": 4e-3, "eager_quantile": 2.6e-3}
+    return make_error("gradient weight", **noise, compiled_rms=rms, compiled_max=4e-3)
+
+
+def test_an_output_in_half_precision_may_not():
+    calls = [make_call(outputs=make_checked(of_noise(rms))) for rms in (OUT, 0)]
+    assert (
+        len(examine(make_observation(case=HALF_ID, calls=tuple(calls)), "outputs").complaints) == 1
+    )
+
+
+def test_groups_are_examined_apart():
+    wrong = make_checked(make_error(compiled_rms=1.0, compiled_max=1.0))
+    observation = make_observation(calls=(make_call(gradients=wrong),))
+    assert not examine(observation, "outputs").complaints
+    assert examine(observation, "gradients").complaints
+    assert not examine(observation, "state").complaints
+
+
+def test_the_worst_error_is_that_of_tensors_that_see():
+    seen = examine(
+        observation_of(make_error(compiled_rms=2e-7), make_error(eager_rms=0.5, compiled_rms=0.5)),
+        "outputs",
+    )
+    assert seen.worst == 2e-7
+
+
+def test_tensors_are_counted_over_all_calls():
+    assert examine(make_observation(), "state").tensors == 6
+
+
+def test_an_observation_without_calls_shows_nothing():
+    seen = examine(make_observation(calls=()), "outputs")
+    assert (seen.complaints, seen.tensors, seen.floating, seen.worst) == ((), 0, 0, 0.0)
+
+
+@pytest.mark.parametrize("count", [0, 1, SHOWN])
+def test_few_lines_are_all_shown(count):
+    lines = [str(i) for i in range(count)]
+    assert shorten(lines) == tuple(lines)
+
+
+def test_many_lines_are_counted():
+    short = shorten([str(i) for i in range(SHOWN + 3)])
+    assert len(short) == SHOWN + 1
+    assert short[-1] == "… and 3 more"
+
+
+# Signal.
+
+
+def test_figures_are_told_where_the_treatment_is_off():
+    outputs = make_checked(make_error("output", scale=1e-9), make_error("output[1]", scale=0.0))
+    seen = make_observation(calls=(make_call(outputs=outputs),), signal="off")
+    text = "; signal off: 2 outputs of scale 0 to 1e-09, 1 zero"
+    assert untreated(seen, "outputs") == text
+    assert untreated(make_observation(signal="treated"), "outputs") == ""
