@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
 from collections import Counter
 from collections.abc import Generator
 from importlib import metadata
@@ -20,33 +19,45 @@ from compilegate.records.case import case_id_of, suite_of
 from compilegate.records.pair import Pair
 from compilegate.reports import case_line
 from compilegate.reports.comparison_text import NARROWEST
+from compilegate.reports.status_line import StatusLine, WorkersAtWork
 from compilegate.reports.terminal_summary import TerminalSummary
 from compilegate.reports.text import cut, duration
 from compilegate.session.options import judges_suites
 from compilegate.session.results import RESULTS, Results
 from compilegate.upgrade import paired_speed
 
-#: Least seconds between two updates of the status line.
-_PAUSE_S = 1.0
-
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> Generator[None]:
     """Print what the session starts, before it waits for it; then register the report."""
+    manager = session.config.pluginmanager
     _print_start(session.config)
-    yield
+    starting = Starting(_reporter_at_start(session.config))
+    manager.register(starting)
+    try:
+        yield
+    finally:
+        starting.clear()
+        manager.unregister(starting)
     results = session.config.stash.get(RESULTS, None)
     if results is not None:
-        report = TerminalReport(session.config, results)
-        session.config.pluginmanager.register(report, "compilegate-terminal")
+        manager.register(TerminalReport(session.config, results), "compilegate-terminal")
+
+
+def _reporter_at_start(config: pytest.Config) -> Any:
+    """Return pytest's terminal reporter; None where the session starts silently."""
+    is_worker = hasattr(config, "workerinput")
+    if is_worker or not judges_suites(config) or config.get_verbosity() < 0:
+        return None
+    return None if config.getoption("collectonly") else _reporter_of(config)
+
+
+def _reporter_of(config: pytest.Config) -> Any:
+    return config.pluginmanager.get_plugin("terminalreporter")
 
 
 def _print_start(config: pytest.Config) -> None:
-    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-    is_worker = hasattr(config, "workerinput")
-    if reporter is None or is_worker or not judges_suites(config) or config.get_verbosity() < 0:
-        return
-    if not config.getoption("collectonly"):
+    if (reporter := _reporter_at_start(config)) is not None:
         reporter.ensure_newline()
         reporter.write_line(cut(starting_line(config), width_of(reporter)), flush=True)
 
@@ -69,35 +80,24 @@ def width_of(reporter: Any) -> int:
     return max(int(reporter._tw.fullwidth), NARROWEST)
 
 
-class StatusLine:
-    """A line that shows what runs, and goes away when something else is printed.
+class Starting:
+    """Shows for how long the session has been starting.
 
     Args:
-        reporter: pytest's terminal reporter; None where it is turned off.
+        reporter: pytest's terminal reporter.
     """
 
     def __init__(self, reporter: Any) -> None:
-        is_usable = reporter is not None and reporter.isatty
-        self._reporter: Any = reporter if is_usable else None
-        self._is_shown = False
-        self._last_s = 0.0
+        self._status = StatusLine(reporter)
 
-    def show(self, text: str) -> None:
-        """Show a text in place of the last one; nothing without a terminal."""
-        now = time.monotonic()
-        if self._reporter is None or (self._is_shown and now - self._last_s < _PAUSE_S):
-            return
-        self._last_s, self._is_shown = now, True
-        self._reporter.rewrite(cut(text, self._reporter._tw.fullwidth - 1), erase=True)
-        self._reporter.flush()
+    def pytest_compilegate_progress(self, case_id: str, elapsed_s: float) -> None:
+        """Show that the session still waits for a child."""
+        if not case_id:
+            self._status.show(f"compilegate: starting, {duration(elapsed_s)}")
 
     def clear(self) -> None:
         """Remove the line."""
-        if self._is_shown:
-            self._is_shown = False
-            self._reporter.rewrite("", erase=True)
-            self._reporter.rewrite("")
-            self._reporter.flush()
+        self._status.clear()
 
 
 class TerminalReport:
@@ -119,6 +119,8 @@ class TerminalReport:
         if reporter is not None and self._shows_lines:
             reporter.showfspath = False  # a case is one line; its tests need no file names
         self._status = StatusLine(reporter if self._shows_lines else None)
+        is_controller = config.pluginmanager.hasplugin("dsession")
+        self._at_work = WorkersAtWork(self._status) if is_controller else None
 
     @property
     def _shows_lines(self) -> bool:
@@ -139,6 +141,12 @@ class TerminalReport:
             return ("error" if report.failed else "skipped"), "", report.outcome.upper()
         return None
 
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Note that a worker begins a test. xdist's controller hears of no other progress."""
+        case_id = case_id_of(nodeid)
+        if self._at_work is not None and case_id in self._results.expected:
+            self._at_work.begin(case_id)
+
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Print a case when its last test has ended."""
         self._status.clear()
@@ -151,6 +159,8 @@ class TerminalReport:
             self._skips[report.longrepr[2].removeprefix("Skipped: ")] += 1
         if case_id not in self._shown and self._results.is_over(case_id):
             self._shown.add(case_id)
+            if self._at_work is not None:
+                self._at_work.end(case_id)
             self._print_case(case_id)
 
     def _print_case(self, case_id: str) -> None:
@@ -193,8 +203,9 @@ class TerminalReport:
     def pytest_compilegate_progress(self, case_id: str, stage: str, elapsed_s: float) -> None:
         """Show the stage of the case that runs, where a terminal is attached."""
         position = f"[{len(self._shown) + 1}/{len(self._results.expected)}]"
+        what = f"{case_id}: {stage}" if case_id else "starting a process"
         with self._without_capture():
-            self._status.show(f"{position} {case_id}: {stage}, {duration(elapsed_s)}")
+            self._status.show(f"{position} {what}, {duration(elapsed_s)}")
 
     def _without_capture(self) -> contextlib.AbstractContextManager[None]:
         capture: Any = self._config.pluginmanager.get_plugin("capturemanager")
@@ -206,6 +217,8 @@ class TerminalReport:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print the title and what it rests on, after the tables of other plugins."""
+        if self._at_work is not None:
+            self._at_work.stop()
         self._status.clear()
         if not self._results.expected:
             return

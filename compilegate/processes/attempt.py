@@ -17,7 +17,7 @@ from compilegate.records.request import Request
 #: Reports progress: called with the case id, the stage and the seconds since the case began.
 Progress = Callable[[str, Stage, float], None]
 #: Progress is reported at least this often, in seconds, while a stage lasts.
-_PROGRESS_S = 5.0
+PROGRESS_S = 5.0
 
 
 def ignore_progress(case_id: str, stage: Stage, elapsed_s: float) -> None:
@@ -82,7 +82,7 @@ class Attempt:
         status: Status
         try:
             deadline = started + self._timeout_s - self._heard_s
-            for message in child.listen(deadline, every_s=_PROGRESS_S):
+            for message in child.listen(deadline, every_s=PROGRESS_S):
                 self._report_progress(child.stage)
                 if "observation" in message:
                     self._complete(child, message)
@@ -113,7 +113,7 @@ class Attempt:
 
     def _report_progress(self, stage: Stage) -> None:
         now = time.monotonic()
-        if stage != self._stage or now - self._reported >= _PROGRESS_S:
+        if stage != self._stage or now - self._reported >= PROGRESS_S:
             self._stage, self._reported = stage, now
             self._progress(self._request.case, stage, now - self._began)
 

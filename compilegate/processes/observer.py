@@ -20,7 +20,14 @@ from typing import IO, Any
 import msgspec
 
 from compilegate.layout import OBSERVER
-from compilegate.processes.attempt import Attempt, Progress, death, failed, ignore_progress
+from compilegate.processes.attempt import (
+    PROGRESS_S,
+    Attempt,
+    Progress,
+    death,
+    failed,
+    ignore_progress,
+)
 from compilegate.processes.child_process import Child, ObserverError, output_of
 from compilegate.records.encoding import dumps
 from compilegate.records.environment import Environment
@@ -58,13 +65,15 @@ class Observer:
 
     Args:
         launch: How to start children.
+        progress: The first value of the attribute.
 
     Attributes:
-        progress: Called while a case is observed. See :class:`Attempt`.
+        progress: Called while a case is observed (see :class:`Attempt`), and with no case while
+            the server starts or a child reports its environment.
     """
 
-    def __init__(self, launch: Launch) -> None:
-        self.progress: Progress = ignore_progress
+    def __init__(self, launch: Launch, progress: Progress = ignore_progress) -> None:
+        self.progress = progress
         self._launch = launch
         self._server: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -93,10 +102,12 @@ class Observer:
         """
         child = self._start_child("")
         child.ask({"environment": True})
+        began = time.monotonic()
         try:
-            deadline = time.monotonic() + _START_TIMEOUT_S
-            if message := next(child.listen(deadline), None):
-                return msgspec.convert(message["environment"], Environment, strict=False)
+            for message in child.listen(began + _START_TIMEOUT_S, every_s=PROGRESS_S):
+                if "environment" in message:
+                    return msgspec.convert(message["environment"], Environment, strict=False)
+                self.progress("", "start", time.monotonic() - began)
             _, how = death(child.ended.status if child.ended else None)
         except TimeoutError:
             how = f"did not answer within {_START_TIMEOUT_S:g} s"
@@ -193,11 +204,16 @@ class Observer:
         self._await_ready(control)
 
     def _await_ready(self, control: socket.socket) -> None:
-        control.settimeout(_START_TIMEOUT_S)
-        try:
-            ready = bool(control.recv(65536))
-        except OSError:
-            ready = False
+        control.settimeout(PROGRESS_S)
+        began, ready = time.monotonic(), False
+        while (waited := time.monotonic() - began) < _START_TIMEOUT_S:
+            try:
+                ready = bool(control.recv(65536))
+                break
+            except TimeoutError:
+                self.progress("", "start", waited)
+            except OSError:
+                break
         control.settimeout(_SERVER_TIMEOUT_S)
         if not ready:
             log = output_of(self._log) if self._log is not None else ""

@@ -13,12 +13,12 @@ def pytest_compilegate_pair(pair: Pair) -> None:
 
 
 def pytest_compilegate_progress(case_id: str, stage: str, elapsed_s: float) -> None:
-    """A case is being observed in this process.
+    """A case is being observed in this process, or a child starts.
 
     Called when the stage changes, and about every five seconds while it lasts.
 
     Args:
-        case_id: The case.
+        case_id: The case; empty while a child starts.
         stage: The stage that the case has reached.
         elapsed_s: Seconds since the case began.
     """

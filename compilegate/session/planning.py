@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from compilegate.judging import budgets_toml
 from compilegate.layout import SHIPPED_BUDGETS
+from compilegate.processes.attempt import Progress, ignore_progress
 from compilegate.processes.child_process import ObserverError
 from compilegate.processes.observer import Launch, Observer
 from compilegate.processes.zoo_listing import list_models
@@ -40,20 +41,33 @@ from compilegate.zoo import registry, selection, tiers
 from compilegate.zoo.registry import Model
 
 
-def make_plan(options: Options, *, needs_environment: bool, known: Known | None = None) -> Plan:
+def make_plan(
+    options: Options,
+    *,
+    needs_environment: bool,
+    known: Known | None = None,
+    progress: Progress = ignore_progress,
+) -> Plan:
     """Plan a session.
 
     Args:
         options: The options of the session.
         needs_environment: Whether cases will be observed. If so, a child reports what it finds.
         known: What this process need not find out again.
+        progress: Called while a child starts.
 
     Raises:
         pytest.UsageError: Something is wrong with the options, the zoo or the stored run.
     """
+
+    def observer(launch: Launch) -> Observer:
+        return Observer(launch, progress)
+
     try:
         with contextlib.ExitStack() as started:
-            plan = _make(options, started, known or Known(), needs_environment=needs_environment)
+            plan = _make(
+                options, started, known or Known(), observer, needs_environment=needs_environment
+            )
             plan.resources = started.pop_all()
             return plan
     except SyntaxError as error:
@@ -63,7 +77,12 @@ def make_plan(options: Options, *, needs_environment: bool, known: Known | None 
 
 
 def _make(
-    options: Options, started: contextlib.ExitStack, known: Known, *, needs_environment: bool
+    options: Options,
+    started: contextlib.ExitStack,
+    known: Known,
+    start: Callable[[Launch], Observer],
+    *,
+    needs_environment: bool,
 ) -> Plan:
     if known.models is None:
         check(options)
@@ -76,7 +95,7 @@ def _make(
     models = {**shipped, **_users_models(options, zoo, known)}
     tier, cases = _cases(options, stored, models, shipped)
     launch = Launch(zoo=zoo, environment=known.share.environment())
-    observer = Observer(launch)
+    observer = start(launch)
     started.callback(observer.close)
     plan = Plan(
         options=options,

@@ -60,9 +60,10 @@ def start(config: pytest.Config) -> None:
     is_worker = known is not None
     if known is None:
         known = Known(environment=config.stash.get(ENVIRONMENT, None) if observes else None)
-    plan = make_plan(Options.of(config), needs_environment=observes, known=known)
+    progress = progress_of(config)
+    plan = make_plan(Options.of(config), needs_environment=observes, known=known, progress=progress)
     config.stash[PLAN] = plan
-    config.stash[OBSERVATIONS] = Observations(plan, _progress_of(config))
+    config.stash[OBSERVATIONS] = Observations(plan, progress)
     if is_worker:
         return
     workers = config.stash[WORKERS] = Workers(count_of(config), plan.environment)
@@ -72,7 +73,9 @@ def start(config: pytest.Config) -> None:
         _record(config, plan)
 
 
-def _progress_of(config: pytest.Config) -> Progress:
+def progress_of(config: pytest.Config) -> Progress:
+    """Return what reports progress to the hooks."""
+
     def report(case_id: str, stage: Stage, elapsed_s: float) -> None:
         config.hook.pytest_compilegate_progress(case_id=case_id, stage=stage, elapsed_s=elapsed_s)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -79,10 +80,23 @@ def budget(case: Case, plan: Plan) -> Budget:
     return plan.budget(case)
 
 
+@dataclass
+class Printed:
+    """What failed tests have printed. The other tests of a case do not repeat it.
+
+    Attributes:
+        failures: The cases whose failure to run is explained.
+        commands: The cases whose reproduction command is shown.
+    """
+
+    failures: set[str] = field(default_factory=set)
+    commands: set[str] = field(default_factory=set)
+
+
 @pytest.fixture(scope="session")
-def explained() -> set[str]:
-    """The cases whose failure to run a test has explained. Their other tests are brief."""
-    return set()
+def printed() -> Printed:
+    """What failed tests of this process have printed."""
+    return Printed()
 
 
 @pytest.fixture
@@ -90,7 +104,7 @@ def judge(
     plan: Plan,
     observation: Observation,
     budget: Budget,
-    explained: set[str],
+    printed: Printed,
     request: pytest.FixtureRequest,
 ) -> Judge:
     """Apply the rule of a suite to the case, and end the test with the verdict."""
@@ -100,7 +114,7 @@ def judge(
     def apply(rule: Rule) -> None:
         __tracebackhide__ = True
         judgement = judging.judge(observation, budget, aspect.name, rule, aspect.wants)
-        is_shown = case_id in explained or (
+        is_shown = case_id in printed.failures or (
             observation.failure is not None and bool(observation.failure.output)
         )
         if observation.output and not is_shown:  # pytest shows it if the test fails
@@ -109,10 +123,12 @@ def judge(
             node.stash[BASELINE_VERDICT] = _judge_baseline(plan, case_id, aspect, rule)
 
         def message() -> str:
-            is_brief = judgement.of_case and case_id in explained
+            is_brief = judgement.of_case and case_id in printed.failures
             if judgement.of_case:
-                explained.add(case_id)
-            return _message(judgement, plan.reproduction(observation), is_brief=is_brief)
+                printed.failures.add(case_id)
+            command = "" if case_id in printed.commands else plan.reproduction(observation)
+            printed.commands.add(case_id)
+            return _message(judgement, command, is_brief=is_brief)
 
         _end(request, judgement, message)
 
@@ -170,13 +186,13 @@ def _end(request: pytest.FixtureRequest, judgement: Judgement, message: Callable
 
 
 def _message(judgement: Judgement, reproduction: str, *, is_brief: bool) -> str:
-    """Return the text of a failure: the summary, the evidence, the command to reproduce it."""
+    """Return the text of a failure: the summary, the evidence, the command if there is one."""
     verdict = judgement.verdict
     if is_brief:
         return f"{verdict.summary} (explained above)"
     lines = [verdict.summary]
     lines += [f"  {line}" for line in verdict.details if line != verdict.summary]
-    lines.append(f"reproduce: {reproduction}")
+    lines += [f"reproduce: {reproduction}"] if reproduction else []
     return "\n".join(lines)
 
 

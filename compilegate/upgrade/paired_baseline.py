@@ -270,7 +270,7 @@ def started(
         ObserverError: The interpreter cannot observe.
     """
     check_interpreter(launch.python)
-    observer = Observer(launch)
+    observer = Observer(launch, candidate.progress)
     try:
         environment = observer.environment()
     except ObserverError:

@@ -11,6 +11,7 @@ from tests.integration.conftest import (
     BREAKS,
     CHECKOUT,
     EXACT,
+    FORWARD,
     ZOOS,
     command,
     faulty_case,
@@ -18,6 +19,21 @@ from tests.integration.conftest import (
 )
 
 REPLAY = (*EXACT, "--replay", "stored")
+
+#: A model that takes seven seconds to build for the first time.
+SLOW = """
+import time
+from compilegate import Example, model
+
+@model("slow", family="slow")
+def slow():
+    import torch
+    if not slept:
+        slept.append(time.sleep(7))
+    return Example(torch.nn.Linear(8, 8), inputs=(torch.randn(4, 8),))
+
+slept = []
+"""
 
 
 def test_a_case_is_one_line_with_progress_letters_and_figures(faulty):
@@ -107,11 +123,37 @@ def test_where_nothing_is_judged_the_title_is_no_good_news(compilegate):
 @pytest.mark.parametrize(("env", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
 def test_a_terminal_has_colours_unless_they_are_declined(stored, runs, env, coloured):
     stored("breaks")
+    status, shown = shown_on_a_terminal(*REPLAY, runs=runs, env={"TERM": "xterm", **env})
+    assert status == 1
+    assert "[1/1] ..B.." in shown
+    assert ("\x1b" in shown) == coloured
+
+
+@pytest.mark.parametrize(
+    ("workers", "line"),
+    [
+        ((), r"\[1/1\] slow-cpu-\S+: build, [5-9] s"),
+        (("-n", "1"), r"\[1 at work\] slow-cpu-\S+ 5 s"),
+    ],
+    ids=["alone", "n"],
+)
+def test_a_terminal_shows_what_is_observed_and_for_how_long(tmp_path, runs, workers, line):
+    zoo = tmp_path / "slow.py"
+    zoo.write_text(SLOW)
+    arguments = (FORWARD, "-m", "cpu", "--zoo", str(zoo), "--models", "slow", *workers)
+    cases = ("--cases", "slow-cpu-infer-f32-default-static", "--backend", "aot_eager")
+    status, shown = shown_on_a_terminal(*arguments, *cases, runs=runs, env={"TERM": "xterm"})
+    assert status == 0, shown
+    assert re.search(line, shown), shown
+
+
+def shown_on_a_terminal(*arguments, runs, env):
+    """Run a session that is attached to a terminal; return its status and what it shows."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        command(*REPLAY, runs=runs),
+        command(*arguments, runs=runs),
         cwd=CHECKOUT,
-        env=surroundings(runs, {"TERM": "xterm", **env}),
+        env=surroundings(runs, env),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -121,9 +163,7 @@ def test_a_terminal_has_colours_unless_they_are_declined(stored, runs, env, colo
     while chunk := _read(ours):
         shown += chunk
     os.close(ours)
-    assert process.wait() == 1
-    assert b"[1/1] ..B.." in shown
-    assert (b"\x1b" in shown) == coloured
+    return process.wait(), shown.decode()
 
 
 def _read(terminal):

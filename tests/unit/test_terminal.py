@@ -4,7 +4,7 @@ import pytest
 
 from compilegate.judging.aspects import ASPECTS
 from compilegate.reports.case_line import Progress, case_lines, failure_letter, legend
-from compilegate.reports.terminal import StatusLine
+from compilegate.reports.status_line import StatusLine
 from compilegate.reports.text import cut, duration, plain
 from tests.unit.making import (
     CASE_ID,
