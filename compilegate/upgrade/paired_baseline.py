@@ -21,8 +21,10 @@ from compilegate.records.environment import Environment
 from compilegate.records.observation import Failure, Observation
 from compilegate.records.pair import Pair
 from compilegate.records.request import Request
+from compilegate.records.run import encode
 from compilegate.records.verdict import Verdict
 from compilegate.runs import files
+from compilegate.runs.reader import decode
 from compilegate.upgrade import paired_speed
 from compilegate.upgrade.speed_change import SpeedChange
 from compilegate.zoo.registry import Model
@@ -149,8 +151,15 @@ class PairedBaseline:
         )
         self.observed[case.id] = both.baseline
         if both.pair is not None:
-            self.pairs[case.id, 0] = both.pair
+            self._keep(both.pair)
         return both.candidate
+
+    def _keep(self, pair: Pair) -> Pair:
+        """Keep a pair as the run file holds it, so that a replay judges the same figures."""
+        recorded = decode(encode(pair))
+        assert isinstance(recorded, Pair)
+        self.pairs[pair.case, pair.number] = recorded
+        return recorded
 
     def _note_unavailable(self, asked: CaseRequest) -> None:
         case_id, wants = asked.case.id, asked.request.wants
@@ -218,8 +227,7 @@ class PairedBaseline:
                     timeout_s=asked.timeout_s,
                     number=number,
                 )
-                self.pairs[case_id, number] = pair
-                yield pair
+                yield self._keep(pair)
 
     def speeds(self, up_to: float = math.inf) -> dict[str, SpeedChange]:
         """Return the changes of speed that pairs show, by case id.
