@@ -105,7 +105,7 @@ def of_comparison(comparison: Comparison, baseline: Archive, candidate: Archive)
         data.add(row, page_data.details(item.case, sides, item))
     data.close()
     decision = decide(comparison)
-    machines = f"times are not comparable, the machines differ: {comparison.machines}"
+    machines = f"costs are not compared, the machines differ: {comparison.machines}"
     yield from _render(
         data,
         kinds=CLASSES,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from compilegate.reports.text import cut, duration
@@ -24,7 +26,7 @@ class StatusLine:
         self._reporter: Any = reporter if is_usable else None
         self._is_shown = False
         self._last_s = 0.0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def is_usable(self) -> bool:
@@ -49,6 +51,13 @@ class StatusLine:
                 self._reporter.rewrite("", erase=True)
                 self._reporter.rewrite("")
                 self._reporter.flush()
+
+    @contextlib.contextmanager
+    def removed(self) -> Iterator[None]:
+        """Remove the line, and keep other threads from showing it again while the caller prints."""
+        with self._lock:
+            self.clear()
+            yield
 
 
 class WorkersAtWork:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from importlib import metadata
 from typing import Any
 
@@ -20,46 +20,70 @@ from compilegate.records.pair import Pair
 from compilegate.reports import case_line
 from compilegate.reports.comparison_text import NARROWEST
 from compilegate.reports.status_line import StatusLine, WorkersAtWork
-from compilegate.reports.terminal_summary import TerminalSummary
+from compilegate.reports.terminal_summary import TerminalSummary, why_nothing_saved
 from compilegate.reports.text import cut, duration
 from compilegate.session.options import judges_suites
 from compilegate.session.results import RESULTS, Results
 from compilegate.upgrade import paired_speed
 
+#: Whether the first line of a session is on the terminal.
+_STARTED = pytest.StashKey[bool]()
+
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> Generator[None]:
     """Print what the session starts, before it waits for it; then register the report."""
-    manager = session.config.pluginmanager
-    _print_start(session.config)
-    starting = Starting(_reporter_at_start(session.config))
-    manager.register(starting)
+    with _starting(session.config):
+        yield
+    results = session.config.stash.get(RESULTS, None)
+    if results is not None:
+        report = TerminalReport(session.config, results)
+        session.config.pluginmanager.register(report, "compilegate-terminal")
+
+
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, Any, Any]:
+    """Print what the session starts before ``-n auto`` waits for it, to count the GPUs."""
+    with _starting(config):
+        return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Report that ``--save`` wrote nothing, also with ``-q``."""
+    if line := why_nothing_saved(config, config.stash.get(RESULTS, None)):
+        terminalreporter.write_line(line, yellow=True)
+
+
+@contextlib.contextmanager
+def _starting(config: pytest.Config) -> Iterator[None]:
+    """Show what the session starts, and for how long it has been starting."""
+    reporter = _reporter_at_start(config)
+    if reporter is not None and _STARTED not in config.stash:
+        config.stash[_STARTED] = True
+        reporter.ensure_newline()
+        reporter.write_line(cut(starting_line(config), width_of(reporter)), flush=True)
+    starting = Starting(reporter)
+    config.pluginmanager.register(starting)
     try:
         yield
     finally:
         starting.clear()
-        manager.unregister(starting)
-    results = session.config.stash.get(RESULTS, None)
-    if results is not None:
-        manager.register(TerminalReport(session.config, results), "compilegate-terminal")
+        config.pluginmanager.unregister(starting)
 
 
 def _reporter_at_start(config: pytest.Config) -> Any:
-    """Return pytest's terminal reporter; None where the session starts silently."""
+    """Return what writes to the terminal; None where the session starts silently.
+
+    pytest's own reporter does not exist yet while ``-n auto`` counts the workers.
+    """
     is_worker = hasattr(config, "workerinput")
     if is_worker or not judges_suites(config) or config.get_verbosity() < 0:
         return None
-    return None if config.getoption("collectonly") else _reporter_of(config)
-
-
-def _reporter_of(config: pytest.Config) -> Any:
-    return config.pluginmanager.get_plugin("terminalreporter")
-
-
-def _print_start(config: pytest.Config) -> None:
-    if (reporter := _reporter_at_start(config)) is not None:
-        reporter.ensure_newline()
-        reporter.write_line(cut(starting_line(config), width_of(reporter)), flush=True)
+    if config.getoption("collectonly") or not config.pluginmanager.hasplugin("terminal"):
+        return None
+    known = config.pluginmanager.get_plugin("terminalreporter")
+    return known or pytest.TerminalReporter(config, sys.stdout)
 
 
 def starting_line(config: pytest.Config) -> str:
@@ -157,11 +181,12 @@ class TerminalReport:
             self._letters[case_id] = self._letters.get(case_id, "") + _letter(report)
         if report.skipped and isinstance(report.longrepr, tuple):
             self._skips[report.longrepr[2].removeprefix("Skipped: ")] += 1
-        if case_id not in self._shown and self._results.is_over(case_id):
-            self._shown.add(case_id)
+        if self._results.is_over(case_id):
             if self._at_work is not None:
                 self._at_work.end(case_id)
-            self._print_case(case_id)
+            if case_id not in self._shown:
+                self._shown.add(case_id)
+                self._print_case(case_id)
 
     def _print_case(self, case_id: str) -> None:
         results = self._results
@@ -184,18 +209,19 @@ class TerminalReport:
         )
         verdicts = results.verdicts.get(case_id, ())
         failed = any(verdict.outcome == "failed" for verdict in verdicts)
-        reporter.ensure_newline()
-        reporter.write_line(head, **({"red": True} if failed else {}))
-        for line in figures:
-            reporter.write_line(line)
+        with self._status.removed():
+            reporter.ensure_newline()
+            reporter.write_line(head, **({"red": True} if failed else {}))
+            for line in figures:
+                reporter.write_line(line)
 
     def pytest_compilegate_pair(self, pair: Pair) -> None:
         """Print the result of a fresh pair of processes."""
         reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None or not self._shows_lines:
             return
-        with self._without_capture():  # the pair is made while a test is set up
-            self._status.clear()
+        # The pair is made while a test is set up.
+        with self._without_capture(), self._status.removed():
             change = paired_speed.screen(pair).change
             reporter.ensure_newline()
             reporter.write_line(f"suspect {pair.case}, fresh pair {pair.number}: {change}")

@@ -1,4 +1,6 @@
-"""Constants of rounding noise, as measured on healthy code (``docs/calibration.md``).
+"""Constants of rounding noise on healthy code.
+
+``docs/measurements/calibration.md`` explains their values.
 
 The bounds within one run (:mod:`compilegate.judging.tolerances`), the bounds between two runs
 (:mod:`compilegate.upgrade.error_growth`) and the decision to sample eager's noise again use them.

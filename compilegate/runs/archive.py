@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from compilegate.records.observation import Observation
 from compilegate.records.pair import Pair, latest
-from compilegate.records.run import Closing, Header
 from compilegate.records.verdict import Verdict
 from compilegate.runs.reader import Line, Reader
 from compilegate.runs.slim import SlimObservation, SlimVerdict, slim_observation, slim_verdict
@@ -23,7 +20,7 @@ from compilegate.runs.slim import SlimObservation, SlimVerdict, slim_observation
 
 @dataclass(frozen=True)
 class CaseRecord:
-    """What one run holds of one case.
+    """The records of one case in one run.
 
     Attributes:
         planned: Whether the run planned to observe it.
@@ -37,71 +34,39 @@ class CaseRecord:
 
     @classmethod
     def of(cls, observation: Observation, verdicts: Iterable[Verdict]) -> CaseRecord:
-        """Return what a session that is still running holds of a case."""
+        """Return the records of a case in a session that is still running."""
         slim = {verdict.aspect: slim_verdict(verdict) for verdict in verdicts}
         return cls(True, slim_observation(observation), slim)
 
 
 @dataclass(slots=True)
 class _Span:
-    """Lines that stand together and are about one case."""
+    """Adjacent lines about one case."""
 
     number: int
     offset: int
     length: int
 
 
-class Archive:
-    """A stored run, open for reading. Use it as a context.
+class Archive(Reader):
+    """A stored run, open for reading case by case. Use it as a context.
 
-    Attributes:
-        path: Its file.
+    All lines are read once when it is opened, so the attributes of :class:`Reader` are final.
 
     Raises:
         RunError: It does not exist, is no run file, or was written by a newer version.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._reader = Reader(path)
+        super().__init__(path)
         self._spans: dict[str, list[_Span]] = {}
         self._observed: set[str] = set()
         try:
             self._index()
         except BaseException:
-            self._reader.close()
+            self.close()
             raise
         self._planned = frozenset(self.header.planned)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._reader.close()
-
-    @property
-    def header(self) -> Header:
-        """What was asked, of what, where."""
-        return self._reader.header
-
-    @property
-    def closing(self) -> Closing | None:
-        """The closing record; None if the run is incomplete."""
-        return self._reader.closing
-
-    @property
-    def truncated(self) -> bool:
-        """Whether the last line was cut short."""
-        return self._reader.truncated
 
     @property
     def cases(self) -> Sequence[str]:
@@ -119,7 +84,7 @@ class Archive:
         return case in self._observed
 
     def seen(self, case: str) -> CaseRecord:
-        """Return what the run holds of a case.
+        """Return the records of a case.
 
         Raises:
             RunError: A line is no record of a run.
@@ -137,7 +102,7 @@ class Archive:
         return CaseRecord(planned, observation, verdicts)
 
     def pairs(self, case: str) -> Collection[Pair]:
-        """Return the pairs of processes that timed a case, of those made again only the last.
+        """Return the pairs of processes that timed a case; of repeated ones only the last.
 
         Raises:
             RunError: A line is no record of a run.
@@ -151,12 +116,12 @@ class Archive:
 
     def _lines(self, case: str) -> Iterator[Line]:
         for span in self._spans.get(case, ()):
-            yield from self._reader.at(span.offset, span.length, span.number)
+            yield from self.at(span.offset, span.length, span.number)
 
     def _index(self) -> None:
         """Note where the lines of each case stand."""
         before, span = "", _Span(0, 0, 0)
-        for line in self._reader.lines():
+        for line in self.lines():
             adjoins = line.offset == span.offset + span.length
             if line.case != before or not adjoins:
                 before, span = line.case, _Span(line.number, line.offset, 0)

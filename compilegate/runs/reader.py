@@ -13,7 +13,6 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self, TypeVar, cast
 
 import msgspec
@@ -27,7 +26,7 @@ Content = TypeVar("Content")
 
 
 class RunError(ValueError):
-    """A run file that cannot be used; the text says which, where and what to do."""
+    """A run file cannot be used; the text names the file and the reason."""
 
 
 class _Start(msgspec.Struct):
@@ -87,7 +86,7 @@ class Line(NamedTuple):
 
 
 def decode(text: str) -> Record:
-    """Decode a line that this process was given, not read from a file.
+    """Decode a line that did not come from a file.
 
     Raises:
         ValueError: It is no record.
@@ -104,7 +103,7 @@ def _kind_and_case(text: bytes) -> tuple[str, str]:
     """Recognise the record of a line.
 
     Raises:
-        ValueError: It is none that a run file has.
+        ValueError: No run file has such a line.
     """
     found = _BEGINNING.match(text)
     if found and (kind := found[1].decode()) in RECORD_TYPES:
@@ -134,7 +133,7 @@ class Reader:
 
     Attributes:
         path: The file.
-        header: What was asked, of what, where.
+        header: The plan of the run and its environment.
         closing: The closing record, once all lines were read; None if the run is incomplete.
         truncated: Whether the last line was cut short, once all lines were read.
 
@@ -156,12 +155,7 @@ class Reader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -20,8 +20,15 @@ from compilegate.records.statistics import ALPHA, paired_speedup
 from compilegate.session.options import judges_suites
 from compilegate.session.plan import PLAN
 
-#: The columns of pytest-benchmark's table where none are given: they fit 80 characters.
+#: The columns of pytest-benchmark's tables where none are given: they fit 80 characters.
 _COLUMNS = ("median", "iqr", "rounds")
+#: The options of pytest-benchmark whose users expect its tables.
+_ASKING = (
+    *("only", "verbose", "columns", "sort", "group_by", "name", "time_unit", "cprofile"),
+    *("histogram", "compare", "compare_fail", "json", "save", "autosave"),
+)
+#: The values of those that always have one.
+_DEFAULTS = {"sort": "min", "group_by": "group", "name": "normal"}
 
 
 class ReplayClock:
@@ -104,13 +111,18 @@ def pytest_benchmark_update_machine_info(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep pytest-benchmark's table narrow, and refuse files that it would leave empty.
+    """Show pytest-benchmark's tables on request only, and refuse files that it would leave empty.
+
+    A table for each case would bury the summary of the session, and the line of a case already has
+    its speedup.
 
     Raises:
         pytest.UsageError: ``--benchmark-json`` or ``--benchmark-save`` is given with ``-n``.
     """
     if not config.pluginmanager.hasplugin("benchmark") or not judges_suites(config):
         return
+    if not _asks_for_tables(config):
+        config.option.benchmark_quiet = True
     if not config.getoption("benchmark_columns", None):
         config.option.benchmark_columns = [*_COLUMNS]
     if config.getoption("dist", "no") == "no":
@@ -121,3 +133,8 @@ def pytest_configure(config: pytest.Config) -> None:
                 f"--benchmark-{option} would write no benchmark with -n, because pytest-benchmark "
                 "is disabled in xdist's workers: leave -n out"
             )
+
+
+def _asks_for_tables(config: pytest.Config) -> bool:
+    given = {name: config.getoption(f"benchmark_{name}", None) for name in _ASKING}
+    return any(value and value != _DEFAULTS.get(name) for name, value in given.items())

@@ -15,9 +15,7 @@ from compilegate.session.planning import make_plan
 from compilegate.session.recording import Recorder
 from compilegate.session.results import RESULTS, Results
 from compilegate.session.workers import (
-    ENVIRONMENT,
     WORKERS,
-    Known,
     Workers,
     count_of,
     from_controller,
@@ -54,23 +52,35 @@ def start(config: pytest.Config) -> None:
     Raises:
         pytest.UsageError: Something is wrong with the options, the zoo or the stored run.
     """
-    refuse_other_distributions(config)
-    observes = not (config.getoption("collectonly") or config.getoption("replay"))
-    known = from_controller(config)
-    is_worker = known is not None
-    if known is None:
-        known = Known(environment=config.stash.get(ENVIRONMENT, None) if observes else None)
-    progress = progress_of(config)
-    plan = make_plan(Options.of(config), needs_environment=observes, known=known, progress=progress)
-    config.stash[PLAN] = plan
-    config.stash[OBSERVATIONS] = Observations(plan, progress)
-    if is_worker:
+    plan = plan_of(config)
+    config.stash[OBSERVATIONS] = Observations(plan, progress_of(config))
+    if from_controller(config) is not None:
         return
     workers = config.stash[WORKERS] = Workers(count_of(config), plan.environment)
     if not plan.replays and any(case.device == "cuda" for case in plan.cases):
         workers.refuse_unlike_gpus()
     if not config.getoption("collectonly"):
         _record(config, plan)
+
+
+def plan_of(config: pytest.Config) -> Plan:
+    """Return the plan of the session, which the first call makes.
+
+    With ``-n auto``, xdist's controller needs it earlier than the session, to count the workers.
+
+    Raises:
+        pytest.UsageError: Something is wrong with the options, the zoo or the stored run.
+    """
+    if (plan := config.stash.get(PLAN, None)) is None:
+        refuse_other_distributions(config)
+        observes = not (config.getoption("collectonly") or config.getoption("replay"))
+        plan = config.stash[PLAN] = make_plan(
+            Options.of(config),
+            needs_environment=observes,
+            known=from_controller(config),
+            progress=progress_of(config),
+        )
+    return plan
 
 
 def progress_of(config: pytest.Config) -> Progress:

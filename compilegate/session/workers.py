@@ -98,7 +98,9 @@ def refuse_other_distributions(config: pytest.Config) -> None:
         pytest.UsageError: The message says what to do.
     """
     distribution = config.getoption("dist", "no")
-    if config.getoption("baseline_python") and distribution != "no":
+    # xdist sets --dist only after it has replaced -n auto by a number.
+    has_workers = distribution != "no" or config.getoption("numprocesses", None)
+    if config.getoption("baseline_python") and has_workers:
         raise pytest.UsageError(
             "--baseline-python times two processes that alternate, and the workers of -n would "
             "disturb them: leave -n out, or run parts with --models and combine them with "
@@ -154,5 +156,3 @@ class Workers:
 
 #: Where xdist's controller keeps the assignment of GPUs.
 WORKERS = pytest.StashKey[Workers]()
-#: Where xdist's controller keeps the environment that it asked for to count the GPUs.
-ENVIRONMENT = pytest.StashKey[Environment]()

@@ -10,11 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from compilegate.processes.observer import Launch, Observer
-from compilegate.session.markers import could_select
+from compilegate.session import start
 from compilegate.session.options import judges_suites
 from compilegate.session.plan import PLAN
-from compilegate.session.workers import ENVIRONMENT, WORKERS, Known, visible_gpus
+from compilegate.session.workers import WORKERS, Known, visible_gpus
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -39,21 +38,13 @@ def pytest_testnodedown(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Start one worker per GPU, or one on CPU.
-
-    The plan uses the environment that is asked for here: asking takes seconds.
-    """
+    """Start one worker per GPU that the plan needs, or one on CPU."""
     if not judges_suites(config):
         return None
-    expression = config.getoption("markexpr")
-    if not any(could_select(expression, marks) for marks in (("gpu",), ("gpu", "slow"))):
+    plan = start.plan_of(config)
+    if plan.replays or not any(case.device == "cuda" for case in plan.cases):
         return 1
-    observer = Observer(Launch())
-    try:
-        environment = config.stash[ENVIRONMENT] = observer.environment()
-    finally:
-        observer.close()
-    return len(visible_gpus(environment)) or 1
+    return len(visible_gpus(plan.environment)) or 1
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -14,11 +14,12 @@ case is observed::
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -194,8 +195,24 @@ def _checked_sizes(where: str, vary: Sizes | None) -> dict[str, tuple[int, ...]]
 def load() -> dict[str, Model]:
     """Return the shipped zoo by name, in the order of definition. Imports no torch."""
     for family in FAMILIES:
-        importlib.import_module(f"compilegate.fixtures.{family}")
+        module = f"compilegate.fixtures.{family}"
+        with _all_or_nothing(module):
+            importlib.import_module(module)
     return dict(_registry)
+
+
+@contextlib.contextmanager
+def _all_or_nothing(module: str) -> Iterator[None]:
+    """Forget a module and its models if its import fails, so that it can be imported again."""
+    models, was_loaded = dict(_registry), module in sys.modules
+    try:
+        yield
+    except BaseException:
+        _registry.clear()
+        _registry.update(models)
+        if not was_loaded:
+            sys.modules.pop(module, None)
+        raise
 
 
 def load_file(path: str | Path, *, must_define_model: bool = False) -> list[Model]:
@@ -219,18 +236,19 @@ def load_file(path: str | Path, *, must_define_model: bool = False) -> list[Mode
     if spec is None or spec.loader is None:
         raise ZooError(f"the zoo file {path} is not a Python file: its name must end in .py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
-    try:
-        spec.loader.exec_module(module)
-    except ZooError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise ZooError(import_failure.describe(path, error)) from error
-    defined = [entry for name, entry in _registry.items() if name not in known]
-    if must_define_model and not defined:
-        raise ZooError(f'{path.name} defines no model: decorate a builder with @model("name")')
+    with _all_or_nothing(path.stem):
+        sys.modules.setdefault(path.stem, module)
+        try:
+            spec.loader.exec_module(module)
+        except ZooError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise ZooError(import_failure.describe(path, error)) from error
+        defined = [entry for name, entry in _registry.items() if name not in known]
+        if must_define_model and not defined:
+            raise ZooError(f'{path.name} defines no model: decorate a builder with @model("name")')
     return defined
 
 

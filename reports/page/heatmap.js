@@ -14,7 +14,7 @@ for (const column of CHANGES) {
     show: (value) => format.change(100 * (value - 1)), about: `${column.name} of the candidate against the baseline's`,
   };
 }
-const LETTERS = { broken: "F", failed: "F", regressed: "R", gone: "–", "not observed": "–", inconclusive: "?",
+const LETTERS = { broken: "F", failed: "F", regressed: "R", "eager regressed": "E", gone: "–", "not observed": "–", inconclusive: "?",
   "not comparable": "≠", fixed: "✓", improved: "↑", new: "+", expected_failure: "x" };
 
 const blend = (from, to, share) => `color-mix(in oklab, ${from}, ${to} ${Math.round(100 * share)}%)`;

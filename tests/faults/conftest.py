@@ -13,6 +13,7 @@ from typing import TypeVar
 import pytest
 import torch
 
+from compilegate.records.case import AXES
 from tests.faults import costs as cost
 from tests.faults import table as tables
 from tests.faults.catalogue import FAULTS, Fault, fault
@@ -40,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--device",
         metavar="DEVICE",
-        choices=("cpu", "cuda"),
+        choices=AXES["device"],
         help="the device that runs the planted faults (default: cpu)",
     )
 

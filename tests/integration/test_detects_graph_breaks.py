@@ -4,14 +4,14 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "expected"),
     [("breaks", "torch._dynamo.graph_break()"), ("prints", "builtin operator")],
 )
-def test_a_graph_break_fails_graph_breaks_only(faulty, model, said):
+def test_a_graph_break_fails_graph_breaks_only(faulty, model, expected):
     failed = faulty.failed(model)
     assert failed.keys() == {"graph_breaks"}
     assert "1 graph break not budgeted" in failed["graph_breaks"]
-    assert said in failed["graph_breaks"]
+    assert expected in failed["graph_breaks"]
     assert "at faulty.py:" in failed["graph_breaks"]
 
 

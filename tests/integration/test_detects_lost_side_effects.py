@@ -4,7 +4,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "expected"),
     [
         ("mutation_is_lost", "input[0] (float32)"),
         ("statistic_is_lost", "buffer norm.running_"),
@@ -14,10 +14,10 @@ import pytest
         ("hook_forgets", "closure keep.seen.rows: value differs: eager 5, compiled 0"),
     ],
 )
-def test_a_lost_side_effect_fails_side_effects_only(faulty, model, said):
+def test_a_lost_side_effect_fails_side_effects_only(faulty, model, expected):
     failed = faulty.failed(model)
     assert failed.keys() == {"side_effects"}
-    assert said in failed["side_effects"]
+    assert expected in failed["side_effects"]
 
 
 @pytest.mark.parametrize("model", ["statistic_is_kept", "counts", "switch_is_set", "hook_keeps"])

@@ -4,7 +4,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "expected"),
     [
         ("scale_is_off", "output (float32): root mean square error is 0.01 of its scale"),
         ("element_is_off", "worst at [2, 1]"),
@@ -16,10 +16,10 @@ import pytest
         ("view_is_lost", "output: aliasing differs: eager input[0] = output"),
     ],
 )
-def test_a_wrong_output_fails_forward_only(faulty, model, said):
+def test_a_wrong_output_fails_forward_only(faulty, model, expected):
     failed = faulty.failed(model)
     assert failed.keys() == {"forward"}
-    assert said in failed["forward"]
+    assert expected in failed["forward"]
     assert failed["forward"].startswith("call 1: output")
 
 

@@ -13,7 +13,7 @@ ASPECTS = {"forward", "side_effects", "graph_breaks", "recompiles", "memory"}
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "expected"),
     [
         ("segfaults", "crashed in stage 'eager': the process died of SIGSEGV"),
         ("hangs", "timed out in stage 'eager': the process was killed after 40 s"),
@@ -28,11 +28,11 @@ ASPECTS = {"forward", "side_effects", "graph_breaks", "recompiles", "memory"}
         ("other_weights_each_time", "parameter weight differs between two builds under one seed"),
     ],
 )
-def test_every_aspect_of_a_hostile_model_fails_and_is_explained_once(hostile, model, said):
+def test_every_aspect_of_a_hostile_model_fails_and_is_explained_once(hostile, model, expected):
     failed = hostile.failed(model)
     assert failed.keys() == ASPECTS
     (summary,) = set(failed.values())
-    assert said in summary
+    assert expected in summary
     shown = hostile.message(f"test_outputs_match_eager[{CASE.format(model)}]")
     assert f"reproduce: python -m compilegate observe {CASE.format(model)} --zoo" in shown
     brief = hostile.message(f"test_state_changes_as_in_eager[{CASE.format(model)}]")
@@ -115,7 +115,7 @@ def fails():
         ('ValueError("odd")', ("raised", 1)),
     ],
 )
-def test_what_ran_out_of_memory_is_the_last_of_its_process(
+def test_a_case_that_ran_out_of_memory_is_the_last_of_its_process(
     compilegate, write, tmp_path, error, ended
 ):
     status, processes = ended

@@ -143,7 +143,7 @@ def test_without_a_suite_that_times_nothing_is_timed(compilegate, baseline):
     assert session.run("two.baseline").observations[case("fixed")].timing is None
 
 
-def test_speed_is_judged_of_the_candidate_as_ever(compilegate, baseline):
+def test_the_speed_of_the_candidate_is_judged_as_without_a_baseline(compilegate, baseline):
     session = compilegate(SPEEDUP, *of("steady"), "--baseline-python", baseline, "--save", "two")
     verdict = session.run("two").verdicts[case("steady"), "speedup"]
     assert re.search(r"over \d+ rounds", verdict.summary)

@@ -98,7 +98,7 @@ def test_cases_that_the_baseline_lacks_are_new(compilegate, old_and_new):
     assert "safe (2 cases, 1 new)" in session.output
 
 
-def test_verdicts_are_recorded_and_no_case_is_planned_that_is_gone(compilegate, old_and_new):
+def test_verdicts_are_recorded_and_a_case_that_is_gone_is_not_planned(compilegate, old_and_new):
     old_and_new("sound", then=("sound", "breaks"))
     run = held(compilegate, "--save", "again").run("again")
     assert run.header.planned == (SOUND,)
@@ -107,7 +107,7 @@ def test_verdicts_are_recorded_and_no_case_is_planned_that_is_gone(compilegate, 
     assert run.verdicts[BREAKS, "upgrade"].summary.startswith("gone: ")
 
 
-def test_several_workers_come_to_the_same(compilegate, old_and_new):
+def test_several_workers_give_the_same_verdicts(compilegate, old_and_new):
     old_and_new("sound", "breaks", changed=unbroken)
     alone, together = held(compilegate), held(compilegate, "-n", "2")
     assert together.status == alone.status == 1
@@ -128,7 +128,7 @@ def test_without_its_suite_no_decision_is_shown(compilegate, old_and_new):
 
 
 @pytest.mark.parametrize("name", ["odl", "nothing"])
-def test_a_baseline_that_is_not_there_is_one_sentence(compilegate, old_and_new, name):
+def test_a_missing_baseline_is_refused_in_one_sentence(compilegate, old_and_new, name):
     old_and_new("sound")
     session = compilegate(UPGRADE, "--replay", "stored", "--baseline-run", name)
     assert session.status == 4

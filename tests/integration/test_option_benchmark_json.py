@@ -23,6 +23,14 @@ def test_the_rounds_are_the_childs(compilegate, tmp_path):
     assert machine["torch"] == session.run().header.environment.versions["torch"]
 
 
+def test_without_an_option_of_pytest_benchmark_there_is_no_table(compilegate, stored):
+    stored("uncompilable", "sound")
+    session = compilegate(SPEEDUP, "--replay", "stored", benchmark=True)
+    assert "speedup" in session.output
+    assert "benchmark '" not in session.output
+    assert "Legend" not in session.output
+
+
 def test_workers_are_refused_because_the_file_would_be_empty(compilegate, tmp_path):
     file = str(tmp_path / "benchmark.json")
     session = compilegate(

@@ -32,7 +32,7 @@ def test_a_break_is_allowed_by_reason_and_place(compilegate, stored, write):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("\n[[budget]\n", "line 2"),
         ("[[budget]]\nmax_graph_brakes = 1\n", "mine.toml:2: unknown key 'max_graph_brakes'; did"),
@@ -54,12 +54,12 @@ def test_a_break_is_allowed_by_reason_and_place(compilegate, stored, write):
     ],
     ids=lambda value: None if "\n" in value else value,
 )
-def test_a_mistake_is_refused_with_file_and_line(compilegate, write, witness, text, said):
+def test_a_mistake_is_refused_with_file_and_line(compilegate, write, witness, text, message):
     mine = write("mine.toml", text)
     session = compilegate("--models", "matvec", "-m", "cpu", "--budgets", mine, env=witness.env)
     assert session.status == 4
     assert mine in session.output
-    assert said in session.output
+    assert message in session.output
     assert witness.seen == set()
 
 

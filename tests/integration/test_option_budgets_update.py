@@ -39,7 +39,7 @@ def test_counts_and_memory_are_updated_and_numbers_never(compilegate, write):
     assert clean.status == 0, clean.output
 
 
-def test_nothing_to_change_is_said(compilegate, stored, write):
+def test_an_update_without_a_change_is_reported(compilegate, stored, write):
     stored("unbroken", "scale_is_off")
     mine = write("mine.toml", MINE)
     session = compilegate(

@@ -20,7 +20,7 @@ def test_the_stack_shows_where_it_hung(hostile):
 
 
 @pytest.mark.parametrize("seconds", ["0", "-3", "nan"])
-def test_no_time_at_all_is_refused(compilegate, seconds):
+def test_a_limit_of_zero_seconds_is_refused(compilegate, seconds):
     session = compilegate("--cases", MATVEC, "--case-timeout", seconds)
     assert session.status == 4
     assert f"--case-timeout {seconds}: expected seconds above 0" in session.output

@@ -18,7 +18,7 @@ def test_globs_select_within_the_tier_and_full_ids_beyond_it(compilegate):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "expected"),
     [
         ("matvek-cpu-infer-f32-default-static", "did you mean 'matvec'?"),
         ("matvec-cpu-infer-f32-default-statik", "did you mean 'static'?"),
@@ -27,7 +27,7 @@ def test_globs_select_within_the_tier_and_full_ids_beyond_it(compilegate):
         ("matvec-cuda-*", "matches --cases 'matvec-cuda-*'"),
     ],
 )
-def test_a_case_that_does_not_exist_is_refused(compilegate, given, said):
+def test_a_case_that_does_not_exist_is_refused(compilegate, given, expected):
     session = compilegate("-m", "cpu", "--cases", given)
     assert session.status == 4
-    assert said in session.output
+    assert expected in session.output

@@ -47,14 +47,15 @@ def test_its_letter_is_a_question_mark(replay):
     assert "?" in replay(STRADDLES, "-q").output.splitlines()[0]
 
 
-def test_the_strict_see_a_failure(replay):
+def test_with_the_option_it_is_a_failure(replay):
     session = replay(STRADDLES, "--fail-inconclusive")
     assert session.status == 1
     assert session.counts == {"failed": 1}
     assert "inconclusive: 1.4" in session.output
+    assert session.output.count("reproduce: ") == 1
 
 
-def test_what_is_clear_is_as_clear_for_the_strict(replay):
+def test_the_option_does_not_change_conclusive_verdicts(replay):
     assert replay(FAST, "--fail-inconclusive").counts == {"passed": 1}
     assert replay(SLOW, "--fail-inconclusive").counts == {"failed": 1}
     assert replay(SLOW).counts == {"failed": 1}

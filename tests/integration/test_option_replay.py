@@ -45,7 +45,7 @@ def test_what_a_run_never_measured_is_skipped_not_an_error(compilegate, stored):
     assert session.counts == {"passed": 1, "skipped": 1}
 
 
-def test_a_run_cut_short_is_judged_as_far_as_it_goes_and_says_so(compilegate, stored):
+def test_a_truncated_run_is_judged_as_far_as_it_goes_and_reported(compilegate, stored):
     path = stored("sound", "unbroken")
     text = path.read_text()
     cut = text.index("unbroken-cpu", text.index('"record":"observation","case":"unbroken'))
@@ -63,14 +63,14 @@ def test_a_run_cut_short_is_judged_as_far_as_it_goes_and_says_so(compilegate, st
     assert "not observed" not in alone.output
 
 
-def test_a_run_without_a_case_of_what_is_selected_is_refused(compilegate, stored):
+def test_a_run_without_a_selected_case_is_refused(compilegate, stored):
     stored("sound")
     session = compilegate(*EXACT, "--replay", "stored", "-m", "gpu")
     assert session.status == 4
     assert "holds no observation of the selected cases" in session.output
 
 
-def test_a_run_that_is_not_there_suggests_the_nearest(compilegate, stored):
+def test_an_unknown_run_suggests_the_nearest(compilegate, stored):
     stored("sound")
     session = compilegate("--replay", "stord")
     assert session.status == 4

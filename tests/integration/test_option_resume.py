@@ -78,7 +78,7 @@ def test_a_compressed_run_is_refused_and_unharmed(compilegate, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "expected"),
     [
         (("--resume", "stred"), "no run 'stred' in"),
         (("--resume", "stred"), "did you mean 'stored'?"),
@@ -90,8 +90,8 @@ def test_a_compressed_run_is_refused_and_unharmed(compilegate, tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_resumed_is_refused(compilegate, stored, given, said):
+def test_what_cannot_be_resumed_is_refused(compilegate, stored, given, expected):
     stored("sound")
     session = compilegate(*given)
     assert session.status == 4
-    assert said in session.output
+    assert expected in session.output

@@ -29,3 +29,29 @@ def test_a_run_is_never_overwritten(compilegate, runs, file, resumable):
     assert ("--resume mine" in session.output) is resumable
     assert [path.name for path in runs.iterdir()] == [file]
     assert (runs / file).read_text() == "precious\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--collect-only", "-q"), "--collect-only observes nothing"),
+        (("-k", "nothing"), "it selects no case: check --models, --cases, -m and -k"),
+        (("-k", "nothing", "-q"), "it selects no case: check --models, --cases, -m and -k"),
+    ],
+)
+def test_a_name_for_a_run_that_is_not_written_is_reported(
+    compilegate, stored, runs, arguments, why
+):
+    stored("sound")
+    output = compilegate(*EXACT, "--replay", "stored", "--save", "mine", *arguments).output
+    assert output.count(f"--save mine: this session writes no run file, because {why}") == 1
+    assert not (runs / "mine.jsonl").exists()
+
+
+@pytest.mark.parametrize("arguments", [("--save", "mine"), ("--collect-only",)])
+def test_nothing_is_reported_if_a_run_is_written_or_no_name_was_given(
+    compilegate, stored, arguments
+):
+    stored("sound")
+    output = compilegate(*EXACT, "--replay", "stored", *arguments, "-q").output
+    assert "because" not in output

@@ -24,6 +24,8 @@ def test_each_tier_holds_more_than_the_one_before(compilegate):
     assert found["smoke"] | found["standard"] <= found["full"]
 
 
-@pytest.mark.parametrize(("given", "said"), [((), "smoke on cpu"), (("--tier", "full"), "full")])
-def test_the_header_says_which_tier(compilegate, given, said):
-    assert f"compilegate: tier {said}" in compilegate(*COLLECT, *given).output
+@pytest.mark.parametrize(
+    ("given", "expected"), [((), "smoke on cpu"), (("--tier", "full"), "full")]
+)
+def test_the_header_names_the_tier(compilegate, given, expected):
+    assert f"compilegate: tier {expected}" in compilegate(*COLLECT, *given).output

@@ -48,7 +48,7 @@ def test_models_of_several_files_are_judged_in_one_session(compilegate, write, w
         ("import os\nos._exit(3)\n", "exited with status 3"),
     ],
 )
-def test_a_wrong_file_is_one_sentence_before_anything_starts(
+def test_a_wrong_file_is_refused_in_one_sentence_before_anything_starts(
     compilegate, write, witness, text, message
 ):
     started = time.monotonic()
@@ -61,6 +61,17 @@ def test_a_wrong_file_is_one_sentence_before_anything_starts(
     assert "Traceback" not in session.output
     assert witness.seen == {"zoo listing"}
     assert time.monotonic() - started < 30  # about 2 s on an idle machine
+
+
+def test_a_wrong_file_is_reported_before_workers_are_counted(compilegate, write, witness):
+    """With ``-n auto`` and without ``-m``, the count needs the environment, which takes seconds."""
+    session = compilegate(
+        "--zoo", write("wrong.py", "import nowhere\n"), "-n", "auto", env=witness.env
+    )
+    assert session.status == 4
+    assert session.output.startswith("compilegate: starting torch")
+    assert session.output.count("ERROR: ") == session.output.count("at wrong.py:1") == 1
+    assert witness.seen == {"zoo listing"}
 
 
 def test_one_name_in_two_files_is_refused(compilegate, write):

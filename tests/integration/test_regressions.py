@@ -73,7 +73,7 @@ def test_all_were_observed_and_nothing_failed(run):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_what_is_known_to_be_wrong_is_an_expected_failure(run, case):
+def test_a_known_bug_is_an_expected_failure(run, case):
     failed = {
         aspect
         for (of, aspect), verdict in run.verdicts.items()

@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -49,7 +50,7 @@ def test_a_case_is_one_line_with_progress_letters_and_figures(faulty):
     assert " ?.... " in blind
 
 
-def test_the_summary_says_where_how_many_and_where_to_look(faulty):
+def test_the_summary_names_torch_the_number_of_cases_and_the_run_file(faulty):
     title = faulty.output.partition("= compilegate: ")[2].splitlines()[0]
     versions = faulty.run().header.environment.versions
     assert title.startswith(f"torch {versions['torch']} on ")
@@ -88,6 +89,16 @@ def test_each_failure_is_shown_once(compilegate, stored):
     assert "short test summary" in compilegate(*REPLAY, "-rf").output  # as it was asked for
 
 
+def test_a_case_that_fails_in_several_aspects_has_one_command(compilegate, stored, write):
+    stored("breaks", "sound")
+    mine = write("mine.toml", "[[budget]]\nmax_memory_ratio = 0.001\nmemory_slack_bytes = 0\n")
+    session = compilegate(*REPLAY, "--budgets", mine)
+    assert session.counts["failed"] == 3, session.output
+    for model in ("breaks", "sound"):
+        command = f"reproduce: python -m compilegate observe {faulty_case(model)} "
+        assert session.output.count(command) == 1
+
+
 def test_without_tracebacks_the_summary_has_the_command(compilegate, stored):
     stored("breaks")
     output = compilegate(*REPLAY, "--tb=no").output
@@ -112,7 +123,7 @@ def test_the_title_is_the_last_block_and_the_first_line_names_what_starts(compil
     assert re.search(r" in [\d.]+s", titles[-1])
 
 
-def test_where_nothing_is_judged_the_title_is_no_good_news(compilegate):
+def test_the_title_of_a_session_without_a_verdict_is_not_good_news(compilegate):
     case = faulty_case("lacks_its_library")
     session = compilegate(*EXACT, "--zoo", str(ZOOS / "faulty.py"), "--cases", case, "-m", "cpu")
     assert session.status == 5
@@ -133,7 +144,7 @@ def test_a_terminal_has_colours_unless_they_are_declined(stored, runs, env, colo
     ("workers", "line"),
     [
         ((), r"\[1/1\] slow-cpu-\S+: build, [5-9] s"),
-        (("-n", "1"), r"\[1 at work\] slow-cpu-\S+ 5 s"),
+        (("-n", "2"), r"\[1 at work\] slow-cpu-\S+ 5 s"),
     ],
     ids=["alone", "n"],
 )
@@ -142,13 +153,22 @@ def test_a_terminal_shows_what_is_observed_and_for_how_long(tmp_path, runs, work
     zoo.write_text(SLOW)
     arguments = (FORWARD, "-m", "cpu", "--zoo", str(zoo), "--models", "slow", *workers)
     cases = ("--cases", "slow-cpu-infer-f32-default-static", "--backend", "aot_eager")
-    status, shown = shown_on_a_terminal(*arguments, *cases, runs=runs, env={"TERM": "xterm"})
+    pauses = []
+    status, shown = shown_on_a_terminal(
+        *arguments, *cases, runs=runs, env={"TERM": "xterm"}, pauses=pauses
+    )
     assert status == 0, shown
     assert re.search(line, shown), shown
+    assert max(pauses) < 10, shown
+    assert shown.startswith("compilegate: starting torch")
 
 
-def shown_on_a_terminal(*arguments, runs, env):
-    """Run a session that is attached to a terminal; return its status and what it shows."""
+def shown_on_a_terminal(*arguments, runs, env, pauses=None):
+    """Run a session that is attached to a terminal; return its status and what it shows.
+
+    Args:
+        pauses: Gets the seconds of silence before each output.
+    """
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         command(*arguments, runs=runs),
@@ -159,9 +179,12 @@ def shown_on_a_terminal(*arguments, runs, env):
         stderr=theirs,
     )
     os.close(theirs)
-    shown = b""
+    shown, last = b"", time.monotonic()
     while chunk := _read(ours):
         shown += chunk
+        if pauses is not None:
+            pauses.append(time.monotonic() - last)
+        last = time.monotonic()
     os.close(ours)
     return process.wait(), shown.decode()
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from compilegate.observe.compare.results import compare_outputs, compare_state
+from compilegate.observe.compare.results import CallResults, compare_outputs, compare_state
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.subject import Subject
 from compilegate.records.case import Case
@@ -35,7 +35,8 @@ def differences(build, case=INFER, *, calls=2, theirs=None, backend="aot_eager",
     for index in range(calls):
         planned = PlannedCall(index, {})
         ours, compiled = (side.call(side.prepare(planned), index) for side in sides)
-        checks = (compare_outputs(ours, compiled, []), compare_state(ours, compiled, []))
+        results = CallResults(ours, compiled)
+        checks = (compare_outputs(results), compare_state(results))
         found += [difference for checked in checks for difference in checked.differences]
     torch._dynamo.reset()
     return [(difference.where, difference.eager, difference.compiled) for difference in found]

@@ -1,8 +1,11 @@
 """What several unit tests share."""
 
+import sys
+
 import pytest
 
 from compilegate.judging import budgets_toml
+from compilegate.zoo import registry as zoo
 
 
 @pytest.fixture
@@ -18,3 +21,16 @@ def load_budgets(tmp_path):
         return budgets_toml.read(files)
 
     return load
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    """A copy of the shipped zoo's registry; modules named ``zoo_of_…`` are forgotten again."""
+    zoo.load()
+    monkeypatch.setattr(zoo, "_registry", dict(zoo._registry))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield zoo._registry
+    for name in set(sys.modules) - before:
+        if name.startswith("zoo_of_"):
+            del sys.modules[name]

@@ -182,7 +182,7 @@ def test_binary_files_are_refused(path, content):
         Archive(path)
 
 
-def test_a_file_that_is_not_there_is_refused(path):
+def test_a_missing_file_is_refused(path):
     with pytest.raises(RunError, match="cannot read the run file"):
         Archive(path)
 

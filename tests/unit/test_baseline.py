@@ -40,7 +40,7 @@ def script(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         (f'exec {sys.executable} -S "$@"', "has no torch: install it there"),
         ("echo 3 9 1", "is Python 3.9: at least 3.11 is needed"),
@@ -49,22 +49,22 @@ def script(tmp_path):
         ("exit 0", "is no Python interpreter: it answered 'nothing'"),
     ],
 )
-def test_an_interpreter_that_cannot_observe_is_refused(script, text, said):
+def test_an_interpreter_that_cannot_observe_is_refused(script, text, expected):
     python = script(text)
     with pytest.raises(ObserverError) as refused:
         check_interpreter(python)
     assert str(refused.value).startswith(f"--baseline-python {python} ")
-    assert said in str(refused.value)
+    assert expected in str(refused.value)
 
 
-def test_an_interpreter_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_interpreter_is_refused(tmp_path):
     with pytest.raises(ObserverError, match="cannot be run: No such file"):
         check_interpreter(str(tmp_path / "python"))
     with pytest.raises(ObserverError, match="is a directory: name its interpreter"):
         check_interpreter(str(tmp_path))
 
 
-def test_our_own_interpreter_will_do():
+def test_our_own_interpreter_is_accepted():
     check_interpreter(sys.executable)
 
 
@@ -116,7 +116,7 @@ def test_suspects_get_fresh_pairs_one_round_after_another(screened, live):
     assert screened.speeds()[STEADY].kind == "unchanged"
 
 
-def test_each_round_of_fresh_pairs_has_processes_of_its_own(screened, live):
+def test_each_round_of_fresh_pairs_starts_new_processes(screened, live):
     """Not of the fork servers of another round, which hand on what chance gave them."""
     made = len(list(screened.settle(ask)))
     rounds = len({number for _, number in live.asked})
@@ -131,7 +131,7 @@ def test_each_round_of_fresh_pairs_has_processes_of_its_own(screened, live):
     ],
     ids=("confirmed", "cleared"),
 )
-def test_what_is_slower_by_little_gets_as_many_again(screened, live, compiled, kind):
+def test_a_small_slowdown_gets_twice_as_many_pairs(screened, live, compiled, kind):
     live.compiled = compiled
     list(screened.settle(ask))
     assert live.asked == [(case, k) for k in (1, 2, 3, 4, 5, 6) for case in (SLOW, SLOWER)]
@@ -158,7 +158,7 @@ def test_pairs_that_a_resumed_run_holds_are_not_made_again(screened, live):
     assert len(live.asked) == 5
 
 
-def test_a_case_that_is_observed_anew_loses_its_old_pairs(screened):
+def test_a_case_that_is_observed_again_loses_its_old_pairs(screened):
     list(screened.settle(ask))
     screened.observe(ask(Case.parse(SLOW)), candidate=None)
     assert [number for case, number in screened.pairs if case == SLOW] == [0]
@@ -223,7 +223,7 @@ def test_a_run_that_was_not_paired_has_no_baseline(tmp_path):
     assert paired_baseline.stored(run_files.read(tmp_path / "plain.jsonl")) is None
 
 
-def test_a_baseline_that_is_not_beside_its_run_is_said_to_be_missing(tmp_path):
+def test_a_baseline_that_is_not_next_to_its_run_is_reported_missing(tmp_path):
     writer = run_files.Writer(tmp_path / "night.jsonl")
     writer.write(make_header(baseline="night.baseline"))
     writer.close()

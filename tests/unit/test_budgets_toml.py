@@ -149,7 +149,7 @@ def test_unusual_toml_is_read_or_refused_by_its_file(load_budgets, text):
         assert len(budgets.entries) == 1
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(
         BudgetError, match=r"cannot read the budgets file .*mine\.toml: No such file"
     ):
@@ -157,15 +157,15 @@ def test_a_file_that_is_not_there_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "shown"),
     [
         ('match = "("', "no regular expression"),
         ('strict = "no"', "expected true or false"),
         ("match = 3", "expected a string"),
     ],
 )
-def test_a_malformed_expected_failure_is_said_to_be(load_budgets, line, said):
-    with pytest.raises(BudgetError, match=said):
+def test_a_malformed_expected_failure_is_refused(load_budgets, line, shown):
+    with pytest.raises(BudgetError, match=shown):
         load_budgets(f'[[expected_failure]]\naspect = "forward"\nreason = "x"\n{line}')
 
 

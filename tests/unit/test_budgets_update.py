@@ -97,7 +97,7 @@ def test_updates_of_many_cases_are_read_back_without_ties(tmp_path):
     assert [budget_of(budgets, case).recompiles for case in cases] == [1, 2, 3]
 
 
-def test_a_file_that_cannot_be_written_is_left_as_it_was(tmp_path, monkeypatch):
+def test_a_file_that_cannot_be_written_stays_unchanged(tmp_path, monkeypatch):
     file = tmp_path / "mine.toml"
     file.write_text("# By hand.\n")
 

@@ -106,7 +106,7 @@ def test_all_shows_what_compare_leaves_out(reports, tmp_path):
     status, output, _ = reports("compare", "old", "new")
     assert status == 0
     assert "2 tighter budgets would hold what is better: --all shows them" in output
-    assert "decides nothing: 1 difference, of times mostly; --all shows them" in output
+    assert "notes: 1 difference, of times mostly; --all shows them" in output
     _, everything, _ = reports("compare", "old", "new", "--all")
     assert f"  {CASE_ID}: max_memory_ratio = 0.66" in everything
     assert f"  {CASE_ID}: graph_breaks = []" in everything
@@ -209,7 +209,9 @@ def test_merge_of_incomplete_shards_names_the_missing_cases(reports, tmp_path, t
         (("compare", "old", "empty"), "empty.jsonl: holds no header"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_exit_status_2(reports, tmp_path, three, arguments, message):
+def test_a_mistake_gives_one_sentence_and_exit_status_2(
+    reports, tmp_path, three, arguments, message
+):
     text = (tmp_path / "old.jsonl").read_text()
     (tmp_path / "broken.jsonl").write_text(text.replace('"record":"observation"', "x", 1))
     (tmp_path / "empty.jsonl").touch()

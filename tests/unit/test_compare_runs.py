@@ -40,8 +40,8 @@ LACKS = make_failed_observation("unavailable", stage="build", message="timm is n
 def test_a_case_of_a_session_that_ended_early_is_compared_as_far_as_possible():
     unfinished = compare_unfinished(CASE_ID, seen(), seen())
     assert unfinished.kind == "inconclusive"
-    said = "observed, but the session ended before it was judged"
-    assert (unfinished.reason, unfinished.doubt) == (said, said)
+    shown = "observed, but the session ended before it was judged"
+    assert (unfinished.reason, unfinished.doubt) == (shown, shown)
     assert compare_unfinished(CASE_ID, seen(), seen(forward="failed")).kind == "broken"
     assert compare_unfinished(CASE_ID, ABSENT, seen()).kind == "new"
 
@@ -82,12 +82,14 @@ def test_a_case_that_is_missing_on_a_side_keeps_the_answer_from_being_safe(befor
         (seen(LACKS), seen(LACKS), "not comparable", "unavailable in both: timm is not installed"),
     ],
 )
-def test_a_case_that_is_new_or_nowhere_to_be_had_leaves_the_answer_alone(before, now, kind, text):
+def test_a_case_that_is_new_or_unavailable_in_both_runs_does_not_change_the_answer(
+    before, now, kind, text
+):
     result = compared(before, now)
     assert (result.kind, result.reason, result.doubt) == (kind, text, "")
 
 
-def test_a_new_case_that_ends_early_says_so():
+def test_a_new_case_that_ends_early_shows_its_failure():
     result = compared(ABSENT, seen(make_failed_observation("crashed")))
     assert result.reason == "not in the baseline; fails: crashed in stage compile: it broke"
 

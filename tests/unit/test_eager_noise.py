@@ -8,7 +8,7 @@ from torch import nn
 
 from compilegate.observe.compare.eager_noise import SAMPLES, Sampler
 from compilegate.observe.compare.errors import Nudge, Sides, tensor_errors
-from compilegate.observe.compare.results import compare_outputs
+from compilegate.observe.compare.results import CallResults, compare_outputs
 from compilegate.observe.compare.values import is_doubtful
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.subject import Subject
@@ -136,8 +136,8 @@ def compared(swapped):
     _, ours, samples = sampled(lambda: Example(lambda x: x.argmax(1), inputs=near_tie))
     compiled = Subject(Model("m", "m", build=lambda: Example(indices(swapped), near_tie)), INFER, 0)
     theirs = compiled.call(compiled.prepare(FIRST), 0)
-    assert is_doubtful(compare_outputs(ours, theirs, []))
-    return compare_outputs(ours, theirs, [], samples)
+    assert is_doubtful(compare_outputs(CallResults(ours, theirs)))
+    return compare_outputs(CallResults(ours, theirs, samples=samples))
 
 
 def test_an_index_that_varies_between_eager_runs_is_a_tie():
@@ -164,7 +164,7 @@ def test_integers_that_vary_between_eager_runs_may_differ_by_their_spread(theirs
     _, ours, samples = sampled(lambda: Example(quantized, inputs=inputs), nudge=64)
     compiled = Subject(Model("m", "m", build=lambda: Example(theirs, inputs=inputs)), INFER, 0)
     result = compiled.call(compiled.prepare(FIRST), 0)
-    checked = compare_outputs(ours, result, [], samples)
+    checked = compare_outputs(CallResults(ours, result, samples=samples))
     wrong = [text for error in checked.errors if (text := exceeds(error, 0.0))]
     assert bool(checked.differences or wrong) is not is_right
     assert all(error.dtype == "int32" for error in checked.errors)

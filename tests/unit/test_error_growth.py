@@ -23,7 +23,7 @@ def grown(before, now, *, half=False):
     return [growth.figure for growths in found.values() for growth in growths]
 
 
-def test_the_same_is_not_further():
+def test_an_equal_error_has_not_grown():
     assert grown(make_error(), make_error()) == []
 
 
@@ -38,7 +38,7 @@ def test_the_same_is_not_further():
         ({"compiled_projection": -1e-5}, "error of scale"),
     ],
 )
-def test_each_figure_that_grew_is_told(changed, figure):
+def test_each_figure_that_grew_is_reported(changed, figure):
     assert grown(make_error(), make_error(**changed)) == [figure]
     assert grown(make_error(**changed), make_error(**changed)) == []
     assert grown(make_error(**changed), make_error()) == []
@@ -119,7 +119,7 @@ def test_every_group_and_call_is_looked_at():
         assert [growth.call for growth in found[group]] == [0, 1]
 
 
-def test_a_growth_says_what_it_saw_and_what_was_allowed():
+def test_a_growth_shows_both_errors_and_the_bound():
     found = further(digest(make_error()), digest(make_error(compiled_rms=1e-5)))
     (growth,) = found["outputs"]
     assert str(growth) == (

@@ -61,11 +61,11 @@ def test_a_break_instead_of_another_is_new_though_the_number_is_the_same(other):
         make_break(reason="Call to `print`, as it is worded now"),
     ],
 )
-def test_a_break_that_moved_or_is_worded_otherwise_is_the_same(same):
+def test_a_break_that_moved_or_has_another_wording_is_the_same(same):
     assert compared(breaking(PRINTS), breaking(same)).kind == "unchanged"
 
 
-def test_a_break_more_is_worse_and_a_break_less_is_better():
+def test_one_more_break_is_worse_and_one_less_is_better():
     assert both_ways(breaking(), breaking(PRINTS)) == ("regressed", "improved")
     (change,) = compared(breaking(PRINTS), breaking()).changes
     assert change.proposal == {"graph_breaks": []}
@@ -79,7 +79,7 @@ def test_a_frame_left_to_eager_is_a_break():
     assert compared(breaking(PRINTS), breaking(PRINTS, fallbacks=(PRINTS,))).kind == "unchanged"
 
 
-def test_counts_of_a_case_that_compiled_nothing_say_nothing():
+def test_counts_of_a_case_that_compiled_nothing_are_not_compared():
     assert compared(breaking(graphs=0), breaking(PRINTS)).kind == "unchanged"
 
 
@@ -102,7 +102,7 @@ def test_more_recompilations_are_worse_and_fewer_better():
     assert change.text.endswith("its budget can be lower by 2")
 
 
-def test_as_many_recompilations_elsewhere_are_no_difference():
+def test_the_same_number_of_recompilations_elsewhere_is_no_difference():
     assert compared(recompiling(2), recompiling(2, line=50)).kind == "unchanged"
     assert compared(recompiling(2), recompiling(2, function="attend")).kind == "unchanged"
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 (as everyone calls it)
 
-from compilegate.observe.compare.results import compare_outputs
+from compilegate.observe.compare.results import CallResults, compare_outputs
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.cotangents import Cotangents
 from compilegate.observe.model.float64 import Lifting
@@ -216,7 +216,7 @@ def test_finfo_returns_the_limits_of_eagers_dtype(precision):
     eager, other = (Subject(model, case, 0) for _ in range(2))
     reference = Subject(model, case, 0, lifting=Lifting())
     sides = [side.call(side.prepare(planned), 0) for side in (eager, other, reference)]
-    checked = compare_outputs(sides[0], sides[1], [sides[2]])
+    checked = compare_outputs(CallResults(sides[0], sides[1], [sides[2]]))
     assert not checked.differences
     assert [exceeds(error, 0.0) for error in checked.errors] == ["", ""]
     assert all(error.eager_rms < 1e-6 for error in checked.errors)

@@ -47,7 +47,7 @@ def test_the_decision_comes_first_and_takes_a_place():
     assert lines[-1] == "::error title=compilegate::17 more: see the job summary"
 
 
-def test_no_more_are_made_than_are_shown():
+def test_no_more_annotations_are_made_than_github_shows():
     lines = list(error_annotations([group(index=i) for i in range(25)]))
     assert len(lines) == ANNOTATIONS
     assert lines[-1] == "::error title=compilegate::16 more: see the job summary"
@@ -60,7 +60,7 @@ def test_long_messages_are_cut():
     assert len(line) < LENGTH + 100
 
 
-def test_a_summary_is_added_to_what_is_there(tmp_path):
+def test_an_existing_summary_is_appended_to(tmp_path):
     path = tmp_path / "summary.md"
     path.write_text("before\n")
     rooms = []
@@ -74,7 +74,7 @@ def test_a_summary_is_added_to_what_is_there(tmp_path):
     assert rooms == [5000 - len("before\n")]
 
 
-def test_a_summary_is_begun_where_there_is_none(tmp_path):
+def test_a_missing_summary_is_created(tmp_path):
     path = tmp_path / "summary.md"
     assert append_summary(path, str, limit=5000) == ""
     assert path.read_text() == "5000"

@@ -121,19 +121,19 @@ def test_a_case_that_did_not_run_fails_every_aspect_in_one_line(status, failure,
 
 
 @pytest.mark.parametrize(
-    ("share", "outcome", "said"),
+    ("share", "outcome", "shown"),
     [
         (0.03, "failed", ""),
         (0.85, "inconclusive", "; other processes held 85% of the GPU's memory"),
         (None, "inconclusive", "; other processes held an unknown share of the GPU's memory"),
     ],
 )
-def test_running_out_of_memory_that_others_hold_is_inconclusive(share, outcome, said):
+def test_running_out_of_memory_that_others_hold_is_inconclusive(share, outcome, shown):
     observation = make_failed_observation("out_of_memory", held_by_others=share)
     verdict = judge(observation, Budget(), "forward", must_not_be_asked).verdict
     assert verdict.outcome == outcome
-    assert verdict.summary.endswith(said)
-    assert ("other processes" in verdict.summary) is bool(said)
+    assert verdict.summary.endswith(shown)
+    assert ("other processes" in verdict.summary) is bool(shown)
 
 
 def test_details_are_the_traceback_and_the_last_output():

@@ -97,7 +97,7 @@ def test_what_decides_nothing_is_folded():
     change = Change("speedup", "note", "slower, indicatively")
     quiet = CaseComparison(CASE_ID, "unchanged", (change,))
     text = of_comparison(comparison(quiet))
-    assert "decides nothing: 1 difference<" in text
+    assert "notes: 1 difference<" in text
     assert "slower, indicatively" in text
 
 
@@ -139,7 +139,7 @@ def result(observation=None, **outcomes):
 FIGURES = make_observation(timing=make_timing(1.5), memory=make_memory(100, 50), cold=True)
 
 
-def test_a_run_says_what_failed_and_folds_every_case():
+def test_a_run_lists_what_failed_and_folds_every_case():
     cases = {
         CASE_ID: result(FIGURES, forward="failed", memory="passed"),
         "b-cpu-infer-f32-default-static": result(
@@ -161,7 +161,7 @@ def test_a_run_says_what_failed_and_folds_every_case():
     assert "| not observed | <code>c-cpu-infer-f32-default-static</code> |  |" in text
 
 
-def test_a_run_where_all_is_well_says_so():
+def test_the_title_of_a_good_run_is_that_none_failed():
     assert "1 case, none failed" in of_cases({CASE_ID: result()}, make_environment())
     assert of_cases({CASE_ID: result()}, None).startswith("## 1 case, none failed")
 
@@ -185,7 +185,7 @@ def test_ids_are_shown_whole():
     assert Case.parse(shown).id == CASE_ID
 
 
-def test_what_all_aspects_say_of_a_crash_is_one_row():
+def test_a_crash_is_one_row_for_all_aspects():
     crash = make_failed_observation("crashed", stage="build")
     ended = [make_verdict("failed", aspect=a, summary="crashed") for a in ("forward", "memory")]
     slow = make_verdict("failed", aspect="speedup", summary="0.5×")
@@ -197,7 +197,7 @@ def test_what_all_aspects_say_of_a_crash_is_one_row():
     assert [(row.aspect, row.cases) for row in rows] == [("", (CASE_ID,)), ("speedup", (OTHER_ID,))]
 
 
-def test_of_what_is_broken_nothing_is_proposed():
+def test_nothing_is_proposed_for_a_broken_case():
     less = Change("memory", "better", "less", proposal={"max_memory_ratio": 1.0})
     assert proposals(CaseComparison(CASE_ID, "improved", (less,))) == ["max_memory_ratio = 1.0"]
     assert proposals(CaseComparison(CASE_ID, "broken", (less,))) == []

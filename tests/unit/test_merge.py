@@ -54,7 +54,7 @@ def test_what_is_missing_is_named_and_leaves_the_run_open(tmp_path, target):
     assert files.read(target).closing is None
 
 
-def test_a_shard_begun_again_fills_what_the_first_one_left(tmp_path, target):
+def test_a_restarted_shard_adds_what_the_first_one_left_out(tmp_path, target):
     a = shard(tmp_path / "a.jsonl", IDS[0], planned=IDS[:2], complete=False)
     b = shard(tmp_path / "b.jsonl", IDS[1])
     assert merge([a, b], target) == (2, [])
@@ -87,7 +87,7 @@ def test_a_case_in_two_shards_is_refused(tmp_path, target):
         ({"environment": make_environment(devices=())}, "cpu AMD EPYC 9655 → none"),
     ],
 )
-def test_runs_that_were_made_otherwise_are_refused(tmp_path, target, other, expected):
+def test_runs_made_in_another_way_are_refused(tmp_path, target, other, expected):
     plain = {"environment": make_environment()}
     a = shard(tmp_path / "a.jsonl", IDS[0], **plain)
     b = shard(tmp_path / "b.jsonl", IDS[1], **plain | other)
@@ -104,7 +104,7 @@ def test_runners_of_one_kind_may_differ_in_memory_and_kernel(tmp_path, target):
     assert merge([a, b], target) == (2, [])
 
 
-def test_a_file_that_is_there_is_not_overwritten(tmp_path, target):
+def test_an_existing_file_is_not_overwritten(tmp_path, target):
     a = shard(tmp_path / "a.jsonl", IDS[0])
     target.write_text("precious")
     with pytest.raises(RunError, match=r"merged\.jsonl exists"):
@@ -117,7 +117,7 @@ def test_a_name_that_promises_a_compressed_file_is_refused(tmp_path):
         merge([shard(tmp_path / "a.jsonl", IDS[0])], tmp_path / "merged.jsonl.gz")
 
 
-def test_a_full_disk_is_told(tmp_path):
+def test_a_full_disk_is_reported(tmp_path):
     a = shard(tmp_path / "a.jsonl", IDS[0])
     (tmp_path / "file").touch()
     with pytest.raises(RunError, match="cannot write"):

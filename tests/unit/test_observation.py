@@ -59,7 +59,7 @@ RECORDS = {
 
 
 @pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS.keys())
-def test_every_record_comes_back_as_it_was(record):
+def test_every_record_is_read_back_unchanged(record):
     assert decode(encode(record)) == record
 
 
@@ -75,7 +75,7 @@ def test_a_record_is_ascii_so_that_no_crash_cuts_a_character_in_two():
     assert encode(make_observation(output="✓ µs ×")).isascii()
 
 
-def test_numbers_that_json_lacks_come_back():
+def test_numbers_that_json_lacks_are_read_back():
     error = make_error(
         scale=math.inf, eager_max=-math.inf, compiled_max=math.nan, worst_values=(math.nan, 1.0, 0)
     )
@@ -88,7 +88,7 @@ def test_numbers_that_json_lacks_come_back():
     assert back.worst_values[1:] == (1.0, 0.0)
 
 
-def test_numbers_that_json_lacks_come_back_in_mappings():
+def test_numbers_that_json_lacks_are_read_back_in_mappings():
     numbers = {"input[0]": math.inf, "input[1]": math.nan}
     back = decode(encode(make_observation(calls=(make_call(numbers=numbers),)))).calls[0].numbers
     assert back["input[0]"] == math.inf
@@ -111,7 +111,7 @@ def test_floats_keep_six_digits():
 
 
 @pytest.mark.parametrize("value", [True, False, None, 0, -3, "a\nb", "✓"])
-def test_plain_values_stay_as_they_are(value):
+def test_plain_values_stay_unchanged(value):
     assert json.loads(dumps(value)) == value
     assert type(json.loads(dumps(value))) is type(value)
 

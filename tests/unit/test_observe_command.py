@@ -103,7 +103,7 @@ def test_a_process_that_dies_is_a_failure(observe):
     assert errors == "compilegate: the observing process died of SIGSEGV\n"
 
 
-def test_a_process_that_refuses_its_arguments_has_said_why(observe):
+def test_nothing_is_added_where_the_process_explained_its_refusal(observe):
     assert observe(Foreground(None, None, True, "exited")) == (2, "", "")
 
 
@@ -116,7 +116,7 @@ def test_a_process_that_refuses_its_arguments_has_said_why(observe):
         ((CASE_ID, "--budgets", "no.toml"), "cannot read the budgets file no.toml"),
     ],
 )
-def test_a_wrong_argument_is_one_sentence(monkeypatch, capsys, arguments, message):
+def test_a_wrong_argument_is_refused_in_one_sentence(monkeypatch, capsys, arguments, message):
     monkeypatch.setattr("compilegate.zoo.registry.load", lambda: {"tiny": None})
     assert main(["observe", *arguments]) == 2
     captured = capsys.readouterr()

@@ -63,7 +63,7 @@ def test_no_text_ends_the_script_that_it_stands_in():
     assert json.loads(text) == {HOSTILE: [HOSTILE]}
 
 
-def test_details_come_out_as_they_went_in():
+def test_details_are_read_back_unchanged():
     data = PageData()
     for index in range(page_data.CHUNK + 3):
         data.add([f"case {index}"], {"case": f"case {index}", "text": HOSTILE})
@@ -113,7 +113,7 @@ def test_a_row_has_the_result_of_its_case(record, kind):
     assert OUTCOMES[row(record)["kind"]] == kind
 
 
-def test_a_row_of_two_runs_has_the_candidates_figures_and_what_they_were():
+def test_a_row_of_two_runs_has_the_figures_of_both():
     before, now = (seen(make_observation(timing=make_timing(s))) for s in (2.0, 1.5))
     item = CaseComparison(CASE_ID, "broken", (Change("forward", "broken", "off"),))
     cells = dict(zip(FIELDS, page_data.row_of_comparison(item, before, now), strict=True))

@@ -67,7 +67,7 @@ def test_a_side_that_was_not_timed_is_not_compared():
 
 
 @pytest.mark.parametrize(
-    ("given", "kind", "said"),
+    ("given", "kind", "expected"),
     [
         (pairs(1.10, 1.11, 1.09, 1.10, 1.12), "slower", "compiled code is slower"),
         # The screening pair is no evidence: its fresh ones clear it.
@@ -79,14 +79,14 @@ def test_a_side_that_was_not_timed_is_not_compared():
         (pairs(1.1, 1.1), "unsettled", "3 fresh pairs are needed"),
     ],
 )
-def test_fresh_pairs_judge(given, kind, said):
+def test_fresh_pairs_judge(given, kind, expected):
     seen = judge(given)[CASE]
     assert seen.kind == kind
-    assert said in seen.summary
+    assert expected in seen.summary
     assert seen.judged == (len(given) > 3)
 
 
-def test_a_pair_that_failed_is_left_out_and_its_reason_is_said():
+def test_a_pair_that_failed_is_left_out_and_its_reason_is_shown():
     crashed = [make_pair(k, candidate=None, failure="died of SIGSEGV") for k in (1, 2, 3)]
     seen = judge([make_pair(compiled=1.2), *crashed])[CASE]
     assert seen.kind == "unsettled"
@@ -176,7 +176,7 @@ def test_the_floor_is_that_of_a_mean_of_as_many_pairs():
         ((1.0, 1.01, 0.99, 1.0, 1.0), False, False),
     ],
 )
-def test_slower_by_little_wants_more_pairs(compiled, fails, wants_more):
+def test_a_small_slowdown_needs_more_pairs(compiled, fails, wants_more):
     seen = judge(pairs(*compiled, first=1.2))[CASE]
     assert (seen.fails, seen.wants_more) == (fails, wants_more)
 
@@ -225,7 +225,7 @@ def test_false_alarms_are_rare_where_nothing_changed(count, sessions, mood, rate
     assert alarms / sessions <= rate, alarms
 
 
-def test_a_tenth_slower_is_found_and_little_else():
+def test_a_slowdown_of_a_tenth_is_found_and_few_others():
     draw = random.Random(8)
     planted = set(range(0, 200, 40))
     found = false = 0

@@ -29,7 +29,7 @@ def test_few_cases_need_no_other_process():
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_goes_wrong_is_told_here(workers):
+def test_an_error_in_the_work_is_raised_by_the_caller(workers):
     def work(case):
         raise RunError(f"{case}: not a record")
 
@@ -37,5 +37,5 @@ def test_what_goes_wrong_is_told_here(workers):
         over(CASES, work, workers)
 
 
-def test_nothing_is_no_work():
+def test_no_cases_give_no_results():
     assert over([], str) == []

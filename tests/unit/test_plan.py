@@ -117,7 +117,7 @@ def test_the_header_describes_the_plan(plan):
 
 
 @pytest.mark.parametrize(("save", "warns"), [(None, True), ("again", False)])
-def test_a_replay_says_that_it_writes_no_run_file(tmp_path, save, warns):
+def test_a_replay_reports_that_it_writes_no_run_file(tmp_path, save, warns):
     from compilegate.runs.files import read
 
     write_run(tmp_path / "a.jsonl", make_header(), make_observation())

@@ -43,7 +43,7 @@ def options(tmp_path):
         ({"markers": "cpu and"}, "cpu and"),
     ],
 )
-def test_a_wrong_option_is_one_sentence(options, changed, message):
+def test_a_wrong_option_is_refused_in_one_sentence(options, changed, message):
     write_run(options.runs / "there.jsonl", make_header(), make_observation())
     write_run(options.runs / "empty.jsonl", make_header())
     write_run(options.runs / "paired.jsonl", make_header(baseline="paired.baseline"))
@@ -209,7 +209,7 @@ def test_a_zoo_file_that_is_named_twice_is_listed_once(options):
         ({"a": "import os\nos._exit(3)\n"}, r"imported the zoo file .*a\.py exited with status 3"),
     ],
 )
-def test_a_wrong_zoo_file_is_one_sentence(options, files, message):
+def test_a_wrong_zoo_file_is_refused_in_one_sentence(options, files, message):
     with pytest.raises(pytest.UsageError, match=message) as raised:
         list_zoo(options, **files)
     assert "\n" not in str(raised.value)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from compilegate.observe.compare.results import compare_outputs
+from compilegate.observe.compare.results import CallResults, compare_outputs
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.random_draws import DrawRecording
 from compilegate.observe.model.reference import Reference
@@ -129,7 +129,7 @@ def test_a_missing_round_trip_through_bfloat16_is_found(theirs, is_right):
     ours, other = (side.call(side.prepare(FIRST), 0) for side in (eager, compiled))
     known = reference.results(FIRST)
     assert len(known) == 2
-    (error,) = compare_outputs(ours, other, known).errors
+    (error,) = compare_outputs(CallResults(ours, other, known)).errors
     assert error.eager_rms < 1e-7
     assert (error.compiled_rms < 1e-7) == is_right
 

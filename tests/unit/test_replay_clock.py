@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from compilegate.layout import PACKAGE
 from compilegate.records.case import Case
 from compilegate.records.environment import Device
-from compilegate.session.replay_clock import ReplayClock, describe_machine
+from compilegate.session.replay_clock import ReplayClock, describe_machine, pytest_configure
 from tests.unit.making import make_environment, make_timing
 
 pytest_plugins = ["pytester"]
@@ -128,3 +130,38 @@ def test_the_test_passes_when_benchmarks_are_disabled(pytester):
     pytester.makepyfile(SHOWN)
     done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--benchmark-disable")
     done.assert_outcomes(passed=3)
+
+
+class Config:
+    """As much of pytest's configuration as the hook reads, with pytest-benchmark's defaults."""
+
+    def __init__(self, **given):
+        defaults = {"benchmark_sort": "min", "benchmark_group_by": "group"}
+        defaults |= {"benchmark_name": "normal", "benchmark_histogram": [], "pyargs": False}
+        self.option = SimpleNamespace(**{**defaults, **given})
+        self.args = ["suites"]
+        self.invocation_params = SimpleNamespace(dir=PACKAGE.parent)
+        self.pluginmanager = SimpleNamespace(hasplugin=lambda name: True)
+
+    def getoption(self, name, default=None):
+        return getattr(self.option, name, default)
+
+
+@pytest.mark.parametrize(
+    ("given", "quiet"),
+    [
+        ({}, True),
+        ({"dist": "load"}, True),
+        ({"benchmark_columns": ["min"]}, False),
+        ({"benchmark_sort": "name"}, False),
+        ({"benchmark_json": "file"}, False),
+        ({"benchmark_only": True}, False),
+    ],
+)
+def test_tables_are_shown_to_those_who_use_pytest_benchmark(given, quiet):
+    config = Config(**given)
+    pytest_configure(config)
+    assert config.getoption("benchmark_quiet", False) is quiet
+    assert config.option.benchmark_columns == given.get(
+        "benchmark_columns", ["median", "iqr", "rounds"]
+    )

@@ -39,7 +39,7 @@ def test_a_whole_run_is_read_back(path):
     assert run.missing == []
 
 
-def test_records_given_as_lines_are_written_as_they_are(path):
+def test_records_given_as_lines_are_written_unchanged(path):
     write(path, make_header(), encode(make_observation()))
     assert read(path).observations == {CASE_ID: make_observation()}
 
@@ -107,7 +107,7 @@ def test_a_line_cut_short_is_dropped_and_reported(path):
     assert run.verdicts == {}
 
 
-def test_a_compressed_run_is_read_as_it_is(path):
+def test_a_compressed_run_is_read(path):
     write(path, make_header(), make_observation(), make_verdict())
     compressed = path.with_name("run.jsonl.gz")
     compressed.write_bytes(gzip.compress(path.read_bytes()))
@@ -119,7 +119,7 @@ def test_a_compressed_run_is_read_as_it_is(path):
         read(compressed)
 
 
-def test_of_a_compressed_run_that_was_cut_short_its_beginning_is_read(path):
+def test_the_beginning_of_a_truncated_compressed_run_is_read(path):
     verdicts = [make_verdict(case=f"net{i}-cpu-infer-f32-default-static") for i in range(50)]
     write(path, make_header(), make_observation(), *verdicts)
     compressed = path.with_name("run.jsonl.gz")
@@ -161,7 +161,7 @@ def test_a_resumed_run_loses_only_the_cut_line(path):
     assert run.closing is not None
 
 
-def test_resuming_a_whole_run_changes_nothing_of_it(path):
+def test_resuming_a_whole_run_only_adds_to_it(path):
     write(path, make_header(), make_observation())
     before = path.read_text()
     writer = Writer(path, read(path))
@@ -247,7 +247,7 @@ def test_lines_of_other_programs_are_no_records():
         decode('{"record": "invented"}')
 
 
-def test_a_full_disk_is_remembered_and_told_once():
+def test_a_full_disk_is_remembered_and_reported_once():
     writer = Writer(Path("/dev/full"))
     writer.write(make_header())
     assert writer.trouble == "/dev/full: No space left on device"
@@ -292,13 +292,13 @@ def test_an_unknown_run_names_the_nearest(path):
         find("nihgtly", path.parent)
 
 
-def test_an_unknown_run_lists_what_there_is(path):
+def test_an_unknown_run_lists_the_known_ones(path):
     write(path, make_header())
     with pytest.raises(RunError, match=r"no run 'zzz' in .*; known: nightly"):
         find("zzz", path.parent)
 
 
-def test_an_unknown_run_among_none_says_so(tmp_path):
+def test_an_unknown_run_is_refused_where_there_are_no_runs(tmp_path):
     with pytest.raises(RunError, match="known: none"):
         find("nightly", tmp_path / "nowhere")
 

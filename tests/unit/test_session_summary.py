@@ -3,7 +3,6 @@
 import pytest
 
 from compilegate.records.environment import Device
-from compilegate.reports.case_line import Progress
 from compilegate.reports.case_result import CaseResult
 from compilegate.reports.session_summary import Effort, summary_lines, time_lines
 from compilegate.reports.titles import is_judged, of_cases, of_decision, where
@@ -18,9 +17,7 @@ from tests.unit.making import (
     make_verdict,
 )
 
-PROGRESS = Progress(done=3, planned=12, fresh=3, elapsed_s=30.0)
 INFER_ID = "tiny-cpu-infer-f32-default-static"
-LONG_ID = "matvec_decorated-cuda-train-bf16-max_autotune_no_cudagraphs-marked"
 
 
 def results(**verdicts):

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from compilegate.observe.conditioning import signal, visibility
+from compilegate.observe.conditioning import signal
+from compilegate.observe.conditioning.visibility import measure_visibility
 from compilegate.observe.model.calls import first_call
 from compilegate.observe.model.float64 import Lifting
 from compilegate.observe.model.subject import Subject
@@ -29,7 +30,7 @@ def treat(module, seed=0, **how):
 
 def figures(module, state, **how):
     subject = Subject(entry(module, **how), TRAIN, 0, weights=state)
-    return visibility.measure(subject, first_call({}))
+    return measure_visibility(subject, first_call({}))
 
 
 def layers(*parts, spoil=lambda net: None):

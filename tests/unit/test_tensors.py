@@ -7,7 +7,6 @@ import pytest
 
 from compilegate.judging.judge import SHOWN, shorten
 from compilegate.judging.tensors import examine, untreated
-from tests.unit.excess import exceeds
 from tests.unit.making import (
     make_call,
     make_checked,
@@ -16,17 +15,12 @@ from tests.unit.making import (
     make_observation,
 )
 
-NOISE = 1e-7
 HALF_ID = "resnet18-cpu-infer-bf16-default-static"
 SINGLE_ID = "resnet18-cpu-infer-f32-default-static"
 
 
 def observation_of(*errors, **changed):
     return make_observation(calls=(make_call(outputs=make_checked(*errors)),), **changed)
-
-
-def complaint(**error):
-    return exceeds(make_error(**error), NOISE)
 
 
 def test_every_call_is_examined_and_named_with_its_sizes():
@@ -82,7 +76,7 @@ def test_a_gradient_in_half_precision_may_be_out_of_bounds_once(case, errors, si
 
 
 @pytest.mark.parametrize(("overlaps", "complaints"), [(False, 0), (True, 1)])
-def test_nor_in_the_one_call_that_another_overlaps(overlaps, complaints):
+def test_a_gradient_of_an_overlapped_call_may_not_be_out_of_bounds(overlaps, complaints):
     first, last = (make_call(gradients=make_checked(of_noise(rms))) for rms in (0, OUT))
     calls = (first, dataclasses.replace(last, overlaps=overlaps))
     seen = examine(make_observation(case=HALF_ID, calls=calls), "gradients")
@@ -94,14 +88,14 @@ def of_noise(rms):
     return make_error("gradient weight", **noise, compiled_rms=rms, compiled_max=4e-3)
 
 
-def test_an_output_in_half_precision_may_not():
+def test_an_output_in_half_precision_may_not_be_out_of_bounds():
     calls = [make_call(outputs=make_checked(of_noise(rms))) for rms in (OUT, 0)]
     assert (
         len(examine(make_observation(case=HALF_ID, calls=tuple(calls)), "outputs").complaints) == 1
     )
 
 
-def test_groups_are_examined_apart():
+def test_groups_are_examined_separately():
     wrong = make_checked(make_error(compiled_rms=1.0, compiled_max=1.0))
     observation = make_observation(calls=(make_call(gradients=wrong),))
     assert not examine(observation, "outputs").complaints
@@ -109,7 +103,7 @@ def test_groups_are_examined_apart():
     assert not examine(observation, "state").complaints
 
 
-def test_the_worst_error_is_that_of_tensors_that_see():
+def test_the_worst_error_is_that_of_tensors_that_are_not_blind():
     seen = examine(
         observation_of(make_error(compiled_rms=2e-7), make_error(eager_rms=0.5, compiled_rms=0.5)),
         "outputs",
@@ -141,7 +135,7 @@ def test_many_lines_are_counted():
 # Signal.
 
 
-def test_figures_are_told_where_the_treatment_is_off():
+def test_figures_are_shown_where_the_treatment_is_off():
     outputs = make_checked(make_error("output", scale=1e-9), make_error("output[1]", scale=0.0))
     seen = make_observation(calls=(make_call(outputs=outputs),), signal="off")
     text = "; signal off: 2 outputs of scale 0 to 1e-09, 1 zero"

@@ -1,5 +1,7 @@
 """The terminal: the line of a case, and the status line."""
 
+import threading
+
 import pytest
 
 from compilegate.judging.aspects import ASPECTS
@@ -202,6 +204,21 @@ def test_the_status_line_is_shown_at_most_once_a_second_and_removed():
     assert terminal.written[1:] == [" " * 39, ""]
     line.show("at once after it was removed")
     assert len(terminal.written) == 4
+
+
+def test_no_thread_shows_the_status_line_while_something_else_is_printed():
+    terminal = Terminal()
+    line = StatusLine(terminal)
+    line.show("compiling")
+    other = threading.Thread(target=line.show, args=("still compiling",))
+    with line.removed():
+        other.start()
+        other.join(0.2)
+        terminal.written.append("a case")
+    other.join()
+    assert [text.strip() for text in terminal.written] == [
+        *("compiling", "", "", "a case", "still compiling")
+    ]
 
 
 @pytest.mark.parametrize("terminal", [None, Terminal(isatty=False)])

@@ -58,7 +58,7 @@ def test_rounds_on_a_gpu_that_was_held_back_are_left_out(write):
     assert entry["min_speedup"] == 1.8
 
 
-def test_they_leave_room_beyond_the_worst_of_all_runs(write):
+def test_thresholds_leave_room_beyond_the_worst_of_all_runs(write):
     (entry,) = write(
         measured(speedup=2.0, peak=80 * MIB, compile_s=4.0),
         measured(speedup=1.51, peak=100 * MIB, compile_s=10.0),
@@ -73,14 +73,12 @@ def test_they_leave_room_beyond_the_worst_of_all_runs(write):
 
 
 @pytest.mark.parametrize(("speedup", "overhead"), [(0.5, 20), (1.1, 20), (1.2, None)])
-def test_where_compiled_code_may_be_slower_little_is_let_pass_whatever_the_ratio(
-    write, speedup, overhead
-):
+def test_an_overhead_is_allowed_where_compiled_code_may_be_slower(write, speedup, overhead):
     (entry,) = write(measured(speedup=speedup))
     assert entry.get("max_call_overhead_us") == overhead
 
 
-def test_what_was_not_measured_has_none(write):
+def test_what_was_not_measured_has_no_threshold(write):
     (entry,) = write(measured(timing=None, memory=None))
     assert entry.keys() == {"case", "hardware", "max_compile_s"}
     (entry,) = write(measured(timing=None, cold=False))
@@ -97,7 +95,7 @@ def test_what_was_not_measured_has_none(write):
         ),
     ],
 )
-def test_a_case_that_is_not_healthy_has_none(write, observation):
+def test_a_case_that_is_not_healthy_has_no_threshold(write, observation):
     (entry,) = write(measured(), observation)
     assert entry["case"] == CASE_ID
     with pytest.raises(SystemExit):
@@ -129,7 +127,9 @@ max_energy_ratio = 1.2
         (("healthy.jsonl/mine.toml", "healthy.jsonl"), "cannot write the budgets file"),
     ],
 )
-def test_what_cannot_be_read_or_written_is_told(tmp_path, monkeypatch, capsys, names, expected):
+def test_a_file_that_cannot_be_read_or_written_is_reported(
+    tmp_path, monkeypatch, capsys, names, expected
+):
     write_run(tmp_path / "healthy.jsonl", measured(), environment=make_environment())
     (tmp_path / "malformed.toml").write_text("[[budget]\n")
     monkeypatch.setattr("sys.argv", ["thresholds", *(str(tmp_path / name) for name in names)])

@@ -1,4 +1,4 @@
-"""Bounds: what eager's noise allows, and what it never does."""
+"""Bounds: errors that eager's noise allows, and errors that it never allows."""
 
 import dataclasses
 
@@ -8,16 +8,10 @@ from compilegate.judging.tensors import examine
 from compilegate.judging.tolerances import WITHOUT_REFERENCE
 from compilegate.records.rounding import BLIND, EPS, is_blind
 from tests.unit.excess import exceeds
-from tests.unit.making import (
-    make_call,
-    make_checked,
-    make_error,
-    make_observation,
-)
+from tests.unit.making import make_call, make_checked, make_error, make_observation
 
-NOISE = 1e-7
+EAGER_NOISE = 1e-7
 HALF_ID = "resnet18-cpu-infer-bf16-default-static"
-SINGLE_ID = "resnet18-cpu-infer-f32-default-static"
 
 
 def observation_of(*errors, **changed):
@@ -25,7 +19,7 @@ def observation_of(*errors, **changed):
 
 
 def complaint(**error):
-    return exceeds(make_error(**error), NOISE)
+    return exceeds(make_error(**error), EAGER_NOISE)
 
 
 def test_compiled_as_good_as_eager_is_within_bounds():
@@ -37,7 +31,7 @@ def test_compiled_better_than_eager_is_within_bounds():
 
 
 def test_thrice_eagers_noise_is_within_bounds():
-    assert complaint(compiled_rms=3 * NOISE, compiled_max=16 * NOISE) == ""
+    assert complaint(compiled_rms=3 * EAGER_NOISE, compiled_max=16 * EAGER_NOISE) == ""
 
 
 def test_error_of_the_whole_tensor_is_out_of_bounds():
@@ -51,7 +45,7 @@ def test_one_wrong_element_among_a_million_is_out_of_bounds():
     text = complaint(numel=10**6, compiled_rms=5e-6, compiled_max=5e-3)
     assert "error is" in text
     # Also where its share in the root mean square drowns.
-    text = complaint(numel=10**9, compiled_rms=2 * NOISE, compiled_max=5e-3)
+    text = complaint(numel=10**9, compiled_rms=2 * EAGER_NOISE, compiled_max=5e-3)
     assert "largest error is 0.005 of its scale" in text
 
 
@@ -204,7 +198,7 @@ def test_a_blind_tensor_does_not_widen_its_neighbours_bounds():
 
 
 def of_rows(compiled, eager=2e-4, rows=50, **changed):
-    """A session of two calls whose rows are so far off."""
+    """Return an observation of two calls whose rows have these errors."""
     error = make_error(
         dtype="bfloat16",
         eager_max=0.01,

@@ -129,7 +129,7 @@ def test_a_case_that_failed_in_all_and_ends_early_now_is_worse():
     assert compared(seen(forward="failed", memory="passed"), raised("call")).kind == "broken"
 
 
-def test_a_case_that_comes_to_its_end_but_fails_there_is_only_better():
+def test_a_case_that_now_completes_but_fails_is_only_better():
     result = compared(raised("compile"), seen(gradients="failed"))
     assert result.kind == "improved"
     assert "fails in gradients" in result.reason

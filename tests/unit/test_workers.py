@@ -1,10 +1,14 @@
 """The part of the machine that each worker may use."""
 
+from types import SimpleNamespace
+
 import pytest
 from xdist.plugin import pytest_cmdline_main as cmdline_main
 
+from compilegate.records.case import Case
 from compilegate.records.environment import Device
-from compilegate.session.workers import Share, Workers, count_of
+from compilegate.session import start, xdist_hooks
+from compilegate.session.workers import Share, Workers, count_of, refuse_other_distributions
 from tests.unit.making import make_environment
 
 pytest_plugins = ["pytester"]
@@ -37,7 +41,7 @@ def test_the_users_variables_stay(monkeypatch):
     assert Share(2, "0").environment()["OMP_NUM_THREADS"] == "3"
 
 
-def test_each_worker_gets_a_gpu_of_its_own():
+def test_each_worker_gets_its_own_gpu():
     workers = Workers(2, machine("H200", "H200"))
     assert [workers.share(name) for name in ("gw0", "gw1")] == [Share(2, "0"), Share(2, "1")]
 
@@ -99,3 +103,38 @@ def test_workers_on_gpus_of_two_kinds_are_refused():
     with pytest.raises(pytest.UsageError, match=r"-n 2: .* differ \(A100, H200\)") as raised:
         Workers(2, machine("H200", "A100")).refuse_unlike_gpus()
     assert "CUDA_VISIBLE_DEVICES" in str(raised.value)
+
+
+def planned_on(device, *gpus, replays=False):
+    case = Case.parse(f"matvec-{device}-infer-f32-default-static")
+    return SimpleNamespace(cases=[case], environment=machine(*gpus), replays=replays)
+
+
+@pytest.mark.parametrize(
+    ("plan", "count"),
+    [
+        (planned_on("cuda", "H200", "H200"), 2),
+        (planned_on("cuda"), 1),
+        (planned_on("cuda", "H200", "H200", replays=True), 1),
+        (planned_on("cpu", "H200", "H200"), 1),
+    ],
+)
+def test_auto_is_one_worker_per_gpu_that_cases_are_observed_on(pytester, monkeypatch, plan, count):
+    monkeypatch.setattr(start, "plan_of", lambda config: plan)
+    monkeypatch.setattr(xdist_hooks, "judges_suites", lambda config: True)
+    assert xdist_hooks.pytest_xdist_auto_num_workers(pytester.parseconfig()) == count
+
+
+@pytest.mark.parametrize("words", [("-n", "auto"), ("-n", "2")])
+def test_a_baseline_interpreter_is_refused_with_workers(pytester, words):
+    config = pytester.parseconfig("-p", "xdist", *words)
+    config.option.baseline_python = "python"
+    with pytest.raises(pytest.UsageError, match="leave -n out"):
+        refuse_other_distributions(config)
+
+
+@pytest.mark.parametrize("words", [(), ("-n", "0")])
+def test_a_baseline_interpreter_is_accepted_without_workers(pytester, words):
+    config = pytester.parseconfig("-p", "xdist", *words)
+    config.option.baseline_python = "python"
+    refuse_other_distributions(config)

@@ -38,7 +38,7 @@ def steps(file):
 
 
 @each
-def test_it_is_a_workflow(file):
+def test_each_file_is_a_workflow(file):
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema"]
     done = subprocess.run(
         [*command, "vendor.github-workflows", file], capture_output=True, text=True, check=False

@@ -7,22 +7,12 @@ import textwrap
 
 import pytest
 
+from compilegate import fixtures
 from compilegate.layout import PACKAGE
 from compilegate.zoo import registry as zoo
 from compilegate.zoo.registry import ZooError, load_file, load_with
 
-
-@pytest.fixture(autouse=True)
-def registry(monkeypatch):
-    """The registry of the shipped zoo; each test gets its own copy."""
-    zoo.load()
-    monkeypatch.setattr(zoo, "_registry", dict(zoo._registry))
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    before = set(sys.modules)
-    yield zoo._registry
-    for name in set(sys.modules) - before:
-        if name.startswith("zoo_of_"):
-            del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("registry")
 
 
 @pytest.fixture
@@ -185,6 +175,38 @@ def test_a_file_that_raises_is_refused_in_one_sentence_with_the_users_own_line(
     with pytest.raises(ZooError) as refused:
         load_file(write(text))
     assert str(refused.value) == CANNOT + message
+
+
+@pytest.mark.parametrize(
+    "end", ["raise ValueError", "import sys; sys.exit()", 'model("My")(lambda: Example(abs))']
+)
+def test_a_refused_file_leaves_nothing_and_can_be_corrected(write, registry, end):
+    before = dict(registry)
+    half = 'model("half")(lambda: Example(abs))\n'
+    with pytest.raises(ZooError):
+        load_file(write(half + end + "\n"))
+    assert registry == before
+    assert "zoo_of_mine" not in sys.modules
+    assert [entry.name for entry in load_file(write(half))] == ["half"]
+    assert "zoo_of_mine" in sys.modules
+
+
+def test_a_refused_file_named_like_a_loaded_module_leaves_that_module(write):
+    with pytest.raises(ZooError):
+        load_file(write("raise ValueError\n", name="json.py"))
+    assert sys.modules["json"] is json
+
+
+def test_a_shipped_family_that_cannot_be_imported_leaves_nothing(write, registry, monkeypatch):
+    path = write('model("half")(lambda: Example(abs))\nraise ValueError("half")\n')
+    family = "compilegate.fixtures.zoo_of_mine"
+    monkeypatch.setattr(zoo, "FAMILIES", ["zoo_of_mine"])
+    monkeypatch.setattr(fixtures, "__path__", [str(path.parent)])
+    before = dict(registry)
+    with pytest.raises(ValueError, match="half"):
+        zoo.load()
+    assert registry == before
+    assert family not in sys.modules
 
 
 def test_an_error_in_a_neighbour_is_placed_there(write, tmp_path):

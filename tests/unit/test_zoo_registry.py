@@ -1,27 +1,14 @@
 """Tests of the zoo's interface: what a recipe can declare, and what is refused with its line."""
 
 import json
-import sys
 
 import pytest
 
 from compilegate.records.encoding import dumps
-from compilegate.zoo import registry as zoo
 from compilegate.zoo.example import Call, Example
 from compilegate.zoo.registry import Model, model
 
-
-@pytest.fixture(autouse=True)
-def registry(monkeypatch):
-    """The registry of the shipped zoo; each test gets its own copy."""
-    zoo.load()
-    monkeypatch.setattr(zoo, "_registry", dict(zoo._registry))
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    before = set(sys.modules)
-    yield zoo._registry
-    for name in set(sys.modules) - before:
-        if name.startswith("zoo_of_"):
-            del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("registry")
 
 
 def build():
@@ -145,7 +132,7 @@ def sized(vary, **example):
     return Model("m", "f", vary=vary, build=lambda: Example(abs, **given)).example("cpu")
 
 
-def test_dims_of_which_none_varies_are_refused():
+def test_dims_without_a_name_that_varies_are_refused():
     with pytest.raises(ValueError, match="dims of Example name bach, but vary has batch"):
         sized({"batch": (8, 4)}, dims={0: {0: "bach"}})
 

@@ -8,7 +8,7 @@ _LAYER_NORM = "it adds the same number to all channels, and LayerNorm subtracts 
 _SOFTMAX = "it adds the same number to all arguments of a softmax, which does not change the result"
 _POOLING = "the token mixer is pooling minus identity, in which a constant cancels"
 _ONE_TOKEN = "at the size on a CPU, one token is left, and its softmax is one"
-_UNWRITTEN = "in eager, Conv3d reads uninitialised memory: docs/findings.md"
+_UNWRITTEN = "in eager, Conv3d reads uninitialised memory: docs/measurements/findings-notes.md"
 _UNIT_NORM = "embeddings have norm one: over 512 components, their standard deviation is 0.044"
 
 #: Parameters whose gradient is zero or only rounding. All of them are biases.

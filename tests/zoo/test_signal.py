@@ -1,4 +1,4 @@
-"""Every model of the zoo, treated, shows its computation: on CPU at its sizes there, in eager."""
+"""Every model of the zoo shows its computation after treatment: in eager, on CPU."""
 
 import math
 from fnmatch import fnmatchcase
@@ -6,7 +6,8 @@ from fnmatch import fnmatchcase
 import pytest
 import torch
 
-from compilegate.observe.conditioning import signal, visibility
+from compilegate.observe.conditioning import signal
+from compilegate.observe.conditioning.visibility import measure_visibility
 from compilegate.observe.device import unsupported
 from compilegate.observe.model.calls import first_call
 from compilegate.observe.model.subject import Subject
@@ -14,7 +15,7 @@ from compilegate.records.case import Case
 from compilegate.zoo import registry
 from tests.zoo import explained
 
-#: The regressions are essences of bugs: their weights, where there are any, mean what they are.
+#: All models but the regressions: these reproduce bugs, some of which need their exact weights.
 MODELS = {name: model for name, model in registry.load().items() if model.family != "regressions"}
 SPREADS = (0.1, 10.0)  # standard deviations of outputs
 FEW = 0.05  # of a model's parameters
@@ -22,7 +23,7 @@ FEW = 0.05  # of a model's parameters
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """Sizes are small, and two workers share the cores."""
+    """One thread suffices: sizes are small, and two workers share the cores."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -31,7 +32,7 @@ def one_thread():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_signal(name):
-    """One test a model, so that its treatment is paid once."""
+    """A model has one test for everything, so that it is treated only once or twice."""
     model = MODELS[name]
     if model.requires is not None:
         pytest.importorskip(model.requires)
@@ -68,7 +69,7 @@ def plan(model, subject):
 
 def faults_in_f32(model, state):
     subject = built(model, "f32", state)
-    figures = visibility.measure(subject, plan(model, subject))
+    figures = measure_visibility(subject, plan(model, subject))
     least, most = SPREADS
     for path, spread in figures.spreads.items():
         if not least <= spread <= most and not is_explained(model, path, explained.OUTPUTS):
@@ -99,7 +100,7 @@ def faults_in_eval_gradients(model, state):
 
 def faults_in_bf16(model, state):
     subject = built(model, "bf16", state)
-    figures = visibility.measure(subject, plan(model, subject))
+    figures = measure_visibility(subject, plan(model, subject))
     for path, spread in figures.spreads.items():
         if not math.isfinite(spread):
             yield f"{path}: NaN or infinity in bf16"

@@ -94,10 +94,10 @@ class CallComparer:
         known: Sequence[Checked] = (Checked(), Checked(), Checked()),
     ) -> tuple[Checked, Checked, Checked]:
         with self._time_spent.spend("compare"), one_thread():
-            sides, half = (eager, compiled, truths, samples), self._half
+            call = results.CallResults(eager, compiled, truths, samples, half=self._half)
             by_rows = self._eager.case.precision != "f32"
             return (
-                results.compare_outputs(*sides, half=half, by_rows=by_rows, known=known[0]),
-                results.compare_gradients(*sides, half=half, known=known[1]),
-                results.compare_state(*sides, half=half, known=known[2]),
+                results.compare_outputs(call, by_rows=by_rows, known=known[0]),
+                results.compare_gradients(call, known=known[1]),
+                results.compare_state(call, known=known[2]),
             )

@@ -8,8 +8,8 @@ what is allowed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -25,28 +25,61 @@ from compilegate.observe.model.result import KEPT, OVERWRITTEN, Result
 from compilegate.records.call import Checked, Difference
 
 
-def compare_outputs(
-    eager: Result,
-    compiled: Result,
-    references: Sequence[Result],
-    samples: Sequence[Sample] = (),
-    *,
-    half: bool = False,
-    by_rows: bool = False,
-    known: Checked = NOTHING_KNOWN,
-) -> Checked:
-    """Compare the outputs of one call.
+@dataclass(frozen=True)
+class CallResults:
+    """The results of one call: of eager, of compiled code, and of what judges the difference.
 
-    Args:
+    Attributes:
         eager: The eager call.
         compiled: The compiled call.
         references: The reference and its alternative. Each tensor is compared with the one that
             eager is closer to.
         samples: Nudged eager runs of the same call: see ``eager_noise``.
         half: Whether the case computes in half precision, or in TF32, whose mantissa is as short.
+    """
+
+    eager: Result
+    compiled: Result
+    references: Sequence[Result] = ()
+    samples: Sequence[Sample] = ()
+    half: bool = False
+
+    def compare(
+        self,
+        values: Callable[[Result], Mapping[str, Any]],
+        known: Checked,
+        *,
+        by_rows: bool = False,
+    ) -> Checked:
+        """Compare named values of each result. See :func:`compare_values`.
+
+        Args:
+            values: Returns the values of a result, by name.
+            known: The result of the same comparison with fewer samples.
+            by_rows: Whether to examine rows and columns, too.
+        """
+        return compare_values(
+            values(self.eager),
+            values(self.compiled),
+            [values(reference) for reference in self.references],
+            [(values(sample.result), sample.nudge) for sample in self.samples],
+            half=self.half,
+            by_rows=by_rows,
+            known=known,
+        )
+
+
+def compare_outputs(
+    call: CallResults, *, by_rows: bool = False, known: Checked = NOTHING_KNOWN
+) -> Checked:
+    """Compare the outputs of one call.
+
+    Args:
+        call: The results of the call.
         by_rows: Whether to examine rows and columns, too.
         known: The result of the same comparison with fewer samples.
     """
+    eager, compiled = call.eager, call.compiled
     if (raised := _raised(eager, compiled)) is not None:
         return Checked(differences=(raised,))
     differences = [*compare_layouts(eager, compiled)]
@@ -58,15 +91,7 @@ def compare_outputs(
     lost, gained = eager.aliases - compiled.aliases, compiled.aliases - eager.aliases
     if lost or gained:
         differences.append(exact.difference("output", "aliasing", _groups(lost), _groups(gained)))
-    values = compare_values(
-        eager.output,
-        compiled.output,
-        [reference.output for reference in references],
-        [(sample.result.output, sample.nudge) for sample in samples],
-        half=half,
-        by_rows=by_rows,
-        known=known,
-    )
+    values = call.compare(lambda result: result.output, known, by_rows=by_rows)
     opaque = tuple(
         f"{path} ({type(leaf).__name__})"
         for path, leaf in eager.output.items()
@@ -95,29 +120,19 @@ def compare_layouts(eager: Result, compiled: Result) -> tuple[Difference, ...]:
     return tuple(differences)
 
 
-def compare_gradients(
-    eager: Result,
-    compiled: Result,
-    references: Sequence[Result],
-    samples: Sequence[Sample] = (),
-    *,
-    half: bool = False,
-    known: Checked = NOTHING_KNOWN,
-) -> Checked:
-    """Compare the gradients of parameters and floating inputs. See :func:`compare_outputs`.
+def compare_gradients(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Checked:
+    """Compare the gradients of parameters and floating inputs after one call.
 
     Gradients that overflowed on both sides are not compared: no optimizer would use them.
+
+    Args:
+        call: The results of the call.
+        known: The result of the same comparison with fewer samples.
     """
+    eager, compiled = call.eager, call.compiled
     if eager.error is not None or compiled.error is not None or overflowed(eager, compiled):
         return Checked()
-    return compare_values(
-        _named("gradient", eager.gradients),
-        _named("gradient", compiled.gradients),
-        [_named("gradient", reference.gradients) for reference in references],
-        [(_named("gradient", s.result.gradients), s.nudge) for s in samples],
-        half=half,
-        known=known,
-    )
+    return call.compare(_gradients, known)
 
 
 def overflowed(eager: Result, compiled: Result) -> bool:
@@ -125,22 +140,19 @@ def overflowed(eager: Result, compiled: Result) -> bool:
     return eager.found_inf and compiled.found_inf
 
 
-def compare_state(
-    eager: Result,
-    compiled: Result,
-    references: Sequence[Result],
-    samples: Sequence[Sample] = (),
-    *,
-    half: bool = False,
-    known: Checked = NOTHING_KNOWN,
-) -> Checked:
-    """Compare the state after one call. See :func:`compare_outputs` for the arguments.
+def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Checked:
+    """Compare the state after one call.
 
     State that eager does not change must stay the same, bit by bit and in the same memory, because
     other tensors may share it. State that neither side changes is only counted. An earlier output
     of a CUDA graph may be unreadable, but no other tensor in the memory of the graph. If both sides
     raise, only the switches of the process are compared: ``with`` restores them in any case.
+
+    Args:
+        call: The results of the call.
+        known: The result of the same comparison with fewer samples.
     """
+    eager, compiled = call.eager, call.compiled
     if (eager.error is None) != (compiled.error is None):
         return Checked()
     forgiven = {name for name, value in compiled.state.items() if _is_of_a_graph(name, value)}
@@ -164,10 +176,7 @@ def compare_state(
     def of(result: Result) -> dict[str, Any]:
         return {name: result.state[name] for name in changed if name in result.state}
 
-    drawn = [(of(sample.result), sample.nudge) for sample in samples]
-    values = compare_values(
-        of(eager), of(compiled), [*map(of, references)], drawn, half=half, known=known
-    )
+    values = call.compare(of, known)
     tensors = sum(isinstance(value, torch.Tensor) for value in eager.state.values())
     return replace(values, tensors=tensors, differences=(*touched, *values.differences))
 
@@ -191,8 +200,8 @@ def _has_changed(result: Result, name: str) -> bool:
     )
 
 
-def _named(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{prefix} {name}": value for name, value in values.items()}
+def _gradients(result: Result) -> dict[str, Any]:
+    return {f"gradient {name}": value for name, value in result.gradients.items()}
 
 
 def _raised(eager: Result, compiled: Result) -> Difference | None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from compilegate.observe.model.subject import Subject
 
 #: The size of the noise for constant tensors, relative to their scale.
-NOISE = 0.1
+ADDED_NOISE = 0.1
 
 
 class Edits:
@@ -44,7 +44,7 @@ class Edits:
     def write_bias(self, bias: Tensor, scale: float) -> None:
         """Add to a constant bias its noise, for activations of a given scale."""
         constant, noise = self.biases[id(bias)]
-        self.write(bias, constant + NOISE * scale * noise)
+        self.write(bias, constant + ADDED_NOISE * scale * noise)
 
 
 def constant_of(tensor: Tensor) -> float | None:

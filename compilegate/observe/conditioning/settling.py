@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from compilegate.observe.conditioning.edits import NOISE, Edits
+from compilegate.observe.conditioning.edits import ADDED_NOISE, Edits
 from compilegate.observe.conditioning.visibility import in_band, spread_of
 
 
@@ -87,7 +87,7 @@ def _prepare_norm(edits: Edits, part: nn.Module, given: Tensor) -> None:
     if id(bias) in edits.biases and channels.min() < -channels.std():
         assert bias is not None
         _, noise = edits.biases[id(bias)]
-        edits.write(bias, 1 + NOISE * noise)
+        edits.write(bias, 1 + ADDED_NOISE * noise)
 
 
 def _sized_bias(edits: Edits, part: nn.Module) -> Tensor | None:

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from compilegate.observe import error_text
-from compilegate.observe.conditioning.edits import NOISE, Edits, constant_of, size_of
+from compilegate.observe.conditioning.edits import ADDED_NOISE, Edits, constant_of, size_of
 from compilegate.observe.conditioning.settling import settling
-from compilegate.observe.conditioning.visibility import is_bias, measure
+from compilegate.observe.conditioning.visibility import is_bias, measure_visibility
 from compilegate.observe.model.calls import first_call
 from compilegate.observe.model.subject import Subject
 from compilegate.records.case import Case, UnknownNameError
@@ -98,10 +98,10 @@ def _treat(model: Model, device: str, seed: int, report: StageReport) -> dict[st
     report("eager")
     edits = Edits(subject)
     _enliven(edits, torch.Generator().manual_seed(seed))
-    figures = measure(subject, planned, settling(edits, rescale=False))
+    figures = measure_visibility(subject, planned, settling(edits, rescale=False))
     result = dict(edits.state)
     if any(figures.faults):
-        after = measure(subject, planned, settling(edits, rescale=True))
+        after = measure_visibility(subject, planned, settling(edits, rescale=True))
         if after.faults < figures.faults:
             result, figures = edits.state, after
     return result if figures.finite else {}
@@ -115,18 +115,18 @@ def _enliven(edits: Edits, generator: torch.Generator) -> None:
         constant = constant_of(parameter)
         if constant is None:
             if (size := size_of(parameter)) < TINY:
-                edits.write(parameter, parameter.detach() * (NOISE / size))
+                edits.write(parameter, parameter.detach() * (ADDED_NOISE / size))
             continue
         noise = torch.randn(parameter.shape, generator=generator).to(parameter)
         if is_bias(name):
             edits.biases[id(parameter)] = constant, noise
             edits.write_bias(parameter, 1.0)
         elif constant == 0 and not _is_gain(name, parameter):
-            edits.write(parameter, NOISE * noise)
+            edits.write(parameter, ADDED_NOISE * noise)
         elif abs(constant) < SMALL_SCALE:
-            edits.write(parameter, 1 + NOISE * noise)
+            edits.write(parameter, 1 + ADDED_NOISE * noise)
         elif parameter.numel() > 1:  # any single number shows as much
-            edits.write(parameter, constant * (1 + NOISE * noise))
+            edits.write(parameter, constant * (1 + ADDED_NOISE * noise))
 
 
 def _is_gain(name: str, tensor: Tensor) -> bool:
@@ -167,7 +167,7 @@ def _print_figures(model: Model, seed: int) -> None:
             if not subject.parameters():
                 print(f"{model.name:32} has no parameters")
                 return
-            rows.append(measure(subject, first_call(model.sizes("cpu"))))
+            rows.append(measure_visibility(subject, first_call(model.sizes("cpu"))))
     except Exception as error:  # the model raised it
         print(f"{model.name:32} {error_text.with_kind(error)}")
         return

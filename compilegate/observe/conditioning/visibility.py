@@ -71,7 +71,7 @@ class Visibility:
         return (not self.finite, len(self.off_scale), len(silent), len(remote) if many else 0)
 
 
-def measure(
+def measure_visibility(
     subject: Subject,
     planned: PlannedCall,
     settling: contextlib.AbstractContextManager[None] | None = None,

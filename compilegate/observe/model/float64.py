@@ -8,7 +8,6 @@ from typing import Any
 from unittest import mock
 
 import torch
-from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree
 
@@ -103,22 +102,14 @@ class _Dispatch(Mode):
     """Lifts explicit casts and factories, and notes every result that stays lower.
 
     It does not lift custom kernels that always compute in float32, nor the branches of
-    ``torch.cond`` and other higher-order operators.
+    higher-order operators: see :class:`Mode`.
     """
 
     def __init__(self, lifting: Lifting) -> None:
         super().__init__()
         self._lifting = lifting
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        if isinstance(func, HigherOrderOperator):
-            return func(*args, **(kwargs or {}))
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         kwargs = self._lifting.lift(kwargs)
         replay = self._lifting.replay
         if replay is not None and draws(func, args, kwargs):

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator
 
 from compilegate.observe.model.dispatch_mode import Mode
 
@@ -99,16 +98,8 @@ class _RecordingMode(Mode):
         super().__init__()
         self._recording = recording
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = func(*args, **kwargs)
-        # PyTorch runs the branches of torch.cond without this mode.
-        if not isinstance(func, HigherOrderOperator) and draws(func, args, kwargs):
+        if draws(func, args, kwargs):
             self._recording.add(func, args, result)
         return result

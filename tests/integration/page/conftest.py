@@ -1,7 +1,7 @@
-"""Headless Chromium, offline.
+"""Pages in a headless Chromium without a network.
 
-Needs Chromium and the package playwright (``pip install -e '.[dev]'``); skipped where they are not.
-``COMPILEGATE_CHROMIUM`` names the browser where it is not found.
+The tests need Chromium and playwright (``pip install -e '.[dev]'``) and are skipped without them.
+``COMPILEGATE_CHROMIUM`` names a browser that is not on ``PATH``.
 """
 
 import os
@@ -10,10 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.integration.page.pages import (
-    HOSTILE,
-    NET,
-)
+from tests.integration.page.pages import HOSTILE, NET
 from tests.unit.making import (
     make_break,
     make_capture,
@@ -46,7 +43,7 @@ def browser():
 
 @pytest.fixture
 def show(browser, tmp_path):
-    """Opens a page, offline; fails where its script complains or anything is loaded."""
+    """Opens a page; the test fails if the script logs anything or the page loads another file."""
     contexts, complaints = [], []
 
     def open_page(pieces, *, width=1280, height=900, scheme="light", fragment=""):

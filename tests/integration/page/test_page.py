@@ -12,12 +12,7 @@ from tests.integration.page.pages import (
     shown_cases,
     until,
 )
-from tests.unit.making import (
-    make_memory,
-    make_observation,
-    make_timing,
-    make_verdict,
-)
+from tests.unit.making import make_memory, make_observation, make_timing, make_verdict
 from tests.unit.runs import write_run
 
 
@@ -109,7 +104,7 @@ def test_columns_sort_both_ways(show, faulty):
     assert None not in [run.observations[c].compile_time for c in shown_cases(page)][: len(seconds)]
 
 
-def test_models_of_the_map_are_ordered_as_wanted(show, two):
+def test_the_map_orders_settings_and_shows_the_chosen_metric(show, two):
     page = show(page_of_two(*two))
     settings = page.locator("#map .head span").evaluate_all("all => all.map((s) => s.title)")
     assert settings == [f"cpu-train-f32-default-{d}" for d in ("static", "auto", "dynamic")]
@@ -159,7 +154,7 @@ def test_both_sides_of_a_comparison_are_plotted_round_by_round(show, two):
     assert [text.split(",")[0] for text in rounds][:2] == ["round 1", "round 2"]
 
 
-def test_nothing_of_a_run_is_run(show, two):
+def test_markup_in_a_run_is_shown_and_not_executed(show, two):
     page = show(page_of_two(*two))
     for dynamic in ("static", "auto"):
         page.evaluate("name => openCase(name)", NET.format(dynamic))
@@ -202,7 +197,7 @@ def test_a_chart_without_a_value_is_not_shown(show, tmp_path):
     assert page.locator(".means").count() == 0
 
 
-def test_of_ten_thousand_cases_only_what_is_in_sight_is_drawn(show, tmp_path):
+def test_only_visible_rows_and_cells_of_ten_thousand_cases_are_drawn(show, tmp_path):
     models = [f"m{index}" for index in range(625)]
     settings = [
         f"{p}-{n}-default-{d}"

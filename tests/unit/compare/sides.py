@@ -3,7 +3,12 @@
 import torch
 from torch import nn
 
-from compilegate.observe.compare.results import compare_gradients, compare_outputs, compare_state
+from compilegate.observe.compare.results import (
+    CallResults,
+    compare_gradients,
+    compare_outputs,
+    compare_state,
+)
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.float64 import Lifting
 from compilegate.observe.model.subject import Subject
@@ -42,18 +47,19 @@ class Compared:
         self.eager = eager.call(arguments, 0)
         self.compiled = compiled.call(compiled.prepare(PLANNED), 0)
         self.reference = reference.call(reference.prepare(PLANNED), 0)
+        self.results = CallResults(self.eager, self.compiled, [self.reference])
 
     @property
     def outputs(self):
-        return compare_outputs(self.eager, self.compiled, [self.reference])
+        return compare_outputs(self.results)
 
     @property
     def gradients(self):
-        return compare_gradients(self.eager, self.compiled, [self.reference])
+        return compare_gradients(self.results)
 
     @property
     def state(self):
-        return compare_state(self.eager, self.compiled, [self.reference])
+        return compare_state(self.results)
 
 
 def differences(ours, theirs, **how):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from compilegate.observe.compare.results import compare_gradients
+from compilegate.observe.compare.results import CallResults, compare_gradients
 from compilegate.observe.model.result import Result
 from tests.unit.compare.sides import (
     TRAIN,
@@ -51,5 +51,5 @@ def test_a_lost_gradient_is_found():
 
 def test_a_gradient_of_another_shape_is_found():
     ours, theirs = Result(gradients={"w": torch.ones(3)}), Result(gradients={"w": torch.ones(1, 3)})
-    (found,) = compare_gradients(ours, theirs, []).differences
+    (found,) = compare_gradients(CallResults(ours, theirs)).differences
     assert (found.where, found.what) == ("gradient w", "shape")

@@ -7,7 +7,12 @@ import torch
 from torch import nn
 
 from compilegate.observe.compare.parameters import compare_parameters
-from compilegate.observe.compare.results import compare_gradients, compare_outputs, compare_state
+from compilegate.observe.compare.results import (
+    CallResults,
+    compare_gradients,
+    compare_outputs,
+    compare_state,
+)
 from compilegate.observe.model.float64 import Lifting
 from compilegate.observe.model.subject import Subject
 from compilegate.records.rounding import is_blind
@@ -31,8 +36,8 @@ def test_a_correct_side_shows_no_difference(setting):
     eager, compiled = Subject(model, setting, 0), Subject(model, setting, 0)
     reference = Subject(model, setting, 0, lifting=Lifting())
     ours, theirs, known = (s.call(s.prepare(PLANNED), 0) for s in (eager, compiled, reference))
-    sides = (ours, theirs, [known])
-    checks = [compare_outputs(*sides), compare_gradients(*sides), compare_state(*sides)]
+    results = CallResults(ours, theirs, [known])
+    checks = [compare_outputs(results), compare_gradients(results), compare_state(results)]
     for checked in checks:
         assert checked.differences == ()
         assert complaints(checked) == []

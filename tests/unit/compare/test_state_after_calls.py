@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from compilegate.observe.compare.results import compare_state
+from compilegate.observe.compare.results import CallResults, compare_state
 from compilegate.observe.model.result import OVERWRITTEN, Placed, Result
 from tests.unit.compare.sides import (
     TRAIN,
@@ -107,7 +107,7 @@ def test_a_cuda_graph_may_overwrite_only_outputs(name, changes):
     eager = Result(before=before, state={name: torch.ones(3)}, stayed=frozenset({name}))
     moved = dict.fromkeys([name][: len(changes)], "memory")
     compiled = Result(before=before, state={name: OVERWRITTEN}, moved=moved)
-    differences = compare_state(eager, compiled, []).differences
+    differences = compare_state(CallResults(eager, compiled)).differences
     assert [(found.where, found.what) for found in differences] == [
         (name, what) for what in changes
     ]

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from compilegate.observe.compare.results import compare_outputs
+from compilegate.observe.compare.results import CallResults, compare_outputs
 from compilegate.observe.model.result import Result
 from tests.unit.compare.sides import (
     Compared,
@@ -155,7 +155,7 @@ def test_the_errors_of_a_large_tensor_are_those_of_its_elements():
     truth = torch.randn(700, 1000, dtype=torch.float64)
     sides = [truth.float(), (truth * 1.001 + 1e-3 * torch.randn_like(truth)).float(), truth]
     ours, theirs, known = (Result(output={"output": side}) for side in sides)
-    (error,) = compare_outputs(ours, theirs, [known]).errors
+    (error,) = compare_outputs(CallResults(ours, theirs, [known])).errors
     scale = float(truth.square().mean().sqrt())
     for side, value in (("eager", sides[0]), ("compiled", sides[1])):
         off = value.double() - truth
@@ -235,7 +235,7 @@ def test_both_parts_of_complex_values_are_compared():
 
 def test_without_a_reference_eager_replaces_it():
     made = Compared(lambda x: x * 1, lambda x: x * 1.5)
-    (error,) = compare_outputs(made.eager, made.compiled, []).errors
+    (error,) = compare_outputs(CallResults(made.eager, made.compiled)).errors
     assert error.eager_rms == 0.0
     assert error.compiled_rms == pytest.approx(0.5)
 

@@ -126,7 +126,7 @@ def test_breaks_are_counted_in_the_summary():
 LSTM = make_break("nn.LSTM is skipped", "", make_place(30, "forward", "timm/rnn.py", "timm"))
 
 
-def test_a_frame_that_is_left_to_eager_is_a_break_of_its_own():
+def test_a_frame_that_is_left_to_eager_is_a_separate_break():
     observation = broken(fallbacks=(LSTM,))
     finding = test_graph_breaks.rule(observation, Budget())
     assert finding.outcome == "failed"
@@ -145,7 +145,7 @@ def test_a_frame_that_is_left_to_eager_fails_even_with_a_budgeted_break_elsewher
     assert_proposal_helps(test_graph_breaks.rule, observation, budget)
 
 
-def test_a_frame_that_is_left_to_eager_for_its_own_break_is_that_break():
+def test_a_frame_that_is_left_to_eager_because_of_a_break_is_not_a_second_break():
     frame = dataclasses.replace(PRINT, id="", place=make_place(3, file="net.py"))
     budget = Budget(max_graph_breaks=1)
     assert test_graph_breaks.rule(broken(PRINT, fallbacks=(frame,)), budget).outcome == "passed"

@@ -41,7 +41,7 @@ def test_speedup_is_judged_by_its_interval(speedup, spread, wanted, outcome):
     assert f"at least {wanted:g}× wanted" in finding.summary
 
 
-def test_too_slow_says_what_was_seen_and_proposes_less_than_the_interval():
+def test_a_slow_case_reports_its_speedup_and_proposes_less_than_the_interval():
     finding = test_speedup.rule(timed(1.0), Budget(min_speedup=1.5))
     assert finding.summary == "1.00× [1.00, 1.00] over 30 rounds, at least 1.5× wanted"
     assert finding.proposal == {"min_speedup": 0.9}
@@ -123,7 +123,7 @@ def test_a_timing_is_described_side_by_side():
 
 
 @pytest.mark.parametrize(
-    ("conditions", "said"),
+    ("conditions", "expected"),
     [
         ((), "NVML does not report whether the GPU held its clocks down"),
         ((Condition(sm_mhz=900, temperature_c=None, power_w=None),), "GPU at 900 MHz"),
@@ -133,10 +133,10 @@ def test_a_timing_is_described_side_by_side():
         ),
     ],
 )
-def test_a_timing_names_what_nvml_does_not_report(conditions, said):
+def test_a_timing_names_what_nvml_does_not_report(conditions, expected):
     timing = dataclasses.replace(make_timing(2.0), clock="events", conditions=conditions)
     finding = test_speedup.rule(make_observation(timing=timing), STRICT)
-    assert (finding.outcome, finding.details[-1]) == ("passed", said)
+    assert (finding.outcome, finding.details[-1]) == ("passed", expected)
 
 
 def test_the_figures_of_the_gpus_allocator_are_described():
@@ -225,7 +225,7 @@ def test_peak_memory_is_held_to_ratio_and_slack(compiled, slack, outcome):
     assert test_memory.rule(observation, budget).outcome == outcome
 
 
-def test_too_much_memory_says_how_much_and_proposes_the_ratio():
+def test_a_case_that_needs_too_much_memory_reports_and_proposes_the_ratio():
     observation = make_observation(memory=make_memory(100 * 2**20, 200 * 2**20))
     finding = test_memory.rule(observation, STRICT)
     assert finding.summary == "peak 200.0 MiB, eager 100.0 MiB (2.00×), at most 1.1× allowed"

@@ -17,13 +17,13 @@ def test_the_same_statistics_on_both_sides_pass():
     assert test_randomness.rule(drawn(), Budget()).outcome == "passed"
 
 
-def test_what_draws_nothing_passes_and_says_so():
+def test_a_case_that_draws_nothing_passes_and_reports_it():
     finding = test_randomness.rule(make_observation(), Budget())
     assert (finding.outcome, finding.summary) == ("passed", "draws no random numbers")
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "expected"),
     [
         ({"repeats": 12}, "compiled calls repeat each other: 12 pairs of 24 calls"),
         ({"spreads": (0.0,) * 6}, "spread of the outputs between calls is 0, in eager 0.2"),
@@ -40,10 +40,10 @@ def test_what_draws_nothing_passes_and_says_so():
         ({"slope": 0.986}, "backward and forward use different random numbers"),
     ],
 )
-def test_other_statistics_fail_and_say_which(changed, said):
+def test_other_statistics_fail_and_are_named(changed, expected):
     finding = test_randomness.rule(drawn(**changed), Budget())
     assert finding.outcome == "failed"
-    assert said in finding.summary
+    assert expected in finding.summary
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_where_few_masks_can_be_drawn_calls_repeat_by_chance(ours, theirs, outco
     assert finding.outcome == outcome, finding.summary
 
 
-def test_runs_that_were_recorded_before_say_nothing_of_likeness():
+def test_likeness_and_tails_are_not_judged_in_runs_without_them():
     seen = make_randomness(alike=(), tails=())
     seen = replace(seen, eager=replace(seen.eager, alike=(), tails=()))
     finding = test_randomness.rule(make_observation(draws=True, randomness=seen), Budget())

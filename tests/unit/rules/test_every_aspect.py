@@ -67,7 +67,7 @@ def test_a_healthy_observation_passes(aspect):
         ("memory", "max_memory_ratio"),
     ],
 )
-def test_without_threshold_nothing_is_judged_and_the_reason_said(aspect, key):
+def test_without_a_threshold_nothing_is_judged_and_the_reason_is_shown(aspect, key):
     finding = SUITES[aspect].rule(HEALTHY, Budget())
     assert finding.outcome == "skipped"
     assert "not judged, no threshold: " in finding.summary

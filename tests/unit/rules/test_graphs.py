@@ -26,7 +26,7 @@ def test_one_graph_skipped_of_several_is_a_failure_too():
     assert_proposal_helps(test_cuda_graphs.rule, some, STRICT)
 
 
-def test_a_graph_that_is_cut_is_told_as_such():
+def test_a_graph_that_is_cut_is_reported_with_the_operation():
     finding = test_cuda_graphs.rule(graphs(3, "in part: cut at cpu ops (aten.sin)"), STRICT)
     assert finding.summary == "runs without CUDA graphs in part: cut at cpu ops (aten.sin)"
     assert finding.details == (finding.summary,)

@@ -49,7 +49,7 @@ def test_forward_fails_where_nothing_is_looked_into():
     assert test_forward.rule(once(outputs=seen), Budget()).outcome == "passed"
 
 
-def test_forward_says_that_an_output_is_nowhere_finite():
+def test_forward_reports_an_output_without_a_finite_value():
     nan = make_checked(make_error("output[1]", scale=0.0, numel=0))
     finding = test_forward.rule(once(outputs=nan), Budget())
     assert (finding.outcome, finding.summary) == (

@@ -190,10 +190,10 @@ def test_a_size_that_static_never_compiled_for_fails():
 
 
 @pytest.mark.parametrize(
-    ("shapes", "said"),
+    ("shapes", "expected"),
     [((4, 4, 4), "no input depends on batch: no other size was seen"), ((4, 4, 2), "")],
 )
-def test_sizes_that_no_input_takes_are_named(shapes, said):
+def test_sizes_that_no_input_takes_are_named(shapes, expected):
     calls = tuple(
         make_call(numbers={"input[0] dim 0": shape}, sizes={"batch": size, "length": 8})
         for shape, size in zip(shapes, (4, 4, 2), strict=True)
@@ -204,4 +204,4 @@ def test_sizes_that_no_input_takes_are_named(shapes, said):
         make_observation(case=case, calls=calls, capture=capture), Budget(recompiles=1)
     )
     assert finding.outcome == "passed"
-    assert finding.summary.partition("; ")[2] == said
+    assert finding.summary.partition("; ")[2] == expected
