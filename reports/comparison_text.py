@@ -23,6 +23,7 @@ LEAST_TEXT = 30
 MEANING = {
     "broken": "passed before, fails now",
     "regressed": "worse than before",
+    "eager regressed": "eager itself is worse than before",
     "gone": "not observed any more",
     "inconclusive": "the measurements do not settle it",
     "not comparable": "not the same thing",
@@ -63,7 +64,10 @@ def comparison_lines(comparison: Comparison, *, everything: bool = False) -> Ite
         comparison: What to show.
         everything: Whether all groups, rows and lines are shown.
     """
-    yield plain(str(decide(comparison)))
+    decision = decide(comparison)
+    yield plain(str(decision))
+    if decision.command:
+        yield plain(f"to know, run: {decision.command}")
     yield from evidence_lines(comparison, Layout(everything=everything))
 
 
@@ -75,7 +79,7 @@ def evidence_lines(comparison: Comparison, layout: Layout) -> Iterator[str]:
 def _lines(comparison: Comparison, layout: Layout) -> Iterator[str]:
     everything, unfold = layout.everything, layout.unfold
     if comparison.machines:
-        yield f"times are not comparable, the machines differ: {comparison.machines}"
+        yield f"costs are not compared, the machines differ: {comparison.machines}"
     for caution in comparison.cautions:
         yield f"note: {caution}"
     groups = case_groups.of_comparison(comparison)
@@ -131,7 +135,7 @@ def _counted(comparison: Comparison) -> Iterator[str]:
 
 
 def _notes(comparison: Comparison, layout: Layout) -> Iterator[str]:
-    """Yield the differences that decide nothing: times of two processes, mostly."""
+    """Yield the notes: differences that count for nothing, times of two processes mostly."""
     notes = [
         f"  {item.case}: {change.aspect}: {change.text}"
         for item in comparison.cases
@@ -139,7 +143,7 @@ def _notes(comparison: Comparison, layout: Layout) -> Iterator[str]:
         if change.effect == "note" and change.aspect
     ]
     if notes and layout.everything:
-        yield from ("", "differences that decide nothing:", *notes)
+        yield from ("", "notes:", *notes)
     elif notes:
         differences = f"{len(notes)} difference{'s' * (len(notes) != 1)}"
-        yield f"decides nothing: {differences}, of times mostly; {layout.unfold}"
+        yield f"notes: {differences}, of times mostly; {layout.unfold}"

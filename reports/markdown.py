@@ -45,9 +45,10 @@ def of_comparison(comparison: Comparison, limit: int = LIMIT) -> str:
     """Return two runs compared: the decision, what to look at first, the rest folded."""
     decision = decide(comparison)
     lines = [f"## {escape(str(decision))}", ""]
+    lines += ["To know, run:", "", f"    {plain(decision.command)}", ""] if decision.command else []
     if comparison.machines:
         machines = escape(comparison.machines)
-        lines += [f"Times are not comparable, the machines differ: {machines}.", ""]
+        lines += [f"Costs are not compared, the machines differ: {machines}.", ""]
     lines += [f"> {escape(caution)}\n" for caution in comparison.cautions]
     groups = case_groups.of_comparison(comparison)
     worse = [group for group in groups if group.kind in WORSE]
@@ -69,7 +70,7 @@ def of_comparison(comparison: Comparison, limit: int = LIMIT) -> str:
         if change.effect == "note" and change.aspect
     ]
     if notes:
-        lines += _folded(f"decides nothing: {count(len(notes), 'difference')}", _list(notes))
+        lines += _folded(f"notes: {count(len(notes), 'difference')}", _list(notes))
     return fit(lines, limit)
 
 

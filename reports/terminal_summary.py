@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from compilegate.records.case import case_id_of
 from compilegate.reports import case_line, comparison_text, github, session_summary, titles
 from compilegate.reports.case_result import CaseResult
 from compilegate.reports.comparison_text import NARROWEST, Layout
-from compilegate.reports.text import plain
+from compilegate.reports.text import count, plain
 from compilegate.runs.archive import CaseRecord
 from compilegate.session.results import Results
+from compilegate.upgrade.case_comparison import WORSE
+from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide
 
 #: Cases whose reproduction commands are shown where pytest shows no failures.
@@ -62,17 +65,22 @@ class TerminalSummary:
         for text in session_summary.summary_lines(self._cases, self._width):
             line(plain(text))
         if legend := case_line.legend(letters):
-            line(f"letters: {legend}")
+            self._write_wrapped(f"letters: {legend}")
         effort = session_summary.Effort(
             session.wall_s, session.made, session.workers, session.unfinished_s
         )
         for text in session_summary.time_lines(effort):
-            line(text)
+            self._write_wrapped(text)
         self._write_commands()
         self._write_budgets()
         self._write_files()
         for text in github.report(self._cases, session.plan.environment, session.comparison):
             line(text)
+
+    def _write_wrapped(self, text: str) -> None:
+        """Print a sentence in as many lines as it needs. Commands stay whole, to be copied."""
+        for line in textwrap.wrap(text, self._width, subsequent_indent="  "):
+            self._reporter.write_line(line)
 
     def _leave_failures_to_pytest(self) -> None:
         """Keep pytest's short summary from listing failures again, unless ``-r`` asks for it."""
@@ -95,16 +103,28 @@ class TerminalSummary:
         if place and not fits:
             self._reporter.write_line(plain(place))
         if comparison is not None:
+            if decision.command:
+                self._reporter.write_line(plain(f"to know, run: {decision.command}"))
             # pytest shows the evidence with the failed tests.
             unfold = "compilegate compare … --all shows them"
             layout = Layout(details=False, unfold=unfold, width=self._width)
             for line in comparison_text.evidence_lines(comparison, layout):
                 self._reporter.write_line(line)
-            self._reporter.write_line(plain(f"this run: {of_run}"))
+            if text := self._other_failures(comparison):
+                self._reporter.write_line(text)
         elif session.plan.before is not None:
             self._reporter.write_line(
                 "no decision: suites/test_upgrade.py is not among the selected tests", yellow=True
             )
+
+    def _other_failures(self, comparison: Comparison) -> str:
+        """Return how many cases fail although they are no worse; empty where none does."""
+        worse = {item.case for item in comparison.of(*WORSE, "gone")}
+        failed = {case for case, result in self._cases.items() if result.outcome == "failed"}
+        others = len(failed - worse)
+        if not others:
+            return ""
+        return f"not counted: {count(others, 'case')} failed as under the version in use"
 
     def _write_commands(self) -> None:
         """Print how to observe failed cases again, where pytest does not show their failures."""
@@ -140,6 +160,26 @@ class TerminalSummary:
         if not self._session.is_whole:
             also = ", with the same --baseline-python," if baseline is not None else ""
             self._reporter.write_line(f"--resume {writer.path.stem}{also} goes on from there")
+
+
+def why_nothing_saved(config: pytest.Config, results: Results | None) -> str:
+    """Return why ``--save`` wrote no run file; empty where it wrote one or was not given.
+
+    Args:
+        config: pytest's configuration.
+        results: The results of the session; None if it judges no suite.
+    """
+    name = config.getoption("save")
+    writer = results.writer if results is not None else None
+    if not name or (writer is not None and (writer.trouble or writer.path.exists())):
+        return ""
+    if config.getoption("collectonly"):
+        why = "--collect-only observes nothing"
+    elif results is None:
+        why = "it runs no suite of compilegate: name suites/"
+    else:
+        why = "it selects no case: check --models, --cases, -m and -k"
+    return f"--save {name}: this session writes no run file, because {why}"
 
 
 def _relative(path: Path) -> Path:

@@ -21,15 +21,17 @@ from compilegate.records.observation import Observation
 from compilegate.records.verdict import Outcome, Verdict
 from compilegate.runs.archive import CaseRecord
 from compilegate.session.plan import Plan
+from compilegate.suites.test_eager import rule as eager_rule
 from compilegate.suites.test_slowdown import rule as slowdown_rule
 from compilegate.upgrade.case_comparison import CaseComparison, Class, compare_case
 from compilegate.upgrade.proposals import proposals
 from compilegate.upgrade.speed_change import SpeedChange
-from compilegate.upgrade.verdict_changes import SLOWDOWN
+from compilegate.upgrade.verdict_changes import EAGER, SLOWDOWN
 
 _OUTCOMES: dict[Class, Outcome] = {
     "broken": "failed",
     "regressed": "failed",
+    "eager regressed": "failed",
     "gone": "failed",
     "inconclusive": "inconclusive",
     "not comparable": "skipped",
@@ -63,17 +65,21 @@ def test_nothing_is_worse_than_before(
     plan: Plan,
     observation: Observation,
     budget: Budget,
+    *,
+    before: CaseRecord,
     speed_change: SpeedChange | None,
     judge_change: Callable[[CaseComparison, Finding], None],
 ) -> None:
     case = Case.parse(observation.case)
     assert plan.before is not None
     given = [*verdicts(observation, budget), *_verdict_on_speed(speed_change, budget)]
+    given += _verdict_on_eager(before, observation, budget)
     comparison = compare_case(
         case.id,
-        record_before(plan, case),
+        before,
         CaseRecord.of(observation, given),
         times_compare=plan.before.times_compare(case, plan.environment),
+        paired=plan.before.is_paired,
         speed=speed_change,
     )
     judge_change(comparison, rule(comparison))
@@ -86,16 +92,13 @@ def _verdict_on_speed(change: SpeedChange | None, budget: Budget) -> Iterator[Ve
         yield judge_finding(change.case, budget, SLOWDOWN, finding).verdict
 
 
-def record_before(plan: Plan, case: Case) -> CaseRecord:
-    """Return what is known of a case under the PyTorch in use.
-
-    Where both were observed in this session, all suites judge that side, too.
-    """
-    earlier = plan.paired.observed.get(case.id) if plan.paired else None
-    if earlier is not None:
-        return CaseRecord.of(earlier, verdicts(earlier, plan.budget_before(case)))
-    assert plan.before is not None
-    return plan.before.seen(case)
+def _verdict_on_eager(
+    before: CaseRecord, observation: Observation, budget: Budget
+) -> Iterator[Verdict]:
+    """Judge eager, so that a change of eager that the budget accepts is accepted here."""
+    finding = eager_rule(before, observation)
+    if finding.outcome == "failed":
+        yield judge_finding(observation.case, budget, EAGER, finding).verdict
 
 
 @pytest.mark.aspect("upgrade", wants=(), gone=True)

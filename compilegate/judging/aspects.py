@@ -262,6 +262,7 @@ ASPECTS: dict[str, Aspect] = {
             of_machine=True,
             applies=_on_gpu,
         ),
+        Aspect("eager", "numerics", "A", "", _VARIED, change="itself", needs="baseline"),
         Aspect("slowdown", "cost", "L", "", _TIMED, change="itself", needs="pairs"),
         Aspect("upgrade", "upgrade", "W", "", WANTS, change="itself", needs="baseline"),
     )

@@ -25,6 +25,13 @@ from compilegate.session.run_header import header_of
 from compilegate.upgrade.case_comparison import CaseComparison
 from compilegate.upgrade.decision import decide
 
+#: The statuses of a session that ran to its end: the decision on an upgrade replaces them.
+_JUDGED = (
+    pytest.ExitCode.OK,
+    pytest.ExitCode.TESTS_FAILED,
+    pytest.ExitCode.NO_TESTS_COLLECTED,
+)
+
 
 class Recorder:
     """Plugin of the process that reports: the only process, or xdist's controller.
@@ -124,6 +131,8 @@ class Recorder:
         if exitstatus == 0 and results.expected and not results.compiled_anything:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         results.comparison = self._comparison.complete()
+        if results.comparison is not None and session.exitstatus in _JUDGED:
+            session.exitstatus = decide(results.comparison).exit_status
         junit = self._config.stash.get(xml_key, None)
         if results.comparison is not None and junit is not None:
             junit.add_global_property("compilegate", str(decide(results.comparison)))

@@ -12,11 +12,13 @@ import pytest
 from compilegate.judging import judge as judging
 from compilegate.judging.aspects import Aspect, Budget
 from compilegate.judging.judge import Finding, Judge, Judgement, Rule
+from compilegate.judging.rules import verdicts
 from compilegate.records.case import Case
 from compilegate.records.encoding import dumps
 from compilegate.records.observation import Observation
 from compilegate.records.run import encode
 from compilegate.records.verdict import Verdict
+from compilegate.runs.archive import CaseRecord
 from compilegate.session.observations import OBSERVATIONS
 from compilegate.session.plan import PLAN, Plan
 from compilegate.upgrade.case_comparison import CaseComparison
@@ -75,6 +77,16 @@ def speed_change(case: Case, plan: Plan, request: pytest.FixtureRequest) -> Spee
 
 
 @pytest.fixture
+def before(case: Case, plan: Plan) -> CaseRecord:
+    """The case under the PyTorch in use. A side that this session observed is judged, too."""
+    earlier = plan.paired.observed.get(case.id) if plan.paired else None
+    if earlier is not None:
+        return CaseRecord.of(earlier, verdicts(earlier, plan.budget_before(case)))
+    assert plan.before is not None
+    return plan.before.seen(case)
+
+
+@pytest.fixture
 def budget(case: Case, plan: Plan) -> Budget:
     """The budget of the case."""
     return plan.budget(case)
@@ -119,7 +131,7 @@ def judge(
         )
         if observation.output and not is_shown:  # pytest shows it if the test fails
             node.add_report_section("call", "output of the observing process", observation.output)
-        if aspect.needs != "pairs":
+        if aspect.change != "itself":
             node.stash[BASELINE_VERDICT] = _judge_baseline(plan, case_id, aspect, rule)
 
         def message() -> str:
@@ -180,7 +192,7 @@ def _end(request: pytest.FixtureRequest, judgement: Judgement, message: Callable
         case "expected_failure":
             pytest.xfail(verdict.summary)
         case "inconclusive" if request.config.getoption("fail_inconclusive"):
-            pytest.fail(f"inconclusive: {verdict.summary}", pytrace=False)
+            pytest.fail(f"inconclusive: {message()}", pytrace=False)
         case "inconclusive" | "skipped":
             pytest.skip(verdict.summary)
 

@@ -34,6 +34,9 @@ class Baseline(ABC):
     def seen(self, case: Case) -> CaseRecord:
         """Return what it holds of a case."""
 
+    #: Whether both sides of a case are observed in one session, in turns.
+    is_paired: bool = False
+
     @abstractmethod
     def times_compare(self, case: Case, environment: Environment | None) -> bool:
         """Whether it ran on the machine that the session runs on."""
@@ -66,6 +69,8 @@ class LiveBaseline(Baseline):
         paired: The observations under the PyTorch in use.
     """
 
+    is_paired = True
+
     def __init__(self, paired: PairedBaseline) -> None:
         self._paired = paired  # a live session observes the same cases under both: none is gone
 
@@ -89,7 +94,9 @@ class LiveBaseline(Baseline):
         asked = tuple(cases)
         compared = [
             found.get(case)
-            or compare_case(case, self.seen(Case.parse(case)), CaseRecord(planned=True))
+            or compare_case(
+                case, self.seen(Case.parse(case)), CaseRecord(planned=True), paired=True
+            )
             for case in asked
         ]
         candidate = replace(candidate, planned=asked)

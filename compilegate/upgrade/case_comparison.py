@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from compilegate.records.case import precision_of
@@ -17,11 +17,15 @@ from compilegate.runs.archive import CaseRecord
 from compilegate.runs.slim import SlimObservation
 from compilegate.upgrade import fact_changes, verdict_changes
 from compilegate.upgrade.comparable import incomparable
+from compilegate.upgrade.costs import COSTS, Growth, growths
 from compilegate.upgrade.speed_change import Kind, SpeedChange
 from compilegate.upgrade.verdict_changes import (
+    EAGER,
+    SLOWDOWN,
     SPEED,
     Change,
     Effect,
+    accepts,
     describe_failure,
     failing,
     is_judged,
@@ -31,6 +35,7 @@ from compilegate.upgrade.verdict_changes import (
 Class = Literal[
     "broken",
     "regressed",
+    "eager regressed",
     "gone",
     "inconclusive",
     "not comparable",
@@ -41,12 +46,13 @@ Class = Literal[
 ]
 CLASSES: tuple[Class, ...] = get_args(Class)
 #: The classes that count against the candidate.
-WORSE: tuple[Class, ...] = ("broken", "regressed")
+WORSE: tuple[Class, ...] = ("broken", "regressed", "eager regressed")
 
 #: The effects that decide a class, the first that occurs.
 _DECIDES: tuple[tuple[Effect, Class], ...] = (
     ("broken", "broken"),
     ("worse", "regressed"),
+    ("eager", "eager regressed"),
     ("fixed", "fixed"),
     ("unclear", "inconclusive"),
     ("better", "improved"),
@@ -73,12 +79,14 @@ class CaseComparison:
         kind: Its class.
         changes: What changed; empty for nearly all.
         doubt: Why this case keeps the answer from being *safe*; empty if it does not.
+        growths: How its costs grew, where two stored runs of one machine measured them.
     """
 
     case: str
     kind: Class
     changes: tuple[Change, ...] = ()
     doubt: str = ""
+    growths: tuple[Growth, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -111,6 +119,7 @@ def compare_case(
     now: CaseRecord,
     *,
     times_compare: bool = True,
+    paired: bool = False,
     speed: SpeedChange | None = None,
 ) -> CaseComparison:
     """Compare one case.
@@ -120,6 +129,7 @@ def compare_case(
         before: What the baseline holds of it.
         now: What the candidate holds of it.
         times_compare: Whether both ran on the same machine.
+        paired: Whether both were observed in one session, in turns.
         speed: What live pairs showed of its speed.
     """
     absent = _absent(case, before, now)
@@ -137,14 +147,36 @@ def compare_case(
     is_timed = speed is not None and speed.speedup is not None
     if speed is not None and is_timed:
         found = [change for change in found if change.aspect != SPEED]
-        found += of_pairs(speed, accepted=verdict_changes.accepts_slowdown(now.verdicts))
+        found += of_pairs(speed, accepted=accepts(now.verdicts, SLOWDOWN))
+    if accepts(now.verdicts, EAGER):
+        found = [_accepted(change) if change.effect == "eager" else change for change in found]
+    grown: tuple[Growth, ...] = ()
+    if times_compare and not paired:
+        grown = tuple(growths(before.observation, now.observation))
+        looks_worse = [_of_growth(growth) for growth in grown if growth.is_worse]
+        aspects = {change.aspect for change in looks_worse}
+        found = [c for c in found if c.effect != "note" or c.aspect not in aspects] + looks_worse
     unjudged = verdict_changes.unjudged(before.verdicts, now.verdicts)
     doubt = f"not judged now: {', '.join(unjudged)}" if unjudged else ""
+    slow = next((c for c in found if c.aspect == SPEED and c.effect == "unclear"), None)
+    if slow is not None and not doubt and not paired and not any(g.is_worse for g in grown):
+        doubt = f"{SPEED} {slow.text}"
     kind = _class(found)
     if kind == "unchanged" and not (is_timed or is_judged(now.verdicts)):
         kind = "inconclusive"
         found.insert(0, Change("", "unclear", "no aspect of it was judged"))
-    return CaseComparison(case, kind, tuple(found), doubt)
+    return CaseComparison(case, kind, tuple(found), doubt, grown)
+
+
+_ASPECT_OF_COST = {cost.name: cost.aspect for cost in COSTS}
+
+
+def _of_growth(growth: Growth) -> Change:
+    return Change(_ASPECT_OF_COST[growth.cost], "unclear", growth.text)
+
+
+def _accepted(change: Change) -> Change:
+    return replace(change, effect="note", text=f"accepted: {change.text}", accepted=True)
 
 
 def compare_unfinished(case: str, before: CaseRecord, now: CaseRecord) -> CaseComparison:
@@ -225,6 +257,7 @@ def changes_of(
     yield from verdict_changes.of_verdicts(
         before.verdicts, now.verdicts, times_compare=times_compare
     )
+    yield from fact_changes.of_eager(then, later)
     yield from fact_changes.of_differences(then, later)
     yield from fact_changes.of_numerics(then, later, half=half)
     if then.capture is not None and later.capture is not None and then.capture.graphs:

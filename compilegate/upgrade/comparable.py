@@ -39,11 +39,19 @@ def calls_differ(before: SlimObservation, now: SlimObservation) -> bool:
 
 
 def machines_differ(baseline: Header, candidate: Header, kind: str) -> str:
-    """Return how the machines of two runs differ for a device; empty if they do not."""
-    ours, theirs = baseline.environment.device(kind), candidate.environment.device(kind)
+    """Return how the hardware of two runs differs for a device; empty if it does not.
+
+    The host counts for a GPU, too: it launches the kernels, and it compiles.
+    """
+    sides = baseline.environment, candidate.environment
+    ours, theirs = (environment.device(kind) for environment in sides)
     if ours is None or theirs is None:
         return "" if ours is theirs else f"no {kind} in one of the runs"
-    return ", ".join(changes(ours.parts, theirs.parts))
+    found = changes(ours.hardware, theirs.hardware)
+    hosts = [environment.device("cpu") for environment in sides]
+    if kind != "cpu" and hosts[0] and hosts[1]:
+        found += [f"host {text}" for text in changes(hosts[0].hardware, hosts[1].hardware)]
+    return ", ".join(found)
 
 
 def incomplete(name: str, run: Archive) -> Iterator[str]:

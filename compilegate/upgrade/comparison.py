@@ -16,6 +16,7 @@ from compilegate.runs import parallel
 from compilegate.runs.archive import Archive
 from compilegate.upgrade.case_comparison import CLASSES, CaseComparison, Class, compare_case
 from compilegate.upgrade.comparable import incomplete, machines_differ, revisions
+from compilegate.upgrade.costs import CostCheck, check
 from compilegate.upgrade.speed_change import SpeedChange
 
 
@@ -34,6 +35,7 @@ class Comparison:
         machines: How the machines differ; empty where times can be compared.
         cautions: What else a reader should know.
         counts: The number of cases in each class.
+        costs: What the costs of all cases show together.
     """
 
     baseline: Header
@@ -42,10 +44,12 @@ class Comparison:
     machines: str = ""
     cautions: tuple[str, ...] = ()
     counts: Mapping[Class, int] = field(init=False)
+    costs: CostCheck = field(init=False)
 
     def __post_init__(self) -> None:
         counted = Counter(item.kind for item in self.cases)
         object.__setattr__(self, "counts", {kind: counted[kind] for kind in CLASSES})
+        object.__setattr__(self, "costs", check({item.case: item.growths for item in self.cases}))
         planned = {*self.baseline.planned, *self.candidate.planned}
         entries = Counter(item.case for item in self.cases)
         lost, twice = planned - entries.keys(), [c for c, times in entries.items() if times > 1]
@@ -62,14 +66,16 @@ class Comparison:
 
 
 def compare(
-    baseline: Archive, candidate: Archive, speeds: Mapping[str, SpeedChange] | None = None
+    baseline: Archive,
+    candidate: Archive,
+    speeds: Mapping[str, SpeedChange] | None = None,
 ) -> Comparison:
     """Compare two stored runs.
 
     Args:
         baseline: The run of the version in use.
         candidate: The run of the version that may replace it.
-        speeds: What live pairs showed, by case.
+        speeds: What live pairs showed, by case; None if the runs were not paired.
 
     Raises:
         RunError: A line of either is no record.
@@ -85,6 +91,7 @@ def compare(
             baseline.seen(case),
             candidate.seen(case),
             times_compare=not machines.get(device_of(case)),
+            paired=speeds is not None,
             speed=(speeds or {}).get(case),
         )
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from compilegate.records.case import device_of
+from compilegate.records.environment import changes
 from compilegate.records.run import Header
+from compilegate.runs import reproduction
 from compilegate.upgrade.case_comparison import CLASSES, WORSE, CaseComparison
 from compilegate.upgrade.comparison import Comparison
 
@@ -27,12 +30,14 @@ class Decision:
         because: What counts against the candidate, or why these runs do not decide; empty if safe.
         where: ``torch 2.14.1 → 2.15.0 on NVIDIA H200``.
         counts: The number of cases, then of the classes that ``because`` does not name.
+        command: The command whose answer settles it; empty where none would.
     """
 
     answer: Answer
     because: str
     where: str
     counts: str
+    command: str = ""
 
     @property
     def exit_status(self) -> int:
@@ -48,12 +53,15 @@ def decide(comparison: Comparison) -> Decision:
     """Decide from a comparison whether to upgrade.
 
     One case that is worse decides, however many are missing. The answer is *safe* only if no case
-    is in doubt and at least one was judged in both runs.
+    is in doubt, no cost looks worse, and at least one case was judged in both runs.
     """
     where = f"{_versions(comparison)} on {_devices(comparison)}"
     worse = list(_worse(comparison))
     if worse:
         return Decision("do not upgrade", ", ".join(worse), where, _counts(comparison, WORSE))
+    if costs := str(comparison.costs):
+        again = _command(comparison)
+        return Decision("cannot say", costs, where, _counts(comparison), again)
     doubts = [item for item in comparison.cases if item.doubt]
     if doubts:
         why = _doubt(doubts)
@@ -65,6 +73,27 @@ def decide(comparison: Comparison) -> Decision:
     return Decision("safe", "", where, _counts(comparison))
 
 
+#: As many cases as a command names; with more, it runs the whole tier.
+_NAMED = 6
+
+
+def _command(comparison: Comparison) -> str:
+    """Return the command that compares costs in live pairs of both versions."""
+    candidate = comparison.candidate
+    cases = [item.case for item in comparison.cases if any(g.is_worse for g in item.growths)]
+    devices = sorted({device_of(case) for case in cases or candidate.planned})
+    suites = (
+        ["--pyargs", "compilegate.suites"] if "--pyargs" in candidate.arguments else ["suites/"]
+    )
+    words = ["pytest", *suites, "-m", " or ".join({"cuda": "gpu"}.get(d, d) for d in devices)]
+    words += ["--tier", candidate.tier[devices[0]]] if devices[0] in candidate.tier else []
+    words += reproduction.file_options(candidate.arguments)
+    if len(cases) <= _NAMED:
+        words += [word for case in cases for word in ("--cases", case)]
+    old = version(comparison.baseline)
+    return shlex.join([*words, "--baseline-python", f"/path/to/torch-{old}/bin/python"])
+
+
 def _worse(comparison: Comparison) -> Iterator[str]:
     """Count the classes that count against the candidate; cases that are only slower come last."""
     if broken := comparison.counts["broken"]:
@@ -73,6 +102,8 @@ def _worse(comparison: Comparison) -> Iterator[str]:
     slower = sum(item.is_slower for item in regressed)
     if others := len(regressed) - slower:
         yield f"{others} regressed"
+    if eager := comparison.counts["eager regressed"]:
+        yield f"{eager} eager regressed"
     if slower:
         yield f"{slower} slower"
 
@@ -106,6 +137,8 @@ def _counts(comparison: Comparison, named: Sequence[str] = ()) -> str:
     ]
     if accepted := sum(item.has_accepted_cost for item in comparison.cases):
         parts.append(f"{accepted} with an accepted cost")
+    if comparison.machines:
+        parts.append(f"costs not compared: {comparison.machines}")
     return ", ".join(parts)
 
 
@@ -114,15 +147,27 @@ def version(header: Header) -> str:
     return header.environment.versions.get("torch", "?").partition("+")[0]
 
 
+#: As many differences of two environments as a headline names, and those that it never names:
+#: the version itself, and what must come with it.
+_DIFFERENCES = 3
+_WITH_TORCH = frozenset({"torchvision", "triton", "CUDA"})
+
+
 def _versions(comparison: Comparison) -> str:
+    """Return the versions of torch, and what else differs between the two environments."""
     before, now = version(comparison.baseline), version(comparison.candidate)
-    if before == now:  # then the builds, where they are what differs
-        whole = [
-            header.environment.versions.get("torch", "?")
-            for header in (comparison.baseline, comparison.candidate)
-        ]
-        before, now = whole if whole[0] != whole[1] else (before, now)
-    return f"torch {before} → {now}"
+    sides = [header.environment.software for header in (comparison.baseline, comparison.candidate)]
+    builds = [side.pop("torch", "?") for side in sides]
+    if before == now and builds[0] != builds[1]:
+        before, now = builds
+    implied = _WITH_TORCH if before != now else frozenset()
+    both = [
+        {name: text for name, text in side.items() if name in other and name not in implied}
+        for side, other in (sides, sides[::-1])
+    ]
+    found = changes(*both)
+    more = f" and {len(found) - _DIFFERENCES} more" if len(found) > _DIFFERENCES else ""
+    return ", ".join([f"torch {before} → {now}", *found[:_DIFFERENCES]]) + more
 
 
 def _devices(comparison: Comparison) -> str:

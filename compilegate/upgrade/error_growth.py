@@ -63,9 +63,10 @@ class Growth:
     allowed: float
 
     def __str__(self) -> str:
+        eager = f"eager {self.eager:.3g}, " if self.eager != self.now else ""
         return (
             f"{self.name} at call {self.call + 1}: {self.figure} {self.before:.3g} → {self.now:.3g}"
-            f" of its scale (eager {self.eager:.3g}, allowed {self.allowed:.3g})"
+            f" of its scale ({eager}allowed {self.allowed:.3g})"
         )
 
 
@@ -109,6 +110,56 @@ def error_changes(before: SlimObservation, now: SlimObservation, *, half: bool) 
                 if growth := _growth(index, other, one, pooled, multiples):
                     found.closer.setdefault(group, []).append(growth)
     return found
+
+
+#: How many times as far from the reference as before eager must be to count as regressed, by its
+#: root mean square error and by its largest. Healthy runs of one PyTorch reached 2.1 and 1.9:
+#: kernels that add in another order each time.
+EAGER_RMS, EAGER_LARGEST = 4.0, 5.0
+
+
+def eager_growth(before: SlimObservation, now: SlimObservation) -> dict[str, list[Growth]]:
+    """Find the tensors that eager itself computes less exactly than before, by group.
+
+    Args:
+        before: The case in the earlier run.
+        now: The same case in the later run.
+    """
+    found: dict[str, list[Growth]] = {}
+    for index, (then, call) in enumerate(zip(before.calls, now.calls, strict=False)):
+        for group in GROUPS:
+            earlier, later = getattr(then, group).errors, getattr(call, group).errors
+            pooled = pooled_noise(earlier)
+            for one, other in _pairs(earlier, later):
+                if is_blind(one) or not (one.has_reference and other.has_reference):
+                    continue
+                if growth := _eager_growth(index, one, other, pooled):
+                    found.setdefault(group, []).append(growth)
+    return found
+
+
+def _eager_growth(call: int, then: SlimTensor, tensor: SlimTensor, pooled: float) -> Growth | None:
+    floor = SINGLE.floor * EPS.get(tensor.dtype, EPS["float32"])
+    floor *= BUFFERS if tensor.name.startswith("buffer ") else 1.0
+    wider = JUMPY if then.jumps or tensor.jumps else 1.0
+    noise = max(then.eager_rms, pooled)
+    for figure, earlier, later, allowed in (
+        (
+            "root mean square error",
+            then.eager_rms,
+            tensor.eager_rms,
+            wider * EAGER_RMS * noise + floor,
+        ),
+        (
+            "largest error",
+            then.eager_max,
+            tensor.eager_max,
+            wider * EAGER_LARGEST * max(then.eager_max, TAIL * noise) + LARGEST_FLOOR * floor,
+        ),
+    ):
+        if not later <= allowed and not math.isnan(earlier):  # also where it became NaN
+            return Growth(call, tensor.name, f"eager's {figure}", earlier, later, later, allowed)
+    return None
 
 
 def _pairs(

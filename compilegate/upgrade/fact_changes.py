@@ -17,7 +17,8 @@ from compilegate.records.performance import Timing
 from compilegate.records.statistics import paired_speedup
 from compilegate.runs.slim import SlimObservation
 from compilegate.upgrade import error_growth
-from compilegate.upgrade.verdict_changes import SPEED, Change
+from compilegate.upgrade.comparable import incomparable
+from compilegate.upgrade.verdict_changes import EAGER, SPEED, Change
 
 #: The aspect that judges a group of tensors.
 ASPECT_OF: dict[str, str] = {
@@ -31,20 +32,33 @@ MIB = 2**20
 
 
 def of_differences(then: SlimObservation, now: SlimObservation) -> Iterator[Change]:
-    """Find differences from eager that are new or gone, and calls that now raise in eager, too."""
-    for index, (earlier, call) in enumerate(zip(then.calls, now.calls, strict=False)):
-        if call.raised and not earlier.raised:
-            text = f"call {index + 1} raises now, in eager too: {call.raised}"
-            yield Change("forward", "worse", text)
-        elif earlier.raised and not call.raised:
-            text = f"call {index + 1} raised before, in eager too: {earlier.raised}"
-            yield Change("forward", "better", text)
+    """Find differences from eager that are new or gone."""
     for group, aspect in ASPECT_OF.items():
         known, seen = _differences(then, group), _differences(now, group)
         if new := [text for key, text in seen.items() if key not in known]:
             yield Change(aspect, "worse", f"differs from eager: {new[0]}", tuple(new[1:]))
         if lost := [text for key, text in known.items() if key not in seen]:
             yield Change(aspect, "better", f"no longer differs: {lost[0]}", tuple(lost[1:]))
+
+
+def of_eager(then: SlimObservation, now: SlimObservation) -> Iterator[Change]:
+    """Find calls that eager itself raises in, and tensors that it computes less exactly."""
+    for index, (earlier, call) in enumerate(zip(then.calls, now.calls, strict=False)):
+        if call.raised and not earlier.raised:
+            yield Change(EAGER, "eager", f"eager raises now, in call {index + 1}: {call.raised}")
+        elif earlier.raised and not call.raised:
+            text = f"eager raised before, in call {index + 1}: {earlier.raised}"
+            yield Change(EAGER, "better", text)
+    for group, growths in error_growth.eager_growth(then, now).items():
+        text = f"{_tensors(growths)} of {group} further from the fp64 reference in eager itself"
+        yield Change(EAGER, "eager", f"{text}: {_worst(growths)}")
+
+
+def eager_regressions(then: SlimObservation, now: SlimObservation) -> list[Change] | None:
+    """Return how eager itself got worse; None where the observations cannot be compared."""
+    if then.failure is not None or now.failure is not None or incomparable(then, now):
+        return None
+    return [change for change in of_eager(then, now) if change.effect == "eager"]
 
 
 def _differences(digest: SlimObservation, group: str) -> dict[tuple[str, str], str]:
@@ -146,7 +160,7 @@ def _name(code: Place) -> tuple[str, str]:
 
 
 def of_memory(then: SlimObservation, now: SlimObservation) -> Iterator[Change]:
-    """Compare peak memory; a lower peak comes with the budget that would keep it."""
+    """Find a lower peak of memory, with the budget that would keep it."""
     before, memory = then.memory, now.memory
     if before is None or memory is None or not memory.eager_peak_bytes:
         return
@@ -154,10 +168,7 @@ def of_memory(then: SlimObservation, now: SlimObservation) -> Iterator[Change]:
     saved = peaks[0] - peaks[1]
     text = f"peak {peaks[0] / MIB:.1f} → {peaks[1] / MIB:.1f} MiB"
     eager = f", eager {before.eager_peak_bytes / MIB:.1f} → {memory.eager_peak_bytes / MIB:.1f} MiB"
-    if abs(saved) <= max(MEMORY_SHARE * peaks[0], MEMORY_BYTES):
-        return
-    if saved < 0:
-        yield Change("memory", "note", text + eager)
+    if saved <= max(MEMORY_SHARE * peaks[0], MEMORY_BYTES):
         return
     proposed = round(1.1 * peaks[1] / memory.eager_peak_bytes, 2)
     yield Change("memory", "better", text + eager, proposal={"max_memory_ratio": proposed})

@@ -182,14 +182,14 @@ def _point(change: float) -> Shift:
     return Shift(mean=change, low=change, high=change, p_below=math.nan, count=1)
 
 
-def speed_changes(baseline: Archive, candidate: Archive) -> dict[str, SpeedChange]:
-    """Judge the pairs of two stored runs; empty where they were not paired with each other.
+def speed_changes(baseline: Archive, candidate: Archive) -> dict[str, SpeedChange] | None:
+    """Judge the pairs of two stored runs; None if they were not paired with each other.
 
     Raises:
         RunError: A line of the candidate's run is no record.
     """
     if candidate.header.baseline != files.name_of(baseline.path):
-        return {}
+        return None
     before, now = baseline.header.environment, candidate.header.environment
     pairs = (pair for case in candidate.cases for pair in candidate.pairs(case))
     return judge(pairs, one_version=before.versions == now.versions)

@@ -1,8 +1,9 @@
 """What changed in a case from one run to another, by its verdicts and by how it ended.
 
 Every rule, here and in :mod:`compilegate.upgrade.fact_changes`, is a pure function of what both
-runs hold of the case. It names what changed, and the effect: *broken* and *worse* count against the
-candidate, *fixed* and *better* never do, *unclear* leaves it open, a *note* informs the reader.
+runs hold of the case. It names what changed, and the effect: *broken*, *worse* and *eager* (eager
+itself got worse) count against the candidate, *fixed* and *better* never do, *unclear* leaves it
+open, a *note* informs the reader.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from compilegate.records.verdict import Outcome
 from compilegate.runs.archive import CaseRecord
 from compilegate.runs.slim import SlimObservation, SlimVerdict
 
-Effect = Literal["broken", "worse", "unclear", "fixed", "better", "note"]
+Effect = Literal["broken", "worse", "eager", "unclear", "fixed", "better", "note"]
 
 #: The aspect that two processes cannot settle: only live pairs judge its change.
 SPEED = next(aspect.name for aspect in ASPECTS.values() if aspect.change == "pairs")
+#: The aspect that judges eager itself.
+EAGER = "eager"
 #: The aspect that judges those pairs.
 SLOWDOWN = next(aspect.name for aspect in ASPECTS.values() if aspect.needs == "pairs")
 
@@ -65,7 +68,9 @@ def of_failures(before: CaseRecord, now: CaseRecord) -> Iterator[Change]:
     assert later is not None
     if later.failure is not None:
         aspect, text = f"stage {later.failure.stage}", describe_failure(later)
-        if then.failure is None:
+        if later.failure.stage == "eager" and then.failure is None:
+            yield Change(EAGER, "eager", f"eager ends early now: {text}", _evidence(later))
+        elif then.failure is None:
             if failing(before.verdicts) and not _passing(before.verdicts):
                 text = f"failed before, ends earlier now: {text}"
                 yield Change(aspect, "worse", text, _evidence(later))
@@ -123,9 +128,9 @@ def is_judged(verdicts: Mapping[str, SlimVerdict]) -> bool:
     return any(verdict.outcome in _JUDGED for verdict in verdicts.values())
 
 
-def accepts_slowdown(verdicts: Mapping[str, SlimVerdict]) -> bool:
-    """Whether a budgets file accepts that pairs of processes show the case slower."""
-    verdict = verdicts.get(SLOWDOWN)
+def accepts(verdicts: Mapping[str, SlimVerdict], aspect: str) -> bool:
+    """Whether a budgets file accepts what an aspect would fail."""
+    verdict = verdicts.get(aspect)
     return verdict is not None and verdict.outcome == "expected_failure"
 
 
@@ -165,8 +170,10 @@ def _of_verdict(
     failed, fails = was in _FAILS, outcome in _FAILS
     left_open = outcome == "skipped" and was != "skipped" and not aspect.is_occasional
     change: _VerdictChange | None = None
-    if aspect.name == SPEED:
-        if failed != fails:
+    if aspect.name == SPEED:  # two processes do not settle it
+        if fails and not failed:
+            change = _VerdictChange("unclear", f"{was} → {outcome}: {summary}")
+        elif failed and not fails:
             change = _VerdictChange("note", f"{was} → {outcome} (indicative): {summary}")
     elif fails and not failed:
         change = _newly_failing(aspect, was, outcome, summary)
