@@ -23,7 +23,7 @@ from compilegate.runs.archive import Archive
 from compilegate.runs.reader import RunError
 from compilegate.upgrade.comparison import CompareError, compare
 from compilegate.upgrade.decision import decide
-from compilegate.upgrade.paired_speed import speed_changes
+from compilegate.upgrade.paired_costs import cost_changes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -109,7 +109,7 @@ def _compare(options: argparse.Namespace) -> int:
         Archive(_find(options.baseline, options)) as baseline,
         Archive(_find(options.candidate, options)) as candidate,
     ):
-        comparison = compare(baseline, candidate, speed_changes(baseline, candidate))
+        comparison = compare(baseline, candidate, cost_changes(baseline, candidate))
         match options.format:
             case "text":
                 lines = comparison_text.comparison_lines(comparison, everything=options.all)

@@ -29,6 +29,7 @@ MEANING = {
     "not comparable": "not the same thing",
     "fixed": "failed before, passes now",
     "improved": "better than before",
+    "accepted": "worse, and a budgets file accepts it",
     "new": "not in the baseline",
     "unchanged": "as before",
 }

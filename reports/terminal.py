@@ -24,7 +24,7 @@ from compilegate.reports.terminal_summary import TerminalSummary, why_nothing_sa
 from compilegate.reports.text import cut, duration
 from compilegate.session.options import judges_suites
 from compilegate.session.results import RESULTS, Results
-from compilegate.upgrade import paired_speed
+from compilegate.upgrade import paired_costs
 
 #: Whether the first line of a session is on the terminal.
 _STARTED = pytest.StashKey[bool]()
@@ -222,9 +222,10 @@ class TerminalReport:
             return
         # The pair is made while a test is set up.
         with self._without_capture(), self._status.removed():
-            change = paired_speed.screen(pair).change
+            seen = (change.brief for change in paired_costs.screen(pair) if change.compiled)
+            found = ", ".join(seen) or pair.failure
             reporter.ensure_newline()
-            reporter.write_line(f"suspect {pair.case}, fresh pair {pair.number}: {change}")
+            reporter.write_line(f"suspect {pair.case}, fresh pair {pair.number}: {found}")
 
     def pytest_compilegate_progress(self, case_id: str, stage: str, elapsed_s: float) -> None:
         """Show the stage of the case that runs, where a terminal is attached."""

@@ -8,7 +8,7 @@ https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -22,11 +22,11 @@ from compilegate.records.verdict import Outcome, Verdict
 from compilegate.runs.archive import CaseRecord
 from compilegate.session.plan import Plan
 from compilegate.suites.test_eager import rule as eager_rule
-from compilegate.suites.test_slowdown import rule as slowdown_rule
 from compilegate.upgrade.case_comparison import CaseComparison, Class, compare_case
+from compilegate.upgrade.cost_change import CostChange, finding
+from compilegate.upgrade.costs import COUNTED
 from compilegate.upgrade.proposals import proposals
-from compilegate.upgrade.speed_change import SpeedChange
-from compilegate.upgrade.verdict_changes import EAGER, SLOWDOWN
+from compilegate.upgrade.verdict_changes import EAGER
 
 _OUTCOMES: dict[Class, Outcome] = {
     "broken": "failed",
@@ -38,6 +38,7 @@ _OUTCOMES: dict[Class, Outcome] = {
     "new": "skipped",
     "fixed": "passed",
     "improved": "passed",
+    "accepted": "passed",
     "unchanged": "passed",
 }
 
@@ -67,12 +68,12 @@ def test_nothing_is_worse_than_before(
     budget: Budget,
     *,
     before: CaseRecord,
-    speed_change: SpeedChange | None,
+    cost_changes: Sequence[CostChange],
     judge_change: Callable[[CaseComparison, Finding], None],
 ) -> None:
     case = Case.parse(observation.case)
     assert plan.before is not None
-    given = [*verdicts(observation, budget), *_verdict_on_speed(speed_change, budget)]
+    given = [*verdicts(observation, budget), *_verdicts_on_costs(cost_changes, budget)]
     given += _verdict_on_eager(before, observation, budget)
     comparison = compare_case(
         case.id,
@@ -80,16 +81,16 @@ def test_nothing_is_worse_than_before(
         CaseRecord.of(observation, given),
         times_compare=plan.before.times_compare(case, plan.environment),
         paired=plan.before.is_paired,
-        speed=speed_change,
+        costs=cost_changes,
     )
     judge_change(comparison, rule(comparison))
 
 
-def _verdict_on_speed(change: SpeedChange | None, budget: Budget) -> Iterator[Verdict]:
-    """Judge the pairs of processes, so that a slowdown that the budget accepts is accepted here."""
-    if change is not None:
-        finding = slowdown_rule(change)
-        yield judge_finding(change.case, budget, SLOWDOWN, finding).verdict
+def _verdicts_on_costs(changes: Sequence[CostChange], budget: Budget) -> Iterator[Verdict]:
+    """Judge the pairs of processes, so that a growth that the budget accepts is accepted here."""
+    for aspect in COUNTED if changes else ():
+        found = finding(changes, aspect)
+        yield judge_finding(changes[0].case, budget, aspect, found).verdict
 
 
 def _verdict_on_eager(

@@ -75,6 +75,15 @@ class Budget:
         memory_slack_bytes: Bytes by which the peak may be higher whatever the ratio.
         max_energy_ratio: Most energy of a call over eager's.
         energy_slack_j: Joules by which a call may take more whatever the ratio.
+        max_slowdown: Growth of a compiled call's time, from version to version, that passes; 0.03
+            is 3%. So are the next ones.
+        max_p95_slowdown: Of the 95th percentile of compiled calls.
+        max_memory_growth: Of the peak memory of a compiled call.
+        max_reserved_growth: Of what a GPU's allocator reserves for it.
+        max_kept_growth: Of what stays allocated after the first compiled call.
+        max_compile_slowdown: Of the seconds of compiling in an empty cache.
+        max_warm_start_slowdown: Of the seconds of the first call with warm caches.
+        max_energy_growth: Of the energy of a compiled call.
         elsewhere: Thresholds for other hardware, which are not judged on this: key → its name.
         expected_failures: Failures that are expected.
     """
@@ -91,6 +100,14 @@ class Budget:
     memory_slack_bytes: int = _key("count", default=0)
     max_energy_ratio: float | None = _key("number", hardware=True)
     energy_slack_j: float = _key("number", default=0.0)
+    max_slowdown: float = _key("number", default=0.03)
+    max_p95_slowdown: float = _key("number", default=0.25)
+    max_memory_growth: float = _key("number", default=0.05)
+    max_reserved_growth: float = _key("number", default=0.1)
+    max_kept_growth: float = _key("number", default=0.05)
+    max_compile_slowdown: float = _key("number", default=0.15)
+    max_warm_start_slowdown: float = _key("number", default=0.15)
+    max_energy_growth: float = _key("number", default=0.05)
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     expected_failures: tuple[ExpectedFailure, ...] = ()
 
@@ -179,6 +196,8 @@ def _uses_cuda_graphs(case: Case) -> bool:
 _CAPTURE: tuple[Want, ...] = ("capture",)
 _VARIED: tuple[Want, ...] = ("capture", "vary")
 _TIMED: tuple[Want, ...] = ("capture", "time")
+#: A plain session has no warm start to compare with.
+_COMPARED: tuple[Want, ...] = tuple(want for want in WANTS if want != "start")
 
 #: All aspects by name. Reports show the first first: wrong answers, then lost graphs, then costs.
 ASPECTS: dict[str, Aspect] = {
@@ -263,8 +282,48 @@ ASPECTS: dict[str, Aspect] = {
             applies=_on_gpu,
         ),
         Aspect("eager", "numerics", "A", "", _VARIED, change="itself", needs="baseline"),
-        Aspect("slowdown", "cost", "L", "", _TIMED, change="itself", needs="pairs"),
-        Aspect("upgrade", "upgrade", "W", "", WANTS, change="itself", needs="baseline"),
+        Aspect(
+            "slowdown",
+            "cost",
+            "L",
+            "",
+            _TIMED,
+            keys=("max_slowdown", "max_p95_slowdown"),
+            change="itself",
+            needs="pairs",
+        ),
+        Aspect(
+            "memory_growth",
+            "cost",
+            "Y",
+            "",
+            ("capture", "memory"),
+            keys=("max_memory_growth", "max_reserved_growth", "max_kept_growth"),
+            change="itself",
+            needs="pairs",
+        ),
+        Aspect(
+            "compile_slowdown",
+            "cost",
+            "O",
+            "",
+            ("capture", "start"),
+            keys=("max_compile_slowdown", "max_warm_start_slowdown"),
+            change="itself",
+            needs="pairs",
+        ),
+        Aspect(
+            "energy_growth",
+            "cost",
+            "N",
+            "",
+            ("capture", "energy"),
+            keys=("max_energy_growth",),
+            change="itself",
+            needs="pairs",
+            applies=_on_gpu,
+        ),
+        Aspect("upgrade", "upgrade", "W", "", _COMPARED, change="itself", needs="baseline"),
     )
 }
 

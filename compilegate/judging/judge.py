@@ -162,7 +162,7 @@ def _reason(expected: ExpectedFailure) -> str:
 
 def _concerns(expected: ExpectedFailure, aspect: str, observation: Observation) -> bool:
     """Whether the entry is about this aspect, or about a stage that the case had to reach."""
-    if expected.stage in ("time", "memory", "energy", "vary", "random"):
+    if expected.stage in ("time", "memory", "energy", "vary", "random", "restart"):
         return expected.stage in observation.wants
     return bool(expected.stage) or expected.aspect == aspect
 

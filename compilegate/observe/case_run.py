@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -26,7 +27,7 @@ from compilegate.observe.model.calls import (
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.snapshot import Snapshot
 from compilegate.observe.model.subject import Subject
-from compilegate.observe.phases import costs, random_numbers
+from compilegate.observe.phases import costs, random_numbers, warm_start
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.calls import CallsSeen, PairedCalls
 from compilegate.observe.phases.eager import FirstCall, make_first_call
@@ -123,6 +124,16 @@ class CaseRun:
                 request=self.request,
                 progress=self.progress,
             )
+        if "start" in wants and self.seen.compile_time is not None:
+            self._captured = self._captured or self._log.capture()
+            self.seen.compile_time = warm_start.observe(
+                compiled,
+                first_call(self._vary),
+                self.seen.compile_time,
+                model=self.model,
+                request=self.request,
+                progress=self.progress,
+            )
 
     def _build_compiled(self, first: FirstCall, treated: Treated) -> Subject:
         """Build the model that will be compiled, and describe its weights."""
@@ -186,7 +197,10 @@ class CaseRun:
                 self._timing = costs.time_calls(steps, self.request, self._parent)
             if "memory" in wants:
                 self.progress.enter("memory")
-                self._memory = costs.measure_memory(steps, self.seen.compile_peak_bytes)
+                self._memory = replace(
+                    costs.measure_memory(steps, self.seen.compile_peak_bytes),
+                    first_call_kept_bytes=self.seen.first_call_kept_bytes,
+                )
             if "energy" in wants and self.device.has_sensors:
                 self.progress.enter("energy")
                 self._energy = costs.measure_energy(steps, self.request)

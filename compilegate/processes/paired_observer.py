@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from compilegate.processes.attempt import Attempt
 from compilegate.processes.observer import Observer
 from compilegate.records.observation import Observation
-from compilegate.records.pair import Pace, Pair, Side
+from compilegate.records.pair import Costs, Pair, Side
 from compilegate.records.request import Request
 from compilegate.records.statistics import are_enough
 
@@ -30,12 +30,12 @@ class Both:
     Attributes:
         baseline: The observation under the PyTorch in use.
         candidate: The observation under the candidate.
-        pair: The speed of each side; None if no rounds were wanted.
+        pair: The costs of each side.
     """
 
     baseline: Observation
     candidate: Observation
-    pair: Pair | None
+    pair: Pair
 
 
 class PairedObserver:
@@ -86,8 +86,7 @@ class PairedObserver:
         if timed:
             _alternate(attempts, ready, request.speedup_threshold, 2 * request.timing_budget_s)
         made = {side: attempts[side].finish() for side in order}
-        pair = _pair(made, number, first) if timed else None
-        return Both(made["baseline"], made["candidate"], pair)
+        return Both(made["baseline"], made["candidate"], _pair(made, number, first))
 
     def fresh_pair(
         self,
@@ -98,9 +97,9 @@ class PairedObserver:
         timeout_s: float,
         number: int,
     ) -> Pair:
-        """Time one case again in two new processes. Odd pairs begin with the baseline."""
+        """Measure one case again in two new processes. Odd pairs begin with the baseline."""
         made = self.observe(
-            replace(request, wants=("capture", "time")),
+            request,
             model=model,
             device=device,
             timeout_s=timeout_s,
@@ -108,7 +107,6 @@ class PairedObserver:
             first="baseline" if number % 2 else "candidate",
         )
         self.end_children()
-        assert made.pair is not None
         return made.pair
 
     def end_children(self) -> None:
@@ -163,21 +161,21 @@ def _alternate(
 
 
 def _pair(made: Mapping[Side, Observation], number: int, first: Side) -> Pair:
-    paces: dict[Side, Pace | None] = {}
-    for side, observation in made.items():
-        paces[side] = Pace.of(observation.timing) if observation.timing else None
-    lacking = [_why(side, made[side]) for side in SIDES if paces[side] is None]
+    costs: dict[Side, Costs | None] = {
+        side: Costs.of(seen) if seen.failure is None or seen.timing else None
+        for side, seen in made.items()
+    }
     return Pair(
         case=made["candidate"].case,
         number=number,
         first=first,
-        baseline=paces["baseline"],
-        candidate=paces["candidate"],
-        failure="; ".join(lacking),
+        baseline=costs["baseline"],
+        candidate=costs["candidate"],
+        failure="; ".join(_why(side, made[side]) for side in SIDES if costs[side] is None),
     )
 
 
 def _why(side: Side, observation: Observation) -> str:
     failure = observation.failure
-    what = f"{failure.stage}: {failure.message}" if failure else "nothing to time"
-    return f"the {side} was not timed ({what})"
+    assert failure is not None
+    return f"the {side} was not measured ({failure.stage}: {failure.message})"

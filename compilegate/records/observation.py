@@ -16,9 +16,9 @@ from compilegate.records.performance import CompileTime, Energy, Memory, Timing
 _PAGES = "https://meta-pytorch.org/compile-graph-break-site/gb"
 
 #: What a suite may want to know about a case, in the order in which it is observed.
-Want = Literal["capture", "time", "memory", "energy", "vary", "random"]
+Want = Literal["capture", "time", "memory", "energy", "vary", "random", "start"]
 
-WANTS: tuple[Want, ...] = ("capture", "time", "memory", "energy", "vary", "random")
+WANTS: tuple[Want, ...] = ("capture", "time", "memory", "energy", "vary", "random", "start")
 
 #: How observing a case ended. Everything but *completed* carries a :class:`Failure`.
 Status = Literal[
@@ -33,9 +33,19 @@ Status = Literal[
 
 #: The stages of observing a case: start the process, build the model, run it eagerly, compile it
 #: (the first call), call it again, time it, measure its memory and energy, call it at other sizes,
-#: let it draw random numbers.
+#: let it draw random numbers, and compile it again with warm caches.
 Stage = Literal[
-    "start", "build", "eager", "compile", "call", "time", "memory", "energy", "vary", "random"
+    "start",
+    "build",
+    "eager",
+    "compile",
+    "call",
+    "time",
+    "memory",
+    "energy",
+    "vary",
+    "random",
+    "restart",
 ]
 
 

@@ -1,4 +1,4 @@
-"""The record of two processes that were timed in turns, one under each PyTorch.
+"""The record of two processes that were measured in turns, one under each PyTorch.
 
 Standard library only: the observed interpreter need not have more than torch.
 """
@@ -7,65 +7,132 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal
+
+from compilegate.records.observation import Observation
+from compilegate.records.performance import CompileTime, Energy, Memory, Timing
 
 Side = Literal["baseline", "candidate"]
 
 
-class Rounds(Protocol):
-    """Rounds of one process: nanoseconds per call of eager and of compiled code."""
-
-    @property
-    def eager_ns(self) -> tuple[float, ...]:
-        """Nanoseconds per eager call, one entry a round."""
-
-    @property
-    def compiled_ns(self) -> tuple[float, ...]:
-        """Nanoseconds per compiled call, one entry a round."""
-
-    @property
-    def busy(self) -> float:
-        """Share of the processor that others took while it ran."""
-
-    @property
-    def disturbance(self) -> str:
-        """Why the GPU was not in its normal state while it ran; empty where it was."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class Pace:
-    """How fast one process ran a case.
+class Costs:
+    """What a case cost in one process. A figure that was not measured is None.
 
     Attributes:
         eager_ns: Median nanoseconds of an eager call.
         compiled_ns: Median nanoseconds of a compiled call.
+        eager_p95_ns: 95th percentile of eager's rounds, in nanoseconds a call.
+        compiled_p95_ns: The same of compiled code.
+        eager_best_ns: The quickest of eager's rounds, in nanoseconds a call.
+        compiled_best_ns: The same of compiled code.
+        eager_kernels_ns: Nanoseconds of the GPU's kernels in an eager call.
+        compiled_kernels_ns: The same in a compiled call.
         speedup: Exponential of the median of ln eager − ln compiled, over its rounds.
         rounds: The number of rounds.
-        busy: Share of the processor that others took while it ran.
-        disturbance: Why the GPU was not in its normal state while it ran; empty where it was.
+        busy: Share of the processor that others took while it was timed.
+        disturbance: Why the GPU was not in its normal state; empty where it was.
+        compile_s: Seconds of a compilation in an empty cache.
+        compile_busy: Share of the processor that others took while it compiled.
+        warm_s: Seconds of the first call with warm caches.
+        warm_busy: Share of the processor that others took during that call.
+        eager_peak_bytes: Peak memory of an eager call.
+        compiled_peak_bytes: Peak memory of a compiled call.
+        eager_reserved_bytes: What a GPU's allocator reserved for an eager call.
+        compiled_reserved_bytes: The same for a compiled call.
+        first_call_kept_bytes: What is allocated after the first compiled call, above its start.
+        eager_j: Joules of an eager call.
+        compiled_j: Joules of a compiled call.
     """
 
-    eager_ns: float
-    compiled_ns: float
-    speedup: float
-    rounds: int
+    eager_ns: float | None = None
+    compiled_ns: float | None = None
+    eager_p95_ns: float | None = None
+    compiled_p95_ns: float | None = None
+    eager_best_ns: float | None = None
+    compiled_best_ns: float | None = None
+    eager_kernels_ns: float | None = None
+    compiled_kernels_ns: float | None = None
+    speedup: float | None = None
+    rounds: int = 0
     busy: float = 0.0
     disturbance: str = ""
+    compile_s: float | None = None
+    compile_busy: float = 0.0
+    warm_s: float | None = None
+    warm_busy: float = 0.0
+    eager_peak_bytes: float | None = None
+    compiled_peak_bytes: float | None = None
+    eager_reserved_bytes: float | None = None
+    compiled_reserved_bytes: float | None = None
+    first_call_kept_bytes: float | None = None
+    eager_j: float | None = None
+    compiled_j: float | None = None
 
     @classmethod
-    def of(cls, timing: Rounds) -> Pace:
-        """Return the pace of measured rounds."""
-        both = list(zip(timing.eager_ns, timing.compiled_ns, strict=True))
+    def of(cls, seen: Observation) -> Costs:
+        """Return the costs that an observation measured."""
         return cls(
-            eager_ns=statistics.median(timing.eager_ns),
-            compiled_ns=statistics.median(timing.compiled_ns),
-            speedup=math.exp(statistics.median(math.log(e / c) for e, c in both)),
-            rounds=len(both),
-            busy=timing.busy,
-            disturbance=timing.disturbance,
+            **_of_timing(seen.timing),
+            **_of_memory(seen.memory),
+            **_of_compiling(seen.compile_time, cold=seen.cold),
+            **_of_energy(seen.energy),
         )
+
+
+def _of_timing(timing: Timing | None) -> dict[str, Any]:
+    if timing is None:
+        return {}
+    eager, compiled = timing.eager_ns, timing.compiled_ns
+    return {
+        "eager_ns": statistics.median(eager),
+        "compiled_ns": statistics.median(compiled),
+        "eager_p95_ns": _p95(eager),
+        "compiled_p95_ns": _p95(compiled),
+        "eager_best_ns": min(eager),
+        "compiled_best_ns": min(compiled),
+        "eager_kernels_ns": timing.eager_kernels_ns or None,
+        "compiled_kernels_ns": timing.compiled_kernels_ns or None,
+        "speedup": math.exp(
+            statistics.median(math.log(e / c) for e, c in zip(eager, compiled, strict=True))
+        ),
+        "rounds": len(eager),
+        "busy": timing.busy,
+        "disturbance": timing.disturbance,
+    }
+
+
+def _p95(rounds_ns: Sequence[float]) -> float:
+    return statistics.quantiles(rounds_ns, n=20)[-1] if len(rounds_ns) > 1 else rounds_ns[0]
+
+
+def _of_memory(memory: Memory | None) -> dict[str, Any]:
+    if memory is None:
+        return {}
+    return {
+        "eager_peak_bytes": memory.eager_peak_bytes,
+        "compiled_peak_bytes": memory.compiled_peak_bytes,
+        "eager_reserved_bytes": memory.eager_reserved_bytes or None,
+        "compiled_reserved_bytes": memory.compiled_reserved_bytes or None,
+        "first_call_kept_bytes": memory.first_call_kept_bytes,
+    }
+
+
+def _of_compiling(seen: CompileTime | None, *, cold: bool) -> dict[str, Any]:
+    if seen is None:
+        return {}
+    measured: dict[str, Any] = {"warm_s": seen.warm_s, "warm_busy": seen.warm_busy}
+    if cold:  # with a warm cache, its content decides how long it takes
+        measured |= {"compile_s": seen.total_s, "compile_busy": seen.busy}
+    return measured
+
+
+def _of_energy(energy: Energy | None) -> dict[str, Any]:
+    if energy is None or energy.unavailable:
+        return {}
+    return {"eager_j": energy.eager_j, "compiled_j": energy.compiled_j}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,16 +143,16 @@ class Pair:
         case: The case's id.
         number: 0 for the pair that observed the case and screens it; from 1 on, fresh pairs.
         first: Which of the two began.
-        baseline: The pace under the PyTorch in use; None where it was not timed.
-        candidate: The pace under the new one.
+        baseline: The costs under the PyTorch in use; None where it did not get that far.
+        candidate: The costs under the new one.
         failure: Why one of them is missing.
     """
 
     case: str
     number: int
     first: Side
-    baseline: Pace | None = None
-    candidate: Pace | None = None
+    baseline: Costs | None = None
+    candidate: Costs | None = None
     failure: str = ""
 
 

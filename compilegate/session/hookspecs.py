@@ -9,7 +9,7 @@ from compilegate.records.pair import Pair
 
 
 def pytest_compilegate_pair(pair: Pair) -> None:
-    """A suspect was timed again in a fresh pair of processes."""
+    """A suspect was measured again in a fresh pair of processes."""
 
 
 def pytest_compilegate_progress(case_id: str, stage: str, elapsed_s: float) -> None:

@@ -83,7 +83,7 @@ class Observations:
         if not set(wants) <= set(stored.wants):
             return False
         paired = self._plan.paired
-        return paired is None or paired.has(stored, timed="time" in wants)
+        return paired is None or paired.has(stored)
 
     def _complete(
         self, case: Case, stored: Observation | None, wants: tuple[Want, ...]

@@ -12,7 +12,7 @@ import pytest
 from compilegate.entry import names_suites
 from compilegate.processes.observer import BACKENDS
 from compilegate.records.case import UnknownNameError
-from compilegate.upgrade.paired_speed import FEWEST_PAIRS, PAIRS
+from compilegate.upgrade.paired_costs import FEWEST_PAIRS, PAIRS
 from compilegate.zoo import tiers
 
 

@@ -113,6 +113,10 @@ class Plan:
         """Return the budget of a case in the observed environment."""
         return self.budgets.budget(case, self.hardware(case.device), self.torch_version)
 
+    def budget_of(self, case_id: str) -> Budget:
+        """Return the budget of a case, given its id."""
+        return self.budget(Case.parse(case_id))
+
     def budget_before(self, case: Case) -> Budget:
         """Return the budget of a case under the PyTorch in use: its expected failures differ."""
         version = self.paired.torch_version if self.paired else self.torch_version

@@ -47,6 +47,8 @@ class Recorder:
         self._plan = results.plan
         self._comparison = SessionComparison(results)
         self._proposals: dict[Case, dict[str, Any]] = {}
+        #: Whether a test failed that belongs to no suite.
+        self._failed_otherwise = False
         self._writer = results.writer = _open_writer(results.plan)
         self._baseline = BaselineRun(results.plan.paired, self._writer)
         results.baseline_path = self._baseline.path
@@ -92,6 +94,8 @@ class Recorder:
         case_id = case_id_of(report.nodeid)
         if case_id in self._results.expected:
             self._add(case_id, report)
+        elif report.failed:
+            self._failed_otherwise = True
         self._results.note_report(report)
 
     def _add(self, case_id: str, report: Any) -> None:
@@ -132,10 +136,19 @@ class Recorder:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         results.comparison = self._comparison.complete()
         if results.comparison is not None and session.exitstatus in _JUDGED:
-            session.exitstatus = decide(results.comparison).exit_status
+            session.exitstatus = self._exit_status(decide(results.comparison).exit_status)
         junit = self._config.stash.get(xml_key, None)
         if results.comparison is not None and junit is not None:
             junit.add_global_property("compilegate", str(decide(results.comparison)))
+
+    def _exit_status(self, decision: int) -> int:
+        """Return the status of a session that compares: the decision's, unless other tests failed.
+
+        A failure that the PyTorch in use has, too, does not stop an upgrade.
+        """
+        is_strict = self._config.getoption("fail_inconclusive")
+        fails = self._failed_otherwise or (is_strict and self._results.is_inconclusive)
+        return pytest.ExitCode.TESTS_FAILED if decision == 0 and fails else decision
 
     def _close(self, writer: files.Writer) -> None:
         stored = self._plan.stored if self._plan.options.resume else None

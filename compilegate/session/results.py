@@ -137,6 +137,11 @@ class Results:
         return any(v.outcome != "skipped" for some in self.verdicts.values() for v in some)
 
     @property
+    def is_inconclusive(self) -> bool:
+        """Whether any verdict is inconclusive."""
+        return any(v.outcome == "inconclusive" for some in self.verdicts.values() for v in some)
+
+    @property
     def wall_s(self) -> float:
         """The seconds since the session began."""
         return time.monotonic() - self._started

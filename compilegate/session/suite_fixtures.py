@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,8 +21,8 @@ from compilegate.records.verdict import Verdict
 from compilegate.runs.archive import CaseRecord
 from compilegate.session.observations import OBSERVATIONS
 from compilegate.session.plan import PLAN, Plan
-from compilegate.upgrade.case_comparison import CaseComparison
-from compilegate.upgrade.speed_change import SpeedChange
+from compilegate.upgrade.case_comparison import CaseComparison, accepted
+from compilegate.upgrade.cost_change import CostChange
 
 JUDGEMENT = pytest.StashKey[Judgement]()
 COMPARISON = pytest.StashKey[CaseComparison]()
@@ -59,21 +59,24 @@ def _records(plan: Plan, made: Observation) -> dict[str, list[str]]:
 
 
 @pytest.fixture(scope="session")
-def speed_changes(plan: Plan, request: pytest.FixtureRequest) -> Mapping[str, SpeedChange]:
-    """The changes of speed that pairs show, by case id. Suspects are timed again first."""
-    assert plan.paired is not None
-    for pair in plan.paired.settle(request.config.stash[OBSERVATIONS].ask):
+def all_cost_changes(
+    plan: Plan, request: pytest.FixtureRequest
+) -> Mapping[str, Sequence[CostChange]]:
+    """The changes of costs that pairs show, by case id. Suspects are measured again first."""
+    paired = plan.paired
+    assert paired is not None
+    for pair in paired.settle(request.config.stash[OBSERVATIONS].ask, plan.budget_of):
         request.config.hook.pytest_compilegate_pair(pair=pair)
-    return plan.paired.speeds()
+    return paired.changes(plan.budget_of)
 
 
 @pytest.fixture
-def speed_change(case: Case, plan: Plan, request: pytest.FixtureRequest) -> SpeedChange | None:
-    """The change of the case's speed that pairs show; None without pairs."""
+def cost_changes(case: Case, plan: Plan, request: pytest.FixtureRequest) -> Sequence[CostChange]:
+    """The changes of the case's costs that pairs show; empty without pairs."""
     if plan.paired is None:
-        return None
-    changes: Mapping[str, SpeedChange] = request.getfixturevalue("speed_changes")
-    return changes.get(case.id)
+        return ()
+    changes: Mapping[str, Sequence[CostChange]] = request.getfixturevalue("all_cost_changes")
+    return changes.get(case.id, ())
 
 
 @pytest.fixture
@@ -156,8 +159,9 @@ def judge_change(
 
     def apply(comparison: CaseComparison, finding: Finding) -> None:
         __tracebackhide__ = True
-        request.node.stash[COMPARISON] = comparison
         judgement = judging.judge_change(case.id, budget, aspect.name, finding)
+        is_accepted = judgement.verdict.outcome == "expected_failure"
+        request.node.stash[COMPARISON] = accepted(comparison) if is_accepted else comparison
         lines = (judgement.verdict.summary, *(f"  {line}" for line in finding.details))
         _end(request, judgement, lambda: "\n".join(lines))
 

@@ -7,21 +7,20 @@ they were observed. The modules :mod:`~compilegate.upgrade.verdict_changes` and
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from compilegate.records.case import precision_of
 from compilegate.runs.archive import CaseRecord
-from compilegate.runs.slim import SlimObservation
+from compilegate.runs.slim import SlimObservation, SlimVerdict
 from compilegate.upgrade import fact_changes, verdict_changes
 from compilegate.upgrade.comparable import incomparable
-from compilegate.upgrade.costs import COSTS, Growth, growths
-from compilegate.upgrade.speed_change import Kind, SpeedChange
+from compilegate.upgrade.cost_change import CostChange
+from compilegate.upgrade.costs import COUNTED
+from compilegate.upgrade.stored_costs import Growth, growths
 from compilegate.upgrade.verdict_changes import (
     EAGER,
-    SLOWDOWN,
     SPEED,
     Change,
     Effect,
@@ -41,6 +40,7 @@ Class = Literal[
     "not comparable",
     "fixed",
     "improved",
+    "accepted",
     "new",
     "unchanged",
 ]
@@ -57,17 +57,6 @@ _DECIDES: tuple[tuple[Effect, Class], ...] = (
     ("unclear", "inconclusive"),
     ("better", "improved"),
 )
-
-#: Per cent by which one pair of processes must differ for a report to show it.
-SHOWN_PERCENT = 3.0
-
-_CAUSES: dict[Kind, str] = {
-    "slower": "compiled slower",
-    "faster": "compiled faster",
-    "eager moved": "eager moved",
-    "both moved": "both moved",
-    "unsettled": "unsettled",
-}
 
 
 @dataclass(frozen=True)
@@ -102,10 +91,12 @@ class CaseComparison:
         return next((change for change in self.changes if change.effect == effect), None)
 
     @property
-    def is_slower(self) -> bool:
-        """Whether all that is worse is its speed."""
+    def costlier(self) -> str:
+        """How a headline counts it if costs are all that is worse: ``slower``; else empty."""
         worse = [change for change in self.changes if change.effect in ("broken", "worse")]
-        return bool(worse) and all(change.aspect == SPEED for change in worse)
+        if not worse or any(change.aspect not in COUNTED for change in worse):
+            return ""
+        return COUNTED[worse[0].aspect]
 
     @property
     def has_accepted_cost(self) -> bool:
@@ -120,7 +111,7 @@ def compare_case(
     *,
     times_compare: bool = True,
     paired: bool = False,
-    speed: SpeedChange | None = None,
+    costs: Sequence[CostChange] = (),
 ) -> CaseComparison:
     """Compare one case.
 
@@ -130,7 +121,7 @@ def compare_case(
         now: What the candidate holds of it.
         times_compare: Whether both ran on the same machine.
         paired: Whether both were observed in one session, in turns.
-        speed: What live pairs showed of its speed.
+        costs: What live pairs showed of its costs.
     """
     absent = _absent(case, before, now)
     if absent is not None:
@@ -144,15 +135,15 @@ def compare_case(
         return CaseComparison(case, "not comparable", (Change("", "note", why + also),), doubt)
     half = now.observation.tf32 or precision_of(case) != "f32"
     found = list(changes_of(before, now, half=half, times_compare=times_compare))
-    is_timed = speed is not None and speed.speedup is not None
-    if speed is not None and is_timed:
+    if any(cost.compiled for cost in costs):
         found = [change for change in found if change.aspect != SPEED]
-        found += of_pairs(speed, accepted=accepts(now.verdicts, SLOWDOWN))
+        found += of_pairs(costs, now.verdicts)
     if accepts(now.verdicts, EAGER):
         found = [_accepted(change) if change.effect == "eager" else change for change in found]
     grown: tuple[Growth, ...] = ()
     if times_compare and not paired:
-        grown = tuple(growths(before.observation, now.observation))
+        compared = growths(before.observation, now.observation)
+        grown = tuple(growth for growth in compared if not accepts(now.verdicts, growth.aspect))
         looks_worse = [_of_growth(growth) for growth in grown if growth.is_worse]
         aspects = {change.aspect for change in looks_worse}
         found = [c for c in found if c.effect != "note" or c.aspect not in aspects] + looks_worse
@@ -162,17 +153,20 @@ def compare_case(
     if slow is not None and not doubt and not paired and not any(g.is_worse for g in grown):
         doubt = f"{SPEED} {slow.text}"
     kind = _class(found)
-    if kind == "unchanged" and not (is_timed or is_judged(now.verdicts)):
+    if kind == "unchanged" and not (is_judged(now.verdicts) or any(c.compiled for c in costs)):
         kind = "inconclusive"
         found.insert(0, Change("", "unclear", "no aspect of it was judged"))
     return CaseComparison(case, kind, tuple(found), doubt, grown)
 
 
-_ASPECT_OF_COST = {cost.name: cost.aspect for cost in COSTS}
+def accepted(comparison: CaseComparison) -> CaseComparison:
+    """Return a comparison that a budgets file accepts: its class does not count."""
+    reason = Change("", "note", f"{comparison.kind}: {comparison.reason}", accepted=True)
+    return CaseComparison(comparison.case, "accepted", (reason, *comparison.changes))
 
 
 def _of_growth(growth: Growth) -> Change:
-    return Change(_ASPECT_OF_COST[growth.cost], "unclear", growth.text)
+    return Change(growth.aspect, "unclear", growth.text)
 
 
 def _accepted(change: Change) -> Change:
@@ -269,38 +263,30 @@ def changes_of(
         yield from fact_changes.of_times(then, later)
 
 
-def of_pairs(speed: SpeedChange, *, accepted: bool = False) -> Iterator[Change]:
-    """Find what live pairs changed in a case.
+def of_pairs(costs: Iterable[CostChange], verdicts: Mapping[str, SlimVerdict]) -> Iterator[Change]:
+    """Find the costs that live pairs changed in a case.
 
     Args:
-        speed: What they showed.
-        accepted: Whether a budgets file accepts that the case is slower.
+        costs: What they showed.
+        verdicts: The candidate's. A verdict that passed or was expected accepts a growth.
     """
-    cause = _CAUSES.get(speed.kind)
-    if speed.speedup is None or cause is None:
-        return
-    shift = speed.speedup
-    fell, low, high = (-100 * math.expm1(x) for x in (shift.mean, shift.high, shift.low))
-    direction = "fell" if fell >= 0 else "rose"
-    if fell < 0:
-        fell, low, high = -fell, -high, -low
-    if not (speed.judged or fell >= SHOWN_PERCENT):
-        return
-    text = f"{cause}: the speedup {direction} by {fell:.1f}%"
-    if speed.judged:
-        text += f" [{low:.1f}%, {high:.1f}%]"
-    if speed.kind == "unsettled":
-        yield Change(
-            SPEED, "unclear", f"{text} (a suspect; its pairs neither confirm nor clear it)"
-        )
-    elif not speed.judged:
-        yield Change(SPEED, "note", f"{text} (indicative: one pair of processes)")
-    elif speed.kind == "slower" and accepted:
-        yield Change(SPEED, "note", f"accepted: {text}", accepted=True)
-    elif speed.kind == "slower":
-        yield Change(SPEED, "worse", text)
-    else:
-        yield Change(SPEED, "better" if speed.kind == "faster" else "note", text)
+    for cost in costs:
+        aspect, outcome = cost.of.aspect, _outcome(verdicts, cost.of.aspect)
+        if cost.fails and outcome == "passed":
+            continue  # a budget allows it
+        if cost.fails and outcome == "expected_failure":
+            yield Change(aspect, "note", f"accepted: {cost.summary}", accepted=True)
+        elif cost.fails:
+            yield Change(aspect, "worse", cost.summary)
+        elif cost.kind == "unsettled":
+            yield Change(aspect, "unclear", cost.summary)
+        elif cost.kind in ("worse", "better"):
+            yield Change(aspect, "better" if cost.judged else "note", cost.summary)
+
+
+def _outcome(verdicts: Mapping[str, SlimVerdict], aspect: str) -> str:
+    verdict = verdicts.get(aspect)
+    return verdict.outcome if verdict is not None else ""
 
 
 def _class(found: Sequence[Change]) -> Class:

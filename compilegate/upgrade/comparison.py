@@ -7,7 +7,7 @@ Nothing here imports torch or pytest. :mod:`compilegate.upgrade.case_comparison`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from compilegate.records.case import device_of
@@ -16,8 +16,8 @@ from compilegate.runs import parallel
 from compilegate.runs.archive import Archive
 from compilegate.upgrade.case_comparison import CLASSES, CaseComparison, Class, compare_case
 from compilegate.upgrade.comparable import incomplete, machines_differ, revisions
-from compilegate.upgrade.costs import CostCheck, check
-from compilegate.upgrade.speed_change import SpeedChange
+from compilegate.upgrade.cost_change import CostChange
+from compilegate.upgrade.stored_costs import CostCheck, check
 
 
 class CompareError(ValueError):
@@ -68,14 +68,14 @@ class Comparison:
 def compare(
     baseline: Archive,
     candidate: Archive,
-    speeds: Mapping[str, SpeedChange] | None = None,
+    paired: Mapping[str, Sequence[CostChange]] | None = None,
 ) -> Comparison:
     """Compare two stored runs.
 
     Args:
         baseline: The run of the version in use.
         candidate: The run of the version that may replace it.
-        speeds: What live pairs showed, by case; None if the runs were not paired.
+        paired: What live pairs showed, by case; None if the runs were not paired.
 
     Raises:
         RunError: A line of either is no record.
@@ -91,8 +91,8 @@ def compare(
             baseline.seen(case),
             candidate.seen(case),
             times_compare=not machines.get(device_of(case)),
-            paired=speeds is not None,
-            speed=(speeds or {}).get(case),
+            paired=paired is not None,
+            costs=(paired or {}).get(case, ()),
         )
 
     compared = parallel.over(tuple(dict.fromkeys((*candidate.cases, *baseline.cases))), one)

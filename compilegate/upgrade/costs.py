@@ -1,20 +1,45 @@
-"""What compiled code costs in two stored runs of one machine.
+"""The costs of compiled code that an upgrade may raise: one registry for all of them.
 
-Two runs were made at different times, in processes that share nothing, so a cost that looks worse
-is no proof. It keeps the answer from being *safe* until live pairs have settled it
-(:mod:`compilegate.upgrade.paired_speed`). The factors are about twice as far as healthy runs of one
-machine were apart; ``docs/measurements/costs.md`` has the figures.
+Pairs of live processes judge a cost (:mod:`compilegate.upgrade.paired_costs`). Two stored runs only
+show that it looks worse (:mod:`compilegate.upgrade.stored_costs`).
 """
 
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
 
-from compilegate.records.statistics import BUSY
-from compilegate.runs.slim import SlimObservation
+from compilegate.judging.aspects import Budget
+from compilegate.records.observation import Want
+from compilegate.records.pair import Costs
+
+#: Returns a figure of a process, or None where it was not measured.
+Figure = Callable[[Costs], float | None]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """When a cost looks worse in two stored runs.
+
+    The factors are about twice as far as healthy runs of one machine were apart:
+    ``docs/measurements/costs.md``.
+
+    Attributes:
+        looks: What a reader is warned of: ``compiled code looks slower``.
+        aspect: The aspect that judges the cost within one run.
+        factor: A case whose cost grew by more looks worse.
+        together: Over several cases, a geometric mean of the growth beyond this looks worse, too;
+            infinite where single cases suffice.
+        slack: Growth by less than this, in the unit of the figure, does not count.
+    """
+
+    looks: str
+    aspect: str
+    factor: float
+    together: float = math.inf
+    slack: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -22,197 +47,173 @@ class Cost:
     """One cost of compiled code.
 
     Attributes:
-        name: Stands for it where cases are counted.
-        aspect: The aspect that judges it within one run.
-        looks: What a reader is warned of: ``compiled code looks slower``.
-        factor: A case whose cost grew by more looks worse.
-        together: Over at least :data:`ENOUGH` cases, a geometric mean of the growth beyond this
-            looks worse, too; infinite where single cases suffice.
-        slack: Growth by less than this, in the unit of the figure, does not count.
-        of: Returns the figure, or None where it was not measured.
-        show: Writes a figure with its unit.
-        of_eager: Returns eager's figure, where it explains the growth.
+        name: Names it where costs are listed.
+        want: What has to be observed to measure it.
+        compiled: The figure of compiled code.
+        eager: The figure of eager, which explains the growth.
+        unit: Divides a figure for a reader, and its name: ``(1e6, "ms")``.
+        aspect: The aspect of live pairs that judges it; empty where stored runs alone compare it.
+        key: The budget's key for the growth that passes.
+        worse: What a reader learns where it grew: ``compiled code is slower``.
+        slack: Growth by less than this, in the unit of the figure, passes in live pairs.
+        is_exact: Whether it is the same in each process, and needs no statistics.
+        busy: The share of the processor that others took while it was measured.
+        stored: When it looks worse in two stored runs; None where they do not compare it.
     """
 
     name: str
-    aspect: str
-    looks: str
-    factor: float
-    of: Callable[[SlimObservation], float | None]
-    show: Callable[[float], str]
-    together: float = math.inf
+    want: Want
+    compiled: Figure
+    unit: tuple[float, str]
+    eager: Figure = lambda costs: None
+    aspect: str = ""
+    key: str = ""
+    worse: str = ""
     slack: float = 0.0
-    of_eager: Callable[[SlimObservation], float | None] = lambda observation: None
+    is_exact: bool = False
+    busy: Callable[[Costs], float] = lambda costs: 0.0
+    stored: Stored | None = None
+
+    def floor(self, budget: Budget) -> float:
+        """Return the logarithm of the growth that passes."""
+        return math.log1p(getattr(budget, self.key))
+
+    def show(self, *figures: float) -> str:
+        """Return figures with their unit: ``8 → 32 ms``."""
+        divisor, name = self.unit
+        return f"{' → '.join(_short(figure / divisor) for figure in figures)} {name}"
 
 
-#: The fewest cases whose growth is judged together.
-ENOUGH = 8
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _call_ns(observation: SlimObservation) -> float | None:
-    """The quickest round: a busy machine only makes others slower."""
-    timing = observation.timing
-    return min(timing.compiled_ns) if timing and timing.busy <= BUSY else None
+_MS, _MIB, _S, _J = (1e6, "ms"), (2.0**20, "MiB"), (1.0, "s"), (1.0, "J")
 
+#: All costs by name. The first of an aspect is the one that its verdict shows where none grew.
+COSTS: dict[str, Cost] = {
+    cost.name: cost
+    for cost in (
+        Cost(
+            "calls",
+            "time",
+            attrgetter("compiled_ns"),
+            _MS,
+            eager=attrgetter("eager_ns"),
+            aspect="slowdown",
+            key="max_slowdown",
+            worse="compiled code is slower",
+            slack=1e3,
+            busy=attrgetter("busy"),
+        ),
+        Cost(
+            "95th percentile of calls",
+            "time",
+            attrgetter("compiled_p95_ns"),
+            _MS,
+            eager=attrgetter("eager_p95_ns"),
+            aspect="slowdown",
+            key="max_p95_slowdown",
+            worse="the 95th percentile of compiled calls is slower",
+            slack=1e4,
+            busy=attrgetter("busy"),
+        ),
+        Cost(
+            "quickest calls",
+            "time",
+            attrgetter("compiled_best_ns"),
+            _MS,
+            eager=attrgetter("eager_best_ns"),
+            busy=attrgetter("busy"),
+            stored=Stored("compiled code looks slower", "speedup", 1.5, together=1.25, slack=2e4),
+        ),
+        Cost(
+            "kernels",
+            "time",
+            attrgetter("compiled_kernels_ns"),
+            _MS,
+            eager=attrgetter("eager_kernels_ns"),
+            stored=Stored("the GPU's kernels look slower", "speedup", 1.2, together=1.1, slack=1e4),
+        ),
+        Cost(
+            "peak memory",
+            "memory",
+            attrgetter("compiled_peak_bytes"),
+            _MIB,
+            eager=attrgetter("eager_peak_bytes"),
+            aspect="memory_growth",
+            key="max_memory_growth",
+            worse="compiled code needs more memory at its peak",
+            slack=2**20,
+            is_exact=True,
+            stored=Stored("peak memory looks higher", "memory", 1.1, slack=2**20),
+        ),
+        Cost(
+            "reserved memory",
+            "memory",
+            attrgetter("compiled_reserved_bytes"),
+            _MIB,
+            eager=attrgetter("eager_reserved_bytes"),
+            aspect="memory_growth",
+            key="max_reserved_growth",
+            worse="compiled code reserves more memory",
+            slack=32 * 2**20,
+            is_exact=True,
+        ),
+        Cost(
+            "memory kept after the first call",
+            "memory",
+            attrgetter("first_call_kept_bytes"),
+            _MIB,
+            aspect="memory_growth",
+            key="max_kept_growth",
+            worse="more memory stays allocated after the first compiled call",
+            slack=2**20,
+            is_exact=True,
+        ),
+        Cost(
+            "compiling",
+            "capture",
+            attrgetter("compile_s"),
+            _S,
+            aspect="compile_slowdown",
+            key="max_compile_slowdown",
+            worse="compiling takes longer",
+            slack=1.0,
+            busy=attrgetter("compile_busy"),
+            stored=Stored("compiling looks slower", "compile_time", 2.0, together=1.25, slack=1.0),
+        ),
+        Cost(
+            "warm start",
+            "start",
+            attrgetter("warm_s"),
+            _S,
+            aspect="compile_slowdown",
+            key="max_warm_start_slowdown",
+            worse="starting with warm caches takes longer",
+            slack=0.5,
+            busy=attrgetter("warm_busy"),
+        ),
+        Cost(
+            "energy",
+            "energy",
+            attrgetter("compiled_j"),
+            _J,
+            eager=attrgetter("eager_j"),
+            aspect="energy_growth",
+            key="max_energy_growth",
+            worse="a compiled call needs more energy",
+            slack=0.01,
+        ),
+    )
+}
 
-def _eager_call_ns(observation: SlimObservation) -> float | None:
-    timing = observation.timing
-    return min(timing.eager_ns) if timing and timing.busy <= BUSY else None
-
-
-def _kernels_ns(observation: SlimObservation) -> float | None:
-    return (observation.timing.compiled_kernels_ns or None) if observation.timing else None
-
-
-def _eager_kernels_ns(observation: SlimObservation) -> float | None:
-    return (observation.timing.eager_kernels_ns or None) if observation.timing else None
-
-
-def _peak_bytes(observation: SlimObservation) -> float | None:
-    return observation.memory.compiled_peak_bytes if observation.memory else None
-
-
-def _eager_peak_bytes(observation: SlimObservation) -> float | None:
-    return observation.memory.eager_peak_bytes if observation.memory else None
-
-
-def _compile_s(observation: SlimObservation) -> float | None:
-    seen = observation.compile_time
-    return seen.total_s if seen and observation.cold and seen.busy <= BUSY else None
-
-
-def _ms(value: float) -> str:
-    return f"{value / 1e6:.3g} ms"
-
-
-COSTS: tuple[Cost, ...] = (
-    Cost(
-        "calls",
-        "speedup",
-        "compiled code looks slower",
-        1.5,
-        _call_ns,
-        _ms,
-        together=1.25,
-        slack=2e4,
-        of_eager=_eager_call_ns,
-    ),
-    Cost(
-        "kernels",
-        "speedup",
-        "the GPU's kernels look slower",
-        1.2,
-        _kernels_ns,
-        _ms,
-        together=1.1,
-        slack=1e4,
-        of_eager=_eager_kernels_ns,
-    ),
-    Cost(
-        "memory",
-        "memory",
-        "peak memory looks higher",
-        1.1,
-        _peak_bytes,
-        lambda value: f"{value / 2**20:.1f} MiB",
-        slack=2**20,
-        of_eager=_eager_peak_bytes,
-    ),
-    Cost(
-        "compiling",
-        "compile_time",
-        "compiling looks slower",
-        2.0,
-        _compile_s,
-        lambda value: f"{value:.1f} s",
-        together=1.25,
-        slack=1.0,
-    ),
-)
-
-
-@dataclass(frozen=True)
-class Growth:
-    """How one cost of a case grew from one stored run to the other.
-
-    Attributes:
-        cost: The cost's name.
-        ratio: The candidate's figure over the baseline's.
-        is_worse: Whether the case alone looks worse.
-        text: Both figures, and what eager did.
-    """
-
-    cost: str
-    ratio: float
-    is_worse: bool
-    text: str
-
-
-def growths(then: SlimObservation, now: SlimObservation) -> Iterator[Growth]:
-    """Compare the costs of a case that both runs measured."""
-    for cost in COSTS:
-        before, after = cost.of(then), cost.of(now)
-        if not before or after is None:
-            continue
-        ratio = after / before
-        is_worse = ratio > cost.factor and after - before > cost.slack
-        figures = f"{cost.show(before)} → {cost.show(after)}"
-        why = _why(cost, then, now)
-        yield Growth(cost.name, ratio, is_worse, f"{cost.looks}: {figures} ({ratio:.1f}×{why})")
-
-
-def _why(cost: Cost, then: SlimObservation, now: SlimObservation) -> str:
-    """Return what eager did: if it grew alike, the compiler is not the cause."""
-    before, after = cost.of_eager(then), cost.of_eager(now)
-    if not before or not after:
-        return ""
-    ratio = after / before
-    grew = "and eager, too: not the compiler" if ratio > cost.factor else "eager"
-    return f"; {grew} {ratio:.1f}×"
-
-
-@dataclass(frozen=True)
-class CostCheck:
-    """What the costs of all cases show together.
-
-    Attributes:
-        worse: The number of cases that look worse, by cost name.
-        compared: The number of cases that were compared, by cost name.
-        means: The geometric mean of the growth, for costs that look worse over all cases together.
-    """
-
-    worse: Mapping[str, int] = field(default_factory=dict)
-    compared: Mapping[str, int] = field(default_factory=dict)
-    means: Mapping[str, float] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        """What looks worse, in how many cases; empty where nothing does."""
-        parts = []
-        for cost in COSTS:
-            if worse := self.worse.get(cost.name):
-                text = f"{cost.looks} in {worse} of {self.compared[cost.name]} cases"
-                parts.append(text)
-            elif mean := self.means.get(cost.name):
-                cases = self.compared[cost.name]
-                parts.append(f"{cost.looks}, {mean:.2f}× in the mean of {cases} cases")
-        return ", ".join(parts)
-
-
-def check(cases: Mapping[str, tuple[Growth, ...]]) -> CostCheck:
-    """Judge the costs of all cases together.
-
-    Args:
-        cases: The growths of each case that was compared.
-    """
-    ratios: dict[str, list[float]] = {}
-    worse: dict[str, int] = {}
-    for some in cases.values():
-        for growth in some:
-            ratios.setdefault(growth.cost, []).append(growth.ratio)
-            worse[growth.cost] = worse.get(growth.cost, 0) + growth.is_worse
-    means = {}
-    for cost in COSTS:
-        found = ratios.get(cost.name, ())
-        if len(found) >= ENOUGH and (mean := statistics.geometric_mean(found)) > cost.together:
-            means[cost.name] = mean
-    return CostCheck(worse, {name: len(found) for name, found in ratios.items()}, means)
+#: The costs that live pairs judge.
+PAIRED = tuple(cost for cost in COSTS.values() if cost.aspect)
+#: How a headline counts the cases in which a cost grew, by the aspect that judges it.
+COUNTED = {
+    "slowdown": "slower",
+    "memory_growth": "with more memory",
+    "compile_slowdown": "slower to compile",
+    "energy_growth": "with more energy",
+}

@@ -14,6 +14,7 @@ from compilegate.records.run import Header
 from compilegate.runs import reproduction
 from compilegate.upgrade.case_comparison import CLASSES, WORSE, CaseComparison
 from compilegate.upgrade.comparison import Comparison
+from compilegate.upgrade.costs import COUNTED
 
 Answer = Literal["safe", "do not upgrade", "cannot say"]
 
@@ -66,7 +67,7 @@ def decide(comparison: Comparison) -> Decision:
     if doubts:
         why = _doubt(doubts)
         return Decision("cannot say", why, where, _counts(comparison))
-    undecided = ("new", "not comparable", "inconclusive")
+    undecided = ("new", "not comparable", "inconclusive", "accepted")
     if all(item.kind in undecided for item in comparison.cases):
         why = _why_nothing(comparison)
         return Decision("cannot say", why, where, _counts(comparison))
@@ -95,17 +96,18 @@ def _command(comparison: Comparison) -> str:
 
 
 def _worse(comparison: Comparison) -> Iterator[str]:
-    """Count the classes that count against the candidate; cases that are only slower come last."""
+    """Count the classes that count against the candidate; cases that only cost more come last."""
     if broken := comparison.counts["broken"]:
         yield f"{broken} broken"
     regressed = list(comparison.of("regressed"))
-    slower = sum(item.is_slower for item in regressed)
-    if others := len(regressed) - slower:
+    costlier = Counter(item.costlier for item in regressed if item.costlier)
+    if others := len(regressed) - costlier.total():
         yield f"{others} regressed"
     if eager := comparison.counts["eager regressed"]:
         yield f"{eager} eager regressed"
-    if slower:
-        yield f"{slower} slower"
+    for how in COUNTED.values():
+        if costlier[how]:
+            yield f"{costlier[how]} {how}"
 
 
 def _doubt(doubts: Sequence[CaseComparison]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,15 +18,17 @@ from compilegate.processes.observer import Launch, Observer
 from compilegate.processes.paired_observer import PairedObserver
 from compilegate.records.case import Case
 from compilegate.records.environment import Environment
-from compilegate.records.observation import Failure, Observation
+from compilegate.records.observation import WANTS, Failure, Observation, Want
 from compilegate.records.pair import Pair
 from compilegate.records.request import Request
 from compilegate.records.run import encode
 from compilegate.records.verdict import Verdict
 from compilegate.runs import files
 from compilegate.runs.reader import decode
-from compilegate.upgrade import paired_speed
-from compilegate.upgrade.speed_change import SpeedChange
+from compilegate.upgrade import paired_costs
+from compilegate.upgrade.cost_change import CostChange
+from compilegate.upgrade.costs import Cost
+from compilegate.upgrade.paired_costs import BudgetOf
 from compilegate.zoo.registry import Model
 
 #: What a child needs of its interpreter.
@@ -101,7 +103,7 @@ class PairedBaseline:
     pairs: dict[tuple[str, int], Pair] = field(default_factory=dict)
     run: files.Run | None = None
     live: PairedObserver | None = None
-    fresh_pairs: int = paired_speed.PAIRS
+    fresh_pairs: int = paired_costs.PAIRS
 
     @property
     def torch_version(self) -> str:
@@ -113,12 +115,12 @@ class PairedBaseline:
         same = ", the same as the candidate (A/A: nothing should differ)" * self.is_candidate
         return f"baseline: torch {self.torch_version}{same}"
 
-    def has(self, candidate: Observation, *, timed: bool) -> bool:
+    def has(self, candidate: Observation) -> bool:
         """Whether the stored run holds everything of a case that the candidate's run holds."""
         made = self.observed.get(candidate.case)
         if made is None or not set(candidate.wants) <= set(made.wants):
             return False
-        return not timed or (candidate.case, 0) in self.pairs
+        return (candidate.case, 0) in self.pairs
 
     def preload(self, models: Sequence[Model], *, cpp: bool) -> None:
         """Do once what children of these models need. See :meth:`Observer.preload`."""
@@ -150,8 +152,7 @@ class PairedBaseline:
             asked.request, model=case.model, device=case.device, timeout_s=asked.timeout_s
         )
         self.observed[case.id] = both.baseline
-        if both.pair is not None:
-            self._keep(both.pair)
+        self._keep(both.pair)
         return both.candidate
 
     def _keep(self, pair: Pair) -> Pair:
@@ -168,60 +169,68 @@ class PairedBaseline:
         self.observed[case_id] = Observation(
             case=case_id, status="unavailable", failure=failure, wants=wants
         )
-        if "time" in wants:
-            self.pairs[case_id, 0] = Pair(case=case_id, number=0, first="baseline", failure=why)
+        self.pairs[case_id, 0] = Pair(case=case_id, number=0, first="baseline", failure=why)
 
     def _forget(self, case_id: str) -> None:
         """Drop the pairs of a case that is observed again: they belong to an earlier session."""
         for key in [key for key in self.pairs if key[0] == case_id]:
             del self.pairs[key]
 
-    @property
-    def suspects(self) -> list[str]:
-        """The cases that their first pair shows slower."""
-        return [
-            case_id
+    def suspects(self, budget_of: BudgetOf) -> dict[str, list[Cost]]:
+        """Return the costs that the first pair of a case shows grown, by case id."""
+        found = {
+            case_id: paired_costs.suspects(pair, budget_of)
             for (case_id, number), pair in self.pairs.items()
-            if number == 0 and paired_speed.is_suspect(pair)
-        ]
+            if number == 0
+        }
+        return {case_id: costs for case_id, costs in found.items() if costs}
 
-    def settle(self, ask: Callable[[Case], CaseRequest]) -> Iterator[Pair]:
-        """Time the suspects in fresh pairs of processes, and yield each pair.
+    def settle(self, ask: Callable[[Case], CaseRequest], budget_of: BudgetOf) -> Iterator[Pair]:
+        """Measure the suspects in fresh pairs of processes, and yield each pair.
 
         Every suspect gets its first pair before any gets its second, so that a busy hour of the
         machine affects all of them. A suspect whose result is close gets the same number again.
 
         Args:
             ask: Returns the request for a case.
+            budget_of: Returns the budget of a case, which holds the growth that passes.
         """
         if self.live is None:
             return
         count = self.fresh_pairs
-        yield from self._fresh(self.live, self.suspects, range(1, count + 1), ask)
-        doubtful = [case_id for case_id, seen in self.speeds(count).items() if seen.wants_more]
+        suspects = self.suspects(budget_of)
+        yield from self._fresh(self.live, suspects, range(1, count + 1), ask)
+        doubtful = {
+            case_id: [change.of for change in changes if change.wants_more]
+            for case_id, changes in self.changes(budget_of, up_to=count).items()
+        }
         yield from self._fresh(self.live, doubtful, range(count + 1, 2 * count + 1), ask)
 
     def _fresh(
         self,
         live: PairedObserver,
-        case_ids: Sequence[str],
+        suspects: Mapping[str, Sequence[Cost]],
         numbers: Iterable[int],
         ask: Callable[[Case], CaseRequest],
     ) -> Iterator[Pair]:
         """Make the fresh pairs of these numbers that do not exist yet."""
         for number in numbers:
-            missing = [case_id for case_id in case_ids if (case_id, number) not in self.pairs]
+            missing = {
+                case_id: wants
+                for case_id, costs in suspects.items()
+                if (wants := wants_of(costs, number)) and (case_id, number) not in self.pairs
+            }
             # New servers fork the next pairs. Children of one server share what chance gave it,
             # such as the addresses of its libraries and the hashes of its strings. That alone can
             # make one version slower than the other by the same 10% each time.
             if missing:
                 live.close()
-            for case_id in missing:
+            for case_id, wants in missing.items():
                 asked = ask(Case.parse(case_id))
                 # A cache would hold what autotuning chose in another process.
                 cold = asked.request.cold or asked.case.autotunes
                 pair = live.fresh_pair(
-                    replace(asked.request, cold=cold),
+                    replace(asked.request, wants=wants, cold=cold),
                     model=asked.case.model,
                     device=asked.case.device,
                     timeout_s=asked.timeout_s,
@@ -229,19 +238,31 @@ class PairedBaseline:
                 )
                 yield self._keep(pair)
 
-    def speeds(self, up_to: float = math.inf) -> dict[str, SpeedChange]:
-        """Return the changes of speed that pairs show, by case id.
+    def changes(
+        self, budget_of: BudgetOf, *, up_to: float = math.inf
+    ) -> dict[str, tuple[CostChange, ...]]:
+        """Return the changes of costs that pairs show, by case id.
 
         Args:
+            budget_of: Returns the budget of a case.
             up_to: The number of the last pair.
         """
         pairs = [pair for pair in self.pairs.values() if pair.number <= up_to]
-        return paired_speed.judge(pairs, one_version=self.is_candidate)
+        return paired_costs.judge(pairs, one_version=self.is_candidate, budget_of=budget_of)
 
     def close(self) -> None:
         """End all processes that were started."""
         if self.live is not None:
             self.live.close()
+
+
+def wants_of(costs: Iterable[Cost], number: int) -> tuple[Want, ...]:
+    """Return what the fresh pair of a number measures; empty where these costs need no more.
+
+    A cost that each process has alike is observed once more.
+    """
+    measured = {cost.want for cost in costs if number == 1 or not cost.is_exact}
+    return tuple(want for want in WANTS if want == "capture" or want in measured) * bool(measured)
 
 
 def stored(run: files.Run) -> PairedBaseline | None:

@@ -24,8 +24,6 @@ Effect = Literal["broken", "worse", "eager", "unclear", "fixed", "better", "note
 SPEED = next(aspect.name for aspect in ASPECTS.values() if aspect.change == "pairs")
 #: The aspect that judges eager itself.
 EAGER = "eager"
-#: The aspect that judges those pairs.
-SLOWDOWN = next(aspect.name for aspect in ASPECTS.values() if aspect.needs == "pairs")
 
 _STAGES: tuple[str, ...] = get_args(Stage)
 _FAILS = ("failed", "expected_failure")

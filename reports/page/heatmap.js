@@ -15,7 +15,7 @@ for (const column of CHANGES) {
   };
 }
 const LETTERS = { broken: "F", failed: "F", regressed: "R", "eager regressed": "E", gone: "–", "not observed": "–", inconclusive: "?",
-  "not comparable": "≠", fixed: "✓", improved: "↑", new: "+", expected_failure: "x" };
+  "not comparable": "≠", fixed: "✓", improved: "↑", accepted: "x", new: "+", expected_failure: "x" };
 
 const blend = (from, to, share) => `color-mix(in oklab, ${from}, ${to} ${Math.round(100 * share)}%)`;
 

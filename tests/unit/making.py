@@ -12,7 +12,7 @@ from compilegate.records.observation import (
     Place,
     Randomness,
 )
-from compilegate.records.pair import Pace, Pair
+from compilegate.records.pair import Costs, Pair
 from compilegate.records.performance import CompileTime, Memory, Timing
 from compilegate.records.run import Header
 from compilegate.records.verdict import Verdict
@@ -90,14 +90,14 @@ def make_timing(speedup=2.0, rounds=30, eager_ns=1e6, spread=0.0):
     return Timing(eager_ns=(eager_ns,) * rounds, compiled_ns=tuple(compiled), iterations=1)
 
 
-def make_pace(eager_ns=2e6, compiled_ns=1e6, **changed):
+def make_costs(eager_ns=2e6, compiled_ns=1e6, **changed):
     fields = {"speedup": eager_ns / compiled_ns, "rounds": 30}
-    return Pace(eager_ns=eager_ns, compiled_ns=compiled_ns, **fields | changed)
+    return Costs(eager_ns=eager_ns, compiled_ns=compiled_ns, **fields | changed)
 
 
 def make_pair(number=0, case=CASE_ID, eager=1.0, compiled=1.0, **changed):
     """A pair whose candidate takes this multiple of the baseline's time."""
-    fields = {"baseline": make_pace(), "candidate": make_pace(2e6 * eager, 1e6 * compiled)}
+    fields = {"baseline": make_costs(), "candidate": make_costs(2e6 * eager, 1e6 * compiled)}
     return Pair(case=case, number=number, first="baseline", **fields | changed)
 
 

@@ -13,8 +13,8 @@ from compilegate.runs.archive import CaseRecord
 from compilegate.suites import test_slowdown, test_upgrade
 from compilegate.upgrade.case_comparison import compare_case
 from compilegate.upgrade.comparison import Comparison
+from compilegate.upgrade.cost_change import CostChange
 from compilegate.upgrade.decision import decide
-from compilegate.upgrade.speed_change import SpeedChange
 from tests.unit.making import (
     CASE_ID,
     make_compile_time,
@@ -46,16 +46,16 @@ COSTLY = {
 }
 
 
-def slower(kind="slower", *, judged=True):
+def slower(kind="worse", *, judged=True):
     shift = Shift(mean=math.log(0.8), low=math.log(0.78), high=math.log(0.82), p_below=0, count=5)
-    return SpeedChange(CASE_ID, kind, judged, shift, shift, shift, pairs=5)
+    return [CostChange(CASE_ID, "calls", kind, judged, shift, shift, (1e6, 1.25e6), 0.03, 5)]
 
 
 def budget_of(load_budgets, *texts):
     return load_budgets(THRESHOLDS, *texts).budget(Case.parse(CASE_ID), "", "2.15.0")
 
 
-def answer(now, before=FINE, speed=None, **aspects):
+def answer(now, before=FINE, costs=(), **aspects):
     """The decision on one case, given the verdicts of the candidate's run."""
     verdicts = [make_verdict(outcome, aspect=aspect) for aspect, outcome in aspects.items()]
     passed = [make_verdict(aspect=aspect) for aspect in aspects if aspect != "slowdown"]
@@ -63,7 +63,7 @@ def answer(now, before=FINE, speed=None, **aspects):
         CASE_ID,
         CaseRecord.of(before, passed),
         CaseRecord.of(now, verdicts),
-        speed=speed,
+        costs=costs,
     )
     finding = test_upgrade.rule(compared)
     header = make_header()
@@ -79,7 +79,7 @@ def test_an_accepted_slowdown_is_expected_and_stops_no_upgrade(load_budgets, acc
     ).verdict.outcome
     assert outcome == ("expected_failure" if accepted else "failed")
     expected = ("safe", "passed") if accepted else ("do not upgrade", "failed")
-    assert answer(FINE, speed=slower(), forward="passed", slowdown=outcome) == expected
+    assert answer(FINE, costs=slower(), forward="passed", slowdown=outcome) == expected
 
 
 @pytest.mark.parametrize("aspect", COSTLY)
@@ -96,7 +96,7 @@ def test_an_accepted_cost_is_expected_and_stops_no_upgrade(load_budgets, aspect,
 
 def test_an_accepted_cost_hides_no_other_regression(load_budgets):
     accepted = {"slowdown": "expected_failure", "forward": "failed"}
-    assert answer(FINE, speed=slower(), **accepted) == ("do not upgrade", "failed")
+    assert answer(FINE, costs=slower(), **accepted) == ("do not upgrade", "failed")
 
 
 def test_an_entry_for_another_aspect_accepts_no_slowdown(load_budgets):
@@ -111,7 +111,7 @@ def test_an_entry_for_another_aspect_accepts_no_slowdown(load_budgets):
         (slower("unchanged", judged=False), "passed"),
         (slower("unchanged"), "failed"),
         (slower("unsettled", judged=False), "inconclusive"),
-        (SpeedChange(CASE_ID, "not measured", note="crashed"), "skipped"),
+        ([CostChange(CASE_ID, "calls", "not measured", note="crashed")], "skipped"),
     ],
 )
 def test_an_entry_is_outdated_only_if_fresh_pairs_show_no_slowdown(load_budgets, change, outcome):
@@ -123,8 +123,8 @@ def test_an_entry_is_outdated_only_if_fresh_pairs_show_no_slowdown(load_budgets,
 # Unknown outcomes.
 
 
-@pytest.mark.parametrize("kind", ["slower", "unsettled"])
-def test_a_change_of_speed_that_is_not_settled_is_inconclusive(kind):
+@pytest.mark.parametrize("kind", ["worse", "unsettled"])
+def test_a_growth_that_is_not_settled_is_inconclusive(kind):
     assert test_slowdown.rule(slower(kind, judged=False)).outcome == "inconclusive"
 
 

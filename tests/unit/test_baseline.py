@@ -14,7 +14,9 @@ from compilegate.records.run import Closing
 from compilegate.runs import files as run_files
 from compilegate.runs.reader import RunError
 from compilegate.upgrade import paired_baseline
+from compilegate.upgrade.costs import COSTS
 from compilegate.upgrade.paired_baseline import CaseRequest, PairedBaseline, check_interpreter
+from compilegate.upgrade.paired_costs import default_budget
 from tests.unit.making import (
     make_environment,
     make_header,
@@ -89,6 +91,16 @@ class Live:
         return make_pair(number, request.case, compiled=self.compiled(number))
 
 
+def calls(screened, case):
+    """What pairs show of the time of a case's calls."""
+    return screened.changes(default_budget)[case][0]
+
+
+def settled(screened):
+    """The fresh pairs that settling makes."""
+    return list(screened.settle(ask, default_budget))
+
+
 def ask(case):
     return CaseRequest(case, Request(case=case.id, wants=("capture", "time")), 60.0)
 
@@ -107,18 +119,34 @@ def screened(live):
 
 
 def test_suspects_get_fresh_pairs_one_round_after_another(screened, live):
-    assert screened.suspects == [SLOW, SLOWER]
-    made = list(screened.settle(ask))
+    assert [*screened.suspects(default_budget)] == [SLOW, SLOWER]
+    made = settled(screened)
     assert live.asked == [(case, k) for k in (1, 2, 3) for case in (SLOW, SLOWER)]
     assert [(pair.case, pair.number) for pair in made] == live.asked
-    assert screened.speeds()[SLOW].kind == "slower"
-    assert screened.speeds()[SLOW].pairs == 3
-    assert screened.speeds()[STEADY].kind == "unchanged"
+    assert calls(screened, SLOW).kind == "worse"
+    assert calls(screened, SLOW).pairs == 3
+    assert calls(screened, STEADY).kind == "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("suspects", "number", "wants"),
+    [
+        (["calls"], 1, ("capture", "time")),
+        (["peak memory"], 1, ("capture", "memory")),
+        (["peak memory"], 2, ()),  # it is the same in each process
+        (["peak memory", "compiling"], 2, ("capture",)),
+        (["warm start", "calls", "energy"], 5, ("capture", "time", "energy", "start")),
+        ([], 1, ()),
+    ],
+)
+def test_a_fresh_pair_measures_what_its_suspects_need(suspects, number, wants):
+    costs = [COSTS[name] for name in suspects]
+    assert paired_baseline.wants_of(costs, number) == wants
 
 
 def test_each_round_of_fresh_pairs_starts_new_processes(screened, live):
     """Not of the fork servers of another round, which hand on what chance gave them."""
-    made = len(list(screened.settle(ask)))
+    made = len(settled(screened))
     rounds = len({number for _, number in live.asked})
     assert live.closed_before == list(range(0, made, made // rounds))
 
@@ -126,40 +154,40 @@ def test_each_round_of_fresh_pairs_starts_new_processes(screened, live):
 @pytest.mark.parametrize(
     ("compiled", "kind"),
     [
-        (lambda number: 1.05 + number % 3 / 100, "slower"),
+        (lambda number: 1.05 + number % 3 / 100, "worse"),
         (lambda number: 1.05 + number % 3 / 100 if number <= 3 else 1.0, "unchanged"),
     ],
     ids=("confirmed", "cleared"),
 )
 def test_a_small_slowdown_gets_twice_as_many_pairs(screened, live, compiled, kind):
     live.compiled = compiled
-    list(screened.settle(ask))
+    settled(screened)
     assert live.asked == [(case, k) for k in (1, 2, 3, 4, 5, 6) for case in (SLOW, SLOWER)]
-    seen = screened.speeds()[SLOW]
+    seen = calls(screened, SLOW)
     assert (seen.kind, seen.pairs) == (kind, 6)
 
 
 def test_a_resumed_session_confirms_what_the_first_pairs_found(screened, live):
     """Also where pairs that it holds already would clear it: all that is planned is made."""
     live.compiled = lambda number: 1.05 + number % 3 / 100 if number <= 3 else 1.0
-    made = screened.settle(ask)
+    made = screened.settle(ask, default_budget)
     for _ in range(7):  # both suspects' first three, and one of the next
         next(made)
     live.asked.clear()
-    list(screened.settle(ask))
+    settled(screened)
     assert live.asked == [(SLOWER, 4), *((case, k) for k in (5, 6) for case in (SLOW, SLOWER))]
 
 
 def test_pairs_that_a_resumed_run_holds_are_not_made_again(screened, live):
     held = make_pair(1, SLOW, compiled=1.2)
     screened.pairs[SLOW, 1] = held
-    list(screened.settle(ask))
+    settled(screened)
     assert (SLOW, 1) not in live.asked
     assert len(live.asked) == 5
 
 
 def test_a_case_that_is_observed_again_loses_its_old_pairs(screened):
-    list(screened.settle(ask))
+    settled(screened)
     screened.observe(ask(Case.parse(SLOW)), candidate=None)
     assert [number for case, number in screened.pairs if case == SLOW] == [0]
 
@@ -171,7 +199,7 @@ def test_autotuning_modes_are_timed_again_without_their_cache(screened, live):
     )
     case = SLOW.replace("-default-", "-max_autotune-")
     screened.pairs = {(case, 0): make_pair(0, case, compiled=1.2)}
-    list(screened.settle(ask))
+    settled(screened)
     assert colds == [True] * 3
 
 
@@ -184,8 +212,8 @@ def test_a_device_that_the_baseline_lacks_leaves_the_candidate_alone(screened, l
     made = screened.observe(ask(Case.parse(case)), Candidate())
     assert made.status == "completed"
     assert screened.observed[case].status == "unavailable"
-    assert screened.speeds()[case].kind == "not measured"
-    assert "no cuda device that torch 2.15.0+cpu can use" in screened.speeds()[case].summary
+    assert calls(screened, case).kind == "not measured"
+    assert "no cuda device that torch 2.15.0+cpu can use" in calls(screened, case).summary
 
 
 def test_stored_pairs_are_judged_without_interpreters(tmp_path):
@@ -212,8 +240,8 @@ def test_stored_pairs_are_judged_without_interpreters(tmp_path):
     assert made.environment == gpu
     assert made.observed == {SLOW: theirs}
     assert made.verdicts == {(SLOW, "forward"): verdict}
-    assert list(made.settle(ask)) == []
-    assert made.speeds()[SLOW].kind == "slower"
+    assert settled(made) == []
+    assert calls(made, SLOW).kind == "worse"
 
 
 def test_a_run_that_was_not_paired_has_no_baseline(tmp_path):

@@ -16,7 +16,7 @@ EFFECT = {"broken": "broken", "regressed": "worse", "fixed": "fixed", "improved"
 def comparison(*kinds, versions=("2.14.1+cu130", "2.15.0+cu130"), doubts=(), devices=(H200, H200)):
     cases = []
     for index, word in enumerate(kinds):
-        aspect, kind = ("speedup", "regressed") if word == "slower" else ("forward", word)
+        aspect, kind = ("slowdown", "regressed") if word == "slower" else ("forward", word)
         change = Change(aspect, EFFECT.get(kind, "note"), f"text {index}")
         doubt = f"doubt {index}" if index in doubts else ""
         case = f"m{index}-cuda-infer-f32-default-static"

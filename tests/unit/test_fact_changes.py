@@ -168,10 +168,10 @@ def test_the_precision_of_the_case_decides_the_bounds():
     assert compared(before, now, case="tiny-cpu-train-f32-default-static").kind == "unchanged"
 
 
-def test_a_call_that_raises_now_even_in_eager_is_worse():
+def test_eager_that_raises_is_a_regression_of_eager():
     raises = make_observation(calls=(make_call(), make_call(raised="ValueError: no")))
-    assert both_ways(make_observation(), raises) == ("regressed", "improved")
-    assert "call 2 raises now, in eager too" in compared(make_observation(), raises).reason
+    assert both_ways(make_observation(), raises) == ("eager regressed", "improved")
+    assert "eager raises now, in call 2: ValueError" in compared(make_observation(), raises).reason
 
 
 # Memory and times.
@@ -189,10 +189,10 @@ def test_a_lower_peak_is_better_with_the_budget_that_would_hold_it():
     assert change.proposal == {"max_memory_ratio": 0.66}
 
 
-def test_a_higher_peak_within_its_budget_is_noted_only():
+def test_a_higher_peak_within_its_budget_leaves_it_open():
     result = compared(remembering(60), remembering(100))
-    assert result.kind == "unchanged"
-    assert result.changes[0].text == "peak 60.0 → 100.0 MiB, eager 100.0 → 100.0 MiB"
+    assert result.kind == "inconclusive"
+    assert result.reason == "memory: peak memory looks higher: 60 → 100 MiB (1.7×; eager 1.0×)"
 
 
 @pytest.mark.parametrize(("before", "now"), [(100, 95), (95, 100), (1.5, 0.9)])
@@ -206,7 +206,7 @@ def test_small_differences_of_memory_are_none(before, now):
 def test_times_of_two_processes_are_indicative_both_ways():
     slow, fast = (
         make_observation(timing=make_timing(speedup), cold=True, compile_time=make_compile_time(s))
-        for speedup, s in ((1.5, 9.0), (2.0, 4.0))
+        for speedup, s in ((1.5, 6.0), (2.0, 4.0))
     )
     for before, now in ((slow, fast), (fast, slow)):
         result = compared(before, now)

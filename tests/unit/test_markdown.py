@@ -76,7 +76,7 @@ def test_the_decision_comes_first_then_what_to_look_at_then_the_rest_folded():
     )
     lines = text.splitlines()
     assert lines[0].startswith("## torch 2.14.1 → 2.15.0 on AMD EPYC 9655: do not upgrade: 1 br")
-    assert "Times are not comparable, the machines differ: driver 1 → 2." in lines
+    assert "Costs are not compared, the machines differ: driver 1 → 2." in lines
     assert "> take care" in lines
     opened, folded = text.split("<details><summary>1 fixed", 1)
     assert "net1-cpu" in opened

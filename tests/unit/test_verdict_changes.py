@@ -47,13 +47,14 @@ def test_a_threshold_that_is_newly_exceeded_is_worse_not_broken(aspect):
     assert compared(failed, failed).kind == "unchanged"
 
 
-def test_a_speedup_below_its_budget_is_indicative_and_fails_nothing():
+def test_a_speedup_below_its_budget_leaves_it_open_and_fails_nothing():
     passed, failed = seen(speedup="passed"), seen(speedup="failed")
-    for before, now in ((passed, failed), (failed, passed)):
-        result = compared(before, now)
-        assert result.kind == "unchanged"
-        assert effects(result) == [("speedup", "note")]
-        assert "indicative" in result.changes[0].text
+    worse, better = compared(passed, failed), compared(failed, passed)
+    assert (worse.kind, effects(worse)) == ("inconclusive", [("speedup", "unclear")])
+    assert worse.doubt.startswith("speedup passed → failed")
+    assert (better.kind, effects(better)) == ("unchanged", [("speedup", "note")])
+    assert "indicative" in better.changes[0].text
+    assert compared(passed, failed, paired=True).doubt == ""
     assert compared(passed, passed).changes == ()
     straddles = seen(forward="passed", speedup="inconclusive")
     assert compared(seen(forward="passed", speedup="passed"), straddles).changes == ()

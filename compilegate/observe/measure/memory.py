@@ -85,12 +85,13 @@ class AllocatorPeak:
 
     Attributes:
         allocated_bytes: Most bytes allocated.
+        kept_bytes: Bytes that are still allocated at its end.
         reserved_bytes: Most bytes that the allocator had taken from the device, without what graphs
             held where the block began.
     """
 
     def __init__(self, device: Device, allocator: Allocator) -> None:
-        self.allocated_bytes = self.reserved_bytes = 0
+        self.allocated_bytes = self.kept_bytes = self.reserved_bytes = 0
         self._device, self._allocator = device, allocator
         self._before = self._unused_by_graphs = 0
         gc.collect()
@@ -109,6 +110,7 @@ class AllocatorPeak:
         if kind is None:  # after an error the device may be lost, and answer nothing
             self._device.synchronize()
             self.allocated_bytes = self._allocator.peak_allocated() - self._before
+            self.kept_bytes = self._allocator.allocated() - self._before
             reserved = self._allocator.peak_reserved() - self._before
             self.reserved_bytes = reserved - self._unused_by_graphs
 

@@ -37,6 +37,7 @@ class CallsSeen:
         calls: One entry for each call that was compared.
         compile_time: The compile time of the first call; None before it.
         compile_peak_bytes: The most memory that the first call allocated; 0 on CPU.
+        first_call_kept_bytes: What was allocated after it, above its start; None on CPU.
         eager_returned: Whether any eager call returned.
         raised_alone: The call in which compiled code raised and eager did not.
         left_out: Why no call was overlapped by another; empty if one was.
@@ -46,6 +47,7 @@ class CallsSeen:
     calls: list[CallFacts] = field(default_factory=list)
     compile_time: CompileTime | None = None
     compile_peak_bytes: int = 0
+    first_call_kept_bytes: int | None = None
     eager_returned: bool = False
     raised_alone: str = ""
     left_out: str = ""
@@ -180,5 +182,6 @@ class PairedCalls:
         taken_s = time.perf_counter() - start
         if peak is not None:
             self.seen.compile_peak_bytes = peak.allocated_bytes
+            self.seen.first_call_kept_bytes = peak.kept_bytes
         self.seen.compile_time = compile_log.compile_time(taken_s, others.share())
         return result

@@ -1,0 +1,175 @@
+"""The change of one cost from one PyTorch to the next, as pairs of processes measured it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from compilegate.judging.judge import Finding
+from compilegate.records.statistics import Shift
+from compilegate.records.verdict import Outcome
+from compilegate.upgrade.costs import COSTS, Cost
+
+#: Worse by far: the whole interval lies this many floors beyond zero.
+_FAR = 2
+#: A growth from here on is shown as a factor, a smaller one in per cent.
+_AS_FACTOR = 2.0
+
+Kind = Literal[
+    "worse",  # the only kind that fails, once fresh pairs judged it
+    "better",
+    "unchanged",
+    "unsettled",  # a suspect that its pairs neither confirm nor clear
+    "not measured",
+]
+
+
+@dataclass(frozen=True)
+class CostChange:
+    """How the pairs of one case changed one cost.
+
+    Shifts are logarithms of the baseline's figure over the candidate's; negative is worse.
+
+    Attributes:
+        case: The case's id.
+        cost: The name of the cost.
+        kind: What was found.
+        judged: Whether fresh pairs decided; else it is indicative and fails nothing.
+        compiled: The change of compiled code; None where no pair measured it.
+        eager: The change of eager, which explains it; None where eager has no such cost.
+        figures: The figures of compiled code, baseline and candidate: geometric means.
+        floor: The logarithm of the smallest growth that counts.
+        pairs: Fresh pairs that measured it on both sides.
+        note: Why it was not measured, or what keeps it unsettled.
+    """
+
+    case: str
+    cost: str
+    kind: Kind
+    judged: bool = False
+    compiled: Shift | None = None
+    eager: Shift | None = None
+    figures: tuple[float, ...] = ()
+    floor: float = 0.0
+    pairs: int = 0
+    note: str = ""
+
+    @property
+    def of(self) -> Cost:
+        """The entry of the registry."""
+        return COSTS[self.cost]
+
+    @property
+    def fails(self) -> bool:
+        """Whether fresh pairs have shown that the cost grew."""
+        return self.judged and self.kind == "worse"
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether it fails by so little that the same number of pairs must confirm it."""
+        seen = self.compiled
+        if not self.fails or self.of.is_exact or seen is None:
+            return False
+        return seen.high > -_FAR * self.floor
+
+    @property
+    def brief(self) -> str:
+        """The growth of the cost alone: ``calls +10.2%``."""
+        return f"{self.cost} {_growth(self.compiled)}" if self.compiled else ""
+
+    @property
+    def change(self) -> str:
+        """How much the cost grew, and eager's cost: ``8 → 32 ms, 4.0× [3.9×, 4.2×]``."""
+        if self.compiled is None:
+            return self.note
+        return f"{self.of.show(*self.figures)}, {_growth(self.compiled)}{self._of_eager}"
+
+    @property
+    def _of_eager(self) -> str:
+        """What eager did: if its cost grew alike, the compiler is not the cause."""
+        if self.eager is None:
+            return ""
+        if self.kind == "worse" and self.eager.mean < -self.floor:
+            return f", and eager, too ({_growth(self.eager)}): not the compiler"
+        return f"; eager {_growth(self.eager)}"
+
+    @property
+    def summary(self) -> str:
+        """One line: what was found, by how much, on what evidence."""
+        if self.compiled is None:
+            return f"{self.cost} not compared: {self.note}"
+        text = f"{self._head}: {self.change}"
+        note = f" ({self.note})" if self.note else ""
+        return f"{text}; {self._evidence}{note}"
+
+    @property
+    def _head(self) -> str:
+        match self.kind:
+            case "worse":
+                return self.of.worse
+            case "unsettled":
+                return f"{self.cost}: neither confirmed nor cleared"
+            case "better":
+                return f"{self.cost} cost less"
+            case _:
+                return f"{self.cost}: no difference"
+
+    @property
+    def _evidence(self) -> str:
+        if not self.judged:
+            return "one pair, indicative"
+        if self.of.is_exact:
+            return f"in {self.pairs + 1} pairs, {_percent(self.floor)} counts"
+        return f"over {self.pairs} fresh pairs, {_percent(self.floor)} counts"
+
+
+def _percent(shift: float) -> str:
+    return f"more than {math.expm1(shift):.1%}"
+
+
+def _growth(shift: Shift) -> str:
+    """Return how much a cost grew, with its interval: ``+10.2% [+9.1%, +11.4%]``."""
+    value = _size(shift.mean)
+    if shift.count < 2:
+        return value
+    return f"{value} [{_size(shift.high)}, {_size(shift.low)}]"
+
+
+def _size(shift: float) -> str:
+    factor = math.exp(-shift)
+    return f"{factor:.1f}×" if factor >= _AS_FACTOR else f"{factor - 1:+.1%}"
+
+
+def finding(changes: Sequence[CostChange], aspect: str) -> Finding:
+    """Judge the costs of one aspect: growth fails once fresh pairs have shown it.
+
+    Args:
+        changes: The change of each cost of a case.
+        aspect: The aspect; its costs alone count.
+    """
+    own = [change for change in changes if change.of.aspect == aspect]
+    if not own:
+        return Finding("skipped", "not compared: no pair measured it")
+    decisive = min(own, key=_rank)
+    others = tuple(change.summary for change in own if change is not decisive)
+    return Finding(
+        _outcome(decisive), decisive.summary, others, indicative=not any(c.judged for c in own)
+    )
+
+
+def _outcome(change: CostChange) -> Outcome:
+    if change.fails:
+        return "failed"
+    outcomes: dict[Kind, Outcome] = {
+        "better": "passed",
+        "unchanged": "passed",
+        "not measured": "skipped",
+    }
+    return outcomes.get(change.kind, "inconclusive")
+
+
+def _rank(change: CostChange) -> int:
+    order: tuple[Outcome, ...] = ("failed", "inconclusive", "passed", "skipped")
+    return order.index(_outcome(change))
