@@ -32,6 +32,7 @@ from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.calls import CallsSeen, PairedCalls
 from compilegate.observe.phases.eager import FirstCall, make_first_call
 from compilegate.observe.phases.progress import Progress
+from compilegate.observe.phases.recompiling import Recompiler
 from compilegate.records.case import Case
 from compilegate.records.observation import Capture, Failure, Observation, Randomness, Status
 from compilegate.records.performance import Energy, Memory, Timing
@@ -114,25 +115,13 @@ class CaseRun:
             self._measure(first, compiled)
         if "vary" in wants:
             self._vary_sizes(first.eager, calls)
+        self._captured = self._log.capture()
+        again = Recompiler(compiled, self.model, self.request, self.progress)
         if "random" in wants and self._draws:
-            self._captured = self._log.capture()
-            self._randomness = random_numbers.observe(
-                first.eager,
-                compiled,
-                first_call(self._vary),
-                model=self.model,
-                request=self.request,
-                progress=self.progress,
-            )
+            self._randomness = random_numbers.observe(first.eager, again, first_call(self._vary))
         if "start" in wants and self.seen.compile_time is not None:
-            self._captured = self._captured or self._log.capture()
             self.seen.compile_time = warm_start.observe(
-                compiled,
-                first_call(self._vary),
-                self.seen.compile_time,
-                model=self.model,
-                request=self.request,
-                progress=self.progress,
+                again, first_call(self._vary), self.seen.compile_time
             )
 
     def _build_compiled(self, first: FirstCall, treated: Treated) -> Subject:
