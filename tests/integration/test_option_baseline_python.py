@@ -14,6 +14,7 @@ from tests.integration.conftest import FORWARD, SPEEDUP, ZOOS, command
 from tests.integration.processes import begun, living, soon
 
 SLOWDOWN, UPGRADE = "suites/test_slowdown.py", "suites/test_upgrade.py"
+MEMORY = "suites/test_memory_growth.py"
 #: Threads that wait for each other on a busy machine make times of calls a lottery.
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 PAIRED = ("two", "two.baseline")
@@ -45,26 +46,32 @@ def slowdown(session, model):
     return session.run("two").verdicts[case(model), "slowdown"]
 
 
-def test_slower_compiled_code_is_distinguished_from_slower_eager(compilegate, baseline):
+def is_found(verdict):
+    """Whether a slowdown failed, or was seen and could not be judged on a busy machine."""
+    assert re.search(r", [3-9]\.\d× \[.* over [36] fresh pairs", verdict.summary), verdict.summary
+    if verdict.outcome == "failed":
+        return verdict.summary.startswith("compiled code is slower")
+    assert verdict.outcome == "inconclusive"
+    return re.search("others took|reaches zero|may be chance", verdict.summary)
+
+
+def test_slower_compiled_code_fails_whatever_eager_did(compilegate, baseline):
     session = compilegate(
-        *(SLOWDOWN, FORWARD, *of("steady", "slower", "slower_eager")),
+        *(SLOWDOWN, FORWARD, *of("steady", "slower", "slower_both", "slower_eager")),
         *("--baseline-python", baseline, "--pairs", "3", "--save", "two"),
         env=ONE_THREAD,
     )
     assert "the same as the candidate (A/A" in session.output
     found = slowdown(session, "slower")
-    assert re.search(r"speedup -[3-9]\d\.\d%.* over [36] fresh pairs", found.summary), found.summary
-    if found.outcome != "inconclusive":
-        assert found.outcome == "failed"
-        assert found.summary.startswith("compiled code is slower")
-    else:  # it was seen, but cannot be judged where others keep the processor busy
-        assert re.search("others took|reaches zero|may be chance", found.summary), found.summary
+    assert is_found(found)
+    assert is_found(slowdown(session, "slower_both"))
+    assert "and eager, too (" in slowdown(session, "slower_both").summary
+    for model in ("steady", "slower_eager"):
+        assert slowdown(session, model).outcome in ("passed", "inconclusive")
+        assert not re.search(r"\d× \[", slowdown(session, model).summary)
     failed = [v for v in session.run("two").verdicts.values() if v.outcome == "failed"]
     assert session.status == bool(failed), session.output
-    assert slowdown(session, "slower_eager").outcome == "passed"
-    assert "moved" in slowdown(session, "slower_eager").summary  # compiled too, if it was disturbed
-    assert not re.search(r"speedup -[3-9]\d", slowdown(session, "steady").summary)
-    assert f"suspect {case('slower')}, fresh pair 3" in session.output
+    assert f"suspect {case('slower')}, fresh pair 3: calls" in session.output
 
     candidate, before = session.run("two"), session.run("two.baseline")
     assert candidate.header.baseline == "two.baseline"
@@ -79,6 +86,23 @@ def test_slower_compiled_code_is_distinguished_from_slower_eager(compilegate, ba
     assert again.status == session.status
     assert "suspect" not in again.output.partition("FAILURES")[0]
     assert again.run("again").verdicts[case("slower"), "slowdown"] == found
+
+
+def test_memory_that_grew_fails_after_one_more_observation(compilegate, baseline):
+    session = compilegate(
+        *(MEMORY, UPGRADE, *of("steady", "wider")),
+        *("--baseline-python", baseline, "--save", "two"),
+    )
+    assert session.status == 1, session.output
+    verdicts = session.run("two").verdicts
+    found = verdicts[case("wider"), "memory_growth"]
+    assert found.outcome == "failed"
+    assert found.summary.startswith("compiled code needs more memory at its peak: ")
+    assert "and eager, too (" in found.summary
+    assert "in 2 pairs, more than 5.0% counts" in found.summary
+    assert verdicts[case("steady"), "memory_growth"].outcome == "passed"
+    assert "do not upgrade: 1 with more memory (2 cases)" in session.output
+    assert [number for _, number in session.run("two").pairs] == [0, 0, 1]
 
 
 def test_what_happens_under_the_baseline_alone_is_the_baselines(compilegate, baseline):
@@ -105,7 +129,7 @@ def test_what_happens_under_the_baseline_alone_is_the_baselines(compilegate, bas
     }
     for model in ("crashed_before", "hung_before", "lacked_before"):
         assert slowdown(session, model).outcome == "skipped"
-        assert "the baseline was not timed" in slowdown(session, model).summary
+        assert "the baseline was not measured" in slowdown(session, model).summary
         assert candidate.observations[case(model)].timing is not None
 
 
@@ -139,7 +163,7 @@ def test_the_baseline_needs_nothing_but_torch(compilegate, tmp_path):
 def test_without_a_suite_that_times_nothing_is_timed(compilegate, baseline):
     session = compilegate(FORWARD, *of("fixed"), "--baseline-python", baseline, "--save", "two")
     assert session.status == 0, session.output
-    assert not session.run("two").pairs
+    assert [pair.candidate.rounds for pair in session.run("two").pairs.values()] == [0]
     assert session.run("two.baseline").observations[case("fixed")].timing is None
 
 
