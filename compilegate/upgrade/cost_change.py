@@ -16,6 +16,8 @@ from compilegate.upgrade.costs import COSTS, Cost
 _FAR = 2
 #: A growth from here on is shown as a factor, a smaller one in per cent.
 _AS_FACTOR = 2.0
+#: Eager's cost grew alike if its logarithm grew by this share of compiled code's, or more.
+_ALIKE = 0.5
 
 Kind = Literal[
     "worse",  # the only kind that fails, once fresh pairs judged it
@@ -89,9 +91,9 @@ class CostChange:
     @property
     def _of_eager(self) -> str:
         """What eager did: if its cost grew alike, the compiler is not the cause."""
-        if self.eager is None:
+        if self.eager is None or self.compiled is None:
             return ""
-        if self.kind == "worse" and self.eager.mean < -self.floor:
+        if self.kind in ("worse", "unsettled") and self.eager.mean < _ALIKE * self.compiled.mean:
             return f", and eager, too ({_growth(self.eager)}): not the compiler"
         return f"; eager {_growth(self.eager)}"
 
@@ -131,15 +133,12 @@ def _percent(shift: float) -> str:
 
 def _growth(shift: Shift) -> str:
     """Return how much a cost grew, with its interval: ``+10.2% [+9.1%, +11.4%]``."""
-    value = _size(shift.mean)
-    if shift.count < 2:
-        return value
-    return f"{value} [{_size(shift.high)}, {_size(shift.low)}]"
-
-
-def _size(shift: float) -> str:
-    factor = math.exp(-shift)
-    return f"{factor:.1f}×" if factor >= _AS_FACTOR else f"{factor - 1:+.1%}"
+    as_factor = math.exp(-shift.mean) >= _AS_FACTOR
+    value, low, high = (
+        f"{math.exp(-x):.1f}×" if as_factor else f"{math.expm1(-x):+.1%}"
+        for x in (shift.mean, shift.high, shift.low)
+    )
+    return value if shift.count < 2 else f"{value} [{low}, {high}]"
 
 
 def finding(changes: Sequence[CostChange], aspect: str) -> Finding:

@@ -63,8 +63,9 @@ def _growth(
     ours, theirs = map(cost.eager, sides)
     if ours and theirs:  # if eager's cost grew alike, the compiler is not the cause
         alike = theirs / ours > stored.factor
-        why = f"; {'and eager, too: not the compiler' if alike else 'eager'} {theirs / ours:.1f}×"
-    text = f"{stored.looks}: {cost.show(before, after)} ({ratio:.1f}×{why})"
+        also = "and eager, too: not the compiler" if alike else f"eager {theirs / ours:.1f}×"
+        why = f", {also}"
+    text = f"{stored.looks}: {ratio:.1f}×{why} ({cost.show(before, after)})"
     return Growth(cost.name, ratio, is_worse, text)
 
 
