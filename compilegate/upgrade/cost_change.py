@@ -135,7 +135,7 @@ def _growth(shift: Shift) -> str:
     """Return how much a cost grew, with its interval: ``+10.2% [+9.1%, +11.4%]``."""
     as_factor = math.exp(-shift.mean) >= _AS_FACTOR
     value, low, high = (
-        f"{math.exp(-x):.1f}×" if as_factor else f"{math.expm1(-x):+.1%}"
+        f"{math.exp(-x):.1f}×" if as_factor else f"{math.expm1(-x) + 0.0:+.1%}"  # no "-0.0%"
         for x in (shift.mean, shift.high, shift.low)
     )
     return value if shift.count < 2 else f"{value} [{low}, {high}]"
