@@ -70,7 +70,7 @@ def legend(letters: str) -> str:
 def case_lines(
     observation: Observation, letters: str, progress: Progress, *, width: int, id_width: int = 0
 ) -> list[str]:
-    """Return a case in one line, or in two where one is too narrow.
+    """Return a case in one line, or in two or three where the terminal is narrow.
 
     Args:
         observation: What was measured.
@@ -89,6 +89,8 @@ def case_lines(
     texts = list(_figures(observation))
     room = width - len(INDENT)
     text = next((text for text in texts if len(text) <= room), cut(texts[-1], room))
+    if len(head) > width:  # the id is whole, to be copied
+        return [f"{progress.position} {letters}", f"{INDENT}{observation.case}", f"{INDENT}{text}"]
     return [head, f"{INDENT}{text}"]
 
 

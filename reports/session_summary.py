@@ -48,17 +48,21 @@ def summary_lines(results: Mapping[str, CaseResult], width: int) -> Iterator[str
         for aspect in aspects:
             heading = aspect or "the case as a whole"
             yield f"{heading}, inconclusive:" if outcome == "inconclusive" else f"{heading}:"
-            lines = [_line(group, width) for group in groups if group.aspect == aspect]
+            lines = [_lines(group, width) for group in groups if group.aspect == aspect]
             if outcome == "inconclusive" and len(lines) > _SHOWN:
                 lines[_SHOWN:] = [
-                    f"  … and {len(lines) - _SHOWN} more (compilegate html RUN shows each)"
+                    [f"  … and {len(lines) - _SHOWN} more (compilegate html RUN shows each)"]
                 ]
-            yield from lines
+            yield from (line for found in lines for line in found)
     yield from _again(results)
 
 
-def _line(group: CaseGroup, width: int) -> str:
-    return cut(plain(f"  {group.who}: {group.text}"), width)
+def _lines(group: CaseGroup, width: int) -> list[str]:
+    line = plain(f"  {group.who}: {group.text}")
+    room = width - line.index(": ")
+    if len(line) <= width or room > width / 3:
+        return [cut(line, width)]
+    return [plain(f"  {group.who}:"), cut(plain(f"    {group.text}"), width)]
 
 
 def _across_models(groups: Sequence[CaseGroup]) -> list[CaseGroup]:

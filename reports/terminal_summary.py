@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from compilegate.records.case import case_id_of
 from compilegate.reports import case_line, comparison_text, github, session_summary, titles
 from compilegate.reports.case_result import CaseResult
 from compilegate.reports.comparison_text import NARROWEST, Layout
-from compilegate.reports.text import count, plain
+from compilegate.reports.text import count, plain, wrapped
 from compilegate.runs.archive import CaseRecord
 from compilegate.session.results import Results
 from compilegate.upgrade.case_comparison import WORSE
@@ -79,7 +78,7 @@ class TerminalSummary:
 
     def _write_wrapped(self, text: str) -> None:
         """Print a sentence in as many lines as it needs. Commands stay whole, to be copied."""
-        for line in textwrap.wrap(text, self._width, subsequent_indent="  "):
+        for line in wrapped(text, self._width):
             self._reporter.write_line(line)
 
     def _leave_failures_to_pytest(self) -> None:
@@ -101,7 +100,7 @@ class TerminalSummary:
         fits = len(title) <= self._width - len("= ") - len(" =")
         self._reporter.section(title if fits else plain(f"compilegate: {text}"), sep="=", bold=True)
         if place and not fits:
-            self._reporter.write_line(plain(place))
+            self._write_wrapped(plain(place))
         if comparison is not None:
             if decision.command:
                 self._reporter.write_line(plain(f"to know, run: {decision.command}"))
@@ -124,7 +123,7 @@ class TerminalSummary:
         others = len(failed - worse)
         if not others:
             return ""
-        return f"not counted: {count(others, 'case')} failed as under the version in use"
+        return f"not counted: {count(others, 'case')} also fail under the version in use"
 
     def _write_commands(self) -> None:
         """Print how to observe failed cases again, where pytest does not show their failures."""

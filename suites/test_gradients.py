@@ -49,7 +49,7 @@ def _inputs_left_out(observation: Observation) -> str:
         return "; inputs cannot be differentiated in eager"
     names = observation.written_inputs
     return (
-        f"; not of {', '.join(names)}: autograd lets nothing write to what it differentiates"
+        f"; not of {', '.join(names)}: autograd forbids in-place writes to these inputs"
         if names
         else ""
     )

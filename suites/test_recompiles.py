@@ -109,7 +109,9 @@ def _never_compiled(calls: Sequence[CallFacts], compiled: Container[int]) -> lis
         sizes = tuple(item for item in call.numbers.items() if " dim " in item[0])
         if sizes not in known and index not in compiled and not call.raised:
             text = ", ".join(f"{name}={size}" for name, size in call.sizes.items())
-            found.append(f"call {index + 1} ({text}): ran eagerly, nothing compiled for its sizes")
+            found.append(
+                f"call {index + 1} ({text}): ran eagerly: nothing was compiled for these sizes"
+            )
         known.add(sizes)
     return found
 

@@ -66,7 +66,7 @@ def describe(timing: Timing) -> tuple[str, ...]:
 
 def _condition(seen: Sequence[Condition]) -> str:
     if not seen:
-        return "NVML does not report whether the GPU held its clocks down"
+        return "NVML does not report whether the GPU throttled"
     clocks = [one.sm_mhz for one in seen if one.sm_mhz is not None]
     degrees = [one.temperature_c for one in seen if one.temperature_c is not None]
     watts = [one.power_w for one in seen if one.power_w is not None]

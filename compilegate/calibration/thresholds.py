@@ -61,8 +61,14 @@ def _rounded_up(value: float, digits: int) -> float:
 
 def main(words: Sequence[str] | None = None) -> None:
     """Write the thresholds of some run files into a budgets file."""
-    parser = argparse.ArgumentParser(prog="compilegate thresholds", description=__doc__)
-    parser.add_argument("file", type=Path, metavar="FILE", help="the budgets file")
+    parser = argparse.ArgumentParser(
+        prog="compilegate thresholds",
+        description="Compute thresholds of speed, memory and compile time for this machine from "
+        "its healthy runs, and write them into a budgets file. They replace the file's thresholds "
+        "for the same case and hardware; everything else in the file stays.",
+        epilog="Example: compilegate thresholds my_gpu.toml .runs/*.jsonl",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="the budgets file to write")
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run file, or its name in .runs")
     arguments = parser.parse_args(words)
     try:

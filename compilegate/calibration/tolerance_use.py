@@ -65,7 +65,9 @@ def table(observations: Iterable[Observation]) -> list[str]:
 def main() -> None:
     """Print the table of some run files."""
     parser = argparse.ArgumentParser(
-        prog="python -m compilegate.calibration.tolerance_use", description=__doc__
+        prog="python -m compilegate.calibration.tolerance_use",
+        description="Print how much of each tolerance healthy runs use. A share above 1 fails.",
+        epilog="Example: python -m compilegate.calibration.tolerance_use .runs/*.jsonl",
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run file, or its name in .runs")
     try:

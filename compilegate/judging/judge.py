@@ -247,7 +247,7 @@ def _finding_of_case(observation: Observation) -> Finding | None:
         for found in (*capture.breaks, *capture.fallbacks) if capture else ():
             reasons.append(f"{found.reason} at {found.place}" if found.place else found.reason)
         if capture is not None and capture.graphs:
-            reasons.append(f"{capture.graphs} graphs were captured, but Inductor made no code")
+            reasons.append(f"{capture.graphs} graphs were captured, but Inductor generated no code")
         why = reasons or ["nothing was given to the compiler: is torch.compile disabled?"]
         return Finding("failed", "nothing was compiled: all of it ran eagerly", tuple(why))
     return None

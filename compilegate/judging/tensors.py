@@ -51,7 +51,9 @@ class Numerics:
         """The end of a summary: blind tensors, ties, and values compared by type only."""
         blind = f", {len(self.blind)} blind" if self.blind else ""
         ties = f", {self.ties} ties decided otherwise" if self.ties else ""
-        first = f", {len(self.opaque)} not looked into: {self.opaque[0]}" if self.opaque else ""
+        first = (
+            f", {len(self.opaque)} compared by type only: {self.opaque[0]}" if self.opaque else ""
+        )
         return blind + ties + first
 
     @property

@@ -35,7 +35,7 @@ def _plain(value: Any) -> Any:
         case dict():
             pass
         case _:
-            raise TypeError(f"{type(value).__name__} has no place in a record: {value!r}")
+            raise TypeError(f"{type(value).__name__} cannot be stored in a record: {value!r}")
     return {str(key): _plain(item) for key, item in value.items()}
 
 

@@ -137,7 +137,7 @@ def _of_energy(energy: Energy | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Two processes on one device, timed in turns A B B A.
+    """Two processes on one device, timed alternately (A B B A).
 
     Attributes:
         case: The case's id.

@@ -82,8 +82,8 @@ def _owners(shards: Sequence[Archive]) -> dict[str, Archive]:
 def _refuse_another(first: Archive, other: Archive) -> None:
     if differences := changes(_conditions(first.header), _conditions(other.header)):
         raise RunError(
-            f"{other.path} is no shard of the run that {first.path} is of: "
-            f"{'; '.join(differences)}. Only runs made alike can be merged; use compare for others"
+            f"{first.path} and {other.path} are not shards of one run: {'; '.join(differences)}. "
+            "Merge runs of one environment, seed and tier; use compare for others"
         )
 
 

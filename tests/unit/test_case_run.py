@@ -127,7 +127,7 @@ def test_inputs_that_are_not_written_to_are_differentiated_next_to_one_that_is()
 
     sound = of("eager")
     assert sound.outcome == "passed", sound.details
-    assert "; not of input[0]: autograd lets nothing write to" in sound.summary
+    assert "; not of input[0]: autograd forbids in-place writes to" in sound.summary
     assert "gradient input[1]" in of(halving).summary
 
 

@@ -172,7 +172,7 @@ def test_graphs_of_which_inductor_made_nothing_fail():
         make_observation(capture=capture), Budget(), "forward", must_not_be_asked
     )
     assert silently_eager.verdict.outcome == "failed"
-    assert "Inductor made no code" in silently_eager.verdict.details[-1]
+    assert "Inductor generated no code" in silently_eager.verdict.details[-1]
     on_another = make_observation(capture=capture, backend="aot_eager")
     assert judge(on_another, Budget(), "forward", passes).verdict.outcome == "passed"
 

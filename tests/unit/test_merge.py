@@ -77,7 +77,7 @@ def test_a_case_in_two_shards_is_refused(tmp_path, target):
 @pytest.mark.parametrize(
     ("other", "expected"),
     [
-        ({"seed": 3}, "seed 0 → 3;|seed 0 → 3. Only"),
+        ({"seed": 3}, "seed 0 → 3;|seed 0 → 3. Merge"),
         ({"tier": {"cpu": "full"}}, "tier .*smoke.* → .*full"),
         ({"backend": "eager"}, "backend inductor → eager"),
         ({"tf32": True}, "TF32 off → on"),

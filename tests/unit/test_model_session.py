@@ -211,7 +211,7 @@ def test_a_model_whose_outputs_are_not_looked_into_fails():
     found = verdict(lambda: Linear(lambda x, y: Holder(y)))
     assert found.outcome == "failed"
     assert found.summary == (
-        "nothing in the outputs is looked into: output (Holder); return its tensors, or pick "
+        "no output can be compared: output (Holder); return its tensors, or pick "
         "them with Example.output"
     )
 
@@ -224,7 +224,7 @@ def test_a_builder_that_gives_other_weights_each_time_is_reported():
         return Linear()
 
     assert verdict(build, signal=False).summary == (
-        "raised in stage 'build': ValueError: the builder returns other weights each time: "
+        "raised in stage 'build': ValueError: the builder returns different weights each time: "
         "parameter linear.weight differs between two builds under one seed; draw all weights "
         "from torch's, Python's or NumPy's generator"
     )

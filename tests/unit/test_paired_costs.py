@@ -236,7 +236,7 @@ def test_on_a_busy_processor_slower_code_may_only_be_waiting(device, kind):
 @pytest.mark.parametrize(("disturbed", "kind", "count"), [(2, "worse", 3), (3, "unsettled", 5)])
 def test_pairs_on_a_gpu_that_is_held_back_do_not_settle_it(side, disturbed, kind, count):
     case = "tiny-cuda-infer-f32-default-static"
-    held = "the GPU held its clocks down: hw_thermal_slowdown"
+    held = "the GPU throttled: hw_thermal_slowdown"
     given = [make_pair(number, case, compiled=1.3) for number in range(6)]
     for number in range(1, disturbed + 1):
         costs = dataclasses.replace(getattr(given[number], side), disturbance=held)

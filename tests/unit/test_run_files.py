@@ -177,7 +177,7 @@ def test_a_newer_format_is_refused_with_the_way_out(path):
         read(path)
 
 
-def test_a_newer_format_is_refused_for_what_it_is_even_if_its_header_has_other_fields(path):
+def test_a_newer_format_is_named_although_its_header_has_unknown_fields(path):
     """What a newer version adds or renames is unknown here; the version is what to tell."""
     write(path, make_header(schema=SCHEMA + 1))
     content = json.loads(path.read_text())

@@ -71,7 +71,7 @@ class CompileLog:
         new = [e for e in metrics[self._seen :] if e.is_forward is not False and e.co_filename]
         found = [(entry, _compilation(entry, index)) for entry in new]
         self._compilations += [compilation for _, compilation in found]
-        reason = f"Inductor made no code of the graph of {name_of_call(index, sizes or {})}"
+        reason = f"Inductor generated no code for the graph of {name_of_call(index, sizes or {})}"
         for entry, compilation in found:
             if self._lowers and _has_operators(entry) and not _is_lowered(entry):
                 self._not_lowered[GraphBreak(reason=reason, id="", place=compilation.code)] = None

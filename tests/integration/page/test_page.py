@@ -47,7 +47,7 @@ def test_values_are_those_of_a_real_run(show, faulty):
             page.locator("#detail-body table")
             .last.locator("tbody tr")
             .evaluate_all(
-                "rows => rows.map((row) => [...row.cells].map((cell) => cell.title || cell.textContent))"
+                "rows => rows.map((row) => [...row.cells].map((c) => c.title || c.textContent))"
             )
         )
         assert cells

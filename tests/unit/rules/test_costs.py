@@ -100,7 +100,7 @@ def under(*throttled):
 def test_a_throttled_measurement_is_no_verdict():
     finding = under("hw_thermal_slowdown", "sw_power_cap")
     assert finding.outcome == "inconclusive"
-    assert finding.summary.endswith("the GPU held its clocks down: hw_thermal_slowdown")
+    assert finding.summary.endswith("the GPU throttled: hw_thermal_slowdown")
 
 
 def test_a_measurement_on_a_shared_gpu_is_no_verdict():
@@ -125,7 +125,7 @@ def test_a_timing_is_described_side_by_side():
 @pytest.mark.parametrize(
     ("conditions", "expected"),
     [
-        ((), "NVML does not report whether the GPU held its clocks down"),
+        ((), "NVML does not report whether the GPU throttled"),
         ((Condition(sm_mhz=900, temperature_c=None, power_w=None),), "GPU at 900 MHz"),
         (
             (Condition(sm_mhz=None, temperature_c=None, power_w=None),),

@@ -183,7 +183,7 @@ def test_a_size_that_static_never_compiled_for_fails():
     once_only = make_observation(calls=calls)
     finding = test_recompiles.rule(once_only, Budget())
     assert finding.outcome == "failed"
-    assert finding.summary == "call 3 (batch=4): ran eagerly, nothing compiled for its sizes"
+    assert finding.summary == "call 3 (batch=4): ran eagerly: nothing was compiled for these sizes"
     again = make_capture(compilations=(make_compilation(call=0), make_compilation(call=2)))
     healthy = make_observation(calls=calls, capture=again)
     assert test_recompiles.rule(healthy, Budget()).outcome == "passed"
