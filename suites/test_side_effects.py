@@ -23,7 +23,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         return Finding("failed", seen.complaints[0], shorten(seen.complaints))
     return Finding(
         "passed",
-        f"{seen.tensors} inputs, buffers and parameters, {seen.floating} changed, the same on both sides",
+        f"{seen.tensors} inputs, buffers and parameters, {seen.floating} changed, "
+        "the same on both sides",
     )
 
 
