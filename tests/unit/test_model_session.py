@@ -225,7 +225,7 @@ def test_a_builder_that_gives_other_weights_each_time_is_reported():
 
     assert verdict(build, signal=False).summary == (
         "raised in stage 'build': ValueError: the builder returns different weights each time: "
-        "parameter linear.weight differs between two builds under one seed; draw all weights "
+        "parameter linear.weight differs between two builds under one seed; draw weights "
         "from torch's, Python's or NumPy's generator"
     )
 
