@@ -11,7 +11,7 @@ from compilegate.reports.columns import COLUMNS, figures_of
 from compilegate.reports.text import cut, duration
 
 INDENT = "  "
-#: What the letters mean that do not stand for a failed aspect.
+#: Letters other than those of failed aspects.
 OUTCOME_LETTERS = {
     ".": "passed",
     "x": "expected failure",
@@ -95,7 +95,7 @@ def case_lines(
 
 
 def _figures(observation: Observation) -> Iterator[str]:
-    """Yield the figures as text, the most complete form first, then ever shorter ones."""
+    """Yield the figures as text, the most complete form first, then shorter ones."""
     failure = observation.failure
     if failure is not None:
         what = observation.status.replace("_", " ")

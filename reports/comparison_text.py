@@ -68,7 +68,7 @@ def comparison_lines(comparison: Comparison, *, everything: bool = False) -> Ite
     decision, layout = decide(comparison), Layout(everything=everything)
     yield from wrapped(plain(str(decision)), layout.columns)
     if decision.command:
-        yield plain(f"to know, run: {decision.command}")
+        yield plain(f"to decide, run: {decision.command}")
     yield from evidence_lines(comparison, layout)
 
 
@@ -154,4 +154,4 @@ def _notes(comparison: Comparison, layout: Layout) -> Iterator[str]:
             yield from wrapped(plain(note), layout.columns)
     elif notes:
         differences = f"{len(notes)} difference{'s' * (len(notes) != 1)}"
-        yield f"notes: {differences}, of times mostly; {layout.unfold}"
+        yield f"notes: {differences}, mostly in times; {layout.unfold}"

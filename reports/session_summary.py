@@ -46,7 +46,7 @@ def summary_lines(results: Mapping[str, CaseResult], width: int) -> Iterator[str
         groups = _across_models(case_groups.of_verdicts(results, (outcome,)))
         aspects = dict.fromkeys(group.aspect for group in groups)
         for aspect in aspects:
-            heading = aspect or "the case as a whole"
+            heading = aspect or "all aspects"
             yield f"{heading}, inconclusive:" if outcome == "inconclusive" else f"{heading}:"
             lines = [_lines(group, width) for group in groups if group.aspect == aspect]
             if outcome == "inconclusive" and len(lines) > _SHOWN:

@@ -1,4 +1,4 @@
-"""The last block on the terminal: one title, and under it what it rests on."""
+"""The last block on the terminal: a title, and the evidence under it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class TerminalSummary:
             self._write_wrapped(plain(place))
         if comparison is not None:
             if decision.command:
-                self._reporter.write_line(plain(f"to know, run: {decision.command}"))
+                self._reporter.write_line(plain(f"to decide, run: {decision.command}"))
             # pytest shows the evidence with the failed tests.
             unfold = "compilegate compare … --all shows them"
             layout = Layout(details=False, unfold=unfold, width=self._width)
@@ -149,16 +149,16 @@ class TerminalSummary:
             return
         if writer.trouble:
             self._reporter.write_line(
-                f"the run file could not be written to its end: {writer.trouble}; "
-                "what it holds is readable, and --resume continues from there",
+                f"writing the run file failed: {writer.trouble}; "
+                "the records before are readable, and --resume continues from there",
                 red=True,
             )
         self._reporter.write_line(f"run file: {_relative(writer.path)}")
         if baseline is not None:
             self._reporter.write_line(f"the baseline's run file: {_relative(baseline)}")
         if not self._session.is_whole:
-            also = ", with the same --baseline-python," if baseline is not None else ""
-            self._reporter.write_line(f"--resume {writer.path.stem}{also} goes on from there")
+            also = ", with the same --baseline-python" if baseline is not None else ""
+            self._reporter.write_line(f"to continue: --resume {writer.path.stem}{also}")
 
 
 def why_nothing_saved(config: pytest.Config, results: Results | None) -> str:

@@ -1,4 +1,4 @@
-"""Words and lines that all reports share."""
+"""Formats text for all reports."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     if known := sum(_is_known(item, budget) for item in capture.compilations):
         seen += f", not counting {known} whose guards are known to fail"
     if names := _without_effect(observation.calls):
-        seen += f"; no input depends on {', '.join(names)}: no other size was seen"
+        seen += f"; no input has a dimension {', '.join(names)}: no other size was tried"
     if most <= allowed:
         return Finding("passed", seen)
     lines = [

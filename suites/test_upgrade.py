@@ -1,8 +1,8 @@
 """No case is worse than it was under the PyTorch in use.
 
 pytest collects these tests with ``--baseline-run RUN`` or ``--baseline-python PATH``. They judge
-changes: a failure that was there before is no reason to stay, and a new graph break is one even if
-budgets allow it. ``docs/reports.md`` explains the classes.
+changes: a failure that existed before does not stop an upgrade, and a new graph break does, even
+if budgets allow it. ``docs/reports.md`` explains the classes.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_troubleshooting.html
 """
 

@@ -4,8 +4,8 @@ This table is the basis of the constants in :mod:`compilegate.judging.tolerances
 
     python -m compilegate.calibration.tolerance_use .runs/*.jsonl
 
-Each figure of every tensor is divided by what it is allowed. A share above 1 fails; the largest
-share of runs on a healthy PyTorch shows how much room there is. The family of known bugs is left
+Each figure of every tensor is divided by its bound. A share above 1 fails; the largest share of
+healthy runs shows how much room is left. The family of known bugs is left
 out.
 """
 

@@ -1,9 +1,9 @@
-"""The registry of aspects: everything that differs from one to the next stands here.
+"""The registry of aspects: each entry has everything that differs from aspect to aspect.
 
-An aspect is one thing that is judged of a case. Its rule and its test are the module
-``suites/test_NAME.py``. What a suite wants observed, which keys its budget has, how a change of its
-verdict counts in an upgrade, its place and its heading in reports: all of it is read from
-:data:`ASPECTS`. The fields of :class:`Budget` are the keys of budgets files.
+An aspect is one property of a case that compilegate judges. Its rule and its test are the module
+``suites/test_NAME.py``. :data:`ASPECTS` says what a suite wants observed, which budget keys it has,
+how a change of its verdict counts in an upgrade, and where reports show it. The fields of
+:class:`Budget` are the keys of budgets files.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ HARDWARE_KEYS = tuple(f.name for f in fields(Budget) if f.metadata.get("hardware
 
 @dataclass(frozen=True)
 class Aspect:
-    """One thing that is judged of a case.
+    """One property of a case that compilegate judges.
 
     Attributes:
         name: As verdicts and budgets have it; its suite is ``suites/test_NAME.py``.

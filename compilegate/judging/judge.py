@@ -1,4 +1,4 @@
-"""From observation and budget to verdict: what every aspect has in common.
+"""Turns an observation and a budget into a verdict: the part that all aspects share.
 
 A suite's rule receives only observations of cases that ran to their end and compiled something. A
 process that died, an exception, and a case that compiled nothing get the same verdict in every
@@ -179,7 +179,7 @@ def _covers(expected: ExpectedFailure, observation: Observation) -> bool:
 
 
 def _matches(expected: ExpectedFailure, finding: Finding) -> bool:
-    """Whether everything that was found is what was expected."""
+    """Whether the failure is the expected one, line by line."""
     lines = finding.details or (finding.summary,)
     found = [line for line in lines if not line.startswith(("… and", "  "))]
     return all(re.search(expected.match, line) for line in found)

@@ -22,7 +22,7 @@ def make_importable() -> None:
         "compilegate", where, submodule_search_locations=[str(PACKAGE)]
     )
     if spec is None or spec.loader is None:
-        raise ImportError(f"{where} cannot be imported: is this installation of compilegate whole?")
+        raise ImportError(f"{where} cannot be imported: is compilegate installed completely?")
     module = importlib.util.module_from_spec(spec)
     sys.modules["compilegate"] = module
     spec.loader.exec_module(module)

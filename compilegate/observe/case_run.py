@@ -1,4 +1,4 @@
-"""One case, from building its model to the record of what was observed."""
+"""Observes one case, from building its model to the finished record."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def death(status: int | None) -> tuple[str, str]:
         return "exit", f"exited with status {os.waitstatus_to_exitcode(status)} without an answer"
     name = signal.Signals(os.WTERMSIG(status)).name
     if name == "SIGKILL":
-        return name, f"was killed from outside, most likely for lack of memory: {name}"
+        return name, f"was killed by another process, most likely because memory ran out: {name}"
     return name, f"died of {name}"
 
 

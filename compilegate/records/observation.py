@@ -164,7 +164,7 @@ class Capture:
         breaks: Distinct graph breaks.
         compilations: Every compilation, in order.
         limits: Messages of recompile limits that were hit; after one, Dynamo stops compiling.
-        fallbacks: Frames that were left to eager as a whole.
+        fallbacks: Frames that run entirely in eager.
         caches: Cache hits, misses and bypasses by counter.
         cudagraphs: CUDA graphs that were recorded, over all sizes.
         cudagraph_skips: Why CUDA graphs were not used.
@@ -193,7 +193,7 @@ class Draws:
         alike: By group: variance of the cosine between two calls' deviations from their mean, 1 / n
             where n elements move independently. Empty where it was not taken.
         tails: By group: kurtosis of single elements. Empty where it was not taken.
-        repeats: Pairs of calls of a group that gave the very same.
+        repeats: Pairs of calls of a group with equal outputs.
         again: How far apart two calls under one seed are, over the most that two others are.
         slope: Slope of the forward along the gradient, over the gradient's norm; 1 where both use
             the same random numbers. None where it was not measured.
@@ -210,7 +210,7 @@ class Draws:
 
 @dataclass(frozen=True, kw_only=True)
 class Randomness:
-    """Random numbers as eager draws them and as compiled code does by itself.
+    """Random numbers that eager draws, and those that compiled code draws with its own generator.
 
     Attributes:
         calls: Calls of each side.

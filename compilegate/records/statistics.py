@@ -20,7 +20,7 @@ BUSY = 0.2
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and the interval that holds the true value with probability 1 - ALPHA."""
+    """An estimate and the interval that contains the true value with probability 1 - ALPHA."""
 
     value: float
     low: float

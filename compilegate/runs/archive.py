@@ -111,7 +111,7 @@ class Archive(Reader):
         return latest(pairs).values()
 
     def raw(self, case: str) -> Iterator[str]:
-        """Yield the lines of a case as they stand in the file."""
+        """Yield the lines of a case as they are in the file."""
         return (line.text.decode() for line in self._lines(case))
 
     def _lines(self, case: str) -> Iterator[Line]:

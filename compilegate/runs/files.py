@@ -22,7 +22,7 @@ from compilegate.runs.reader import Reader, RunError
 
 @dataclass
 class Run:
-    """A stored run, decoded as a whole.
+    """A stored run, decoded completely.
 
     Attributes:
         path: Its file.

@@ -170,7 +170,7 @@ def judge_change(
 
 def _aspect(request: pytest.FixtureRequest) -> Aspect:
     aspect = Aspect.of(request.node)
-    assert aspect is not None, "a test that judges carries the marker of its aspect"
+    assert aspect is not None, "a test that judges needs the marker of its aspect"
     return aspect
 
 

@@ -16,7 +16,7 @@ from compilegate.upgrade.costs import COSTS, Cost
 _FAR = 2
 #: A growth from here on is shown as a factor, a smaller one in per cent.
 _AS_FACTOR = 2.0
-#: Eager's cost grew alike if its logarithm grew by this share of compiled code's, or more.
+#: Eager's cost grew as much if its logarithm grew by this share of compiled code's, or more.
 _ALIKE = 0.5
 
 Kind = Literal[
@@ -90,7 +90,7 @@ class CostChange:
 
     @property
     def _of_eager(self) -> str:
-        """What eager did: if its cost grew alike, the compiler is not the cause."""
+        """Eager's change: if its cost grew as much, the compiler is not the cause."""
         if self.eager is None or self.compiled is None:
             return ""
         if self.kind in ("worse", "unsettled") and self.eager.mean < _ALIKE * self.compiled.mean:

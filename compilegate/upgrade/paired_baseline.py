@@ -57,7 +57,7 @@ def check_interpreter(python: str) -> None:
     except ValueError:
         answer = (done.stderr or done.stdout).strip().splitlines()[-1:]
         raise ObserverError(
-            f"{given} is no Python interpreter: it answered {''.join(answer) or 'nothing'!r}"
+            f"{given} is not a Python interpreter: it answered {''.join(answer) or 'nothing'!r}"
         ) from None
     if (major, minor) < _OLDEST_PYTHON:
         oldest = ".".join(map(str, _OLDEST_PYTHON))
@@ -193,7 +193,7 @@ class PairedBaseline:
 
         Args:
             ask: Returns the request for a case.
-            budget_of: Returns the budget of a case, which holds the growth that passes.
+            budget_of: Returns the budget of a case, with the growth that passes.
         """
         if self.live is None:
             return
@@ -259,7 +259,7 @@ class PairedBaseline:
 def wants_of(costs: Iterable[Cost], number: int) -> tuple[Want, ...]:
     """Return what the fresh pair of a number measures; empty where these costs need no more.
 
-    A cost that each process has alike is observed once more.
+    A cost that is the same in each process is observed once more.
     """
     measured = {cost.want for cost in costs if number == 1 or not cost.is_exact}
     return tuple(want for want in WANTS if want == "capture" or want in measured) * bool(measured)

@@ -1,4 +1,4 @@
-"""Budget entries that would keep what became better."""
+"""Budget entries that would keep an improvement."""
 
 from __future__ import annotations
 

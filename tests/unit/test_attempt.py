@@ -85,7 +85,11 @@ def test_a_child_that_takes_too_long_is_killed(clock):
         (None, "exit", "vanished"),
         (3 << 8, "exit", "exited with status 3 without an answer"),
         (signal.SIGSEGV, "SIGSEGV", "died of SIGSEGV"),
-        (signal.SIGKILL, "SIGKILL", "was killed from outside, most likely for lack of memory"),
+        (
+            signal.SIGKILL,
+            "SIGKILL",
+            "was killed by another process, most likely because memory ran out",
+        ),
     ],
 )
 def test_the_end_of_a_process_is_described(status, kind, how):

@@ -107,7 +107,7 @@ def test_all_shows_what_compare_leaves_out(reports, tmp_path):
     status, output, _ = reports("compare", "old", "new")
     assert status == 0
     assert "2 tighter budgets would keep the improvement: --all shows them" in output
-    assert "notes: 1 difference, of times mostly; --all shows them" in output
+    assert "notes: 1 difference, mostly in times; --all shows them" in output
     _, everything, _ = reports("compare", "old", "new", "--all")
     assert f"  {CASE_ID}: max_memory_ratio = 0.66" in everything
     assert f"  {CASE_ID}: graph_breaks = []" in everything
@@ -207,7 +207,7 @@ def test_merge_of_incomplete_shards_names_the_missing_cases(reports, tmp_path, t
         (("markdown", "nothing"), "no run 'nothing'"),
         (("merge", "old"), "merge needs --output FILE"),
         (("compare", "old", "broken"), "broken.jsonl:2: not a record of a run"),
-        (("compare", "old", "empty"), "empty.jsonl: holds no header"),
+        (("compare", "old", "empty"), "empty.jsonl: has no header"),
     ],
 )
 def test_a_mistake_gives_one_sentence_and_exit_status_2(

@@ -178,7 +178,7 @@ def test_graphs_of_which_inductor_made_nothing_fail():
 
 
 @pytest.mark.parametrize("want", ["time", "memory"])
-def test_what_could_not_be_measured_is_skipped(want):
+def test_an_unmeasured_cost_is_skipped(want):
     seen = make_observation(wants=("capture", want))
     verdict = judge(seen, Budget(), "speedup", must_not_be_asked, ("capture", want)).verdict
     assert (verdict.outcome, "nothing to measure" in verdict.summary) == ("skipped", True)
@@ -305,7 +305,7 @@ def test_only_the_failure_that_was_described_is_expected(details, outcome):
     assert judged.verdict.outcome == outcome
 
 
-def test_what_comes_and_goes_may_pass():
+def test_a_flaky_expected_failure_may_pass():
     loose = expecting(aspect="forward", strict=False)
     assert judge(make_observation(), loose, "forward", passes).verdict.outcome == "passed"
     strict = expecting(aspect="forward")

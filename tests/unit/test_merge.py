@@ -47,7 +47,7 @@ def test_paired_shards_keep_their_pairs_and_name_the_merged_baseline(tmp_path, t
     assert run.pairs == {(IDS[0], 0): first, (IDS[1], 0): second}
 
 
-def test_what_is_missing_is_named_and_leaves_the_run_open(tmp_path, target):
+def test_missing_cases_are_named_and_leave_the_run_open(tmp_path, target):
     a = shard(tmp_path / "a.jsonl", IDS[0], planned=IDS[:2], complete=False)
     b = shard(tmp_path / "b.jsonl", IDS[2])
     assert merge([a, b], target) == (3, [IDS[1]])

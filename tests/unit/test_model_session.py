@@ -61,7 +61,7 @@ def test_a_selector_that_picks_nothing_is_the_recipe_s_error():
     assert verdict(module, output=lambda out: out["logits"]).outcome == "passed"
     found = verdict(module, output=lambda out: out.get("logit"))
     assert found.summary == (
-        "raised in stage 'eager': SelectorError: output=… of Example picked None, "
+        "raised in stage 'eager': SelectorError: output=… of Example returned None, "
         "given the dict that the model returned"
     )
 
@@ -233,7 +233,10 @@ def test_a_builder_that_gives_other_weights_each_time_is_reported():
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        (lambda batch: torch.randn(batch, 4), "what inputs of Example returns must be a tuple"),
+        (
+            lambda batch: torch.randn(batch, 4),
+            "the value that inputs of Example returns must be a tuple",
+        ),
         (torch.ones(8, 4), "inputs of Example must be a tuple of arguments, (x,), not a Tensor"),
     ],
 )

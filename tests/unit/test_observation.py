@@ -124,7 +124,7 @@ def test_a_request_is_plain_data():
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", 1j, Closing])
-def test_what_has_no_place_in_a_record_is_refused(value):
+def test_a_value_that_a_record_cannot_store_is_refused(value):
     with pytest.raises(TypeError, match="cannot be stored in a record"):
         dumps({"deep": [value]})
 

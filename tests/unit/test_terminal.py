@@ -107,7 +107,7 @@ def test_a_case_is_one_line_where_it_fits():
 
 
 @pytest.mark.parametrize("case", [CASE_ID, INFER_ID, LONG_ID])
-def test_at_80_columns_a_case_takes_several_lines_and_its_id_is_whole(case):
+def test_at_80_columns_a_case_wraps_and_its_id_does_not(case):
     *head, figures = lines_of(full_observation(case), "..B.", width=80)
     assert any(line.endswith(case) for line in head)
     assert max(map(len, [*head, figures])) <= 80

@@ -51,7 +51,7 @@ def write(tmp_path, monkeypatch):
     return apply
 
 
-def test_rounds_on_a_gpu_that_was_held_back_are_left_out(write):
+def test_rounds_on_a_throttled_gpu_are_left_out(write):
     hot = Condition(sm_mhz=900, temperature_c=93, power_w=500.0, throttled=("hw_slowdown",))
     held = dataclasses.replace(make_timing(0.5), conditions=(hot,))
     (entry,) = write(measured(speedup=2.0), measured(timing=held))

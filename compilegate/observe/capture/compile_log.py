@@ -1,4 +1,4 @@
-"""What torch.compile did, read from Dynamo's, AOTAutograd's and Inductor's own records.
+"""Reads what torch.compile did from the records of Dynamo, AOTAutograd and Inductor.
 
 ``torch._dynamo.explain`` is not used: it resets, and counts breaks as graphs minus one.
 """
@@ -98,7 +98,7 @@ class CompileLog:
         )
 
     def _fallbacks(self) -> list[GraphBreak]:
-        """Return the frames and graphs that run in eager as a whole.
+        """Return the frames and graphs that run entirely in eager.
 
         Dynamo leaves a frame to eager for a break inside a loop or a ``with`` block, for example. A
         backend leaves a graph to eager where it returns the graph itself.

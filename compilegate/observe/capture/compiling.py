@@ -33,7 +33,7 @@ def allow_tf32(allowed: bool) -> None:
 
 
 def compile_subject(compiled: Subject, model: Model, backend: str) -> None:
-    """Compile a subject as its case demands: whole, by blocks, or as a decorator does.
+    """Compile a subject as its case demands: all of it, block by block, or as a decorator does.
 
     Args:
         compiled: The subject to compile.

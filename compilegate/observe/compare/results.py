@@ -165,7 +165,7 @@ def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Check
         if name not in changed and _has_changed(compiled, name) and name in compiled.before
     ]
     touched += [
-        exact.difference(name, what, "leaves it as it was", "changes it")
+        exact.difference(name, what, "leaves it unchanged", "changes it")
         for name, what in compiled.moved.items()
         if name in eager.stayed
     ]

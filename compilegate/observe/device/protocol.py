@@ -139,7 +139,7 @@ class Device(Protocol):
             calls: How many calls are averaged.
 
         Returns:
-            The sum over kernels; 0 where the device has no kernels of its own to profile.
+            The sum over kernels; 0 where the device has no kernels to profile.
         """
 
     def generator_state(self) -> torch.Tensor:

@@ -19,7 +19,7 @@ from compilegate.observe.model.state import OF_EVERY_MODULE, cells_of, classes_o
 class Snapshot:
     """The current buffers, attributes of modules and their classes, and closed-over variables.
 
-    The snapshot also holds the objects that every call receives and the switches of the process.
+    The snapshot also contains the objects that every call receives, and process-wide switches.
 
     :meth:`put_back` restores the objects in place, because guards and CUDA graphs depend on their
     identity: it writes to tensors and refills containers.

@@ -76,7 +76,7 @@ COSTS = (
         "results_kept",
         "each call keeps a copy of its results forever",
         "memory",
-        r"each call leaves [\d,]+ KiB more allocated than eager's; peak [\d.]+ MiB",
+        r"each call leaves [\d,]+ KiB more allocated than eager; peak [\d.]+ MiB",
         victim="deep",
         zoo=("transformer_encoder", "test_vit"),
         also=("speedup",),

@@ -191,7 +191,7 @@ def test_a_size_that_static_never_compiled_for_fails():
 
 @pytest.mark.parametrize(
     ("shapes", "expected"),
-    [((4, 4, 4), "no input depends on batch: no other size was seen"), ((4, 4, 2), "")],
+    [((4, 4, 4), "no input has a dimension batch: no other size was tried"), ((4, 4, 2), "")],
 )
 def test_sizes_that_no_input_takes_are_named(shapes, expected):
     calls = tuple(
