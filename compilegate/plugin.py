@@ -84,7 +84,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Note what the selected tests need of each case.
+    """Note which measurements the selected tests need, by case.
 
     https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_collection_finish
     """

@@ -61,7 +61,7 @@ def failure_letter(aspect: str) -> str:
 
 
 def legend(letters: str) -> str:
-    """Return what the letters of failures and doubts mean; empty where all tests passed."""
+    """Return the meaning of the letters; empty if all tests passed."""
     meanings = {aspect.letter: aspect.name for aspect in ASPECTS.values()} | OUTCOME_LETTERS
     shown = sorted(set(letters) & meanings.keys() - {"."})
     return ", ".join(f"{letter} {meanings[letter]}" for letter in shown)

@@ -59,7 +59,7 @@ class Layout:
 
 
 def comparison_lines(comparison: Comparison, *, everything: bool = False) -> Iterator[str]:
-    """Yield the lines of a comparison: the decision, then what it rests on.
+    """Yield the lines of a comparison: the decision, then the evidence.
 
     Args:
         comparison: What to show.

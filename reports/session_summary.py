@@ -20,7 +20,7 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class Effort:
-    """What a session spent its time on.
+    """The time that a session spent.
 
     Attributes:
         wall_s: Seconds from its beginning to its end.

@@ -35,7 +35,7 @@ def of_cases(results: Mapping[str, CaseResult], why_nothing: str = "") -> str:
 
 
 def of_decision(decision: Decision, results: Mapping[str, CaseResult]) -> str:
-    """Return the title of an upgrade, without the versions: the answer and what it rests on.
+    """Return the title of an upgrade, without the versions: the answer and the evidence.
 
     Args:
         decision: The decision.

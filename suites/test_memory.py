@@ -46,7 +46,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 
 
 def describe(seen: Memory) -> tuple[str, ...]:
-    """Return what else the allocator of a GPU reports."""
+    """Return further figures of a GPU's allocator."""
     if not seen.compile_peak_bytes:
         return ()
     reserved = f"eager {seen.eager_reserved_bytes / MIB:.0f} MiB, "

@@ -39,7 +39,7 @@ SLOPE_SLACK, SLOPE_FACTOR = 0.003, 3.0
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
-    """No statistic of compiled code's draws lies beyond what chance gives eager's."""
+    """Compiled code's draws have eager's statistics, within chance."""
     seen = observation.randomness
     if seen is None:
         return Finding("passed", "draws no random numbers")

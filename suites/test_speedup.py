@@ -54,7 +54,7 @@ def _decide(timing: Timing, seen: Interval, budget: Budget) -> tuple[Outcome, st
 
 
 def describe(timing: Timing) -> tuple[str, ...]:
-    """Return what else was measured: a line for each side, and one for the GPU."""
+    """Return further measurements: a line for each side, and one for the GPU."""
     lines = [
         _side("eager", timing.eager_ns, timing.eager_kernels_ns, timing.items),
         _side("compiled", timing.compiled_ns, timing.compiled_kernels_ns, timing.items),

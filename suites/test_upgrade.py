@@ -87,7 +87,7 @@ def test_nothing_is_worse_than_before(
 
 
 def _verdicts_on_costs(changes: Sequence[CostChange], budget: Budget) -> Iterator[Verdict]:
-    """Judge the pairs of processes, so that a growth that the budget accepts is accepted here."""
+    """Judge the pairs of processes, and accept any growth that the budget accepts."""
     for aspect in COUNTED if changes else ():
         found = finding(changes, aspect)
         yield judge_finding(changes[0].case, budget, aspect, found).verdict
@@ -96,7 +96,7 @@ def _verdicts_on_costs(changes: Sequence[CostChange], budget: Budget) -> Iterato
 def _verdict_on_eager(
     before: CaseRecord, observation: Observation, budget: Budget
 ) -> Iterator[Verdict]:
-    """Judge eager, so that a change of eager that the budget accepts is accepted here."""
+    """Judge eager, and accept any change that the budget accepts."""
     finding = eager_rule(before, observation)
     if finding.outcome == "failed":
         yield judge_finding(observation.case, budget, EAGER, finding).verdict

@@ -27,7 +27,7 @@ from compilegate.zoo import registry
 
 
 class ArgumentError(Exception):
-    """An argument is wrong. The text says which, and what to do."""
+    """A wrong argument. The text names it and says what to do."""
 
 
 def add_parser(commands: Any) -> None:

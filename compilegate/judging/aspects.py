@@ -159,12 +159,12 @@ class Aspect:
 
     @property
     def is_occasional(self) -> bool:
-        """Whether some runs leave it out: compile time where it is warm, what was not measured."""
+        """Whether some runs lack it, such as compile time with a warm cache."""
         return self.change in ("threshold", "pairs")
 
     @classmethod
     def of(cls, node: pytest.Item | pytest.Collector) -> Self | None:
-        """The aspect that a test judges; None for a test of anything else."""
+        """The aspect that a test judges; None if it judges none."""
         mark = node.get_closest_marker("aspect")
         return None if mark is None else cls.of_mark(mark)
 

@@ -20,7 +20,7 @@ from compilegate.records.verdict import Outcome, Verdict
 
 @dataclass(frozen=True)
 class Finding:
-    """What a rule found.
+    """The result of a rule.
 
     Attributes:
         outcome: *passed*, *failed*, *inconclusive* or *skipped*.

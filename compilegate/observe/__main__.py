@@ -133,7 +133,7 @@ def _answer(requests: int, answers: int, files: list[str]) -> None:
 
 
 def _list(files: list[str]) -> int:
-    """Print the models of zoo files, or the sentence that says what is wrong with one."""
+    """Print the models of zoo files, or a sentence about the first mistake."""
     answer: dict[str, Any]
     with contextlib.redirect_stdout(sys.stderr):  # only the answer goes to stdout
         try:

@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def make_importable() -> None:
-    """Import ``compilegate`` from the folder of this file, whatever ``sys.path`` holds."""
+    """Import ``compilegate`` from the folder of this file, regardless of ``sys.path``."""
     where = PACKAGE / "__init__.py"
     spec = importlib.util.spec_from_file_location(
         "compilegate", where, submodule_search_locations=[str(PACKAGE)]

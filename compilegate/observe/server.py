@@ -40,7 +40,7 @@ Serve = Callable[[int, int], None]
 
 
 def preload(packages: Iterable[str], *, cpp: bool) -> None:
-    """Do once what every child needs. The child that needs a broken package reports it.
+    """Import what every child needs. A child that needs a broken package reports it.
 
     Args:
         packages: The packages to import.

@@ -131,7 +131,7 @@ def death(status: int | None) -> tuple[str, str]:
 
 
 def failed(request: Request, status: Status, failure: Failure, lost_s: float = 0.0) -> Observation:
-    """Return the observation of a case whose child gave none.
+    """Return the observation of a case whose child returned none.
 
     Args:
         request: What the child was asked.

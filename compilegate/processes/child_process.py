@@ -38,7 +38,7 @@ _OUTPUT_LINES, _OUTPUT_BYTES = 40, 1 << 17
 
 
 class ObserverError(Exception):
-    """The observed interpreter cannot do what every case needs. The text gives the reason."""
+    """The interpreter cannot observe any case. The text gives the reason."""
 
 
 @dataclass
@@ -140,7 +140,7 @@ class Child:
         return None
 
     def ask_for_stacks(self) -> None:
-        """Make a child that hangs write the stacks of its threads, if it still can."""
+        """Make a hanging child write its threads' stacks, if it still can."""
         with contextlib.suppress(ProcessLookupError):
             before = size = self._written()
             os.kill(self.pid, STACKS_PLEASE)

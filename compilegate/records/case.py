@@ -115,7 +115,7 @@ class Case:
 
     @property
     def setting(self) -> str:
-        """What follows the device in the id."""
+        """The part of the id after the device."""
         return self.id.split("-", 2)[2]
 
     @property
@@ -141,7 +141,7 @@ def case_id_of(nodeid: str) -> str:
 
 
 def suite_of(nodeid: str) -> str:
-    """The aspect whose suite a test is in, in pytest's id of it; empty for a test of none.
+    """The aspect in a test's node id; empty if the test is in no suite.
 
     The id of one test differs from a checkout to an installed wheel; the name of its file and its
     parameter do not.

@@ -40,6 +40,6 @@ def _plain(value: Any) -> Any:
 
 
 def fields_of(record: Any) -> dict[str, Any]:
-    """The fields of a dataclass but those that hold their default ``None``."""
+    """The fields of a dataclass, except those that are None by default."""
     items = {f.name: getattr(record, f.name) for f in fields(record)}
     return {name: item for name, item in items.items() if item is not None}

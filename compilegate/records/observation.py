@@ -51,7 +51,7 @@ Stage = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """What ended the observation of a case early.
+    """The failure that ended the observation of a case early.
 
     Attributes:
         stage: The stage that it had reached.
@@ -156,7 +156,7 @@ class Compilation:
 
 @dataclass(frozen=True, kw_only=True)
 class Capture:
-    """What was captured, from Dynamo's own counters.
+    """The graphs, breaks and compilations of a case, from Dynamo's own records.
 
     Attributes:
         graphs: ``counters["stats"]["unique_graphs"]``.
@@ -232,7 +232,7 @@ class Randomness:
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """What was measured for a case. Facts, never verdicts.
+    """The measurements of a case. Facts, never verdicts.
 
     Attributes:
         case: Its id.

@@ -19,7 +19,7 @@ Side = Literal["baseline", "candidate"]
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """What a case cost in one process. A figure that was not measured is None.
+    """The costs of a case in one process. A figure that was not measured is None.
 
     Attributes:
         eager_ns: Median nanoseconds of an eager call.

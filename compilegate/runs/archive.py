@@ -119,7 +119,7 @@ class Archive(Reader):
             yield from self.at(span.offset, span.length, span.number)
 
     def _index(self) -> None:
-        """Note where the lines of each case stand."""
+        """Note the positions of each case's lines."""
         before, span = "", _Span(0, 0, 0)
         for line in self.lines():
             adjoins = line.offset == span.offset + span.length

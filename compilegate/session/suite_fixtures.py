@@ -97,7 +97,7 @@ def budget(case: Case, plan: Plan) -> Budget:
 
 @dataclass
 class Printed:
-    """What failed tests have printed. The other tests of a case do not repeat it.
+    """The output of failed tests. The other tests of a case do not repeat it.
 
     Attributes:
         failures: The cases whose failure to run is explained.
@@ -110,7 +110,7 @@ class Printed:
 
 @pytest.fixture(scope="session")
 def printed() -> Printed:
-    """What failed tests of this process have printed."""
+    """The output of this process's failed tests."""
     return Printed()
 
 

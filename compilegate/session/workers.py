@@ -53,7 +53,7 @@ ALONE = Share()
 
 @dataclass(frozen=True)
 class Known:
-    """What a process knows before it makes its plan, so that it need not find it out again.
+    """The facts that the controller passes to workers, so that they need not find them again.
 
     Attributes:
         models: The user's models, listed by xdist's controller, which has also checked the options.

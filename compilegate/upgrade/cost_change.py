@@ -70,7 +70,7 @@ class CostChange:
 
     @property
     def wants_more(self) -> bool:
-        """Whether it fails by so little that the same number of pairs must confirm it."""
+        """Whether it fails by a small margin, which as many further pairs must confirm."""
         seen = self.compiled
         if not self.fails or self.of.is_exact or seen is None:
             return False
@@ -99,7 +99,7 @@ class CostChange:
 
     @property
     def summary(self) -> str:
-        """One line: what was found, by how much, on what evidence."""
+        """One line: the result, its size and the evidence."""
         if self.compiled is None:
             return f"{self.cost} not compared: {self.note}"
         text = f"{self._head}: {self.change}"

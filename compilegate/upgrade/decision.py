@@ -156,7 +156,7 @@ _WITH_TORCH = frozenset({"torchvision", "triton", "CUDA"})
 
 
 def _versions(comparison: Comparison) -> str:
-    """Return the versions of torch, and what else differs between the two environments."""
+    """Return the versions of torch, and other differences between the environments."""
     before, now = version(comparison.baseline), version(comparison.candidate)
     sides = [header.environment.software for header in (comparison.baseline, comparison.candidate)]
     builds = [side.pop("torch", "?") for side in sides]

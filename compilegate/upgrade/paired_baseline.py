@@ -123,7 +123,7 @@ class PairedBaseline:
         return (candidate.case, 0) in self.pairs
 
     def preload(self, models: Sequence[Model], *, cpp: bool) -> None:
-        """Do once what children of these models need. See :meth:`Observer.preload`."""
+        """Import what children of these models need. See :meth:`Observer.preload`."""
         if self.live is not None:
             self.live.baseline.preload(models, cpp=cpp)
 
@@ -257,7 +257,7 @@ class PairedBaseline:
 
 
 def wants_of(costs: Iterable[Cost], number: int) -> tuple[Want, ...]:
-    """Return what the fresh pair of a number measures; empty where these costs need no more.
+    """Return the measurements of the fresh pair of a number; empty if no cost needs more.
 
     A cost that is the same in each process is observed once more.
     """

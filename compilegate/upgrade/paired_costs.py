@@ -52,7 +52,7 @@ def default_budget(case: str) -> Budget:
 
 
 def screen(pair: Pair, budget_of: BudgetOf = default_budget) -> tuple[CostChange, ...]:
-    """Return what one pair indicates of each cost."""
+    """Return each cost's change in one pair."""
     return tuple(_screened(pair, cost, cost.floor(budget_of(pair.case))) for cost in PAIRED)
 
 
@@ -230,7 +230,7 @@ def _grew(change: float, figures: tuple[float, ...], floor: float, cost: Cost) -
 
 
 def _trouble(pairs: Sequence[Pair], cost: Cost) -> str:
-    """Return what else may have made the candidate slower: a throttled GPU, a busy processor."""
+    """Return another cause of a slower candidate: a throttled GPU or a busy processor."""
     for pair in pairs:
         if why := _disturbance(pair):
             return why

@@ -71,7 +71,7 @@ def _growth(
 
 @dataclass(frozen=True)
 class CostCheck:
-    """What the costs of all cases show together.
+    """The costs of all cases together.
 
     Attributes:
         worse: The number of cases that look worse, by cost name.
@@ -84,7 +84,7 @@ class CostCheck:
     means: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """What looks worse, in how many cases; empty where nothing does."""
+        """The costs that look worse, with numbers of cases; empty if there is none."""
         parts = []
         for cost in COSTS.values():
             if cost.stored is None:

@@ -91,7 +91,7 @@ def of_failures(before: CaseRecord, now: CaseRecord) -> Iterator[Change]:
 
 
 def describe_failure(observation: SlimObservation) -> str:
-    """Return how a case that ended early did so, in one line."""
+    """Return how a case ended early, in one line."""
     failure = observation.failure
     assert failure is not None
     what = observation.status.replace("_", " ")

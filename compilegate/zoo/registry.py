@@ -55,7 +55,7 @@ class ZooError(ValueError):
 
 @dataclass(frozen=True)
 class Model:
-    """What pytest knows of a model when it collects the cases.
+    """The data that pytest needs of a model to collect its cases.
 
     Everything here except ``build`` can be sent as JSON.
 

@@ -194,7 +194,7 @@ def _labelled(label: str, reason: str) -> list[str]:
 
 
 def place(filename: str, line: int, function: str) -> Place:
-    """Return a source line, named so that it reads the same on every machine."""
+    """Return the name of a source line, the same on every machine."""
     path = Path(filename)
     for packages in _PACKAGES:
         with contextlib.suppress(ValueError):

@@ -117,7 +117,7 @@ def tensor_errors(
 
 
 def _is_settled(sides: Sides, error: TensorError) -> bool:
-    """Whether compiled code errs like eager, so that samples of eager's noise change nothing."""
+    """Whether compiled code errs like eager, so that eager's noise need not be sampled."""
     if sides.always or not error.has_reference or error.samples:
         return False
     figures = (ErrorFigures.recorded(error, "eager"), ErrorFigures.recorded(error, "compiled"))

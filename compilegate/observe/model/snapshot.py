@@ -117,7 +117,7 @@ def _set_again(made: type, attributes: dict[str, Any]) -> None:
 
 
 def _holds_others(tensor: torch.Tensor, content: torch.Tensor) -> bool:
-    """Whether a tensor holds other numbers now.
+    """Whether a tensor's values changed.
 
     Its version is not enough: eager batch norm writes its running statistics without raising it.
     """
