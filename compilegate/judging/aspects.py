@@ -107,7 +107,7 @@ class Budget:
     max_kept_growth: float = _key("number", default=0.05)
     max_compile_slowdown: float = _key("number", default=0.15)
     max_warm_start_slowdown: float = _key("number", default=0.15)
-    max_energy_growth: float = _key("number", default=0.05)
+    max_energy_growth: float = _key("number", default=0.1)
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     expected_failures: tuple[ExpectedFailure, ...] = ()
 

@@ -90,12 +90,12 @@ def test_slower_compiled_code_fails_whatever_eager_did(compilegate, baseline):
 
 def test_memory_that_grew_fails_after_one_more_observation(compilegate, baseline):
     session = compilegate(
-        *(MEMORY, UPGRADE, *of("steady", "wider")),
+        *(MEMORY, UPGRADE, *of("steady", "larger")),
         *("--baseline-python", baseline, "--save", "two"),
     )
     assert session.status == 1, session.output
     verdicts = session.run("two").verdicts
-    found = verdicts[case("wider"), "memory_growth"]
+    found = verdicts[case("larger"), "memory_growth"]
     assert found.outcome == "failed"
     assert found.summary.startswith("compiled code needs more memory at its peak: ")
     assert "and eager, too (" in found.summary
