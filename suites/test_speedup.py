@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -27,53 +27,58 @@ from compilegate.records.verdict import Outcome
 from compilegate.session.replay_clock import ReplayClock
 
 CLOCK = ReplayClock()
-
-
 #: The empty compiled call of runs that timed none: those of earlier versions of compilegate.
 ASSUMED_EMPTY_CALL_NS = 100e3
 
-_Judged = tuple[Outcome, str]
+
+class _Part(NamedTuple):
+    """What was found about calls, or about kernels."""
+
+    outcome: Outcome
+    text: str
+
+
+#: The outcome of both parts is the first of these that one of them has.
+_DECISIVE: tuple[Outcome, ...] = ("failed", "inconclusive", "passed", "skipped")
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
     """Neither the interval of the call's speedup nor the kernels' lies below its threshold."""
     timing = observation.timing
     assert timing is not None
-    seen = paired_speedup(timing.eager_ns, timing.compiled_ns)
-    kernels = timing.kernel_speedup
-    judged = [_call(timing, seen, budget)]
-    proposal = {"min_speedup": _rounded_down(0.9 * seen.low)} if judged[0][0] == "failed" else {}
-    disturbed = timing.disturbance and judged[0][0] == "inconclusive"  # which says it all
-    if kernels is not None and budget.min_kernel_speedup is not None and not disturbed:
-        judged.append(_kernels(timing, kernels, budget, budget.min_kernel_speedup))
-        if judged[1][0] == "failed":
+    seen, kernels = paired_speedup(timing.eager_ns, timing.compiled_ns), timing.kernel_speedup
+    call, proposal = _call(timing, seen, budget), {}
+    parts = [call]
+    if call.outcome == "failed":
+        proposal["min_speedup"] = _rounded_down(0.9 * seen.low)
+    said = timing.disturbance and timing.disturbance in call.text
+    if kernels is not None and budget.min_kernel_speedup is not None and not said:
+        parts.append(_kernels(timing, kernels, budget.min_kernel_speedup, budget.kernel_slack_us))
+        if parts[-1].outcome == "failed":
             proposal["min_kernel_speedup"] = _rounded_down(0.9 * kernels)
-    outcomes = [outcome for outcome, _ in judged]
-    worst = next(outcome for outcome in _WORST_FIRST if outcome in outcomes)
-    return Finding(worst, "; ".join(text for _, text in judged), describe(timing), proposal)
+    found = {part.outcome for part in parts}
+    outcome = next(outcome for outcome in _DECISIVE if outcome in found)
+    return Finding(outcome, "; ".join(part.text for part in parts), describe(timing), proposal)
 
 
-_WORST_FIRST: tuple[Outcome, ...] = ("failed", "inconclusive", "passed", "skipped")
-
-
-def _call(timing: Timing, seen: Interval, budget: Budget) -> _Judged:
+def _call(timing: Timing, seen: Interval, budget: Budget) -> _Part:
     text = f"{seen.value:.2f}× [{seen.low:.2f}, {seen.high:.2f}] over {len(timing.eager_ns)} rounds"
     if budget.min_speedup is None:
-        return "skipped", f"{budget.why_unjudged('min_speedup')}: {text}"
+        return _Part("skipped", f"{budget.why_unjudged('min_speedup')}: {text}")
     text += f", at least {budget.min_speedup:g}× wanted"
     if timing.disturbance:
-        return "inconclusive", f"{text}: {timing.disturbance}"
+        return _Part("inconclusive", f"{text}: {timing.disturbance}")
     if seen.low >= budget.min_speedup:
-        return "passed", text
+        return _Part("passed", text)
     if budget.min_speedup <= 1.0 and budget.max_call_overhead:
         text += f"; {_overhead(timing, budget.max_call_overhead)}"
         if timing.overhead_ns <= budget.max_call_overhead * _empty_call_ns(timing):
-            return "passed", text
+            return _Part("passed", text)
     if seen.high < budget.min_speedup and timing.busy <= BUSY:
-        return "failed", text
+        return _Part("failed", text)
     straddles = seen.high >= budget.min_speedup
     busy = f"others took {timing.busy:.0%} of the processor"
-    return "inconclusive", f"{text}: {'the interval straddles it' if straddles else busy}"
+    return _Part("inconclusive", f"{text}: {'the interval straddles it' if straddles else busy}")
 
 
 def _overhead(timing: Timing, allowed: float) -> str:
@@ -89,17 +94,17 @@ def _empty_call_ns(timing: Timing) -> float:
     return timing.empty_call_ns or ASSUMED_EMPTY_CALL_NS
 
 
-def _kernels(timing: Timing, speedup: float, budget: Budget, wanted: float) -> _Judged:
+def _kernels(timing: Timing, speedup: float, wanted: float, slack_us: float) -> _Part:
     text = f"kernels {speedup:.2f}×, at least {wanted:g}× wanted"
     if timing.disturbance:
-        return "inconclusive", f"{text}: {timing.disturbance}"
+        return _Part("inconclusive", f"{text}: {timing.disturbance}")
     if speedup >= wanted:
-        return "passed", text
+        return _Part("passed", text)
     slower_us = (timing.compiled_kernels_ns - timing.eager_kernels_ns) / 1e3
     text += f", slower by {slower_us:.0f} µs"
-    if slower_us <= budget.kernel_slack_us:
-        return "passed", f"{text}, within the slack of {budget.kernel_slack_us:g} µs"
-    return "failed", text
+    if slower_us <= slack_us:
+        return _Part("passed", f"{text}, within the slack of {slack_us:g} µs")
+    return _Part("failed", text)
 
 
 def describe(timing: Timing) -> tuple[str, ...]:
