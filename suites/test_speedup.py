@@ -82,6 +82,8 @@ def _call(timing: Timing, seen: Interval, budget: Budget) -> _Part:
 
 
 def _overhead(timing: Timing, allowed: float) -> str:
+    if timing.overhead_ns <= 0:
+        return "no slower in the quickest rounds"
     empty_us = _empty_call_ns(timing) / 1e3
     assumed = "" if timing.empty_call_ns else "assumed, as the run timed none: "
     return (

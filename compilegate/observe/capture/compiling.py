@@ -33,22 +33,21 @@ def allow_tf32(allowed: bool) -> None:
     torch.backends.cudnn.allow_tf32 = allowed
 
 
-#: Modes without autotuning that use CUDA graphs, or do not, as the autotuning ones do.
-_WITHOUT_TUNING = {"max_autotune": "reduce_overhead", "max_autotune_no_cudagraphs": "default"}
-
-
 def options(case: Case, backend: str, *, tunes: bool = True) -> dict[str, Any]:
     """Return the arguments of ``torch.compile`` for a case.
 
     Args:
         case: The case.
         backend: The compiler backend.
-        tunes: Whether an autotuning mode tunes; if not, the mode that is like it otherwise stands
-            in.
+        tunes: Whether an autotuning mode tunes. If not, the mode stands in that uses CUDA graphs,
+            or does not, as the autotuning one does.
     """
+    mode = case.mode
+    if case.autotunes and not tunes:
+        mode = "reduce_overhead" if case.uses_cuda_graphs else "default"
     found: dict[str, Any] = {"backend": backend, "dynamic": _DYNAMIC[case.dynamic]}
     if backend == "inductor":
-        found["mode"] = _MODES[case.mode if tunes else _WITHOUT_TUNING.get(case.mode, case.mode)]
+        found["mode"] = _MODES[mode]
     return found
 
 

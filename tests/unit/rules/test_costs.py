@@ -102,6 +102,14 @@ def test_overhead_is_no_excuse_for_a_slow_model():
     assert test_speedup.rule(launch_bound(0.5, eager_us=10e3), budget).outcome == "failed"
 
 
+def test_rounds_that_scatter_are_judged_by_the_quickest():
+    finding = test_speedup.rule(
+        timed(1.0, spread=0.5), Budget(min_speedup=0.8, max_call_overhead=5)
+    )
+    assert finding.outcome == "passed"
+    assert finding.summary.endswith("; no slower in the quickest rounds")
+
+
 @pytest.mark.parametrize(("eager_us", "outcome"), [(400.0, "passed"), (600.0, "failed")])
 def test_a_run_that_timed_no_empty_call_is_given_a_slow_one(eager_us, outcome):
     old = launch_bound(0.5, eager_us=eager_us, empty_us=0)
