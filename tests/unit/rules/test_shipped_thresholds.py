@@ -48,6 +48,8 @@ TRAINING = "conv_pool_linear-cuda-train-f32-default-auto"
     ("case", "speedup", "eager_us"),
     [
         ("conv_pool_linear-cpu-infer-bf16-default-dynamic", 0.92, 900),
+        ("conv_pool_linear-cpu-infer-bf16-default-dynamic", 0.64, 900),
+        ("conv_pool_linear-cpu-train-f32-default-auto", 0.53, 900),
         ("gpt2-cpu-infer-bf16-default-marked", 1.22, 90_000),
         ("matvec-cpu-infer-f32-default-static", 0.54, 60),
     ],
