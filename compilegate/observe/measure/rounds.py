@@ -58,7 +58,7 @@ def paired_rounds(
     schedule: AlternatingRounds | OwnRounds
     schedule = alternating or OwnRounds(threshold, time.monotonic() + budget_s)
     steps = (eager, compiled)
-    needed, call_ns = zip(*(_calls_of_a_round(step, device) for step in steps), strict=True)
+    needed, call_ns = zip(*(calls_of_a_round(step, device) for step in steps), strict=True)
     # The slower side limits a round: the fewest rounds of both must fit the budget.
     affordable = int(budget_s * 1e9 / (2 * FEWEST_ROUNDS * max(call_ns)))
     schedule.iterations = max(min(max(needed), affordable), 1)
@@ -112,7 +112,7 @@ class OwnRounds:
         return not are_enough(*sides, self._threshold, late=late)
 
 
-def _calls_of_a_round(step: Step, device: Device) -> tuple[int, float]:
+def calls_of_a_round(step: Step, device: Device) -> tuple[int, float]:
     """Return how many calls fill a round, and the nanoseconds of one call among them.
 
     A single call takes longer on a GPU: it is waited for, and overlaps with no other call.
