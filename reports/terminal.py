@@ -226,12 +226,15 @@ class TerminalReport:
             reporter.ensure_newline()
             reporter.write_line(f"suspect {pair.case}, fresh pair {pair.number}: {change}")
 
-    def pytest_compilegate_progress(self, case_id: str, stage: str, elapsed_s: float) -> None:
-        """Show the stage of the case that runs, where a terminal is attached."""
+    def pytest_compilegate_progress(
+        self, case_id: str, stage: str, elapsed_s: float, at_work: str
+    ) -> None:
+        """Show the stage of the case that runs, and its compilers, where a terminal is attached."""
         position = f"[{len(self._shown) + 1}/{len(self._results.expected)}]"
         what = f"{case_id}: {stage}" if case_id else "starting a process"
         with self._without_capture():
-            self._status.show(f"{position} {what}, {duration(elapsed_s)}")
+            compilers = f", {at_work} at work" if at_work else ""
+            self._status.show(f"{position} {what}, {duration(elapsed_s)}{compilers}")
 
     def _without_capture(self) -> contextlib.AbstractContextManager[None]:
         capture: Any = self._config.pluginmanager.get_plugin("capturemanager")
