@@ -98,15 +98,16 @@ class Attempt:
             now = time.monotonic()
             self._heard_s, since = self._heard_s + now - since, now
             self._beats |= bool(message)
+            self._report_progress(child.stage)
             if "observation" in message:
                 self._complete(child, message)
                 return None
             if key in message:
                 return message[key]
             reached = self._look(child)
-            self._report_progress(child.stage)
             if reached is not None:
                 break
+        self._heard_s += time.monotonic() - since
         self._fail(child, reached)
         return None
 
