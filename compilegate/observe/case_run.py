@@ -172,7 +172,7 @@ class CaseRun:
 
     def _measure(self, first: FirstCall, compiled: Subject) -> None:
         """Measure what is wanted of time, memory and energy; then restore the models' state."""
-        wants, eager = self.request.wants, first.eager
+        wants, eager, beat = self.request.wants, first.eager, self.progress.beat
         steps_weights = any(name.startswith("parameter ") for name in first.result.written)
         kept = [
             Snapshot(side.module, parameters=steps_weights, given=fixed_arguments(side.example))
@@ -182,7 +182,7 @@ class CaseRun:
         with self.progress.spend("run"):
             if "time" in wants:
                 self.progress.enter("time")
-                self._timing = costs.time_calls(steps, self.request, self._parent)
+                self._timing = costs.time_calls(steps, self.request, self._parent, beat)
             if "memory" in wants:
                 self.progress.enter("memory")
                 self._memory = replace(

@@ -108,7 +108,7 @@ def test_memory_that_grew_fails_after_one_more_observation(compilegate, baseline
 def test_what_happens_under_the_baseline_alone_is_the_baselines(compilegate, baseline):
     session = compilegate(
         *(SLOWDOWN, FORWARD, UPGRADE, *of("crashed_before", "hung_before", "lacked_before")),
-        *("--baseline-python", baseline, "--save", "two", "--case-timeout", "40"),
+        *("--baseline-python", baseline, "--save", "two", "--case-timeout", "20"),
     )
     assert session.status == 0, session.output
     assert "safe (3 cases, 2 fixed, 1 new)" in session.output
@@ -189,7 +189,7 @@ def test_ctrl_c_leaves_nothing_running_and_a_run_that_goes_on(compilegate, basel
         assert files.read(runs / f"{name}.jsonl").missing == [case("hung_before")]
 
     resumed = compilegate(
-        *(FORWARD, *ZOO, "--resume", "two", "--case-timeout", "40"),
+        *(FORWARD, *ZOO, "--resume", "two", "--case-timeout", "20"),
         *("--baseline-python", baseline),
     )
     assert resumed.status == 0, resumed.output

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -64,7 +64,9 @@ def prepare(eager: Subject, compiled: Subject, planned: PlannedCall, device: Dev
     return Steps(steps[0], steps[1], drop_gradients, items, device)
 
 
-def time_calls(steps: Steps, request: Request, parent: ParentConnection | None) -> Timing:
+def time_calls(
+    steps: Steps, request: Request, parent: ParentConnection | None, beat: Callable[[], None]
+) -> Timing:
     """Time both sides in paired rounds.
 
     Args:
@@ -72,6 +74,7 @@ def time_calls(steps: Steps, request: Request, parent: ParentConnection | None) 
         request: Holds the seed, the threshold and the time budget, and whether the rounds
             alternate with those of another process.
         parent: The connection to the parent, which lets processes alternate.
+        beat: Called before each round.
     """
     alternating = None
     if request.in_turns and parent is not None:
@@ -85,6 +88,7 @@ def time_calls(steps: Steps, request: Request, parent: ParentConnection | None) 
         budget_s=request.timing_budget_s,
         items=steps.items,
         alternating=alternating,
+        beat=beat,
         shares_gpu=request.shares_gpu,
     )
 
