@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from compilegate.commands import observe
+from compilegate.calibration.thresholds import ThresholdsError
+from compilegate.commands import observe, thresholds
 from compilegate.commands.observe import ArgumentError
 from compilegate.judging.budgets import BudgetError
 from compilegate.processes.child_process import ObserverError
@@ -25,6 +26,9 @@ from compilegate.upgrade.comparison import CompareError, compare
 from compilegate.upgrade.decision import decide
 from compilegate.upgrade.paired_costs import cost_changes
 
+#: Their messages say what is wrong, and what to do.
+_ERRORS = (RunError, CompareError, BudgetError, ObserverError, ArgumentError, ThresholdsError)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand.
@@ -32,16 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["thresholds"]:  # it has its own parser
-        from compilegate.calibration import thresholds  # noqa: PLC0415 (only when it is asked for)
-
-        thresholds.main(words[1:])
-        return 0
-    options = _parser().parse_args(words)
+    options = _parser().parse_args(arguments)
     try:
         status: int = options.do(options)
-    except (RunError, CompareError, BudgetError, ObserverError, ArgumentError) as error:
+    except _ERRORS as error:
         print(f"compilegate: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader has closed the pipe
@@ -60,9 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_run_commands(commands)
     observe.add_parser(commands)
-    commands.add_parser(
-        "thresholds", add_help=False, help="set the thresholds of a budgets file from healthy runs"
-    )
+    thresholds.add_parser(commands)
     return parser
 
 

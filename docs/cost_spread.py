@@ -1,6 +1,6 @@
 """Print how far apart the costs of two healthy runs of one PyTorch are, both ways.
 
-    python docs/cost_spread.py RUN RUN
+python docs/cost_spread.py RUN RUN
 """
 
 import statistics

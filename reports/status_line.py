@@ -60,6 +60,20 @@ class StatusLine:
             yield
 
 
+def observed_text(case_id: str, stage: str, elapsed_s: float, at_work: str) -> str:
+    """Return what this process observes: ``CASE: compile, 12 s, 2 cc1plus at work``.
+
+    Args:
+        case_id: The case; empty while a child starts.
+        stage: The stage that it has reached.
+        elapsed_s: Seconds since it began.
+        at_work: The processes that work for it, other than the child.
+    """
+    what = f"{case_id}: {stage}" if case_id else "starting a process"
+    helpers = f", {at_work} at work" if at_work else ""
+    return f"{what}, {duration(elapsed_s)}{helpers}"
+
+
 class WorkersAtWork:
     """Shows the cases that xdist's workers observe.
 

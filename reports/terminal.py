@@ -19,7 +19,7 @@ from compilegate.records.case import case_id_of, suite_of
 from compilegate.records.pair import Pair
 from compilegate.reports import case_line
 from compilegate.reports.comparison_text import NARROWEST
-from compilegate.reports.status_line import StatusLine, WorkersAtWork
+from compilegate.reports.status_line import StatusLine, WorkersAtWork, observed_text
 from compilegate.reports.terminal_summary import TerminalSummary, why_nothing_saved
 from compilegate.reports.text import cut, duration
 from compilegate.session.options import judges_suites
@@ -227,12 +227,14 @@ class TerminalReport:
             reporter.ensure_newline()
             reporter.write_line(f"suspect {pair.case}, fresh pair {pair.number}: {found}")
 
-    def pytest_compilegate_progress(self, case_id: str, stage: str, elapsed_s: float) -> None:
-        """Show the stage of the case that runs, where a terminal is attached."""
+    def pytest_compilegate_progress(
+        self, case_id: str, stage: str, elapsed_s: float, at_work: str
+    ) -> None:
+        """Show the stage of the case that runs, and its compilers, where a terminal is attached."""
         position = f"[{len(self._shown) + 1}/{len(self._results.expected)}]"
-        what = f"{case_id}: {stage}" if case_id else "starting a process"
+        text = observed_text(case_id, stage, elapsed_s, at_work)
         with self._without_capture():
-            self._status.show(f"{position} {what}, {duration(elapsed_s)}")
+            self._status.show(f"{position} {text}")
 
     def _without_capture(self) -> contextlib.AbstractContextManager[None]:
         capture: Any = self._config.pluginmanager.get_plugin("capturemanager")

@@ -1,104 +1,182 @@
-"""Computes thresholds for one machine from its healthy runs, as in ``suites/budgets/h200.toml``.
+"""Computes the thresholds of a machine from its own healthy runs.
 
-    compilegate thresholds my_gpu.toml .runs/*.jsonl
-
-Each compiled case gets 0.9 of the lowest lower end of its speedup's interval, 1.1 of the highest
-memory ratio, and twice the longest cold compilation plus 5 s. If that lets compiled code be slower
-than eager, a call may also be slower by 20 µs, whatever the ratio. Rounds on a GPU that was
-throttled or shared are left out, and so is the family of known bugs. The new thresholds replace the
-file's thresholds for the same case and hardware; everything else in the file stays.
+One run does not show how far runs differ, so two are the fewest. Every threshold is the median of
+the runs, with a margin of twice their spread, or of a tenth where they differ less than that.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
-from compilegate.judging import budgets_toml
-from compilegate.judging.budgets import BudgetError
-from compilegate.judging.budgets_update import add_exact_entries
+from compilegate.judging.aspects import DEPENDS_ON
+from compilegate.judging.budgets import Machine
 from compilegate.judging.judge import nothing_compiled
 from compilegate.records.case import Case
+from compilegate.records.environment import changes
 from compilegate.records.observation import Observation
-from compilegate.records.statistics import paired_speedup
-from compilegate.runs import files
-from compilegate.runs.reader import RunError
-from compilegate.zoo import registry
+from compilegate.records.statistics import BUSY, paired_speedup
+from compilegate.runs.files import Run
 
-SPEEDUP, MEMORY, COMPILE, COMPILE_S = 0.9, 1.1, 2.0, 5.0
-OVERHEAD_US = 20
+FEWEST_RUNS = 2
+#: The margin is the larger of this share of the median and of the spread times the factor.
+MARGIN, COMPILE_MARGIN, SPREADS = 0.1, 0.5, 2.0
+#: Seconds that compiling may take in addition: what a cold disk or a busy moment adds.
+COMPILE_SLACK_S = 5.0
+#: Empty compiled calls by which a call may be slower, where the threshold allows slower calls.
+OVERHEAD_CALLS = 1
+#: The digits of the value of each key.
+_DIGITS = {"min_speedup": 2, "min_kernel_speedup": 2, "max_memory_ratio": 2, "max_compile_s": 1}
 
 
-def thresholds(observations: Iterable[Observation]) -> dict[str, float]:
-    """Return the thresholds of a case, given its observations in some runs."""
-    lows, ratios, compiles = [], [], []
-    for seen in observations:
-        if (timing := seen.timing) is not None and not timing.disturbance:
-            lows.append(paired_speedup(timing.eager_ns, timing.compiled_ns).low)
-        if seen.memory is not None and seen.memory.eager_peak_bytes:
-            ratios.append(seen.memory.ratio)
-        if seen.compile_time is not None and seen.cold:
-            compiles.append(seen.compile_time.total_s)
-    found = {}
-    if lows:
-        found["min_speedup"] = -_rounded_up(-SPEEDUP * min(lows), 2)
-        if found["min_speedup"] <= 1:
-            found["max_call_overhead_us"] = OVERHEAD_US
-    if ratios:
-        found["max_memory_ratio"] = _rounded_up(MEMORY * max(ratios), 2)
-    if compiles:
-        found["max_compile_s"] = _rounded_up(COMPILE * max(compiles) + COMPILE_S, 1)
+class ThresholdsError(Exception):
+    """The runs give no thresholds; the message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class CaseThresholds:
+    """The thresholds of one case.
+
+    Attributes:
+        case: The case.
+        machine: What they hold on.
+        measured: What the runs measured, by key of a budget, from the lowest to the highest value.
+        values: The thresholds by key.
+    """
+
+    case: Case
+    machine: Machine
+    measured: Mapping[str, Sequence[float]]
+    values: Mapping[str, float]
+
+
+def of_runs(
+    runs: Sequence[Run],
+    left_out: frozenset[str] = frozenset(),
+    *,
+    any_host: bool = False,
+    margin: float = MARGIN,
+) -> list[CaseThresholds]:
+    """Return the thresholds of every case that at least two runs measured.
+
+    Args:
+        runs: Healthy runs of one machine.
+        left_out: Models that get no thresholds.
+        any_host: Whether the runs may come from several hosts with the same GPU. Only what does not
+            depend on the host gets a threshold then.
+        margin: The least margin, as a share of the median.
+
+    Raises:
+        ThresholdsError: There are too few runs, they are of several machines or environments, or
+            one of them compiled nothing.
+    """
+    _check(runs, any_host=any_host)
+    measured: dict[Case, dict[str, list[float]]] = {}
+    for run in runs:
+        cases = [case for case in _healthy(run) if case.model not in left_out]
+        if not cases:
+            raise ThresholdsError(
+                f"{run.path}: nothing in it was compiled, or only models that get no thresholds: "
+                "leave it out, or observe cases of the zoo again"
+            )
+        for case in cases:
+            for key, value in _figures(run.observations[case.id]).items():
+                if not (any_host and DEPENDS_ON[key] == "host"):
+                    measured.setdefault(case, {}).setdefault(key, []).append(value)
+    environment = runs[0].header.environment
+    found = []
+    for case, by_key in measured.items():
+        kept = {key: sorted(some) for key, some in by_key.items() if len(some) >= FEWEST_RUNS}
+        machine = Machine.of(environment, case.device)
+        if any_host:
+            machine = Machine(machine.hardware)
+        if values := thresholds(kept, margin):
+            found.append(CaseThresholds(case, machine, kept, values))
+    if not found:
+        raise ThresholdsError(
+            "no case was compiled and measured in two of these runs: observe the same cases in each"
+        )
     return found
 
 
-def _rounded_up(value: float, digits: int) -> float:
-    """Round up to a number of digits; 1.1 × 1 stays 1.1 in spite of binary fractions."""
-    return math.ceil(round(value * 10.0**digits, 6)) / 10.0**digits
+def thresholds(measured: Mapping[str, Sequence[float]], margin: float = MARGIN) -> dict[str, float]:
+    """Return the threshold for each key, given what some runs measured.
+
+    A speedup in which the runs differ by half of their median, or more, gets none.
+    """
+    found: dict[str, float] = {}
+    for key, values in measured.items():
+        typical = statistics.median(values)
+        spread = (max(values) - min(values)) / typical
+        least = COMPILE_MARGIN if key == "max_compile_s" else 0.0
+        share = max(margin, least, SPREADS * spread)
+        if key.startswith("max_"):
+            slack = COMPILE_SLACK_S if key == "max_compile_s" else 0.0
+            found[key] = -_rounded_down(-typical * (1 + share) - slack, _DIGITS[key])
+        elif share < 1:
+            found[key] = _rounded_down(typical * (1 - share), _DIGITS[key])
+    if found.get("min_speedup", math.inf) <= 1:
+        found["max_call_overhead"] = OVERHEAD_CALLS
+    return found
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Write the thresholds of some run files into a budgets file."""
-    parser = argparse.ArgumentParser(
-        prog="compilegate thresholds",
-        description="Compute thresholds of speed, memory and compile time for this machine from "
-        "its healthy runs, and write them into a budgets file. They replace the file's thresholds "
-        "for the same case and hardware; everything else in the file stays.",
-        epilog="Example: compilegate thresholds my_gpu.toml .runs/*.jsonl",
-    )
-    parser.add_argument("file", type=Path, metavar="FILE", help="the budgets file to write")
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run file, or its name in .runs")
-    arguments = parser.parse_args(words)
-    try:
-        runs = [files.read(files.find(name, Path(".runs"))) for name in arguments.runs]
-        if arguments.file.exists():
-            budgets_toml.read([arguments.file])  # its errors name the line
-    except (RunError, BudgetError) as error:
-        parser.error(str(error))
-    known_bugs = {name for name, model in registry.load().items() if model.family == "regressions"}
-    seen: dict[str, dict[Case, list[Observation]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs:
-        for observation in run.observations.values():
-            case = Case.parse(observation.case)
-            device = run.header.environment.device(case.device)
-            if device is None or observation.status != "completed" or nothing_compiled(observation):
-                continue
-            if case.model not in known_bugs:
-                seen[device.name][case].append(observation)
-    if not seen:
-        parser.error("none of these runs has a case that was compiled and is no known bug")
-    try:
-        for hardware, cases in seen.items():
-            updates = {case: thresholds(some) for case, some in cases.items()}
-            changes = add_exact_entries(arguments.file, updates, hardware)
-            print(
-                f"{arguments.file}: {len(changes)} thresholds of {len(updates)} cases on {hardware}"
+def _rounded_down(value: float, digits: int) -> float:
+    """Round down to a number of digits; 0.9 × 2 stays 1.8 in spite of binary fractions."""
+    return math.floor(round(value * 10.0**digits, 6)) / 10.0**digits
+
+
+def _check(runs: Sequence[Run], *, any_host: bool) -> None:
+    if len(runs) < FEWEST_RUNS:
+        raise ThresholdsError(
+            "one run does not show how far runs differ: give two or more, observed separately on "
+            "this machine"
+        )
+    first, *others = runs
+    for run in others:
+        if differing := changes(_parts(first, any_host), _parts(run, any_host)):
+            raise ThresholdsError(
+                f"{first.path} and {run.path} are not of one machine and environment: "
+                f"{', '.join(differing)}"
             )
-    except BudgetError as error:
-        parser.error(str(error))
+    if any(run.header == other.header for run, other in combinations(runs, 2)):
+        raise ThresholdsError(
+            "the same run was given twice: thresholds need two runs that were observed separately"
+        )
 
 
-if __name__ == "__main__":
-    main()
+def _parts(run: Run, any_host: bool) -> dict[str, str]:
+    parts = {**run.header.environment.parts, "backend": run.header.backend}
+    on_gpu = any(Case.parse(case).device != "cpu" for case in run.observations)
+    return {
+        name: value
+        for name, value in parts.items()
+        if not (any_host and on_gpu and name.startswith("cpu"))
+    }
+
+
+def _healthy(run: Run) -> list[Case]:
+    return [
+        case
+        for observation in run.observations.values()
+        if observation.status == "completed" and not nothing_compiled(observation)
+        if run.header.environment.device((case := Case.parse(observation.case)).device)
+    ]
+
+
+def _figures(seen: Observation) -> dict[str, float]:
+    """Return by key of a budget what a case measured on a quiet machine."""
+    found = {}
+    timing, compiling = seen.timing, seen.compile_time
+    if timing is not None and not timing.disturbance:
+        if timing.kernel_speedup is not None:
+            found["min_kernel_speedup"] = timing.kernel_speedup
+        if timing.busy <= BUSY:
+            found["min_speedup"] = paired_speedup(timing.eager_ns, timing.compiled_ns).value
+    if seen.memory is not None and seen.memory.eager_peak_bytes:
+        found["max_memory_ratio"] = seen.memory.ratio
+    if compiling is not None and seen.cold and compiling.busy <= BUSY:
+        found["max_compile_s"] = compiling.total_s
+    return found

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from compilegate.judging import budgets_toml
-from compilegate.judging.budgets import Budgets
+from compilegate.judging.budgets import Budgets, Machine
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.processes import foreground
 from compilegate.processes.observer import BACKENDS
@@ -129,9 +129,9 @@ def _judge(
 ) -> list[Verdict]:
     from compilegate.judging.rules import verdicts  # noqa: PLC0415 (the suites import pytest)
 
-    device = environment.device(case.device)
     torch = environment.versions.get("torch", "0")
-    return list(verdicts(observation, budgets.budget(case, device.name if device else "", torch)))
+    machine = Machine.of(environment, case.device)
+    return list(verdicts(observation, budgets.budget(case, machine, torch)))
 
 
 def _json(

@@ -2,7 +2,7 @@
 
 Entries that match a case are merged key by key. For each key the later layer wins, the user's over
 the shipped; within a layer the entry that names more axes, then the one with fewer globs, then the
-one that names its hardware. Two entries that still tie are an error.
+one that names its hardware, and its host. Two entries that still tie are an error.
 :mod:`compilegate.judging.budgets_toml` reads the files.
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 from compilegate.judging.aspects import Budget
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.records.case import AXES, Case
+from compilegate.records.environment import Environment
 
 #: The properties by which an entry selects cases.
 SELECTORS = ("model", *AXES)
@@ -26,12 +27,36 @@ class BudgetError(ValueError):
 
 
 @dataclass(frozen=True)
+class Machine:
+    """What cases of one device run on; of an entry, globs on it. Empty where it is not known.
+
+    Attributes:
+        hardware: The name of the processor or GPU.
+        host: The processor with its cores, as ``Environment.host`` gives it.
+    """
+
+    hardware: str = ""
+    host: str = ""
+
+    @classmethod
+    def of(cls, environment: Environment | None, device: str) -> Machine:
+        """The machine of an environment, for the cases of a device."""
+        found = environment.device(device) if environment else None
+        if environment is None or found is None:
+            return cls()
+        return cls(found.name, environment.host)
+
+    def __str__(self) -> str:
+        return " on ".join(part for part in (self.hardware, self.host) if part)
+
+
+@dataclass(frozen=True)
 class Entry:
     """One table of a budgets file."""
 
     selectors: Mapping[str, str]
     values: Mapping[str, Any]
-    hardware: str
+    machine: Machine
     layer: int
     where: str
     expected: ExpectedFailure | None = None
@@ -40,15 +65,17 @@ class Entry:
         """Whether every selector matches."""
         return all(fnmatchcase(getattr(case, a), glob) for a, glob in self.selectors.items())
 
-    def holds_on(self, hardware: str) -> bool:
-        """Whether its thresholds are for this hardware."""
-        return not self.hardware or fnmatchcase(hardware, self.hardware)
+    def holds_on(self, machine: Machine) -> bool:
+        """Whether its thresholds are for this hardware and this host."""
+        pairs = (machine.hardware, self.machine.hardware), (machine.host, self.machine.host)
+        return all(not glob or fnmatchcase(name, glob) for name, glob in pairs)
 
     @property
-    def rank(self) -> tuple[int, int, int, bool]:
-        """Later layers win, then more axes named, then fewer globs, then naming hardware."""
+    def rank(self) -> tuple[int, int, int, int]:
+        """Later layers win, then more axes, then fewer globs, then naming hardware and host."""
         globs = sum(any(c in glob for c in "*?[") for glob in self.selectors.values())
-        return self.layer, len(self.selectors), -globs, bool(self.hardware)
+        named = bool(self.machine.hardware) + bool(self.machine.host)
+        return self.layer, len(self.selectors), -globs, named
 
 
 @dataclass(frozen=True)
@@ -57,19 +84,19 @@ class Budgets:
 
     entries: Sequence[Entry] = ()
 
-    def budget(self, case: Case, hardware: str, torch_version: str) -> Budget:
+    def budget(self, case: Case, machine: Machine, torch_version: str) -> Budget:
         """The budget of a case.
 
         Args:
             case: The case.
-            hardware: Name of its processor or GPU.
+            machine: What it runs on.
             torch_version: Of the observed interpreter.
 
         Raises:
             BudgetError: Two entries tie.
         """
         matching = sorted((e for e in self.entries if e.matches(case)), key=lambda e: e.rank)
-        holding = [entry for entry in matching if entry.holds_on(hardware)]
+        holding = [entry for entry in matching if entry.holds_on(machine)]
         winners: dict[str, Entry] = {}
         for key in {key for entry in holding for key in entry.values}:
             *others, winner = (entry for entry in holding if key in entry.values)
@@ -79,7 +106,7 @@ class Budgets:
                     "name one more axis in one of them"
                 )
             winners[key] = winner
-        elsewhere = {key: entry.hardware for entry in matching for key in entry.values}
+        elsewhere = {key: str(entry.machine) for entry in matching for key in entry.values}
         expected = tuple(
             entry.expected
             for entry in matching

@@ -5,7 +5,8 @@ They are TOML, of two kinds of entries::
     [[budget]]
     model = "resnet*"            # selectors: model, the axes of a case; globs allowed
     device = "cpu"
-    hardware = "AMD EPYC*"       # thresholds of speed hold on this processor or GPU only
+    hardware = "AMD EPYC*"       # thresholds hold on this processor or GPU only …
+    host = "AMD EPYC* (16 cores)"    # … and in a machine with this processor and these cores
     min_speedup = 1.1
 
     [[budget]]
@@ -33,7 +34,7 @@ from typing import Any, get_args
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from compilegate.judging.aspects import ASPECTS, KEYS, AllowedBreak, KeyKind
-from compilegate.judging.budgets import SELECTORS, BudgetError, Budgets, Entry
+from compilegate.judging.budgets import SELECTORS, BudgetError, Budgets, Entry, Machine
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.records.case import AXES, Case, UnknownNameError
 from compilegate.records.observation import Stage
@@ -48,6 +49,13 @@ _VALUES: dict[KeyKind, tuple[type | tuple[type, ...], str]] = {
 }
 #: What may choose cases in an entry; the id of a case stands for all selectors.
 _CHOOSING = ("case", *SELECTORS)
+#: What an entry may say about the machine that its thresholds are for.
+_MACHINE = tuple(field.name for field in fields(Machine))
+#: Keys that files for earlier versions of compilegate may have, and what to do about them.
+_REPLACED = {
+    "max_call_overhead_us": "microseconds hold on one machine only: leave it out, or write "
+    "max_call_overhead = 5, in empty compiled calls of the machine that runs",
+}
 _EXPECTED_KEYS = ("aspect", "stage", "reason", "issue", "torch", "match", "strict")
 _STAGES = (*get_args(Stage), "crash")
 
@@ -157,13 +165,16 @@ def _selectors_of_case(table: dict[str, Any], where: _Where) -> dict[str, str]:
 def _budget_entry(table: dict[str, Any], layer: int, where: _Where) -> Entry:
     table = dict(table)
     selectors = _selectors(table, where)
-    hardware = table.pop("hardware", "")
-    if not isinstance(hardware, str):
-        raise BudgetError(f"{where.of('hardware')}: hardware = {hardware!r}: expected a string")
+    machine = {key: table.pop(key, "") for key in _MACHINE}
+    for key, glob in machine.items():
+        if not isinstance(glob, str):
+            raise BudgetError(f"{where.of(key)}: {key} = {glob!r}: expected a string")
     for key, value in table.items():
+        if key in _REPLACED:
+            raise BudgetError(f"{where.of(key)}: {key}: {_REPLACED[key]}")
         if key not in KEYS:
             raise BudgetError(
-                f"{where.of(key)}: {UnknownNameError('key', key, [*KEYS, *_CHOOSING, 'hardware'])}"
+                f"{where.of(key)}: {UnknownNameError('key', key, [*KEYS, *_CHOOSING, *_MACHINE])}"
             )
         kind, expected = _VALUES[KEYS[key]]
         right = isinstance(value, kind) and not isinstance(value, bool)
@@ -176,7 +187,7 @@ def _budget_entry(table: dict[str, Any], layer: int, where: _Where) -> Entry:
         if not all(isinstance(text, str) and text for text in texts):
             raise BudgetError(f"{where.of(key)}: {key} = {texts!r}: expected {_VALUES['texts'][1]}")
         table[key] = tuple(texts)
-    return Entry(selectors, table, hardware, layer, str(where))
+    return Entry(selectors, table, Machine(**machine), layer, str(where))
 
 
 def _allowed_break(table: Any, where: _Where) -> AllowedBreak:
@@ -227,4 +238,6 @@ def _expected_entry(table: dict[str, Any], layer: int, where: _Where) -> Entry:
         raise BudgetError(
             f"{where.of('match')}: match = {table['match']!r}: not a regular expression: {error}"
         ) from error
-    return Entry(selectors, {}, "", layer, str(where), ExpectedFailure(**table, where=str(where)))
+    return Entry(
+        selectors, {}, Machine(), layer, str(where), ExpectedFailure(**table, where=str(where))
+    )

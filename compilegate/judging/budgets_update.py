@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import tomlkit
 
-from compilegate.judging.aspects import HARDWARE_KEYS
-from compilegate.judging.budgets import SELECTORS, BudgetError
+from compilegate.judging.aspects import DEPENDS_ON
+from compilegate.judging.budgets import SELECTORS, BudgetError, Machine
 from compilegate.records.case import Case
 
 
 def add_exact_entries(
-    file: Path, updates: Mapping[Case, Mapping[str, Any]], hardware: str
+    file: Path, updates: Mapping[Case, Mapping[str, Any]], machine: Machine
 ) -> list[str]:
     """Write exact entries for cases into a budgets file, keeping everything else in it.
 
@@ -24,7 +25,7 @@ def add_exact_entries(
     Args:
         file: The file; it is created if it does not exist.
         updates: New values by case and key.
-        hardware: The name of the processor or GPU that measured them.
+        machine: What measured them. Entries name as much of it as their values depend on.
 
     Returns:
         What changed, a line each.
@@ -37,7 +38,7 @@ def add_exact_entries(
     changes = []
     for case, values in updates.items():
         for key, proposed in values.items():
-            table = _exact_table(tables, case, hardware if key in HARDWARE_KEYS else "")
+            table = _exact_table(tables, case, needed_of(machine, key))
             old = table.get(key)
             value = proposed
             if key == "graph_breaks":
@@ -57,17 +58,27 @@ def add_exact_entries(
     return changes
 
 
-def _exact_table(tables: Any, case: Case, hardware: str) -> Any:
+def needed_of(machine: Machine, key: str) -> Machine:
+    """Return what an entry with a measured value of this key must name of the machine."""
+    match DEPENDS_ON[key]:
+        case "host":
+            return machine
+        case "hardware":
+            return Machine(machine.hardware)
+        case _:
+            return Machine()
+
+
+def _exact_table(tables: Any, case: Case, machine: Machine) -> Any:
     named = {axis: getattr(case, axis) for axis in SELECTORS}
     for table in tables:
         axes = {axis: table[axis] for axis in SELECTORS if axis in table}
         is_exact = table.get("case") == case.id or axes == named
-        if is_exact and table.get("hardware", "") == hardware:
+        if is_exact and machine == Machine(table.get("hardware", ""), table.get("host", "")):
             return table
     table = tomlkit.table()
     table["case"] = case.id
-    if hardware:
-        table["hardware"] = hardware
+    table.update({key: name for key, name in asdict(machine).items() if name})
     tables.append(table)
     return table
 

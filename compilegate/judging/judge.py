@@ -14,7 +14,7 @@ from typing import Any
 
 from compilegate.judging.aspects import KEYS, Budget, KeyKind, aspect_named
 from compilegate.judging.expected_failure import ExpectedFailure
-from compilegate.records.observation import Observation, Want
+from compilegate.records.observation import BUSY_MACHINE, Failure, Observation, Want
 from compilegate.records.verdict import Outcome, Verdict
 
 
@@ -220,6 +220,12 @@ _STATUS = {
 }
 
 
+def proves_nothing(failure: Failure) -> bool:
+    """Whether the machine ended a case: others took its processor, or the GPU's memory."""
+    held = failure.held_by_others
+    return failure.kind == BUSY_MACHINE or held is None or held > CROWDED
+
+
 def _finding_of_case(observation: Observation) -> Finding | None:
     """Return the finding of a case that did not run to its end, or compiled nothing."""
     failure = observation.failure
@@ -239,8 +245,8 @@ def _finding_of_case(observation: Observation) -> Finding | None:
         if held is None or held > CROWDED:
             share = f"{held:.0%}" if held is not None else "an unknown share"
             summary += f"; other processes held {share} of the GPU's memory"
-            return Finding("inconclusive", summary, tuple(details))
-        return Finding("failed", summary, tuple(details))
+        outcome: Outcome = "inconclusive" if proves_nothing(failure) else "failed"
+        return Finding(outcome, summary, tuple(details))
     if nothing_compiled(observation):
         capture = observation.capture
         reasons = list(capture.limits) if capture else []

@@ -157,8 +157,13 @@ def _foreground(options: argparse.Namespace, models: dict[str, registry.Model]) 
         tf32=options.tf32,
     )
 
+    reached: Stage | None = None
+
     def report(stage: Stage) -> None:
-        print(f"# {stage}", file=sys.stderr)
+        nonlocal reached
+        if stage != reached:  # a stage that lasts is reported again
+            print(f"# {stage}", file=sys.stderr)
+        reached = stage
 
     with contextlib.redirect_stdout(sys.stderr):  # only records go to stdout
         session = ModelSession(models, report, debug=pdb.post_mortem if options.pdb else None)

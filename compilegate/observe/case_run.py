@@ -77,9 +77,8 @@ class CaseRun:
         self._parent = parent
         self._vary = model.sizes(case.device)
         self._log = CompileLog(lowers=request.backend == "inductor", graphs=case.uses_cuda_graphs)
-        self._fingerprint, self._parameters = "", 0
+        self._fingerprint, self._parameters, self._draws = "", 0, False
         self._signal: Literal["", "off", "as built", "treated"] = ""
-        self._draws = False
         self._reference: Reference | None = None
         self._captured: Capture | None = None
         self._timing: Timing | None = None
@@ -115,14 +114,14 @@ class CaseRun:
             self._measure(first, compiled)
         if "vary" in wants:
             self._vary_sizes(first.eager, calls)
-        self._captured = self._log.capture()
+        self._captured = self._log.capture()  # what follows compiles again
         again = Recompiler(compiled, self.model, self.request, self.progress)
         if "random" in wants and self._draws:
             self._randomness = random_numbers.observe(first.eager, again, first_call(self._vary))
-        if "start" in wants and self.seen.compile_time is not None:
-            self.seen.compile_time = warm_start.observe(
-                again, first_call(self._vary), self.seen.compile_time
-            )
+        if "start" in wants and (cold := self.seen.compile_time):
+            self.seen.compile_time = warm_start.observe(again, first_call(self._vary), cold)
+        if self._timing is not None:
+            self._timing = costs.add_empty_call(self._timing, compiled, self.request, self.progress)
 
     def _build_compiled(self, first: FirstCall, treated: Treated) -> Subject:
         """Build the model that will be compiled, and describe its weights."""
@@ -173,7 +172,7 @@ class CaseRun:
 
     def _measure(self, first: FirstCall, compiled: Subject) -> None:
         """Measure time, memory and energy as requested; then restore the models' state."""
-        wants, eager = self.request.wants, first.eager
+        wants, eager, beat = self.request.wants, first.eager, self.progress.beat
         steps_weights = any(name.startswith("parameter ") for name in first.result.written)
         kept = [
             Snapshot(side.module, parameters=steps_weights, given=fixed_arguments(side.example))
@@ -183,7 +182,7 @@ class CaseRun:
         with self.progress.spend("run"):
             if "time" in wants:
                 self.progress.enter("time")
-                self._timing = costs.time_calls(steps, self.request, self._parent)
+                self._timing = costs.time_calls(steps, self.request, self._parent, beat)
             if "memory" in wants:
                 self.progress.enter("memory")
                 self._memory = replace(

@@ -5,22 +5,28 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from compilegate.processes.case_clock import CaseClock, Reason
 from compilegate.processes.child_process import Child
-from compilegate.records.observation import Failure, Observation, Stage, Status
+from compilegate.records.observation import BUSY_MACHINE, Failure, Observation, Stage, Status
 from compilegate.records.request import Request
 
-#: Reports progress: called with the case id, the stage and the seconds since the case began.
-Progress = Callable[[str, Stage, float], None]
+#: Reports progress: called with the case id, the stage, the seconds since the case began, and the
+#: processes at work in it, ``2 cc1plus``.
+Progress = Callable[[str, Stage, float, str], None]
 #: Progress is reported at least this often, in seconds, while a stage lasts.
 PROGRESS_S = 5.0
+#: How often the processes of a case are looked at while its limit lasts, and the shortest pause
+#: between two looks, in seconds.
+_LOOKS, _PAUSE_S = 20, 0.1
 
 
-def ignore_progress(case_id: str, stage: Stage, elapsed_s: float) -> None:
+def ignore_progress(case_id: str, stage: Stage, elapsed_s: float, at_work: str) -> None:
     """Report nothing."""
 
 
@@ -33,7 +39,8 @@ class Attempt:
     Args:
         request: What the child observes.
         child: The child, or None if ``observation`` is already known.
-        timeout_s: Seconds of listening after which the child is killed.
+        timeout_s: Seconds without progress after which the child is killed: see
+            :class:`CaseClock`.
         observation: The result, if the child cannot even start.
         end: Ends the child.
         died: Called with status and failure when the child ends without an answer.
@@ -54,9 +61,16 @@ class Attempt:
         self.observation = observation
         self._request, self._child = request, child
         self._end, self._died, self._progress = end, died, progress
-        self._timeout_s, self._heard_s = timeout_s, 0.0
+        self._clock = CaseClock(timeout_s)
+        self._every_s = min(PROGRESS_S, max(timeout_s / _LOOKS, _PAUSE_S))
+        #: Seconds of listening, and whether the child sent anything, since its processes were
+        #: looked at.
+        self._heard_s, self._beats = 0.0, False
         self._began = self._reported = time.monotonic()
         self._stage: Stage | None = None
+        self._at_work = ""
+        if child is not None:
+            child.work()  # what it did in earlier cases does not count
 
     def finish(self) -> Observation:
         """Listen until the case ends, and return its observation."""
@@ -78,31 +92,58 @@ class Attempt:
         child = self._child
         if self.observation is not None or child is None:
             return None
-        started = time.monotonic()
+        since = time.monotonic()
+        reached: Reason | None = None
+        for message in child.listen(every_s=self._every_s):
+            now = time.monotonic()
+            self._heard_s, since = self._heard_s + now - since, now
+            self._beats |= bool(message)
+            self._report_progress(child.stage)
+            if "observation" in message:
+                self._complete(child, message)
+                return None
+            if key in message:
+                return message[key]
+            reached = self._look(child)
+            if reached is not None:
+                break
+        self._heard_s += time.monotonic() - since
+        self._fail(child, reached)
+        return None
+
+    def _look(self, child: Child) -> Reason | None:
+        """Advance the clock, if it is time; return the limit that the case has reached."""
+        if self._heard_s < 0.9 * self._every_s:  # a wait may end a little early
+            return None
+        work = child.work()
+        counted = Counter(work.helpers).most_common()
+        self._at_work = ", ".join(f"{count} {name}" for name, count in counted)
+        self._clock.advance(self._heard_s, work, beat=self._beats or bool(work.helpers))
+        self._heard_s, self._beats = 0.0, False
+        return self._clock.reached
+
+    def _fail(self, child: Child, reached: Reason | None) -> None:
+        """Record that the child died, or end it because it has reached a limit."""
         status: Status
-        try:
-            deadline = started + self._timeout_s - self._heard_s
-            for message in child.listen(deadline, every_s=PROGRESS_S):
-                self._report_progress(child.stage)
-                if "observation" in message:
-                    self._complete(child, message)
-                    return None
-                if key in message:
-                    return message[key]
-            assert child.ended is not None
-            status, (kind, how) = "crashed", death(child.ended.status)
-        except TimeoutError:
+        if reached is not None:
             child.ask_for_stacks()
-            status, kind, how = "timed_out", "timeout", f"was killed after {self._timeout_s:g} s"
-        finally:
-            self._heard_s += time.monotonic() - started
+            status, message = "timed_out", self._clock.why(reached)
+            kind = BUSY_MACHINE if reached == "busy machine" else "timeout"
+        else:
+            assert child.ended is not None
+            kind, how = death(child.ended.status)
+            status, message = "crashed", f"the process {how}"
         failure = Failure(
-            stage=child.stage, kind=kind, message=f"the process {how}", output=child.output()
+            stage=child.stage,
+            kind=kind,
+            message=message,
+            output=child.output(),
+            others_took=self._clock.others_took,
         )
         self._end()
         self._died(status, failure)
-        self.observation = failed(self._request, status, failure, lost_s=self._heard_s)
-        return None
+        lost_s = self._clock.wall_s + self._heard_s
+        self.observation = failed(self._request, status, failure, lost_s=lost_s)
 
     def _complete(self, child: Child, message: dict[str, Any]) -> None:
         made = message["observation"]
@@ -115,7 +156,7 @@ class Attempt:
         now = time.monotonic()
         if stage != self._stage or now - self._reported >= PROGRESS_S:
             self._stage, self._reported = stage, now
-            self._progress(self._request.case, stage, now - self._began)
+            self._progress(self._request.case, stage, now - self._began, self._at_work)
 
 
 def death(status: int | None) -> tuple[str, str]:

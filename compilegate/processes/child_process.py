@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
-import re
 import selectors
 import signal
 import socket
@@ -17,24 +17,17 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 
+from compilegate.processes.case_clock import Work
+from compilegate.processes.child_output import output_of
+from compilegate.processes.process_tree import ProcessTree
 from compilegate.records.encoding import dumps
 from compilegate.records.observation import Stage
 from compilegate.records.request import STACKS_PLEASE
 
-#: Frames of the observer itself in a dumped stack. They are of no use to the reader.
-_OWN_FRAME = re.compile(
-    r'\s*File ".*(compilegate/(observe|zoo)/|<frozen runpy>)|Extension modules:'
-)
-#: How faulthandler's report begins, and how it begins the stack of the thread that got the signal.
-#: The innermost frames come first; this many lines are kept.
-_FATAL, _CURRENT, _STACK_LINES = "Fatal Python error: ", "Current thread", 12
 #: Writing stacks takes at most this many seconds. Output that has not grown for a moment is whole.
 _STACKS_S, _MOMENT_S = 5.0, 0.25
-#: How many lines of a child's output are kept, out of how many bytes. A dying process lists the
-#: stacks of all its threads, and the modules that it imported in a line of thousands of letters.
-_OUTPUT_LINES, _OUTPUT_BYTES = 40, 1 << 17
 
 
 class ObserverError(Exception):
@@ -86,6 +79,7 @@ class Child:
         self.pid: int = json.loads(reply)["pid"]
         self.stage: Stage = "start"
         self.ended: Ended | None = None
+        self._tree = ProcessTree(self.pid)
 
     def ask(self, request: Mapping[str, Any]) -> None:
         """Send one request. :meth:`output` returns what the child writes from now on."""
@@ -97,12 +91,16 @@ class Child:
         with contextlib.suppress(BrokenPipeError):
             self._requests.write(dumps(message).encode() + b"\n")
 
-    def listen(self, deadline: float, *, every_s: float | None = None) -> Iterator[dict[str, Any]]:
+    def work(self) -> Work:
+        """Return what the child and the processes that it started did since the last call."""
+        return self._tree.work()
+
+    def listen(self, *, every_s: float, deadline: float = math.inf) -> Iterator[dict[str, Any]]:
         """Yield messages as they arrive, until the child ends.
 
         Args:
-            deadline: The time limit on the monotonic clock.
             every_s: Yield an empty message when nothing has arrived for this many seconds.
+            deadline: The time limit on the monotonic clock.
 
         Raises:
             TimeoutError: The child was still running at the deadline.
@@ -114,7 +112,7 @@ class Child:
                 remaining = deadline - time.monotonic()
                 if remaining <= 0:
                     raise TimeoutError
-                wait_s = remaining if every_s is None else min(remaining, every_s)
+                wait_s = min(remaining, every_s)
                 ready = {key.fileobj for key, _ in selector.select(wait_s)}
                 if self._answers in ready:
                     chunk = self._answers.read(1 << 20)
@@ -123,7 +121,7 @@ class Child:
                     yield from self._messages(chunk)
                 elif self._server in ready:
                     self.ended = Ended(self._status())
-                elif every_s is not None:
+                else:
                     yield {}
 
     def _messages(self, chunk: bytes) -> Iterator[dict[str, Any]]:
@@ -152,7 +150,7 @@ class Child:
                     break
 
     def output(self) -> str:
-        """Return what the child wrote since the last request. See :func:`output_of`."""
+        """Return what the child wrote since the last request: see :func:`output_of`."""
         return output_of(self._output, since=self._mark)
 
     def _written(self) -> int:
@@ -171,22 +169,3 @@ class Child:
         self._requests.close()
         self._answers.close()
         self._output.close()
-
-
-def output_of(file: IO[bytes], since: int = 0) -> str:
-    """Return the last lines that a process wrote; if a signal killed it, the stack where it died.
-
-    Args:
-        file: The file that the process writes to.
-        since: The first byte to read.
-    """
-    size = os.fstat(file.fileno()).st_size
-    start = max(since, size - _OUTPUT_BYTES)
-    text = os.pread(file.fileno(), size - start, start).decode(errors="replace")
-    lines = [line for line in text.splitlines() if not _OWN_FRAME.match(line)]
-    fatal = [n for n, line in enumerate(lines) if line.startswith(_FATAL)]
-    if fatal:
-        current = [n for n, line in enumerate(lines) if line.startswith(_CURRENT)]
-        frames = lines[current[-1] :] if current else lines[fatal[-1] + 1 :]
-        lines = [lines[fatal[-1]], *filter(None, frames)][:_STACK_LINES]
-    return "\n".join(lines[-_OUTPUT_LINES:]).strip()

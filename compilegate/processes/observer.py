@@ -28,10 +28,11 @@ from compilegate.processes.attempt import (
     failed,
     ignore_progress,
 )
-from compilegate.processes.child_process import Child, ObserverError, output_of
+from compilegate.processes.child_output import output_of
+from compilegate.processes.child_process import Child, ObserverError
 from compilegate.records.encoding import dumps
 from compilegate.records.environment import Environment
-from compilegate.records.observation import Failure, Observation, Status
+from compilegate.records.observation import BUSY_MACHINE, Failure, Observation, Status
 from compilegate.records.request import Request
 from compilegate.zoo.registry import Model
 
@@ -104,10 +105,10 @@ class Observer:
         child.ask({"environment": True})
         began = time.monotonic()
         try:
-            for message in child.listen(began + _START_TIMEOUT_S, every_s=PROGRESS_S):
+            for message in child.listen(every_s=PROGRESS_S, deadline=began + _START_TIMEOUT_S):
                 if "environment" in message:
                     return msgspec.convert(message["environment"], Environment, strict=False)
-                self.progress("", "start", time.monotonic() - began)
+                self.progress("", "start", time.monotonic() - began, "")
             _, how = death(child.ended.status if child.ended else None)
         except TimeoutError:
             how = f"did not answer within {_START_TIMEOUT_S:g} s"
@@ -126,7 +127,8 @@ class Observer:
             request: What to observe.
             model: The model of the case. A child serves one model.
             device: The device of the case.
-            timeout_s: Seconds after which the child is killed.
+            timeout_s: Seconds without progress after which the child is killed: see
+                :class:`CaseClock`.
         """
         return self.begin(request, model=model, device=device, timeout_s=timeout_s).finish()
 
@@ -145,7 +147,7 @@ class Observer:
             return Attempt(request, None, timeout_s, failed(request, "could_not_start", failure))
 
         def died(status: Status, failure: Failure) -> None:
-            if failure.stage in ("start", "build"):
+            if failure.stage in ("start", "build") and failure.kind != BUSY_MACHINE:
                 self._dead_on_build[model, device] = (status, failure)
 
         child.ask(asdict(request))
@@ -211,7 +213,7 @@ class Observer:
                 ready = bool(control.recv(65536))
                 break
             except TimeoutError:
-                self.progress("", "start", waited)
+                self.progress("", "start", waited, "")
             except OSError:
                 break
         control.settimeout(_SERVER_TIMEOUT_S)

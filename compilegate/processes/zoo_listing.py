@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from compilegate.layout import OBSERVER
 from compilegate.processes.attempt import death
-from compilegate.processes.child_process import ObserverError, output_of
+from compilegate.processes.child_output import output_of
+from compilegate.processes.child_process import ObserverError
 from compilegate.zoo.registry import Model, ZooError
 
 #: Importing torch from a cold disk takes long. A file that takes longer than this hangs.

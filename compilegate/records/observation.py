@@ -49,19 +49,25 @@ Stage = Literal[
 ]
 
 
+#: The kind of failure of a case that was ended while others took the processor that it needed.
+BUSY_MACHINE = "busy machine"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Failure:
     """The failure that ended the observation of a case early.
 
     Attributes:
         stage: The stage that it had reached.
-        kind: The exception's class, or the name of the signal.
+        kind: The exception's class, the name of the signal, ``timeout`` or ``busy machine``.
         message: One line.
         traceback: As Python prints it, empty for a process that died.
         output: The last lines that the process wrote.
         call: The call in which compiled code raised and eager did not: ``call 5 (batch=4)``.
         held_by_others: The share of the GPU's memory that other processes held when it ran out;
             None where the driver would not say.
+        others_took: Of a process that died or was killed: the share of the processor time that its
+            case wanted and other processes took. None where that was not recorded.
     """
 
     stage: Stage
@@ -71,6 +77,7 @@ class Failure:
     output: str = ""
     call: str = ""
     held_by_others: float | None = 0.0
+    others_took: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

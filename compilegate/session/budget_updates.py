@@ -31,7 +31,7 @@ def update_budgets(plan: Plan, proposals: Mapping[Case, Mapping[str, Any]]) -> l
             continue
         file = Path(given[-1]) if given else SHIPPED_BUDGETS / f"{device}.toml"
         try:
-            lines = add_exact_entries(file, updates, plan.hardware(device))
+            lines = add_exact_entries(file, updates, plan.machine(device))
         except BudgetError as error:
             changes.append(f"budgets not updated: {error}")
         else:

@@ -12,7 +12,7 @@ def pytest_compilegate_pair(pair: Pair) -> None:
     """A suspect was measured again in a fresh pair of processes."""
 
 
-def pytest_compilegate_progress(case_id: str, stage: str, elapsed_s: float) -> None:
+def pytest_compilegate_progress(case_id: str, stage: str, elapsed_s: float, at_work: str) -> None:
     """A case is being observed in this process, or a child starts.
 
     Called when the stage changes, and about every five seconds while it lasts.
@@ -21,4 +21,5 @@ def pytest_compilegate_progress(case_id: str, stage: str, elapsed_s: float) -> N
         case_id: The case; empty while a child starts.
         stage: The stage that the case has reached.
         elapsed_s: Seconds since the case began.
+        at_work: The processes that work for the case, other than the child: ``2 cc1plus``.
     """

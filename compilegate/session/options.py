@@ -153,8 +153,10 @@ def _add_settings(group: pytest.OptionGroup) -> None:
         "--case-timeout",
         type=float,
         metavar="SECONDS",
-        help="kill a case after this time (default: 300, 900 or 1800 by tier; three times as long "
-        "for autotuning modes)",
+        help="kill a case that makes no progress for this long. Time that its processes wait for "
+        "the processor does not count. A case that makes progress ends after three times as long, "
+        "or six times on the wall (default: 300, 900 or 1800 by tier; three times as long for "
+        "autotuning modes)",
     )
     group.addoption(
         "--fail-inconclusive", action="store_true", help="treat inconclusive verdicts as failures"

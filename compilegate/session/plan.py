@@ -13,7 +13,7 @@ from functools import cached_property
 import pytest
 
 from compilegate.judging.aspects import Aspect, Budget
-from compilegate.judging.budgets import Budgets
+from compilegate.judging.budgets import Budgets, Machine
 from compilegate.processes.observer import Observer
 from compilegate.records.case import Case
 from compilegate.records.environment import Environment
@@ -111,7 +111,7 @@ class Plan:
 
     def budget(self, case: Case) -> Budget:
         """Return the budget of a case in the observed environment."""
-        return self.budgets.budget(case, self.hardware(case.device), self.torch_version)
+        return self.budgets.budget(case, self.machine(case.device), self.torch_version)
 
     def budget_of(self, case_id: str) -> Budget:
         """Return the budget of a case, given its id."""
@@ -120,7 +120,7 @@ class Plan:
     def budget_before(self, case: Case) -> Budget:
         """Return the budget of a case under the PyTorch in use: its expected failures differ."""
         version = self.paired.torch_version if self.paired else self.torch_version
-        return self.budgets.budget(case, self.hardware(case.device), version)
+        return self.budgets.budget(case, self.machine(case.device), version)
 
     def check_budgets(self) -> None:
         """Resolve the budgets of all cases, so that ties between entries are found early.
@@ -131,10 +131,9 @@ class Plan:
         for case in self.cases:
             self.budget(case)
 
-    def hardware(self, device: str) -> str:
-        """Return the name of the processor or GPU that cases of a device run on."""
-        found = self.environment.device(device) if self.environment else None
-        return found.name if found else ""
+    def machine(self, device: str) -> Machine:
+        """Return what cases of a device run on."""
+        return Machine.of(self.environment, device)
 
     @property
     def torch_version(self) -> str:

@@ -86,8 +86,10 @@ def plan_of(config: pytest.Config) -> Plan:
 def progress_of(config: pytest.Config) -> Progress:
     """Return a function that reports progress to the hooks."""
 
-    def report(case_id: str, stage: Stage, elapsed_s: float) -> None:
-        config.hook.pytest_compilegate_progress(case_id=case_id, stage=stage, elapsed_s=elapsed_s)
+    def report(case_id: str, stage: Stage, elapsed_s: float, at_work: str) -> None:
+        config.hook.pytest_compilegate_progress(
+            case_id=case_id, stage=stage, elapsed_s=elapsed_s, at_work=at_work
+        )
 
     return report
 

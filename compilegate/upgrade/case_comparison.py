@@ -149,6 +149,8 @@ def compare_case(
         found = [c for c in found if c.effect != "note" or c.aspect not in aspects] + looks_worse
     unjudged = verdict_changes.unjudged(before.verdicts, now.verdicts)
     doubt = f"not judged now: {', '.join(unjudged)}" if unjudged else ""
+    if verdict_changes.unproven(now.observation):
+        doubt = describe_failure(now.observation)
     slow = next((c for c in found if c.aspect == SPEED and c.effect == "unclear"), None)
     if slow is not None and not doubt and not paired and not any(g.is_worse for g in grown):
         doubt = f"{SPEED} {slow.text}"
@@ -208,6 +210,9 @@ def _absent(case: str, before: CaseRecord, now: CaseRecord) -> CaseComparison | 
         kind, text = "new", f"not in the baseline{f'; fails: {fails}' if fails else ''}"
     elif before.observation is None:
         kind, text = "new", "planned in the baseline, but not observed there"
+        doubt = text
+    elif verdict_changes.unproven(before.observation):
+        kind, text = "new", f"not judged in the baseline: {describe_failure(before.observation)}"
         doubt = text
     elif lacking[0]:
         kind, text = "new", f"not observed in the baseline: {lacking[0]}"

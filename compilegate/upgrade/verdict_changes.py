@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
 from compilegate.judging.aspects import ASPECTS, Aspect, aspect_named
+from compilegate.judging.judge import proves_nothing
 from compilegate.records.observation import Stage
 from compilegate.records.verdict import Outcome
 from compilegate.runs.archive import CaseRecord
@@ -64,6 +65,9 @@ def of_failures(before: CaseRecord, now: CaseRecord) -> Iterator[Change]:
     then, later = before.observation, now.observation
     assert then is not None
     assert later is not None
+    if unproven(later):
+        yield Change(f"stage {_STAGES[_stage(later)]}", "unclear", describe_failure(later))
+        return
     if later.failure is not None:
         aspect, text = f"stage {later.failure.stage}", describe_failure(later)
         if later.failure.stage == "eager" and then.failure is None:
@@ -88,6 +92,11 @@ def of_failures(before: CaseRecord, now: CaseRecord) -> Iterator[Change]:
         yield Change(aspect, "better", text)
     else:
         yield Change(aspect, "fixed", f"before: {describe_failure(then)}")
+
+
+def unproven(observation: SlimObservation) -> bool:
+    """Whether the machine ended a case early, which shows nothing about the case."""
+    return observation.failure is not None and proves_nothing(observation.failure)
 
 
 def describe_failure(observation: SlimObservation) -> str:

@@ -110,7 +110,7 @@ def _budgets(pairs: Iterable[Pair], run: files.Run) -> Iterator[str]:
 def _thresholds(seen: Observation) -> Iterator[str]:
     assert seen.compile_time is not None
     yield f"max_compile_s = {seen.compile_time.total_s + MARGIN_S}"
-    yield "max_call_overhead_us = 0\nmemory_slack_bytes = 0"
+    yield "max_call_overhead = 0\nmemory_slack_bytes = 0"
     if seen.timing is not None:
         low = paired_speedup(seen.timing.eager_ns, seen.timing.compiled_ns).low
         yield f"min_speedup = {0.9 * low}"

@@ -253,7 +253,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Session:
     cases = ("--zoo", str(ZOOS / "hostile.py"), "--cases", "*-cpu-infer-f32-default-static")
     models = re.findall(r'^@model\("(\w+)"', (ZOOS / "hostile.py").read_text(), re.MULTILINE)
     chosen = [word for model in models for word in ("--models", model)]
-    timeout = ("--case-timeout", "40", "-m", "cpu")
+    timeout = ("--case-timeout", "20", "-m", "cpu")
     return _once(tmp_path_factory, "hostile", *EXACT, *cases, *chosen, *timeout)
 
 

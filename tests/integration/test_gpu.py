@@ -6,6 +6,7 @@ import statistics
 import pytest
 import torch
 
+from compilegate.suites import test_speedup
 from tests.integration.conftest import ZOOS, Session, command, run_to_its_end
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -147,3 +148,18 @@ def test_memory_of_graphs_is_counted(seen):
         assert memory.compiled_reserved_bytes >= memory.compiled_peak_bytes
         assert memory.compiled_kept_bytes - memory.eager_kept_bytes <= 1024
     assert graphs.compiled_reserved_bytes >= graphs.graphs_bytes
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        INFER.format("healthy_first"),
+        HALF.format("healthy_last"),
+        GRAPHS.format("healthy_last", "infer"),
+        GRAPHS.format("healthy_last", "train"),
+    ],
+)
+def test_an_empty_compiled_call_is_timed_in_every_phase_and_mode(seen, case):
+    timing = seen.run().observations[case].timing
+    assert 0 < timing.empty_call_ns < 1e7
+    assert any(line.startswith("empty compiled call: ") for line in test_speedup.describe(timing))

@@ -90,12 +90,12 @@ def test_slower_compiled_code_fails_whatever_eager_did(compilegate, baseline):
 
 def test_memory_that_grew_fails_after_one_more_observation(compilegate, baseline):
     session = compilegate(
-        *(MEMORY, UPGRADE, *of("steady", "wider")),
+        *(MEMORY, UPGRADE, *of("steady", "larger")),
         *("--baseline-python", baseline, "--save", "two"),
     )
     assert session.status == 1, session.output
     verdicts = session.run("two").verdicts
-    found = verdicts[case("wider"), "memory_growth"]
+    found = verdicts[case("larger"), "memory_growth"]
     assert found.outcome == "failed"
     assert found.summary.startswith("compiled code needs more memory at its peak: ")
     assert "and eager, too (" in found.summary
@@ -108,7 +108,7 @@ def test_memory_that_grew_fails_after_one_more_observation(compilegate, baseline
 def test_a_failure_under_the_baseline_alone_is_the_baselines(compilegate, baseline):
     session = compilegate(
         *(SLOWDOWN, FORWARD, UPGRADE, *of("crashed_before", "hung_before", "lacked_before")),
-        *("--baseline-python", baseline, "--save", "two", "--case-timeout", "40"),
+        *("--baseline-python", baseline, "--save", "two", "--case-timeout", "20"),
     )
     assert session.status == 0, session.output
     assert "safe (3 cases, 2 fixed, 1 new)" in session.output
@@ -189,7 +189,7 @@ def test_ctrl_c_ends_all_processes_and_leaves_a_run_to_resume(compilegate, basel
         assert files.read(runs / f"{name}.jsonl").missing == [case("hung_before")]
 
     resumed = compilegate(
-        *(FORWARD, *ZOO, "--resume", "two", "--case-timeout", "40"),
+        *(FORWARD, *ZOO, "--resume", "two", "--case-timeout", "20"),
         *("--baseline-python", baseline),
     )
     assert resumed.status == 0, resumed.output

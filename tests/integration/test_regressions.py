@@ -7,6 +7,7 @@ import pytest
 
 from compilegate.judging import budgets_toml
 from compilegate.judging.aspects import ASPECTS
+from compilegate.judging.budgets import Machine
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.records.case import Case
 from compilegate.runs import files
@@ -23,7 +24,7 @@ TIMEOUT_S = 3000
 
 def expected(case: Case) -> set[str]:
     """The aspects of a case that the installed torch is known to fail."""
-    budget = BUDGETS.budget(case, "", version("torch"))
+    budget = BUDGETS.budget(case, Machine(), version("torch"))
     return {
         aspect
         for failure in budget.expected_failures

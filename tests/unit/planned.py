@@ -44,7 +44,7 @@ class FakeObserver:
 
     def observe(self, request, **_):
         self.asked = request
-        self.progress(request.case, "compile", 1.5)
+        self.progress(request.case, "compile", 1.5, "2 cc1plus")
         return make_observation(case=request.case, wants=request.wants, timing=self.timing)
 
 

@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from compilegate.judging.budgets import Machine
 from compilegate.judging.judge import judge
 from compilegate.judging.rules import rules
 from compilegate.records.case import Case
@@ -52,7 +53,7 @@ def slower(kind="worse", *, judged=True):
 
 
 def budget_of(load_budgets, *texts):
-    return load_budgets(THRESHOLDS, *texts).budget(Case.parse(CASE_ID), "", "2.15.0")
+    return load_budgets(THRESHOLDS, *texts).budget(Case.parse(CASE_ID), Machine(), "2.15.0")
 
 
 def answer(now, before=FINE, costs=(), **aspects):

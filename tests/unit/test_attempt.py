@@ -4,9 +4,13 @@ import signal
 
 import pytest
 
+from compilegate.judging.aspects import Budget
+from compilegate.judging.judge import judge
 from compilegate.processes import attempt
 from compilegate.processes.attempt import Attempt, death
+from compilegate.processes.case_clock import Work
 from compilegate.processes.child_process import Ended
+from compilegate.processes.observer import Launch, Observer
 from compilegate.records.request import Request
 from tests.unit.making import CASE_ID
 
@@ -14,19 +18,26 @@ REQUEST = Request(case=CASE_ID, wants=("capture",), seed=3, tf32=True)
 
 
 class Child:
-    """Sends messages, and ends."""
+    """Sends messages, and ends. Its processes do the same in each second."""
 
-    def __init__(self, clock, *messages):
-        self.stage, self.ended, self._clock, self._messages = "start", None, clock, messages
+    def __init__(self, clock, *messages, work=None):
+        self.stage, self.ended, self._clock, self._messages = "start", None, clock, [*messages]
+        self._work = work or Work()
 
-    def listen(self, deadline, *, every_s=None):
-        for seconds, message in self._messages:
+    def listen(self, *, every_s):
+        assert 0 < every_s <= 5
+        while self._messages:
+            seconds, message = self._messages.pop(0)
             self._clock.now += seconds
-            if self._clock.now > deadline:
-                raise TimeoutError
             self.stage = message.get("stage", self.stage)
             yield message
         self.ended = Ended(signal.SIGSEGV)
+
+    def work(self):
+        return self._work
+
+    def ask(self, request):
+        pass
 
     def output(self):
         return "last words"
@@ -50,14 +61,15 @@ def test_progress_is_reported_when_the_stage_changes_and_every_five_seconds(cloc
         clock,
         *((1, {"stage": "build"}), (1, {"stage": "compile"}), (4, {}), (4, {}), (1, {})),
         *((5, {}), (1, {"stage": "call"})),
+        work=Work(helpers=("cc1plus", "as", "cc1plus")),
     )
     Attempt(REQUEST, child, 60.0, progress=lambda *what: reported.append(what)).finish()
     assert reported == [
-        (CASE_ID, "build", 1.0),
-        (CASE_ID, "compile", 2.0),
-        (CASE_ID, "compile", 10.0),
-        (CASE_ID, "compile", 16.0),
-        (CASE_ID, "call", 17.0),
+        (CASE_ID, "build", 1.0, ""),
+        (CASE_ID, "compile", 2.0, ""),
+        (CASE_ID, "compile", 10.0, "2 cc1plus, 1 as"),
+        (CASE_ID, "compile", 16.0, "2 cc1plus, 1 as"),
+        (CASE_ID, "call", 17.0, "2 cc1plus, 1 as"),
     ]
 
 
@@ -71,12 +83,88 @@ def test_a_child_that_dies_leaves_a_failed_observation(clock):
     assert died == [("crashed", made.failure)]
 
 
-def test_a_child_that_takes_too_long_is_killed(clock):
+def watched(clock, *messages, timeout_s=10.0, **child):
+    """The observation of a child that its limit ends, and its verdict."""
     ended = []
-    child = Child(clock, (2, {"stage": "compile"}), (10, {}))
-    made = Attempt(REQUEST, child, 10.0, end=lambda: ended.append(True)).finish()
-    assert (made.status, made.failure.message) == ("timed_out", "the process was killed after 10 s")
+    child = Child(clock, *messages, **child)
+    made = Attempt(REQUEST, child, timeout_s, end=lambda: ended.append(True)).finish()
     assert ended
+    return made, judge(made, Budget(), "forward", lambda *_: pytest.fail("it did not end")).verdict
+
+
+QUIET = [(0.5, {})] * 1000
+BEATING = [(0.5, {"stage": "call"})] * 1000
+BUILDING = [(0.5, {"stage": "build"}), *QUIET]
+STARVED = Work(ran_s=0.05, waited_s=0.45)
+
+
+def test_a_child_without_progress_hangs_and_fails(clock):
+    made, verdict = watched(clock, (2, {"stage": "compile"}), *QUIET)
+    failure = made.failure
+    assert (made.status, failure.kind, failure.others_took) == ("timed_out", "timeout", 0.0)
+    assert failure.message == "no progress for 10 s"
+    assert (verdict.outcome, verdict.summary) == (
+        "failed",
+        "timed out in stage 'compile': no progress for 10 s",
+    )
+    assert made.spent_s == {"lost to crashes": 12.0}
+
+
+@pytest.mark.parametrize(
+    ("messages", "work"),
+    [
+        pytest.param(BEATING, Work(ran_s=0.5), id="it makes calls"),
+        pytest.param(QUIET, Work(ran_s=0.5, helpers=("cc1plus",)), id="compilers work"),
+    ],
+)
+def test_a_child_that_makes_progress_goes_on_until_the_cap(clock, messages, work):
+    made, verdict = watched(clock, *messages, work=work)
+    assert made.failure.message == "it made progress, but did not end within 30 s"
+    assert (made.failure.kind, verdict.outcome) == ("timeout", "failed")
+    assert clock.now == 130.0
+
+
+@pytest.mark.parametrize("messages", [BEATING, QUIET], ids=["beats", "quiet"])
+def test_a_busy_machine_is_inconclusive_for_every_aspect(clock, messages):
+    made, verdict = watched(clock, *messages, work=STARVED)
+    failure = made.failure
+    assert (made.status, failure.kind) == ("timed_out", "busy machine")
+    assert failure.others_took == pytest.approx(0.9)
+    assert verdict.outcome == "inconclusive"
+    assert "the machine was busy (others took 90%): it did not end within 60 s" in verdict.summary
+    assert clock.now == 160.0
+
+
+def test_a_child_that_is_slow_on_a_busy_machine_ends_by_itself(clock):
+    answer = {"observation": {"case": CASE_ID, "status": "completed"}, "last": False}
+    child = Child(clock, *[(0.5, {})] * 100, (0.5, answer), work=STARVED)
+    assert Attempt(REQUEST, child, 10.0).finish().status == "completed"
+    assert clock.now == 150.5
+
+
+@pytest.mark.parametrize(("work", "built_again"), [(Work(), False), (STARVED, True)])
+def test_a_model_that_hangs_in_its_build_is_not_built_again(monkeypatch, clock, work, built_again):
+    observer, started = Observer(Launch()), []
+
+    def start(model):
+        started.append(model)
+        return Child(clock, *BUILDING, work=work)
+
+    monkeypatch.setattr(observer, "_start_child", start)
+    for _ in range(2):
+        made = observer.observe(REQUEST, model="tiny", device="cpu", timeout_s=10.0)
+        assert (made.status, made.failure.stage) == ("timed_out", "build")
+    assert (len(started) == 2) is built_again
+
+
+def test_only_listening_counts(clock):
+    turn = (1, {"turn": {"iterations": 1}})
+    child = Child(clock, turn, turn, *QUIET)
+    attempt = Attempt(REQUEST, child, 10.0)
+    for _ in range(2):
+        assert attempt.hear("turn") == {"iterations": 1}
+        clock.now += 1000  # another process has its turn
+    assert attempt.finish().spent_s == {"lost to crashes": 12.5}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from compilegate.judging import budgets_toml
 from compilegate.judging.aspects import AllowedBreak, Budget
-from compilegate.judging.budgets import SELECTORS, BudgetError
+from compilegate.judging.budgets import SELECTORS, BudgetError, Machine
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.records.case import Case
@@ -14,8 +14,11 @@ TRAINED = Case.parse("resnet18-cpu-train-f32-default-static")
 VIT = Case.parse("vit_b_16-cpu-infer-f32-default-static")
 
 
-def budget_of(budgets, case=RESNET, hardware="AMD EPYC 9655", torch="2.15.0"):
-    return budgets.budget(case, hardware, torch)
+HOST = "AMD EPYC 9655 (16 cores)"
+
+
+def budget_of(budgets, case=RESNET, hardware="AMD EPYC 9655", torch="2.15.0", host=HOST):
+    return budgets.budget(case, Machine(hardware, host), torch)
 
 
 # Which entry wins.
@@ -180,6 +183,34 @@ def test_a_general_threshold_applies_on_other_hardware(load_budgets):
     assert budget_of(budgets).min_speedup == 1.0
     assert budget_of(budgets).elsewhere == {}
     assert budget_of(budgets, hardware="NVIDIA H200").min_speedup == 2.0
+
+
+OF_A_HOST = """
+[[budget]]
+hardware = "NVIDIA H200"
+host = "AMD EPYC 9655 (16 cores)"
+min_speedup = 2.0
+"""
+
+
+def test_a_threshold_of_a_gpu_and_a_host_holds_where_both_match(load_budgets):
+    budgets = load_budgets(OF_A_HOST)
+    assert budget_of(budgets, hardware="NVIDIA H200").min_speedup == 2.0
+    for machine in (
+        {"hardware": "NVIDIA H200", "host": "AMD EPYC 9655 (32 cores)"},
+        {"hardware": "NVIDIA H200", "host": ""},
+        {"hardware": "NVIDIA H100", "host": HOST},
+    ):
+        seen = budget_of(budgets, **machine)
+        assert seen.min_speedup is None
+        assert seen.why_unjudged("min_speedup").endswith(f"is for NVIDIA H200 on {HOST}")
+
+
+def test_naming_the_host_too_beats_naming_hardware_alone(load_budgets):
+    alone = '[[budget]]\nhardware = "NVIDIA H200"\nmin_speedup = 1.0\n'
+    budgets = load_budgets(OF_A_HOST + alone)
+    assert budget_of(budgets, hardware="NVIDIA H200").min_speedup == 2.0
+    assert budget_of(budgets, hardware="NVIDIA H200", host="another").min_speedup == 1.0
 
 
 # Expected failures.

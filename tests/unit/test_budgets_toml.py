@@ -47,6 +47,14 @@ WRONG = {
         "[[budget]]\nhardware = 3\n",
         "layer0.toml:2: hardware = 3: expected a string",
     ),
+    "a host of another type": (
+        "[[budget]]\nhost = 3\n",
+        "layer0.toml:2: host = 3: expected a string",
+    ),
+    "a key of earlier versions": (
+        "[[budget]]\nmax_call_overhead_us = 20\n",
+        "layer0.toml:2: max_call_overhead_us: .* leave it out, or write max_call_overhead = 5",
+    ),
     "below zero": (
         "[[budget]]\n\n# why\nrecompiles = -1\n",
         "layer0.toml:4: recompiles = -1: expected a whole number, at least 0",

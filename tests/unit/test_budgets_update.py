@@ -8,7 +8,7 @@ import pytest
 
 from compilegate.judging import budgets_toml
 from compilegate.judging.aspects import AllowedBreak
-from compilegate.judging.budgets import SELECTORS, BudgetError
+from compilegate.judging.budgets import SELECTORS, BudgetError, Machine
 from compilegate.judging.budgets_update import add_exact_entries
 from compilegate.records.case import Case
 
@@ -17,31 +17,39 @@ TRAINED = Case.parse("resnet18-cpu-train-f32-default-static")
 VIT = Case.parse("vit_b_16-cpu-infer-f32-default-static")
 
 
-def budget_of(budgets, case=RESNET, hardware="AMD EPYC 9655"):
-    return budgets.budget(case, hardware, "2.15.0")
+EPYC = Machine("AMD EPYC 9655", "AMD EPYC 9655 (16 cores)")
+
+
+def budget_of(budgets, case=RESNET, machine=EPYC):
+    return budgets.budget(case, machine, "2.15.0")
 
 
 def test_an_exact_entry_is_written_and_wins(tmp_path):
     file = tmp_path / "mine.toml"
-    changes = add_exact_entries(file, {RESNET: {"recompiles": 2}}, "AMD EPYC 9655")
+    changes = add_exact_entries(file, {RESNET: {"recompiles": 2}}, EPYC)
     assert changes == [f"{RESNET.id}: recompiles = 2 (new)"]
     assert budget_of(budgets_toml.read([file])).recompiles == 2
     assert budget_of(budgets_toml.read([file]), VIT).recompiles == 0
 
 
-def test_what_was_measured_holds_on_its_hardware_only(tmp_path):
+def test_what_was_measured_holds_where_it_was_measured(tmp_path):
+    """A speedup depends on the host, memory on the processor alone, and a count on neither."""
     file = tmp_path / "mine.toml"
-    add_exact_entries(file, {RESNET: {"min_speedup": 1.5, "recompiles": 1}}, "AMD EPYC 9655")
-    here = budget_of(budgets_toml.read([file]))
-    there = budget_of(budgets_toml.read([file]), hardware="another")
-    assert (here.min_speedup, here.recompiles) == (1.5, 1)
-    assert (there.min_speedup, there.recompiles) == (None, 1)
+    values = {"min_speedup": 1.5, "max_memory_ratio": 2.0, "recompiles": 1}
+    add_exact_entries(file, {RESNET: values}, EPYC)
+    for machine, expected in (
+        (EPYC, (1.5, 2.0, 1)),
+        (Machine(EPYC.hardware, "another"), (None, 2.0, 1)),
+        (Machine("another", EPYC.host), (None, None, 1)),
+    ):
+        seen = budget_of(budgets_toml.read([file]), machine=machine)
+        assert (seen.min_speedup, seen.max_memory_ratio, seen.recompiles) == expected
 
 
 def test_an_exact_entry_beats_the_general_one_of_the_same_file(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('[[budget]]\ndevice = "cpu"\nrecompiles = 0\nmin_speedup = 9.0\n')
-    add_exact_entries(file, {RESNET: {"recompiles": 4, "min_speedup": 0.5}}, "AMD EPYC 9655")
+    add_exact_entries(file, {RESNET: {"recompiles": 4, "min_speedup": 0.5}}, EPYC)
     seen = budget_of(budgets_toml.read([file]))
     assert (seen.recompiles, seen.min_speedup) == (4, 0.5)
 
@@ -51,7 +59,7 @@ def test_everything_else_in_the_file_stays(tmp_path):
     kept = '# Why.\n[[budget]]\nmodel = "x"   # because\nrecompiles = 1\n\n[[expected_failure]]\n'
     kept += 'reason = "known"\naspect = "forward"\n'
     file.write_text(kept)
-    add_exact_entries(file, {RESNET: {"recompiles": 2}}, "")
+    add_exact_entries(file, {RESNET: {"recompiles": 2}}, Machine())
     text = file.read_text()
     assert all(line in text for line in kept.splitlines())
     assert budget_of(budgets_toml.read([file])).recompiles == 2
@@ -59,8 +67,8 @@ def test_everything_else_in_the_file_stays(tmp_path):
 
 def test_the_same_update_twice_changes_an_entry_in_place(tmp_path):
     file = tmp_path / "mine.toml"
-    add_exact_entries(file, {RESNET: {"recompiles": 2, "min_speedup": 1.0}}, "AMD")
-    changes = add_exact_entries(file, {RESNET: {"recompiles": 3, "min_speedup": 0.9}}, "AMD")
+    add_exact_entries(file, {RESNET: {"recompiles": 2, "min_speedup": 1.0}}, EPYC)
+    changes = add_exact_entries(file, {RESNET: {"recompiles": 3, "min_speedup": 0.9}}, EPYC)
     assert changes == [
         f"{RESNET.id}: recompiles = 3 (was 2)",
         f"{RESNET.id}: min_speedup = 0.9 (was 1.0)",
@@ -72,7 +80,7 @@ def test_an_entry_that_names_every_axis_is_changed_in_place_too(tmp_path):
     file = tmp_path / "mine.toml"
     axes = "\n".join(f'{axis} = "{getattr(RESNET, axis)}"' for axis in SELECTORS)
     file.write_text(f"[[budget]]\n{axes}\nrecompiles = 1\n")
-    changes = add_exact_entries(file, {RESNET: {"recompiles": 3}}, "")
+    changes = add_exact_entries(file, {RESNET: {"recompiles": 3}}, Machine())
     assert changes == [f"{RESNET.id}: recompiles = 3 (was 1)"]
     assert budget_of(budgets_toml.read([file])).recompiles == 3
 
@@ -81,8 +89,8 @@ def test_graph_breaks_are_added_to_those_that_are_known(tmp_path):
     file = tmp_path / "mine.toml"
     first = {"reason": 'Call to "print"', "place": "net.py"}
     second = {"reason": "a\\b", "place": ""}
-    add_exact_entries(file, {RESNET: {"graph_breaks": [first]}}, "")
-    add_exact_entries(file, {RESNET: {"graph_breaks": [second]}}, "")
+    add_exact_entries(file, {RESNET: {"graph_breaks": [first]}}, Machine())
+    add_exact_entries(file, {RESNET: {"graph_breaks": [second]}}, Machine())
     assert budget_of(budgets_toml.read([file])).graph_breaks == (
         AllowedBreak(**first),
         AllowedBreak(**second),
@@ -92,7 +100,7 @@ def test_graph_breaks_are_added_to_those_that_are_known(tmp_path):
 def test_updates_of_many_cases_are_read_back_without_ties(tmp_path):
     file = tmp_path / "folder" / "mine.toml"
     cases = {case: {"recompiles": i} for i, case in enumerate((RESNET, TRAINED, VIT), start=1)}
-    add_exact_entries(file, cases, "")
+    add_exact_entries(file, cases, Machine())
     budgets = budgets_toml.read([file])
     assert [budget_of(budgets, case).recompiles for case in cases] == [1, 2, 3]
 
@@ -106,5 +114,5 @@ def test_a_file_that_cannot_be_written_stays_unchanged(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(BudgetError, match=r"mine\.toml: No space left on device"):
-        add_exact_entries(file, {RESNET: {"recompiles": 2}}, "AMD")
+        add_exact_entries(file, {RESNET: {"recompiles": 2}}, EPYC)
     assert file.read_text() == "# By hand.\n"

@@ -239,13 +239,6 @@ def test_help_lists_every_subcommand_with_a_line(capsys):
         assert re.search(rf"^    {name}\s+\w+ \w+", shown, re.MULTILINE), name
 
 
-def test_thresholds_has_its_own_arguments(capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["thresholds", "my_gpu.toml"])
-    assert ended.value.code == 2
-    assert "usage: compilegate thresholds" in capsys.readouterr().err
-
-
 def test_comparing_needs_neither_torch_nor_pytest(tmp_path, three):
     run(tmp_path, "new", *three)
     words = ["compare", "--runs", str(tmp_path), "old", "new"]

@@ -136,6 +136,23 @@ def test_running_out_of_memory_that_others_hold_is_inconclusive(share, outcome, 
     assert ("other processes" in verdict.summary) is bool(shown)
 
 
+@pytest.mark.parametrize(
+    ("kind", "others_took", "outcome"),
+    [
+        ("busy machine", 0.78, "inconclusive"),
+        ("timeout", 0.78, "failed"),  # it hung, however busy the machine was
+        ("timeout", None, "failed"),  # as runs of earlier versions record it
+    ],
+)
+def test_only_a_busy_machine_makes_a_time_out_inconclusive(kind, others_took, outcome):
+    failed = make_failed_observation("timed_out", kind=kind, others_took=others_took)
+    verdict = judge(failed, Budget(), "forward", must_not_be_asked).verdict
+    assert (verdict.outcome, verdict.summary) == (
+        outcome,
+        "timed out in stage 'compile': it broke",
+    )
+
+
 def test_details_are_the_traceback_and_the_last_output():
     observation = make_failed_observation("raised", traceback="Traceback:\n  x\n", output="a\nb")
     details = judge(observation, Budget(), "forward", must_not_be_asked).verdict.details

@@ -37,7 +37,7 @@ def test_a_case_is_observed_once(observations, progress):
     again, new = observations.observe(CPU)
     assert not new
     assert again is made
-    assert progress == [(CPU.id, "compile", 1.5)]
+    assert progress == [(CPU.id, "compile", 1.5, "2 cc1plus")]
 
 
 def test_a_replay_takes_every_case_from_the_run(tmp_path):

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from compilegate.judging.budgets import Machine
 from compilegate.records.case import Case
 from compilegate.records.environment import Device
 from compilegate.session.description import describe
@@ -52,8 +53,15 @@ def test_a_selection_without_a_runnable_case_is_refused(plan):
 def test_a_selection_whose_device_exists_is_accepted(plan):
     plan.environment = make_environment(devices=(H200,))
     plan.check_devices([GPU])
-    assert plan.hardware("cuda") == "NVIDIA H200"
-    assert plan.hardware("cpu") == ""
+    assert plan.machine("cuda") == Machine("NVIDIA H200")
+    assert plan.machine("cpu") == Machine()
+
+
+def test_a_machine_is_its_hardware_and_its_host(plan):
+    (processor,) = make_environment().devices
+    plan.environment = make_environment(devices=(H200, processor))
+    assert plan.machine("cuda") == Machine("NVIDIA H200", "AMD EPYC 9655 (2 cores)")
+    assert plan.machine("cpu") == Machine("AMD EPYC 9655", "AMD EPYC 9655 (2 cores)")
 
 
 def test_a_missing_compiler_is_refused(plan):

@@ -17,10 +17,9 @@ def sleeps(seconds):
     return lambda: time.sleep(seconds)
 
 
-def rounds(eager, compiled, *, threshold=1.0, budget_s=5.0, seed=0):
-    return paired_rounds(
-        eager, compiled, device=device("cpu"), seed=seed, threshold=threshold, budget_s=budget_s
-    )
+def rounds(eager, compiled, *, threshold=1.0, budget_s=5.0, seed=0, **given):
+    given = {"device": device("cpu"), "seed": seed, **given}
+    return paired_rounds(eager, compiled, threshold=threshold, budget_s=budget_s, **given)
 
 
 class Clock:
@@ -71,6 +70,12 @@ def test_a_round_is_recorded_as_the_time_of_one_call(clock):
     assert timing.iterations == 2
     assert set(timing.eager_ns) == {3_000_000}
     assert set(timing.compiled_ns) == {1_500_000}
+
+
+def test_each_round_shows_that_the_case_makes_progress(clock):
+    beats = []
+    timing = rounds(clock.step(3_000_000), clock.step(1_500_000), beat=lambda: beats.append(True))
+    assert len(beats) == len(timing.eager_ns)
 
 
 def test_a_round_has_as_many_quick_calls_as_the_shortest_round_needs(clock):

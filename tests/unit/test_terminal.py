@@ -6,7 +6,7 @@ import pytest
 
 from compilegate.judging.aspects import ASPECTS
 from compilegate.reports.case_line import Progress, case_lines, failure_letter, legend
-from compilegate.reports.status_line import StatusLine
+from compilegate.reports.status_line import StatusLine, observed_text
 from compilegate.reports.text import cut, duration, plain, wrapped
 from tests.unit.making import (
     CASE_ID,
@@ -199,6 +199,18 @@ class Terminal:
 
     def flush(self):
         pass
+
+
+@pytest.mark.parametrize(
+    ("observed", "text"),
+    [
+        (("", "start", 7.0, ""), "starting a process, 7 s"),
+        ((CASE_ID, "eager", 7.0, ""), f"{CASE_ID}: eager, 7 s"),
+        ((CASE_ID, "compile", 7.0, "2 cc1plus"), f"{CASE_ID}: compile, 7 s, 2 cc1plus at work"),
+    ],
+)
+def test_the_status_line_names_the_stage_and_the_compilers(observed, text):
+    assert observed_text(*observed) == text
 
 
 def test_the_status_line_is_shown_at_most_once_a_second_and_removed():

@@ -40,22 +40,21 @@ def test_signal(name):
     if not built(model, "f32").parameters():
         assert not treated.changed
         return
-    faults = [
-        *faults_in_f32(model, treated.state),
-        *faults_in_eval_gradients(model, treated.state),
-    ]
+    faults, unavailable = [], []
     if not model.slow:
         again = signal.treat(model, "cpu", seed=0).state
         faults += [f"{key}: not the same twice" for key in unequal(treated.state, again)]
-    try:
-        faults += faults_in_bf16(model, treated.state)
-    except RuntimeError as error:
-        reason = unsupported.reason(error)
-        if not reason:
-            raise
-        assert not faults, "\n".join(faults)
-        pytest.skip(f"in bf16, {reason}")
+    for precision, faults_of in CHECKS:
+        try:
+            faults += faults_of(model, treated.state)
+        except RuntimeError as error:
+            reason = unsupported.reason(error)
+            if not reason:
+                raise
+            unavailable.append(f"in {precision}, {reason}")
     assert not faults, "\n".join(faults)
+    if unavailable:
+        pytest.skip("; ".join(unavailable))
 
 
 def built(model, precision, state=None):
@@ -107,6 +106,14 @@ def faults_in_bf16(model, state):
     for name, size in figures.gradients.items():
         if not math.isfinite(size) and not is_explained(model, name, explained.BF16_GRADIENTS):
             yield f"{name}: its gradient in bf16 is not finite"
+
+
+#: What is checked, and the precision in which a processor must be able to run the model.
+CHECKS = (
+    ("f32", faults_in_f32),
+    ("f32", faults_in_eval_gradients),
+    ("bf16", faults_in_bf16),
+)
 
 
 def unequal(one, other):

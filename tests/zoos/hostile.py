@@ -62,6 +62,7 @@ def hangs():
         library = Path(cache_dir(), "hangs", "half.so")
         library.parent.mkdir(parents=True, exist_ok=True)
         library.write_bytes(b"\x7fELF")
+        threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
         time.sleep(3600)
 
     return acting(hang)

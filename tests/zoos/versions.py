@@ -21,14 +21,14 @@ class Works(nn.Module):
     Args:
         more_when_compiled: How many more the compiled code runs.
         more_in_eager: How many more the eager call runs.
-        wider: How many more columns a product has whose result is summed at once.
+        copies: How many copies of the input one product takes whose result is summed at once.
     """
 
-    def __init__(self, more_when_compiled=0, more_in_eager=0, wider=0):
+    def __init__(self, more_when_compiled=0, more_in_eager=0, copies=1):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(128, 128) / 12)
         self.more = {True: more_when_compiled, False: more_in_eager}
-        self.register_buffer("wide", torch.randn(128, 1 + wider))
+        self.copies = copies
 
     def forward(self, x):
         for _ in range(4):
@@ -36,7 +36,7 @@ class Works(nn.Module):
         wasted = x.detach()
         for _ in range(self.more[torch.compiler.is_compiling()]):
             wasted = torch.tanh(wasted @ self.weight)
-        return x + 0.0 * wasted + 0.0 * (x @ self.wide).sum(1, keepdim=True)
+        return x + 0.0 * wasted + 0.0 * (x.repeat(self.copies, 1) @ self.weight).sum()
 
 
 def working(**more):
@@ -58,9 +58,9 @@ def slower_both():
     return working(more_when_compiled=12, more_in_eager=12)
 
 
-@model("wider")
-def wider():
-    return working(wider=2000)
+@model("larger")
+def larger():
+    return working(copies=20)
 
 
 @model("slower_eager")

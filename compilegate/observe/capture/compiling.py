@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from compilegate.observe.model.subject import Subject
+from compilegate.records.case import Case
 from compilegate.zoo.example import Call
 from compilegate.zoo.registry import Model
 
@@ -32,6 +33,24 @@ def allow_tf32(allowed: bool) -> None:
     torch.backends.cudnn.allow_tf32 = allowed
 
 
+def options(case: Case, backend: str, *, tunes: bool = True) -> dict[str, Any]:
+    """Return the arguments of ``torch.compile`` for a case.
+
+    Args:
+        case: The case.
+        backend: The compiler backend.
+        tunes: Whether an autotuning mode tunes. If not, the mode stands in that uses CUDA graphs,
+            or does not, as the autotuning one does.
+    """
+    mode = case.mode
+    if case.autotunes and not tunes:
+        mode = "reduce_overhead" if case.uses_cuda_graphs else "default"
+    found: dict[str, Any] = {"backend": backend, "dynamic": _DYNAMIC[case.dynamic]}
+    if backend == "inductor":
+        found["mode"] = _MODES[mode]
+    return found
+
+
 def compile_subject(compiled: Subject, model: Model, backend: str) -> None:
     """Compile a subject as its case demands: all of it, block by block, or as a decorator does.
 
@@ -41,20 +60,18 @@ def compile_subject(compiled: Subject, model: Model, backend: str) -> None:
         backend: The compiler backend.
     """
     case = compiled.case
-    options: dict[str, Any] = {"backend": backend, "dynamic": _DYNAMIC[case.dynamic]}
-    if backend == "inductor":
-        options["mode"] = _MODES[case.mode]
+    chosen = options(case, backend)
     module = compiled.module
     if case.scope == "regional":
         assert isinstance(module, torch.nn.Module)
         assert model.blocks
         for block in module.get_submodule(model.blocks).children():
-            block.compile(**options)
+            block.compile(**chosen)
     elif compiled.example.decorator:
-        decorate: Any = torch.compile(**options)
+        decorate: Any = torch.compile(**chosen)
         compiled.run = decorate(module)
     else:
-        compiled.run = torch.compile(module, **options)
+        compiled.run = torch.compile(module, **chosen)
 
 
 def mark_dynamic(compiled: Subject, call: Call) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from compilegate.observe.device.protocol import Device, Sensors, Step, UnavailableError
 from compilegate.observe.measure.alternation import AlternatingRounds, Sides
@@ -37,6 +37,7 @@ def paired_rounds(
     budget_s: float,
     items: int = 0,
     alternating: AlternatingRounds | None = None,
+    beat: Callable[[], None] = lambda: None,
     shares_gpu: bool = False,
 ) -> Timing:
     """Time both sides in rounds, back to back in random order.
@@ -53,12 +54,13 @@ def paired_rounds(
         budget_s: Seconds for all rounds.
         items: How many items one call processes.
         alternating: Decides when rounds are timed and when they end, instead of the rule above.
+        beat: Called before each round, to show that the case makes progress.
         shares_gpu: Whether other cases of the session run on this GPU at the same time.
     """
     schedule: AlternatingRounds | OwnRounds
     schedule = alternating or OwnRounds(threshold, time.monotonic() + budget_s)
     steps = (eager, compiled)
-    needed, call_ns = zip(*(_calls_of_a_round(step, device) for step in steps), strict=True)
+    needed, call_ns = zip(*(calls_of_a_round(step, device) for step in steps), strict=True)
     # The slower side limits a round: the fewest rounds of both must fit the budget.
     affordable = int(budget_s * 1e9 / (2 * FEWEST_ROUNDS * max(call_ns)))
     schedule.iterations = max(min(max(needed), affordable), 1)
@@ -67,6 +69,7 @@ def paired_rounds(
     order = random.Random(seed)
     sides: Sides = ([], [])
     while schedule.has_next(sides, steps, others.paused):
+        beat()
         if len(sides[0]) % _ROUNDS_PER_CONDITION == 0:
             conditions.read()
         for side in order.sample((0, 1), 2):
@@ -112,7 +115,7 @@ class OwnRounds:
         return not are_enough(*sides, self._threshold, late=late)
 
 
-def _calls_of_a_round(step: Step, device: Device) -> tuple[int, float]:
+def calls_of_a_round(step: Step, device: Device) -> tuple[int, float]:
     """Return how many calls fill a round, and the nanoseconds of one call among them.
 
     A single call takes longer on a GPU: it is waited for, and overlaps with no other call.

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
 from compilegate.observe.capture import compiling
+from compilegate.observe.device import device as device_of
 from compilegate.observe.device.protocol import Device, Step
 from compilegate.observe.measure import energy, memory
 from compilegate.observe.measure.alternation import AlternatingRounds, ParentConnection
+from compilegate.observe.measure.empty_call import empty_call_ns
 from compilegate.observe.measure.rounds import paired_rounds
 from compilegate.observe.model.calls import PlannedCall, items_of
 from compilegate.observe.model.subject import Subject
+from compilegate.observe.phases.progress import Progress
 from compilegate.records.performance import Energy, Memory, Timing
 from compilegate.records.request import Request
 from compilegate.zoo.example import Call
@@ -61,7 +64,9 @@ def prepare(eager: Subject, compiled: Subject, planned: PlannedCall, device: Dev
     return Steps(steps[0], steps[1], drop_gradients, items, device)
 
 
-def time_calls(steps: Steps, request: Request, parent: ParentConnection | None) -> Timing:
+def time_calls(
+    steps: Steps, request: Request, parent: ParentConnection | None, beat: Callable[[], None]
+) -> Timing:
     """Time both sides in paired rounds.
 
     Args:
@@ -69,6 +74,7 @@ def time_calls(steps: Steps, request: Request, parent: ParentConnection | None) 
         request: Holds the seed, the threshold and the time budget, and whether the rounds
             alternate with those of another process.
         parent: The connection to the parent, which lets processes alternate.
+        beat: Called before each round.
     """
     alternating = None
     if request.in_turns and parent is not None:
@@ -82,8 +88,26 @@ def time_calls(steps: Steps, request: Request, parent: ParentConnection | None) 
         budget_s=request.timing_budget_s,
         items=steps.items,
         alternating=alternating,
+        beat=beat,
         shares_gpu=request.shares_gpu,
     )
+
+
+def add_empty_call(
+    timing: Timing, compiled: Subject, request: Request, progress: Progress
+) -> Timing:
+    """Add the time of an empty compiled call, which Dynamo counts as one more compilation.
+
+    Args:
+        timing: The rounds of the case.
+        compiled: The compiled model, whose setting counts.
+        request: Names the compiler backend.
+        progress: Is given the time.
+    """
+    device = device_of(compiled.case.device)
+    with progress.spend("run"):
+        call_ns = empty_call_ns(compiled.case, device, request.backend)
+    return replace(timing, empty_call_ns=call_ns)
 
 
 def measure_memory(steps: Steps, compile_peak_bytes: int) -> Memory:

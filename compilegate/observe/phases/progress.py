@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AbstractContextManager
 
 from compilegate.observe.time_spent import TimeSpent
 from compilegate.records.observation import Stage
 from compilegate.records.request import StageReport
 
+#: Seconds between two signs of life at least, so that they do not disturb what is timed.
+_BEAT_S = 1.0
+
 
 class Progress:
     """The stage that a case has reached, and the time spent so far.
 
     Args:
-        report: Called with each stage that the case enters.
+        report: Called with each stage that the case enters, and again while it lasts.
 
     Attributes:
         stage: The last stage entered.
@@ -23,12 +27,17 @@ class Progress:
     def __init__(self, report: StageReport) -> None:
         self.stage: Stage = "build"
         self.time = TimeSpent()
-        self._report = report
+        self._report, self._reported = report, time.monotonic()
 
     def enter(self, stage: Stage) -> None:
         """Enter a stage, and report it."""
-        self.stage = stage
+        self.stage, self._reported = stage, time.monotonic()
         self._report(stage)
+
+    def beat(self) -> None:
+        """Show that the case makes progress, at most once a second: report its stage again."""
+        if time.monotonic() - self._reported >= _BEAT_S:
+            self.enter(self.stage)
 
     def enter_call(self, stage: Stage) -> None:
         """Enter the stage of a call, unless it is one of the calls at varied sizes."""

@@ -1,0 +1,127 @@
+"""``compilegate thresholds RUN RUN…``: print a budgets file from healthy runs of one machine."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+
+from compilegate.calibration import thresholds
+from compilegate.calibration.thresholds import CaseThresholds, ThresholdsError
+from compilegate.runs import files
+from compilegate.runs.files import Run
+from compilegate.zoo import registry
+
+_DESCRIPTION = f"""\
+Print a budgets file made from healthy runs of one machine: two or more, which were observed
+separately (--save) with the same PyTorch. Use it with --budgets.
+
+Each case that two runs compiled and measured gets an entry, which holds on the same processor or
+GPU in the same host only. A threshold follows from the median of the runs and their spread, which
+is the highest value minus the lowest, over the median:
+
+  min_speedup, min_kernel_speedup   median x (1 - margin)
+  max_memory_ratio                  median x (1 + margin)
+  max_compile_s                     median x (1 + margin) + {thresholds.COMPILE_SLACK_S:g} s, \
+where it was cold
+  margin                            the larger of {thresholds.SPREADS:g} x spread and --margin, \
+for compile time at least {thresholds.COMPILE_MARGIN:g}
+
+Where min_speedup allows slower calls, max_call_overhead = {thresholds.OVERHEAD_CALLS} is added.
+Speedups whose runs differ by half of the median or more get no threshold. Measurements on a busy
+machine, or on a GPU that was throttled or shared, are left out, and so are the models that
+reproduce known bugs."""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the subcommand and its options."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "thresholds",
+        help="print a budgets file made from two or more healthy runs of one machine",
+        description=_DESCRIPTION,
+        epilog="Exit status: 0 the file was printed, 2 the runs give no thresholds.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run", nargs="+", metavar="RUN", help="a run file, or its name in --runs")
+    parser.add_argument(
+        "--any-host",
+        action="store_true",
+        help="accept runs of one kind of GPU in several hosts, and set thresholds only for what "
+        "does not depend on the host: kernels and memory",
+    )
+    parser.add_argument(
+        "--margin",
+        type=float,
+        default=thresholds.MARGIN,
+        metavar="SHARE",
+        help="the least margin, as a share of the median (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--runs",
+        metavar="DIR",
+        type=Path,
+        default=Path(".runs"),
+        help="folder of run files (default: .runs)",
+    )
+    parser.set_defaults(do=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the budgets file.
+
+    Returns:
+        The exit status, 0.
+
+    Raises:
+        RunError: A run cannot be read.
+        ThresholdsError: The runs give no thresholds.
+    """
+    if not 0 <= options.margin < 1:
+        raise ThresholdsError(f"--margin {options.margin:g}: give a share from 0 to below 1")
+    runs = [files.read(files.find(name, options.runs)) for name in options.run]
+    bugs = frozenset(n for n, model in registry.load().items() if model.family == "regressions")
+    found = thresholds.of_runs(runs, bugs, any_host=options.any_host, margin=options.margin)
+    print("\n".join(_lines(found, runs, options)))
+    return 0
+
+
+def _lines(
+    found: Sequence[CaseThresholds], runs: Sequence[Run], options: argparse.Namespace
+) -> Iterator[str]:
+    machines = " and ".join(dict.fromkeys(str(one.machine) for one in found))
+    torch = runs[0].header.environment.versions.get("torch", "unknown")
+    text = f"Thresholds for {machines}, from {len(runs)} healthy runs with torch {torch}. "
+    text += "compilegate printed them, and its option --help has the formula:"
+    yield from (f"# {line}" for line in textwrap.wrap(text, 98))
+    words = ["--any-host"] if options.any_host else []
+    if options.margin != thresholds.MARGIN:
+        words += ["--margin", f"{options.margin:g}"]
+    yield f"#\n#     compilegate thresholds {shlex.join([*words, *options.run])}\n"
+    for one in found:
+        yield f"# {'; '.join(map(_range, one.measured, one.measured.values()))}"
+        yield tomlkit.dumps({"budget": [_table(one)]})
+
+
+def _range(key: str, values: Sequence[float]) -> str:
+    low, high = (f"{value:.3g}" for value in (values[0], values[-1]))
+    seen = f"{low} to {high}" if low != high else low
+    return f"{_NAMES[key]} {seen} in {len(values)} runs"
+
+
+_NAMES = {
+    "min_speedup": "speedup",
+    "min_kernel_speedup": "kernels",
+    "max_memory_ratio": "memory",
+    "max_compile_s": "compile seconds",
+}
+
+
+def _table(one: CaseThresholds) -> dict[str, str | float]:
+    machine = {"hardware": one.machine.hardware, "host": one.machine.host}
+    named = {key: name for key, name in machine.items() if name}
+    return {"case": one.case.id, **named, **one.values}

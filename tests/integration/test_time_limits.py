@@ -1,0 +1,184 @@
+"""A hang is distinguished from slow work and from a busy machine, in real processes.
+
+The fork server runs as in a session, but without torch, so that a case starts at once.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import asdict
+
+import pytest
+
+from compilegate.judging.aspects import Budget
+from compilegate.judging.judge import Finding, judge
+from compilegate.processes.attempt import Attempt
+from compilegate.processes.child_output import OBSERVING
+from compilegate.processes.child_process import Child
+from compilegate.records.observation import BUSY_MACHINE
+from compilegate.records.request import Request
+from tests.unit.making import CASE_ID
+
+#: Serves children that run a file instead of a case. It can send messages, burn processor time,
+#: and report that the case is over.
+SERVER = """
+import json, os, pathlib, socket, sys, time
+from compilegate.observe import server
+
+def serve(requests, answers):
+    def send(**message):
+        os.write(answers, json.dumps(message).encode() + b"\\n")
+
+    def burn(seconds):
+        end = time.thread_time() + seconds
+        while time.thread_time() < end:
+            pass
+
+    def end():
+        send(observation={"case": "CASE_ID", "status": "completed"}, last=False)
+        time.sleep(600)
+
+    path = pathlib.Path(sys.argv[2])
+    code = compile(path.read_text(), str(path), "exec")
+    exec(code, {"send": send, "burn": burn, "end": end})
+
+server._import_torch = lambda: None
+server._inductor_cache = lambda: pathlib.Path(sys.argv[2]).parent
+server.run(socket.socket(fileno=int(sys.argv[1])), serve)
+""".replace("CASE_ID", CASE_ID)
+
+
+@pytest.fixture
+def observe(tmp_path):
+    """Observes a case that runs a piece of Python; returns the observation and a verdict."""
+    started = []
+
+    def run(code, limit_s):
+        path = tmp_path / "case.py"
+        path.write_text(code)
+        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            words = [sys.executable, "-c", SERVER, str(theirs.fileno()), str(path)]
+            server = subprocess.Popen(words, pass_fds=[theirs.fileno()], start_new_session=True)
+        started.append((control, server))
+        assert control.recv(65536) == b'{"ready": true}'
+        child = Child(control)
+        request = Request(case=CASE_ID, wants=())
+        child.ask(asdict(request))
+        made = Attempt(request, child, limit_s, end=child.end).finish()
+        rule = Finding("passed", "fine")
+        return made, judge(made, Budget(), "eager", lambda *_: rule).verdict
+
+    yield run
+    for control, server in started:
+        control.close()  # it ends its processes, and itself
+        assert server.wait(timeout=60) == 0
+
+
+@pytest.fixture
+def crowded():
+    """Lets this process and its children share one processor with four loops that never end."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    # Where the kernel groups processes by session, each loop gets as much as a case.
+    words = [sys.executable, "-c", "while True: pass"]
+    loops = [subprocess.Popen(words, start_new_session=True) for _ in range(4)]
+    yield
+    os.sched_setaffinity(0, before)
+    for loop in loops:
+        loop.kill()
+        loop.wait()
+
+
+def assert_hangs(made, verdict, limit_s):
+    summary = f"timed out in stage 'eager': no progress for {limit_s:g} s"
+    assert (verdict.outcome, verdict.summary) == ("failed", summary)
+    assert (made.status, made.failure.kind) == ("timed_out", "timeout")
+
+
+def was_crowded_out(made, verdict):
+    """Whether others, such as other tests, took so much that the case is inconclusive."""
+    if made.failure is None or made.failure.kind != BUSY_MACHINE:
+        return False
+    return verdict.outcome == "inconclusive" and made.failure.others_took > 0.5
+
+
+THREADS_AND_SLEEPS = """
+import threading, time
+
+def waits():
+    time.sleep(600)
+
+def observes():
+    time.sleep(600)
+
+for _ in range(3):
+    threading.Thread(target=waits, daemon=True).start()
+send(stage="eager")
+observes()
+"""
+
+
+def test_a_case_that_sleeps_hangs_and_its_stack_comes_first(observe):
+    made, verdict = observe(THREADS_AND_SLEEPS, 1.0)
+    assert_hangs(made, verdict, 1)
+    head, frame, *others = made.failure.output.splitlines()
+    assert head.endswith(f"{OBSERVING}:")
+    assert frame.endswith('case.py", line 8 in observes')
+    assert sum(line.endswith("in waits") for line in others) == 3
+    assert made.failure.others_took is not None
+
+
+def test_a_case_that_waits_for_a_process_that_sleeps_hangs(observe):
+    code = "import subprocess; subprocess.run(['sleep', '600'])"
+    made, verdict = observe(f"send(stage='eager')\n{code}", 1.0)
+    assert_hangs(made, verdict, 1)
+    assert "case.py" in made.failure.output
+
+
+def test_a_case_that_spins_hangs(observe):
+    made, verdict = observe("send(stage='eager')\nwhile True: pass", 1.0)
+    if not was_crowded_out(made, verdict):
+        assert_hangs(made, verdict, 1)
+        assert "case.py" in made.failure.output
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("for _ in range(12): send(stage='eager'); burn(0.2)", id="makes calls"),
+        pytest.param(
+            "import subprocess, sys\n"
+            "spin = 'import time\\nwhile time.process_time() < 2.4: pass'\n"
+            "subprocess.run([sys.executable, '-c', spin])",
+            id="waits for a compiler",
+        ),
+    ],
+)
+def test_a_case_that_makes_progress_may_take_longer_than_the_limit(observe, code):
+    made, verdict = observe(f"{code}\nend()", 2.0)
+    assert made.status == "completed" or was_crowded_out(made, verdict)
+
+
+def test_a_case_that_never_ends_is_ended_although_it_makes_progress(observe):
+    code = "import time\nwhile True:\n    send(stage='eager')\n    time.sleep(0.1)"
+    _, verdict = observe(code, 0.5)
+    assert verdict.outcome == "failed"
+    assert "it made progress, but did not end within 1.5 s" in verdict.summary
+
+
+def test_a_case_that_waits_for_the_processor_never_fails(observe, crowded):
+    made, verdict = observe("send(stage='eager')\nburn(1.0)\nend()", 2.0)  # 5 s and more
+    assert made.status == "completed" or was_crowded_out(made, verdict)
+
+
+def test_a_busy_machine_is_inconclusive(observe, crowded):
+    made, verdict = observe("while True: send(stage='eager'); burn(0.01)", 0.5)
+    assert (made.status, made.failure.kind) == ("timed_out", BUSY_MACHINE)
+    assert 0.5 < made.failure.others_took < 1
+    busy = f"the machine was busy (others took {made.failure.others_took:.0%})"
+    assert (verdict.outcome, verdict.summary) == (
+        "inconclusive",
+        f"timed out in stage 'eager': {busy}: it did not end within 3 s",
+    )
