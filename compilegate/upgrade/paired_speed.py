@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from compilegate.records import environment_changes
 from compilegate.records.case import device_of
 from compilegate.records.pair import Pace, Pair
 from compilegate.records.statistics import BUSY, Shift, false_discovery, far_out, shift
@@ -190,6 +191,6 @@ def speed_changes(baseline: Archive, candidate: Archive) -> dict[str, SpeedChang
     """
     if candidate.header.baseline != files.name_of(baseline.path):
         return None
-    before, now = baseline.header.environment, candidate.header.environment
+    sides = baseline.header.environment, candidate.header.environment
     pairs = (pair for case in candidate.cases for pair in candidate.pairs(case))
-    return judge(pairs, one_version=before.versions == now.versions)
+    return judge(pairs, one_version=not environment_changes.deciding(*sides))

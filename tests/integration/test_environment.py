@@ -1,0 +1,58 @@
+"""The environment of a session: what a real child records of it, and what it never records."""
+
+import os
+from dataclasses import replace
+
+from compilegate.processes.observer import Launch, Observer
+from compilegate.records.environment_changes import deciding, headline
+from tests.integration.conftest import FORWARD, MATVEC
+
+SECRET = "planted-4f1c"
+SECRETS = {
+    "AWS_SECRET_ACCESS_KEY": SECRET,
+    "HF_TOKEN": SECRET,
+    "TORCH_HUB_TOKEN": SECRET,
+    "CUDA_PASSWORD": SECRET,
+    "TORCHINDUCTOR_REDIS_URL": f"redis://me:{SECRET}@host",
+    "MY_VARIABLE": SECRET,
+}
+
+
+def ask(**variables):
+    observer = Observer(Launch(environment=variables))
+    try:
+        return observer.environment()
+    finally:
+        observer.close()
+
+
+def test_a_child_records_the_variables_and_options_that_it_was_started_with(tmp_path):
+    plain = ask(TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "a"))
+    twin = ask(TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "b"), CUDA_VISIBLE_DEVICES="")
+    changed = ask(OMP_NUM_THREADS="1", TORCHINDUCTOR_FREEZING="1", TORCHINDUCTOR_AUTOGRAD_CACHE="0")
+    assert plain.inventory.distributions["torch"] == plain.versions["torch"]
+    assert plain.inventory.libraries["torch build"]
+    assert deciding(plain, replace(twin, devices=plain.devices)) == []
+    found = changed.inventory
+    assert found.variables["OMP_NUM_THREADS"] == "1"
+    assert found.variables["TORCHINDUCTOR_FREEZING"] == "1"
+    assert found.configuration["functorch.enable_autograd_cache"] == "False"
+    if "OMP_NUM_THREADS" not in os.environ:
+        names = {change.name for change in deciding(plain, changed)}
+        assert {"OMP_NUM_THREADS", "functorch.enable_autograd_cache"} <= names
+        assert "functorch.enable_autograd_cache default → False" in headline(
+            deciding(plain, changed)
+        )
+
+
+def test_no_secret_reaches_a_run_file(compilegate, runs):
+    session = compilegate(
+        FORWARD, "--cases", MATVEC, "--save", "mine", env={**SECRETS, "TORCH_LOGS": "+recompiles"}
+    )
+    assert session.status == 0, session.output
+    variables = session.run("mine").header.environment.inventory.variables
+    assert variables["TORCH_LOGS"] == "+recompiles"
+    assert variables["TORCH_HUB_TOKEN"] == "(not stored)"
+    files = [path for path in runs.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if SECRET in path.read_text()]
