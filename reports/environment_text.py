@@ -10,8 +10,8 @@ from compilegate.records import environment_changes
 from compilegate.records.environment_changes import EnvironmentChange
 from compilegate.upgrade.comparison import Comparison
 
-#: Characters of the name of a group in text.
-_INDENT = 15
+#: Characters that the longest name of a group takes in text, with the space after it.
+_NAME = len("configuration") + 2
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,12 @@ class ChangeGroup:
 
 
 def groups(comparison: Comparison) -> list[ChangeGroup]:
-    """Return all differences of the environments of two runs; groups that decide come first."""
+    """Return the differences of the environments of two runs; groups that decide come first.
+
+    Only torch itself is left out: it begins the headline.
+    """
     sides = (comparison.baseline.environment, comparison.candidate.environment)
-    found = environment_changes.compare(*sides)
+    found = [c for c in environment_changes.compare(*sides) if c.name != "torch"]
     keys = dict.fromkeys((change.weight != "shown", change.group) for change in found)
     return [
         ChangeGroup(
@@ -56,7 +59,7 @@ def lines(found: Sequence[ChangeGroup], width: int) -> Iterator[str]:
                 yield from textwrap.wrap(
                     str(change),
                     width,
-                    initial_indent=f"  {name:<{_INDENT - 2}}",
-                    subsequent_indent=" " * (_INDENT + 2),
+                    initial_indent=f"  {name:<{_NAME}}",
+                    subsequent_indent=" " * (_NAME + 4),
                 )
                 name = ""

@@ -83,10 +83,7 @@ def unrecorded(baseline: Header, candidate: Header) -> Iterator[str]:
     if is_unknown(*sides.values()) and is_one_torch(baseline, candidate):
         lacking = [f"the {name}" for name, side in sides.items() if side.inventory is None]
         who = lacking[0] if len(lacking) == 1 else "each of the runs"
-        yield (
-            f"{who} records versions only: whether libraries, variables and configuration differ "
-            "is unknown"
-        )
+        yield f"{who} records versions only: libraries and settings may differ"
 
 
 def is_one_torch(baseline: Header, candidate: Header) -> bool:

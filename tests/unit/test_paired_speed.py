@@ -14,7 +14,13 @@ from compilegate.upgrade.comparison import compare
 from compilegate.upgrade.paired_speed import is_suspect, judge, own_spread, screen, speed_changes
 from compilegate.upgrade.speed_change import FLOOR
 from tests.unit.making import CASE_ID as CASE
-from tests.unit.making import make_observation, make_pace, make_pair
+from tests.unit.making import (
+    make_environment,
+    make_inventory,
+    make_observation,
+    make_pace,
+    make_pair,
+)
 from tests.unit.runs import NEW, OLD, compared, seen, write_run
 
 
@@ -238,6 +244,30 @@ def test_a_slowdown_of_a_tenth_is_found_and_few_others():
 
 
 # As comparisons of runs take it.
+
+
+@pytest.mark.parametrize("threads", ["4", "8"])
+def test_screening_pairs_show_the_spread_of_the_machine_only_in_one_environment(tmp_path, threads):
+    """Forty screening pairs that differ by 10% are noise in A/A, and may be a change otherwise."""
+    ids = [f"m{i}-cpu-infer-f32-default-static" for i in range(40)]
+    moved = [make_pair(0, case, compiled=1.1 if i % 2 else 0.9) for i, case in enumerate(ids)]
+    fresh = [make_pair(k, ids[1], compiled=1.05) for k in range(1, 6)]
+    variables = make_inventory(variables={"OMP_NUM_THREADS": threads})
+    sides = {
+        "a": make_environment(inventory=variables),
+        "a.baseline": make_environment(inventory=make_inventory()),
+    }
+    for name, environment in sides.items():
+        records = [make_observation(case=case) for case in ids]
+        records += [*moved, *fresh] if name == "a" else []
+        baseline = "a.baseline" if name == "a" else ""
+        write_run(tmp_path / f"{name}.jsonl", *records, environment=environment, baseline=baseline)
+    with (
+        Archive(tmp_path / "a.jsonl") as candidate,
+        Archive(tmp_path / "a.baseline.jsonl") as baseline,
+    ):
+        seen = speed_changes(baseline, candidate)[ids[1]]
+    assert seen.fails is (threads == "8")
 
 
 def test_stored_pairs_count_where_both_runs_are_of_one_session(tmp_path):
