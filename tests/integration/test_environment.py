@@ -45,6 +45,17 @@ def test_a_child_records_the_variables_and_options_that_it_was_started_with(tmp_
         )
 
 
+def test_another_distribution_of_the_same_torch_makes_another_environment(tmp_path):
+    for name in ("mpmath", "pip"):
+        (tmp_path / f"{name}-999.dist-info").mkdir()
+        metadata = f"Name: {name}\nVersion: 999\n\n"
+        (tmp_path / f"{name}-999.dist-info" / "METADATA").write_text(metadata)
+    plain, other = ask(), ask(PYTHONPATH=str(tmp_path))
+    assert other.inventory.distributions["pip"] == "999"
+    (change,) = deciding(plain, other)
+    assert str(change) == f"mpmath {plain.inventory.distributions['mpmath']} → 999"
+
+
 def test_no_secret_reaches_a_run_file(compilegate, runs):
     session = compilegate(
         FORWARD, "--cases", MATVEC, "--save", "mine", env={**SECRETS, "TORCH_LOGS": "+recompiles"}

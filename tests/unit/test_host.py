@@ -74,7 +74,8 @@ def test_torch_the_model_libraries_and_what_requires_torch_decide():
 
 def test_distributions_of_this_interpreter_are_found():
     found = installed()
-    assert found["torch"].version == torch.__version__.partition("+")[0] or "+" in torch.__version__
+    public = torch.__version__.partition("+")[0]
+    assert found["torch"].version.partition("+")[0] == public
     assert {"torch", "numpy"} <= decisive(found)
     assert not {"pip", "pytest", "pytest-xdist", "ruff"} & decisive(found)
 
@@ -140,21 +141,29 @@ def test_libraries_of_this_torch_have_their_versions():
     assert ("CUDA runtime" in found) == torch.backends.cuda.is_built()
     if torch.backends.cuda.is_built():
         assert torch.version.cuda.startswith(found["CUDA runtime"].partition(".")[0])
-        assert found["cuBLAS"].count(".") == found["cuDNN"].count(".") == 2
+        assert found["cuBLAS"].count(".") == 2
+        assert found["cuDNN"] == libraries.cudnn_version(torch.backends.cudnn.version())
 
 
 @pytest.mark.parametrize(
     ("number", "version"), [(91501, "9.15.1"), (8907, "8.9.7"), (90100, "9.1.0")]
 )
-def test_numbers_of_cudnn_become_versions(monkeypatch, number, version):
-    monkeypatch.setattr(torch.backends.cudnn, "is_available", lambda: True)
-    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: number)
-    assert libraries._cudnn() == version
+def test_numbers_of_cudnn_become_versions(number, version):
+    assert libraries.cudnn_version(number) == version
 
 
 def test_a_library_that_is_not_loaded_has_no_version():
     assert libraries._number("libcublas.so", "cublasGetProperty", [], 0) is None
-    assert libraries._nccl([]) == ""
+    assert libraries._nccl([]) == libraries._cudnn([]) == ""
+
+
+def test_a_library_without_a_version_is_named_with_a_digest_of_its_content(tmp_path):
+    for folder, content in (("a", b"one"), ("b", b"two"), ("c", b"one")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "libgomp.so.1").write_bytes(content)
+    first, other, twin = (libraries._exactly(tmp_path / f / "libgomp.so.1") for f in "abc")
+    assert first == twin != other
+    assert first.startswith("libgomp.so.1 ")
 
 
 def test_the_machine_is_described_as_far_as_linux_reports_it(monkeypatch, tmp_path):

@@ -23,6 +23,7 @@ _BY_PROPERTY = {
     "cuSPARSE": "cusparse",
     "cuSPARSELt": "cusparseLt",
 }
+_CUDNN = re.compile(r"libcudnn\.so")
 _OPENMP = re.compile(r"lib(gomp|iomp5|omp)\b.*\.so")
 _ALLOCATORS = re.compile(r"lib(jemalloc|tcmalloc|mimalloc).*\.so")
 #: What ``torch.__config__.show()`` reports about libraries that torch may contain.
@@ -39,7 +40,8 @@ def versions() -> dict[str, str]:
     found = {name: (seen[1] if (seen := _in_build(how)) else "") for name, how in _REPORTED.items()}
     found |= {
         "torch build": (torch.version.git_version or "")[:10],
-        "cuDNN": _cudnn(),
+        "ROCm": torch.version.hip or "",
+        "cuDNN": _cudnn(files),
         "CUDA runtime": _cuda_runtime(files),
         "NCCL": _nccl(files),
         "OpenMP": ", ".join(map(_exactly, _matching(_OPENMP, files))),
@@ -72,10 +74,23 @@ def _exactly(path: Path) -> str:
     return path.name
 
 
-def _cudnn() -> str:
-    number = torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None
-    if number is None:
+def _cudnn(files: Iterable[Path]) -> str:
+    """Return the version of the cuDNN that is loaded.
+
+    PyTorch would answer, too, but it raises where cuDNN is older than the one it was built with.
+    """
+    path = next(_matching(_CUDNN, files), None)
+    if path is None:
         return ""
+    with contextlib.suppress(OSError, AttributeError):
+        function = ctypes.CDLL(str(path)).cudnnGetVersion
+        function.restype = ctypes.c_size_t
+        return cudnn_version(function())
+    return ""
+
+
+def cudnn_version(number: int) -> str:
+    """Return the version that a number stands for: 91501 is 9.15.1, and 8907 is 8.9.7."""
     major = 10_000 if number >= 90_000 else 1_000
     return f"{number // major}.{number % major // 100}.{number % 100}"
 
