@@ -1,11 +1,15 @@
 """The environment of a session: what a real child records of it, and what it never records."""
 
 import os
+import re
+import sys
 from dataclasses import replace
+
+import pytest
 
 from compilegate.processes.observer import Launch, Observer
 from compilegate.records.environment_changes import deciding, headline
-from tests.integration.conftest import FORWARD, MATVEC
+from tests.integration.conftest import FORWARD
 
 SECRET = "planted-4f1c"
 SECRETS = {
@@ -56,14 +60,43 @@ def test_another_distribution_of_the_same_torch_makes_another_environment(tmp_pa
     assert str(change) == f"mpmath {plain.inventory.distributions['mpmath']} → 999"
 
 
-def test_no_secret_reaches_a_run_file(compilegate, runs):
-    session = compilegate(
-        FORWARD, "--cases", MATVEC, "--save", "mine", env={**SECRETS, "TORCH_LOGS": "+recompiles"}
+@pytest.fixture
+def never(write):
+    """Arguments that select a model which is never built, so that nothing is compiled."""
+    zoo = write(
+        "never.py",
+        "from compilegate import model\n\n\n"
+        '@model("never")\ndef never():\n    raise RuntimeError("built nothing")\n',
     )
-    assert session.status == 0, session.output
-    variables = session.run("mine").header.environment.inventory.variables
-    assert variables["TORCH_LOGS"] == "+recompiles"
-    assert variables["TORCH_HUB_TOKEN"] == "(not stored)"
+    return (FORWARD, "--zoo", zoo, "--cases", "never-cpu-infer-f32-default-static")
+
+
+def test_no_secret_reaches_a_run_file(compilegate, never, runs):
+    variables = {**SECRETS, "TORCH_LOGS": "+recompiles"}
+    session = compilegate(*never, "--save", "mine", env=variables)
+    assert "built nothing" in session.output
+    recorded = session.run("mine").header.environment.inventory.variables
+    assert recorded["TORCH_LOGS"] == "+recompiles"
+    assert recorded["TORCH_HUB_TOKEN"] == "(not stored)"
     files = [path for path in runs.rglob("*") if path.is_file()]
     assert files
     assert not [path for path in files if SECRET in path.read_text()]
+
+
+@pytest.mark.parametrize(
+    ("variable", "shown"),
+    [
+        ("OMP_NUM_THREADS=77", "in another environment than the candidate's: OMP_NUM_THREADS 77 →"),
+        ("TORCH_HOME=/elsewhere", "the same as the candidate (A/A: nothing should differ)"),
+    ],
+)
+def test_two_environments_of_one_torch_are_not_a_against_a(
+    compilegate, never, tmp_path, variable, shown
+):
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\n{variable} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    session = compilegate(*never, "suites/test_upgrade.py", "--baseline-python", str(python))
+    assert shown in session.output
+    named = re.search(r"torch \S+ → \S+, OMP_NUM_THREADS 77 →", session.output)
+    assert bool(named) is variable.startswith("OMP")
