@@ -72,7 +72,7 @@ def all_cost_changes(
             hook.pytest_compilegate_observed(records=_records(plan, made))
     for pair in paired.settle(observations.ask, plan.budget_of):
         hook.pytest_compilegate_pair(pair=pair)
-    return paired.changes(plan.budget_of)
+    return paired.cost_changes(plan.budget_of)
 
 
 @pytest.fixture
