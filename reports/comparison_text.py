@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from compilegate.reports import case_groups
+from compilegate.reports import case_groups, environment_text
 from compilegate.reports.case_groups import CaseGroup
 from compilegate.reports.text import count, cut, plain, wrapped
 from compilegate.upgrade.case_comparison import CLASSES, WORSE
@@ -101,6 +101,8 @@ def _lines(comparison: Comparison, layout: Layout) -> Iterator[str]:
         for group in groups if everything else ():
             for line in group.proposals:
                 yield f"  {group.who}: {line}"
+    if everything:
+        yield from environment_text.lines(environment_text.groups(comparison), layout.columns)
     yield ""
     yield from wrapped(", ".join(_counted(comparison)), layout.columns)
     yield from _notes(comparison, layout)

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from compilegate.records.case import AXES
 from compilegate.records.run import Header
-from compilegate.reports import case_groups, page_data, titles
+from compilegate.reports import case_groups, environment_text, page_data, titles
 from compilegate.reports.case_groups import CaseGroup
 from compilegate.reports.case_result import results_of
 from compilegate.reports.columns import COLUMNS
@@ -80,6 +80,7 @@ def of_run(run: Archive) -> Iterator[str]:
         means=speedup_means({case: (None, found.figures) for case, found in results.items()}),
         notes=[missing] if run.missing else [],
         headers={"run": run.header},
+        differences=[],
     )
 
 
@@ -119,6 +120,7 @@ def of_comparison(comparison: Comparison, baseline: Archive, candidate: Archive)
         means=speedup_means(pairs),
         notes=[*([machines] if comparison.machines else []), *comparison.cautions],
         headers={"baseline": comparison.baseline, "candidate": comparison.candidate},
+        differences=environment_text.groups(comparison),
     )
 
 

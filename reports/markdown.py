@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from compilegate.records.environment import Environment
-from compilegate.reports import case_groups, titles
+from compilegate.reports import case_groups, environment_text, titles
 from compilegate.reports.case_groups import CaseGroup
 from compilegate.reports.case_result import CaseResult, results_of
 from compilegate.reports.columns import COLUMNS
 from compilegate.reports.comparison_text import MEANING
+from compilegate.reports.environment_text import ChangeGroup
 from compilegate.reports.text import count, plain
 from compilegate.runs.archive import Archive
 from compilegate.upgrade.case_comparison import WORSE, Class
@@ -71,6 +72,8 @@ def of_comparison(comparison: Comparison, limit: int = LIMIT) -> str:
     ]
     if notes:
         lines += _folded(f"notes: {count(len(notes), 'difference')}", _list(notes))
+    if groups_of_changes := environment_text.groups(comparison):
+        lines += _folded("The environments differ", _environment(groups_of_changes))
     return fit(lines, limit)
 
 
@@ -149,6 +152,12 @@ def _table(groups: Iterable[CaseGroup], *, details: bool = False) -> Iterator[st
 
 def _list(items: Iterable[str]) -> Iterator[str]:
     yield from (f"- {code(item)}" for item in items)
+
+
+def _environment(groups: Iterable[ChangeGroup]) -> Iterator[str]:
+    for group in groups:
+        about = "" if group.decides else " (decides nothing)"
+        yield f"- {group.name}{about}: {', '.join(escape(str(c)) for c in group.changes)}"
 
 
 def _folded(summary: str, lines: Iterable[str]) -> list[str]:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from compilegate.records.environment import Environment
 from compilegate.records.observation import Capture
 from compilegate.records.run import Header
 from compilegate.reports.case_result import GRAVITY, CaseResult
@@ -284,6 +285,7 @@ def environment(header: Header) -> Mapping[str, str]:
         "versions": ", ".join(
             f"{name} {v}" for name, v in found.versions.items() if name != "torch"
         ),
+        **_inventory(found),
         "python": found.python,
         "compiler": found.compiler,
         "CUDA": found.cuda or "none",
@@ -293,4 +295,21 @@ def environment(header: Header) -> Mapping[str, str]:
         "backend": header.backend,
         "arguments": shlex.join(header.arguments),
         "compilegate": header.revision or "unknown revision",
+    }
+
+
+def _inventory(environment: Environment) -> dict[str, str]:
+    """Return everything that a run records of its environment, in groups; nothing of old runs."""
+    if (found := environment.inventory) is None:
+        return {}
+    groups = {
+        "libraries": found.libraries,
+        "variables": found.variables,
+        "configuration": found.configuration,
+        "machine": found.machine,
+        "distributions": found.distributions,
+    }
+    return {
+        group: ", ".join(f"{name} {value}" for name, value in items.items()) or "none"
+        for group, items in groups.items()
     }

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from compilegate.judging.aspects import DEPENDS_ON
 from compilegate.judging.budgets import Machine
 from compilegate.judging.judge import nothing_compiled
+from compilegate.records import environment_changes
 from compilegate.records.case import Case
 from compilegate.records.environment import changes
 from compilegate.records.observation import Observation
@@ -136,7 +137,7 @@ def _check(runs: Sequence[Run], *, any_host: bool) -> None:
         )
     first, *others = runs
     for run in others:
-        if differing := changes(_parts(first, any_host), _parts(run, any_host)):
+        if differing := [*_differing(first, run, any_host=any_host)]:
             raise ThresholdsError(
                 f"{first.path} and {run.path} are not of one machine and environment: "
                 f"{', '.join(differing)}"
@@ -147,14 +148,16 @@ def _check(runs: Sequence[Run], *, any_host: bool) -> None:
         )
 
 
-def _parts(run: Run, any_host: bool) -> dict[str, str]:
-    parts = {**run.header.environment.parts, "backend": run.header.backend}
-    on_gpu = any(Case.parse(case).device != "cpu" for case in run.observations)
-    return {
-        name: value
-        for name, value in parts.items()
-        if not (any_host and on_gpu and name.startswith("cpu"))
-    }
+def _differing(ours: Run, theirs: Run, *, any_host: bool) -> Iterator[str]:
+    """Yield how machine, environment and backend of two runs differ."""
+    environments = ours.header.environment, theirs.header.environment
+    yield from map(str, environment_changes.deciding(*environments))
+    on_gpu = any(Case.parse(case).device != "cpu" for case in ours.observations)
+    for change in environment_changes.compare(*environments):
+        of_host = any_host and on_gpu and change.name.startswith("cpu")
+        if change.weight == "hardware" and not of_host:
+            yield str(change)
+    yield from changes({"backend": ours.header.backend}, {"backend": theirs.header.backend})
 
 
 def _healthy(run: Run) -> list[Case]:

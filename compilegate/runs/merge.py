@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from compilegate.records import environment_changes
 from compilegate.records.environment import changes
 from compilegate.records.run import Closing, Header
 from compilegate.runs import files
@@ -80,7 +81,9 @@ def _owners(shards: Sequence[Archive]) -> dict[str, Archive]:
 
 
 def _refuse_another(first: Archive, other: Archive) -> None:
-    if differences := changes(_conditions(first.header), _conditions(other.header)):
+    ours, theirs = first.header, other.header
+    differences = environment_changes.refusals(ours.environment, theirs.environment)
+    if differences := [*differences, *changes(_conditions(ours), _conditions(theirs))]:
         raise RunError(
             f"{first.path} and {other.path} are not shards of one run: {'; '.join(differences)}. "
             "Merge runs of one environment, seed and tier; use compare for others"
@@ -88,9 +91,8 @@ def _refuse_another(first: Archive, other: Archive) -> None:
 
 
 def _conditions(header: Header) -> dict[str, Any]:
-    """Return what must be equal in all shards."""
+    """Return what must be equal in all shards, in addition to their environments."""
     return {
-        **header.environment.parts,
         "seed": header.seed,
         "tier": header.tier,
         "backend": header.backend,

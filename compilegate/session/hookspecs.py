@@ -5,7 +5,17 @@ https://docs.pytest.org/en/stable/how-to/writing_hook_functions.html
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from compilegate.records.pair import Pair
+
+
+def pytest_compilegate_observed(records: Mapping[str, Sequence[str]]) -> None:
+    """A case was observed before its own tests, because pairs of all cases judge together.
+
+    Args:
+        records: The lines that it adds to the run file of each side.
+    """
 
 
 def pytest_compilegate_pair(pair: Pair) -> None:

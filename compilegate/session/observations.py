@@ -48,6 +48,16 @@ class Observations:
         """Set what the collected tests need of each case: the union, in the order of observing."""
         self.wants = {case_id: _in_order(set(some)) for case_id, some in wanted.items()}
 
+    @property
+    def unobserved(self) -> list[Case]:
+        """The cases of collected tests that are not observed yet, and that this machine can run."""
+        plan = self._plan
+        return [
+            case
+            for case in plan.cases
+            if case.id in self.wants and case.id not in self._observed and not plan.lacks(case)
+        ]
+
     def observe(self, case: Case) -> tuple[Observation, bool]:
         """Return the observation of a case, and whether this call made it."""
         if case.id in self._observed:

@@ -204,7 +204,7 @@ def _paired(plan: Plan, launch: Launch, started: contextlib.ExitStack) -> Paired
     started.callback(made.close)
     if made.run is not None:
         refuse_other_environment(made.run, made.environment)
-    made.is_candidate = made.environment.versions == plan.environment.versions
+    made.compare_with(plan.environment)
     made.preload(_models_of(plan), cpp=plan.writes_cpp)
     return made
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -100,9 +101,7 @@ class Recorder:
 
     def _add(self, case_id: str, report: Any) -> None:
         if lines := getattr(report, "compilegate_records", None):
-            observation, *_ = [self._record(line) for line in lines["candidate"]]
-            self._results.add(observation)
-            self._baseline.write(*lines["baseline"])
+            self.pytest_compilegate_observed(lines)
         if line := getattr(report, "compilegate_verdict", None):
             self._results.verdicts.setdefault(case_id, []).append(self._record(line))
             self._baseline.write(report.compilegate_baseline_verdict)
@@ -110,6 +109,13 @@ class Recorder:
                 self._proposals.setdefault(Case.parse(case_id), {}).update(proposal)
         if line := getattr(report, "compilegate_comparison", None):
             self._comparison.add(case_id, msgspec.json.decode(line, type=CaseComparison))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_compilegate_observed(self, records: Mapping[str, Sequence[str]]) -> None:
+        """Write the records of a case."""
+        observation, *_ = [self._record(line) for line in records["candidate"]]
+        self._results.add(observation)
+        self._baseline.write(*records["baseline"])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_compilegate_pair(self, pair: Pair) -> None:

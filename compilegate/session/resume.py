@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from compilegate.records import environment_changes
 from compilegate.records.case import Case
-from compilegate.records.environment import Environment, changes
+from compilegate.records.environment import Environment
 from compilegate.runs import files
 from compilegate.runs.reader import RunError
 from compilegate.session.options import Options
@@ -65,7 +66,7 @@ def refuse_other_environment(stored: files.Run, environment: Environment | None)
     """Refuse to continue a run in an environment that differs from the one it began in."""
     if environment is None:
         return
-    if changed := changes(stored.header.environment.parts, environment.parts):
+    if changed := environment_changes.refusals(stored.header.environment, environment):
         raise ValueError(
             f"cannot resume {stored.path}: it was made in another environment "
             f"({'; '.join(changed)}); start a new run"

@@ -63,11 +63,16 @@ def all_cost_changes(
     plan: Plan, request: pytest.FixtureRequest
 ) -> Mapping[str, Sequence[CostChange]]:
     """The changes of costs that pairs show, by case id. Suspects are measured again first."""
-    paired = plan.paired
+    paired, observations = plan.paired, request.config.stash[OBSERVATIONS]
+    hook = request.config.hook
     assert paired is not None
-    for pair in paired.settle(request.config.stash[OBSERVATIONS].ask, plan.budget_of):
-        request.config.hook.pytest_compilegate_pair(pair=pair)
-    return paired.changes(plan.budget_of)
+    for case in observations.unobserved:  # where no suite is selected that runs earlier
+        made, new = observations.observe(case)
+        if new:
+            hook.pytest_compilegate_observed(records=_records(plan, made))
+    for pair in paired.settle(observations.ask, plan.budget_of):
+        hook.pytest_compilegate_pair(pair=pair)
+    return paired.cost_changes(plan.budget_of)
 
 
 @pytest.fixture

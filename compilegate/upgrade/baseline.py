@@ -174,6 +174,7 @@ class StoredBaseline(Baseline):
     def _cautions(self, candidate: Header) -> Iterator[str]:
         yield from comparable.incomplete("baseline", self._archive)
         yield from comparable.revisions(self._archive.header, candidate)
+        yield from comparable.unrecorded(self._archive.header, candidate)
         if self.of_other_tier:
             tiers = sorted({*self._archive.header.tier.values()})
             yield (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compilegate.records.environment import changes
+from compilegate.records.environment_changes import hardware_changes, is_unknown
 from compilegate.records.run import Header
 from compilegate.runs import files
 from compilegate.runs.archive import Archive
@@ -47,10 +47,10 @@ def machines_differ(baseline: Header, candidate: Header, kind: str) -> str:
     ours, theirs = (environment.device(kind) for environment in sides)
     if ours is None or theirs is None:
         return "" if ours is theirs else f"no {kind} in one of the runs"
-    found = changes(ours.hardware, theirs.hardware)
+    found = hardware_changes(ours, theirs)
     hosts = [environment.device("cpu") for environment in sides]
     if kind != "cpu" and hosts[0] and hosts[1]:
-        found += [f"host {text}" for text in changes(hosts[0].hardware, hosts[1].hardware)]
+        found += [f"host {text}" for text in hardware_changes(hosts[0], hosts[1])]
     return ", ".join(found)
 
 
@@ -75,3 +75,18 @@ def revisions(baseline: Header, candidate: Header) -> Iterator[str]:
             f"the runs were judged by two revisions of compilegate ({ours}, {theirs}): "
             "--replay judges a run again"
         )
+
+
+def unrecorded(baseline: Header, candidate: Header) -> Iterator[str]:
+    """Yield a caution if runs of one torch may differ in what one of them does not record."""
+    sides = {"baseline": baseline.environment, "candidate": candidate.environment}
+    if is_unknown(*sides.values()) and is_one_torch(baseline, candidate):
+        lacking = [f"the {name}" for name, side in sides.items() if side.inventory is None]
+        who = lacking[0] if len(lacking) == 1 else "each of the runs"
+        yield f"{who} records versions only: libraries and settings may differ"
+
+
+def is_one_torch(baseline: Header, candidate: Header) -> bool:
+    """Return whether both runs had the same build of torch."""
+    ours, theirs = (side.environment.versions.get("torch") for side in (baseline, candidate))
+    return ours is not None and ours == theirs

@@ -15,7 +15,7 @@ from compilegate.records.run import Header
 from compilegate.runs import parallel
 from compilegate.runs.archive import Archive
 from compilegate.upgrade.case_comparison import CLASSES, CaseComparison, Class, compare_case
-from compilegate.upgrade.comparable import incomplete, machines_differ, revisions
+from compilegate.upgrade.comparable import incomplete, machines_differ, revisions, unrecorded
 from compilegate.upgrade.cost_change import CostChange
 from compilegate.upgrade.stored_costs import CostCheck, check
 
@@ -107,5 +107,6 @@ def compare(
             *incomplete("baseline", baseline),
             *incomplete("candidate", candidate),
             *revisions(baseline.header, candidate.header),
+            *unrecorded(baseline.header, candidate.header),
         ),
     )

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from compilegate.records import environment_changes
 from compilegate.records.case import device_of
-from compilegate.records.environment import changes
+from compilegate.records.environment_changes import headline
 from compilegate.records.run import Header
 from compilegate.runs import reproduction
 from compilegate.upgrade.case_comparison import CLASSES, WORSE, CaseComparison
@@ -149,27 +150,19 @@ def version(header: Header) -> str:
     return header.environment.versions.get("torch", "?").partition("+")[0]
 
 
-#: As many differences of two environments as a headline names, and those that it never names:
-#: the version itself, and what must come with it.
-_DIFFERENCES = 3
-_WITH_TORCH = frozenset({"torchvision", "triton", "CUDA"})
-
-
 def _versions(comparison: Comparison) -> str:
     """Return the versions of torch, and other differences between the environments."""
+    sides = [header.environment for header in (comparison.baseline, comparison.candidate)]
     before, now = version(comparison.baseline), version(comparison.candidate)
-    sides = [header.environment.software for header in (comparison.baseline, comparison.candidate)]
-    builds = [side.pop("torch", "?") for side in sides]
+    builds = [side.versions.get("torch", "?") for side in sides]
     if before == now and builds[0] != builds[1]:
         before, now = builds
-    implied = _WITH_TORCH if before != now else frozenset()
-    both = [
-        {name: text for name, text in side.items() if name in other and name not in implied}
-        for side, other in (sides, sides[::-1])
-    ]
-    found = changes(*both)
-    more = f" and {len(found) - _DIFFERENCES} more" if len(found) > _DIFFERENCES else ""
-    return ", ".join([f"torch {before} → {now}", *found[:_DIFFERENCES]]) + more
+    unnamed = {"torch"}
+    if environment_changes.is_unknown(*sides):
+        unnamed |= sides[0].versions.keys() ^ sides[1].versions.keys()
+    deciding = environment_changes.deciding(*sides)
+    others = headline([change for change in deciding if change.name not in unnamed])
+    return f"torch {before} → {now}{', ' * bool(others)}{others}"
 
 
 def _devices(comparison: Comparison) -> str:

@@ -16,8 +16,10 @@ from compilegate.processes.attempt import Progress
 from compilegate.processes.child_process import ObserverError
 from compilegate.processes.observer import Launch, Observer
 from compilegate.processes.paired_observer import PairedObserver
+from compilegate.records import environment_changes
 from compilegate.records.case import Case
 from compilegate.records.environment import Environment
+from compilegate.records.environment_changes import EnvironmentChange, headline
 from compilegate.records.observation import WANTS, Failure, Observation, Want
 from compilegate.records.pair import Pair
 from compilegate.records.request import Request
@@ -87,7 +89,8 @@ class PairedBaseline:
 
     Attributes:
         environment: Its environment.
-        is_candidate: Whether it has the same versions as the candidate (A/A).
+        changes: How the candidate's environment differs from its own, in what decides.
+        is_unknown: Whether one of the two does not record everything that decides.
         observed: Its observations, by case id.
         verdicts: The verdicts on its observations, by case id and aspect.
         pairs: The pairs of processes, by case id and number.
@@ -97,7 +100,8 @@ class PairedBaseline:
     """
 
     environment: Environment
-    is_candidate: bool = False
+    changes: Sequence[EnvironmentChange] | None = None
+    is_unknown: bool = False
     observed: dict[str, Observation] = field(default_factory=dict)
     verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
     pairs: dict[tuple[str, int], Pair] = field(default_factory=dict)
@@ -112,8 +116,24 @@ class PairedBaseline:
 
     def describe(self) -> str:
         """Return a line for the header of pytest's output."""
-        same = ", the same as the candidate (A/A: nothing should differ)" * self.is_candidate
-        return f"baseline: torch {self.torch_version}{same}"
+        if self.is_candidate:
+            known = " in what the runs record" * self.is_unknown
+            how = f", the same as the candidate{known} (A/A: nothing should differ)"
+        elif self.changes and not any(change.name == "torch" for change in self.changes):
+            how = f", in another environment than the candidate's: {headline(self.changes)}"
+        else:
+            how = ""
+        return f"baseline: torch {self.torch_version}{how}"
+
+    @property
+    def is_candidate(self) -> bool:
+        """Whether the candidate has the same environment (A/A)."""
+        return self.changes is not None and not self.changes
+
+    def compare_with(self, candidate: Environment) -> None:
+        """Note how the candidate's environment differs."""
+        self.changes = environment_changes.deciding(self.environment, candidate)
+        self.is_unknown = environment_changes.is_unknown(self.environment, candidate)
 
     def has(self, candidate: Observation) -> bool:
         """Whether the stored run holds everything of a case that the candidate's run holds."""
@@ -202,7 +222,7 @@ class PairedBaseline:
         yield from self._fresh(self.live, suspects, range(1, count + 1), ask)
         doubtful = {
             case_id: [change.of for change in changes if change.wants_more]
-            for case_id, changes in self.changes(budget_of, up_to=count).items()
+            for case_id, changes in self.cost_changes(budget_of, up_to=count).items()
         }
         yield from self._fresh(self.live, doubtful, range(count + 1, 2 * count + 1), ask)
 
@@ -238,7 +258,7 @@ class PairedBaseline:
                 )
                 yield self._keep(pair)
 
-    def changes(
+    def cost_changes(
         self, budget_of: BudgetOf, *, up_to: float = math.inf
     ) -> dict[str, tuple[CostChange, ...]]:
         """Return the changes of costs that pairs show, by case id.
@@ -274,14 +294,15 @@ def stored(run: files.Run) -> PairedBaseline | None:
     if not run.header.baseline:
         return None
     theirs = files.read(files.find(run.header.baseline, run.path.parent))
-    return PairedBaseline(
+    made = PairedBaseline(
         environment=theirs.header.environment,
-        is_candidate=theirs.header.environment.versions == run.header.environment.versions,
         observed=dict(theirs.observations),
         verdicts=dict(theirs.verdicts),
         pairs=dict(run.pairs),
         run=theirs,
     )
+    made.compare_with(run.header.environment)
+    return made
 
 
 def started(

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from compilegate.judging.aspects import Budget
+from compilegate.records import environment_changes
 from compilegate.records.case import device_of
 from compilegate.records.pair import Costs, Pair
 from compilegate.records.statistics import BUSY, Shift, false_discovery, far_out, shift
@@ -291,6 +292,6 @@ def cost_changes(baseline: Archive, candidate: Archive) -> dict[str, tuple[CostC
     """
     if candidate.header.baseline != files.name_of(baseline.path):
         return None
-    before, now = baseline.header.environment, candidate.header.environment
+    sides = baseline.header.environment, candidate.header.environment
     pairs = (pair for case in candidate.cases for pair in candidate.pairs(case))
-    return judge(pairs, one_version=before.versions == now.versions)
+    return judge(pairs, one_version=not environment_changes.deciding(*sides))

@@ -1,7 +1,7 @@
 """Records with defaults, so that a test names only what it is about."""
 
 from compilegate.records.call import CallFacts, Checked, Difference, TensorError
-from compilegate.records.environment import Device, Environment
+from compilegate.records.environment import Device, Environment, Inventory
 from compilegate.records.observation import (
     Capture,
     Compilation,
@@ -149,6 +149,20 @@ def make_verdict(outcome="passed", case=CASE_ID, aspect="forward", summary="fine
     return Verdict(case=case, aspect=aspect, outcome=outcome, summary=summary, **changed)
 
 
+def make_inventory(**changed):
+    """What a CPU-only torch stands on. ``timm`` is decisive, ``pip`` is not."""
+    fields = {
+        "distributions": {"pip": "25.0", "sympy": "1.14.0", "timm": "1.0.20", "torch": "2.15.0"},
+        "torch_needs": ("sympy", "torch"),
+        "decisive": ("sympy", "timm", "torch"),
+        "libraries": {"oneDNN": "3.7.1", "OpenMP": "libgomp.so.1 d6e0f1bd", "glibc": "2.39"},
+        "variables": {"OMP_NUM_THREADS": "4"},
+        "configuration": {},
+        "machine": {"governor": "performance", "kernel": "6.8"},
+    }
+    return Inventory(**fields | changed)
+
+
 def make_environment(**changed):
     fields = {
         "python": "3.12.1",
@@ -157,6 +171,7 @@ def make_environment(**changed):
         "compiler": "g++ 13",
         "cuda": "",
         "devices": (Device(kind="cpu", name="AMD EPYC 9655", memory_bytes=2**34, cores=2),),
+        "inventory": make_inventory(),
     }
     return Environment(**fields | changed)
 

@@ -20,6 +20,7 @@ from compilegate.upgrade.paired_costs import default_budget
 from tests.unit.making import (
     make_environment,
     make_header,
+    make_inventory,
     make_observation,
     make_pair,
     make_verdict,
@@ -93,7 +94,7 @@ class Live:
 
 def calls(screened, case):
     """What pairs show of the time of a case's calls."""
-    return screened.changes(default_budget)[case][0]
+    return screened.cost_changes(default_budget)[case][0]
 
 
 def settled(screened):
@@ -257,3 +258,41 @@ def test_a_baseline_that_is_not_next_to_its_run_is_reported_missing(tmp_path):
     writer.close()
     with pytest.raises(RunError, match=r"no run 'night\.baseline'"):
         paired_baseline.stored(run_files.read(tmp_path / "night.jsonl"))
+
+
+def test_equal_environments_are_one_version():
+    made = PairedBaseline(make_environment())
+    made.compare_with(make_environment(platform="another kernel"))
+    assert made.is_candidate
+    assert made.describe() == (
+        "baseline: torch 2.15.0+cpu, the same as the candidate (A/A: nothing should differ)"
+    )
+
+
+def test_two_environments_of_one_torch_are_two_versions():
+    made = PairedBaseline(make_environment())
+    variables = {"OMP_NUM_THREADS": "8"}
+    made.compare_with(make_environment(inventory=make_inventory(variables=variables)))
+    assert not made.is_candidate
+    assert made.describe() == (
+        "baseline: torch 2.15.0+cpu, in another environment than the candidate's: "
+        "OMP_NUM_THREADS 4 → 8"
+    )
+
+
+def test_two_versions_are_not_called_two_environments():
+    made = PairedBaseline(make_environment())
+    made.compare_with(make_environment(versions={"torch": "2.16.0"}))
+    assert not made.is_candidate
+    assert made.describe() == "baseline: torch 2.15.0+cpu"
+
+
+def test_runs_that_record_versions_only_are_the_same_in_what_they_record():
+    made = PairedBaseline(make_environment(inventory=None))
+    made.compare_with(make_environment())
+    assert made.is_candidate
+    assert "the same as the candidate in what the runs record (A/A" in made.describe()
+
+
+def test_an_environment_that_was_not_compared_is_no_candidate():
+    assert not PairedBaseline(make_environment()).is_candidate

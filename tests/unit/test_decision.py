@@ -7,7 +7,7 @@ from compilegate.upgrade.case_comparison import CaseComparison
 from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide
 from compilegate.upgrade.verdict_changes import Change
-from tests.unit.making import make_environment, make_header
+from tests.unit.making import make_environment, make_header, make_inventory
 
 H200 = (Device(kind="cuda", name="NVIDIA H200", memory_bytes=1, driver="550"),)
 EFFECT = {"broken": "broken", "regressed": "worse", "fixed": "fixed", "improved": "better"}
@@ -114,3 +114,51 @@ def test_both_devices_are_named_where_they_differ():
     assert decide(comparison("unchanged", devices=(other, H200))).where.endswith(
         "on NVIDIA A100 → NVIDIA H200"
     )
+
+
+OTHER = {
+    "oneDNN 3.7.1 → 3.9": {"libraries": {**make_inventory().libraries, "oneDNN": "3.9"}},
+    "OMP_NUM_THREADS 4 → 8": {"variables": {"OMP_NUM_THREADS": "8"}},
+    "inductor.freezing default → True": {"configuration": {"inductor.freezing": "True"}},
+    "sympy 1.14.0 → 1.15.0": {
+        "distributions": {**make_inventory().distributions, "sympy": "1.15.0"}
+    },
+}
+
+
+def where(before, now):
+    sides = [make_header(planned=(), environment=environment) for environment in (before, now)]
+    return decide(Comparison(*sides, ())).where
+
+
+@pytest.mark.parametrize("difference", OTHER)
+def test_two_environments_of_one_torch_are_named_by_what_differs(difference):
+    other = make_environment(inventory=make_inventory(**OTHER[difference]))
+    assert where(make_environment(), other).startswith(f"torch 2.15.0 → 2.15.0, {difference} on")
+
+
+def test_an_environment_with_another_cache_and_another_clock_is_the_same():
+    twin = make_environment(
+        platform="Linux-6.9",
+        inventory=make_inventory(
+            variables={"OMP_NUM_THREADS": "4", "TORCHINDUCTOR_CACHE_DIR": "/tmp/b"},
+            machine={"governor": "powersave", "kernel": "6.9"},
+        ),
+    )
+    assert where(make_environment(), twin).startswith("torch 2.15.0 → 2.15.0 on")
+
+
+def test_what_comes_with_another_torch_is_not_named():
+    other = make_environment(
+        versions={"torch": "2.16.0+cpu"},
+        inventory=make_inventory(libraries={"oneDNN": "3.9", "OpenMP": "x", "glibc": "2.39"}),
+    )
+    assert where(make_environment(), other).startswith("torch 2.15.0 → 2.16.0 on")
+
+
+def test_a_package_that_an_old_run_does_not_name_is_not_named():
+    old = make_environment(inventory=None)
+    new = make_environment(versions={"torch": "2.15.0+cpu", "timm": "1.0.29"})
+    assert where(old, new).startswith("torch 2.15.0 → 2.15.0 on")
+    with_inventory = make_environment()
+    assert where(with_inventory, new).startswith("torch 2.15.0 → 2.15.0, timm none → 1.0.29 on")

@@ -6,7 +6,13 @@ from compilegate.records.environment import Device
 from compilegate.runs import files
 from compilegate.runs.merge import merge
 from compilegate.runs.reader import RunError
-from tests.unit.making import make_environment, make_observation, make_pair, make_verdict
+from tests.unit.making import (
+    make_environment,
+    make_inventory,
+    make_observation,
+    make_pair,
+    make_verdict,
+)
 from tests.unit.runs import write_run
 
 IDS = [f"m{i}-cpu-infer-f32-default-static" for i in range(4)]
@@ -85,6 +91,14 @@ def test_a_case_in_two_shards_is_refused(tmp_path, target):
         ({"environment": make_environment(versions={"torch": "2.16"})}, "torch 2.15.0.* → 2.16"),
         ({"environment": make_environment(python="3.13")}, "python 3.12.1 → 3.13"),
         ({"environment": make_environment(devices=())}, "cpu AMD EPYC 9655 → none"),
+        (
+            {"environment": make_environment(inventory=make_inventory(variables={}))},
+            "of one run: OMP_NUM_THREADS 4 → unset. Merge",
+        ),
+        (
+            {"environment": make_environment(inventory=make_inventory(libraries={}))},
+            "of one run: oneDNN 3.7.1 → none; OpenMP .* → none; glibc 2.39 → none. Merge",
+        ),
     ],
 )
 def test_runs_made_in_another_way_are_refused(tmp_path, target, other, expected):
@@ -101,6 +115,17 @@ def test_runners_of_one_kind_may_differ_in_memory_and_kernel(tmp_path, target):
     a = shard(tmp_path / "a.jsonl", IDS[0], environment=make_environment())
     other = make_environment(devices=(twin,), platform="Linux-6.9")
     b = shard(tmp_path / "b.jsonl", IDS[1], environment=other)
+    assert merge([a, b], target) == (2, [])
+
+
+def test_runners_of_one_kind_may_differ_in_clocks_places_and_tools(tmp_path, target):
+    other = make_inventory(
+        distributions={**make_inventory().distributions, "pip": "26.0", "ruff": "0.14"},
+        variables={"OMP_NUM_THREADS": "4", "TORCH_HOME": "/there"},
+        machine={"governor": "powersave"},
+    )
+    a = shard(tmp_path / "a.jsonl", IDS[0], environment=make_environment())
+    b = shard(tmp_path / "b.jsonl", IDS[1], environment=make_environment(inventory=other))
     assert merge([a, b], target) == (2, [])
 
 

@@ -29,6 +29,8 @@ class Nvml:
             "nvmlDeviceGetClockInfo": 1980,
             "nvmlDeviceGetTemperature": 91,
             "nvmlDeviceGetPowerUsage": 650_000,
+            "nvmlDeviceGetMaxClockInfo": 1980,
+            "nvmlDeviceGetPowerManagementLimit": 700_000,
         }
         if name == self.lacks:
             raise AttributeError(name)
@@ -41,10 +43,14 @@ class Nvml:
         return query
 
 
+def sensors(*mute, **binding):
+    made = NvmlSensors.__new__(NvmlSensors)
+    made._nvml, made._handle = Nvml(*mute, **binding), None
+    return made
+
+
 def condition(*mute, **binding):
-    sensors = NvmlSensors.__new__(NvmlSensors)
-    sensors._nvml, sensors._handle = Nvml(*mute, **binding), None
-    return sensors.condition()
+    return sensors(*mute, **binding).condition()
 
 
 HOT = {"throttled": ("hw_thermal_slowdown",)}
@@ -77,3 +83,9 @@ def test_the_query_for_throttling_has_the_name_that_the_binding_knows(lacks):
 @pytest.mark.parametrize("mute", [FORMER, LATER])
 def test_the_query_for_throttling_has_the_name_that_the_driver_knows(mute):
     assert condition(mute, lacks=None).throttled == HOT["throttled"]
+
+
+def test_limits_that_the_gpu_does_not_report_are_left_out():
+    limits = {"maximum clock of the GPU": "1980 MHz", "power limit of the GPU": "700 W"}
+    assert sensors().limits() == limits
+    assert sensors("nvmlDeviceGetMaxClockInfo", "nvmlDeviceGetPowerManagementLimit").limits() == {}

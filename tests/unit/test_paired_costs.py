@@ -8,11 +8,9 @@ import pytest
 from compilegate.judging.aspects import Budget
 from compilegate.records.pair import Costs
 from compilegate.records.performance import Energy, Timing
-from compilegate.runs.archive import Archive
-from compilegate.upgrade.comparison import compare
 from compilegate.upgrade.cost_change import finding
 from compilegate.upgrade.costs import COSTS, COUNTED, PAIRED
-from compilegate.upgrade.paired_costs import cost_changes, judge, own_spread, screen, suspects
+from compilegate.upgrade.paired_costs import judge, own_spread, screen, suspects
 from tests.unit.making import CASE_ID as CASE
 from tests.unit.making import (
     make_compile_time,
@@ -21,7 +19,6 @@ from tests.unit.making import (
     make_observation,
     make_pair,
 )
-from tests.unit.runs import NEW, OLD, compared, seen, write_run
 
 CALLS, TAIL, PEAK = "calls", "95th percentile of calls", "peak memory"
 FLOOR = math.log1p(Budget().max_slowdown)
@@ -303,43 +300,3 @@ def test_a_comparison_of_one_version_shows_the_spread_of_the_machine():
 def test_a_small_slowdown_needs_more_pairs(compiled, fails, wants_more):
     change = judged(pairs(*compiled, first=1.2))
     assert (change.fails, change.wants_more) == (fails, wants_more)
-
-
-# As comparisons of runs take it.
-
-
-def test_stored_pairs_count_where_both_runs_are_of_one_session(tmp_path):
-    now = [make_observation(), *pairs(1.25, 1.26, 1.24, 1.25, 1.25)]
-    write_run(tmp_path / "a.jsonl", *now, environment=NEW, baseline="a.baseline")
-    write_run(tmp_path / "a.baseline.jsonl", make_observation(), environment=OLD)
-    write_run(tmp_path / "b.jsonl", make_observation(), environment=OLD)
-    with (
-        Archive(tmp_path / "a.jsonl") as candidate,
-        Archive(tmp_path / "a.baseline.jsonl") as baseline,
-        Archive(tmp_path / "b.jsonl") as other,
-    ):
-        changes = cost_changes(baseline, candidate)
-        assert cost_changes(other, candidate) is None
-        assert cost_changes(baseline, other) is None
-        comparison = compare(baseline, candidate, changes)
-    change = of(changes[CASE])
-    assert (change.kind, change.judged) == ("worse", True)
-    assert change.compiled.low < change.compiled.mean < change.compiled.high
-    assert math.exp(change.compiled.mean) == pytest.approx(0.8, abs=0.002)
-    (case,) = comparison.cases
-    assert (case.kind, case.costlier) == ("regressed", "slower")
-
-
-@pytest.mark.parametrize(
-    ("given", "kind"),
-    [
-        (pairs(1.4, 1.0, 1.0, 1.0, 1.0), "inconclusive"),
-        (pairs(1.0, 1.01, 0.99, 1.0, 1.0, eager=0.8, first=1.3), "unchanged"),
-        ([make_pair(compiled=1.3)], "inconclusive"),  # a suspect without its pairs
-        ([make_pair(compiled=0.5)], "unchanged"),
-        ([make_pair(candidate=None, failure="crashed")], "unchanged"),
-    ],
-)
-def test_only_a_growth_that_was_judged_counts(given, kind):
-    changes = judge(given)[CASE]
-    assert compared(seen(), seen(), case=CASE, costs=changes).kind == kind

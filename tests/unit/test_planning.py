@@ -9,7 +9,7 @@ from compilegate.records.environment import Device
 from compilegate.runs.reader import RunError
 from compilegate.session.planning import make_plan
 from compilegate.session.workers import Known
-from tests.unit.making import make_environment, make_header, make_observation
+from tests.unit.making import make_environment, make_header, make_inventory, make_observation
 from tests.unit.planned import CPU, GPU, make_options, write_run
 
 TINY = Known([{"name": "tiny", "family": "tiny"}], make_environment())
@@ -124,6 +124,19 @@ def test_a_run_of_another_environment_is_not_resumed(options):
         )
 
 
+def test_a_run_is_not_resumed_with_another_variable(options):
+    write_run(options.runs / "there.jsonl", make_header(planned=(CPU.id,)))
+    other = make_environment(inventory=make_inventory(variables={"OMP_NUM_THREADS": "8"}))
+    with pytest.raises(
+        pytest.UsageError, match=r"made in another environment \(OMP_NUM_THREADS 4 → 8\); start"
+    ):
+        make_plan(
+            dataclasses.replace(options, resume="there"),
+            needs_environment=False,
+            known=dataclasses.replace(TINY, environment=other),
+        )
+
+
 H200 = Device(kind="cuda", name="H200", memory_bytes=2**37, cores=132, driver="580")
 XEON = Device(kind="cpu", name="Xeon", memory_bytes=2**38, cores=32)
 
@@ -133,8 +146,11 @@ XEON = Device(kind="cpu", name="Xeon", memory_bytes=2**38, cores=32)
     [
         ({"devices": (dataclasses.replace(XEON, memory_bytes=2**37), H200)}, ""),
         ({"platform": "Linux-6.18"}, ""),
+        ({"inventory": make_inventory(machine={"governor": "powersave"})}, ""),
+        ({"inventory": None}, ""),
+        ({"inventory": make_inventory(distributions={"pip": "26", "timm": "1.0.20"})}, "sympy"),
         ({"cuda": "12.8"}, r"\(CUDA 13.0 → 12.8\)"),
-        ({"devices": (XEON,)}, r"\(cuda H200 → none; .*cuda driver 580 → none\)"),
+        ({"devices": (XEON,)}, r"\(cuda H200 → none\)"),
         ({"devices": (dataclasses.replace(XEON, cores=16), H200)}, r"\(cpu cores 32 → 16\)"),
         ({"devices": (XEON, dataclasses.replace(H200, name="H100"))}, r"\(cuda H200 → H100\)"),
     ],

@@ -12,7 +12,18 @@ from typing import Literal
 import torch
 
 from compilegate.observe.device.protocol import Allocator, Sensors, Step, UnavailableError
+from compilegate.observe.host.machine import processor_flags
 from compilegate.records import environment
+
+#: The vector instructions that PyTorch and Inductor have kernels for. Every kernel that runs a
+#: PyTorch of today knows these names; it may not know those of later ones.
+_VECTORS = frozenset(
+    {
+        *("avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"),
+        *("avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16"),
+        *("asimd", "bf16", "i8mm", "sve", "sve2", "svebf16"),
+    }
+)
 
 
 class Cpu:
@@ -46,6 +57,7 @@ class Cpu:
                 name=model[1].strip() if model else platform.processor() or platform.machine(),
                 memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
                 cores=len(os.sched_getaffinity(0)),
+                instructions=" ".join(sorted(_VECTORS & processor_flags())),
             )
         ]
 

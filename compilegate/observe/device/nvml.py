@@ -83,3 +83,13 @@ class NvmlSensors:
             return float(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle)) / 1000
         except self._nvml.NVMLError as error:
             raise UnavailableError(f"NVML: {error}") from error
+
+    def limits(self) -> dict[str, str]:
+        """Return the highest clock and the most power of the GPU, where NVML reports them."""
+        nvml = self._nvml
+        clock = self._answer(nvml.nvmlDeviceGetMaxClockInfo, nvml.NVML_CLOCK_SM)
+        power_mw = self._answer(nvml.nvmlDeviceGetPowerManagementLimit)
+        found = {"maximum clock of the GPU": f"{clock} MHz"} if clock is not None else {}
+        if power_mw is not None:
+            found["power limit of the GPU"] = f"{power_mw / 1000:.0f} W"
+        return found

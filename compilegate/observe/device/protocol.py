@@ -73,6 +73,9 @@ class Sensors(Protocol):
             UnavailableError: It has no such counter.
         """
 
+    def limits(self) -> dict[str, str]:
+        """Return its limits by name: the highest clock, the power that it may draw."""
+
 
 class Device(Protocol):
     """A kind of device that cases run on.
