@@ -65,34 +65,42 @@ def _parser() -> argparse.ArgumentParser:
 def _add_run_commands(commands: Any) -> None:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
-        "--runs", metavar="DIR", type=Path, default=Path(".runs"), help="default: .runs"
+        "--runs",
+        metavar="DIR",
+        type=Path,
+        default=Path(".runs"),
+        help="folder of run files (default: .runs)",
     )
-    shared.add_argument("-o", "--output", metavar="FILE", type=Path, help="the file to write")
+    shared.add_argument("-o", "--output", metavar="FILE", type=Path, help="write to this file")
 
     one = commands.add_parser(
-        "compare", parents=[shared], help="may we move from the torch of A to the torch of B?"
+        "compare", parents=[shared], help="compare run B with run A, and decide"
     )
     one.add_argument("baseline", metavar="A", help="the run of the PyTorch in use")
     one.add_argument("candidate", metavar="B", help="the run of the PyTorch to move to")
-    one.add_argument("--format", choices=("text", "markdown", "html"), default="text")
-    one.add_argument("--all", action="store_true", help="show everything that text leaves out")
+    one.add_argument(
+        "--format", choices=("text", "markdown", "html"), default="text", help="default: text"
+    )
+    one.add_argument("--all", action="store_true", help="show every row, proposed budget and note")
     one.set_defaults(do=_compare)
 
     one = commands.add_parser(
         "html", parents=[shared], help="write one page for a run, or for a run and its baseline"
     )
-    one.add_argument("run", metavar="RUN")
-    one.add_argument("baseline", metavar="BASELINE", nargs="?")
+    one.add_argument("run", metavar="RUN", help="the run to show")
+    one.add_argument(
+        "baseline", metavar="BASELINE", nargs="?", help="the run of the PyTorch in use (optional)"
+    )
     one.set_defaults(do=_html)
 
     one = commands.add_parser(
         "markdown", parents=[shared], help="write a run as a GitHub job summary"
     )
-    one.add_argument("run", metavar="RUN")
+    one.add_argument("run", metavar="RUN", help="the run to show")
     one.set_defaults(do=_markdown)
 
     one = commands.add_parser("merge", parents=[shared], help="merge the shards of one run")
-    one.add_argument("shards", metavar="RUN", nargs="+")
+    one.add_argument("shards", metavar="RUN", nargs="+", help="the shards, in any order")
     one.set_defaults(do=_merge)
 
 

@@ -84,7 +84,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Note what the selected tests need of each case.
+    """Note which measurements the selected tests need, by case.
 
     https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_collection_finish
     """
@@ -99,4 +99,6 @@ def pytest_report_header(config: pytest.Config) -> Sequence[str]:
     https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_report_header
     """
     plan = config.stash.get(PLAN, None)
-    return describe(plan) if plan is not None else []
+    if plan is None:
+        return []
+    return describe(plan, max(config.get_terminal_writer().fullwidth, 80))

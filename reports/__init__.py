@@ -1,1 +1,1 @@
-"""What is shown of a session or a stored run."""
+"""Reports on a session or a stored run."""

@@ -27,7 +27,7 @@ class CaseGroup:
     Attributes:
         kind: Their class in a comparison, or the outcome of their verdicts.
         cases: Their ids.
-        aspect: The aspect that the result is about; empty for the case as a whole.
+        aspect: The aspect that the result is about; empty if it is about all of them.
         text: What happened.
         details: Further lines.
         proposals: Budget values that would keep what became better, as TOML.
@@ -105,5 +105,5 @@ _GRAVEST = (
 
 
 def gravity(aspect: str) -> int:
-    """Return the rank of an aspect in a report; the case as a whole, ``""``, comes first."""
+    """Return the rank of an aspect in a report; ``""``, all aspects, comes first."""
     return _GRAVEST.index(aspect) if aspect in _GRAVEST else len(_GRAVEST)

@@ -11,7 +11,7 @@ from compilegate.reports.columns import COLUMNS, figures_of
 from compilegate.reports.text import cut, duration
 
 INDENT = "  "
-#: What the letters mean that do not stand for a failed aspect.
+#: Letters other than those of failed aspects.
 OUTCOME_LETTERS = {
     ".": "passed",
     "x": "expected failure",
@@ -61,7 +61,7 @@ def failure_letter(aspect: str) -> str:
 
 
 def legend(letters: str) -> str:
-    """Return what the letters of failures and doubts mean; empty where all tests passed."""
+    """Return the meaning of the letters; empty if all tests passed."""
     meanings = {aspect.letter: aspect.name for aspect in ASPECTS.values()} | OUTCOME_LETTERS
     shown = sorted(set(letters) & meanings.keys() - {"."})
     return ", ".join(f"{letter} {meanings[letter]}" for letter in shown)
@@ -70,7 +70,7 @@ def legend(letters: str) -> str:
 def case_lines(
     observation: Observation, letters: str, progress: Progress, *, width: int, id_width: int = 0
 ) -> list[str]:
-    """Return a case in one line, or in two where one is too narrow.
+    """Return a case in one line, or in two or three where the terminal is narrow.
 
     Args:
         observation: What was measured.
@@ -89,11 +89,13 @@ def case_lines(
     texts = list(_figures(observation))
     room = width - len(INDENT)
     text = next((text for text in texts if len(text) <= room), cut(texts[-1], room))
+    if len(head) > width:  # the id is whole, to be copied
+        return [f"{progress.position} {letters}", f"{INDENT}{observation.case}", f"{INDENT}{text}"]
     return [head, f"{INDENT}{text}"]
 
 
 def _figures(observation: Observation) -> Iterator[str]:
-    """Yield the figures as text, the most complete form first, then ever shorter ones."""
+    """Yield the figures as text, the most complete form first, then shorter ones."""
     failure = observation.failure
     if failure is not None:
         what = observation.status.replace("_", " ")

@@ -15,7 +15,7 @@ from compilegate.records.observation import Observation
 from compilegate.records.statistics import Interval, paired_speedup
 from compilegate.runs.slim import SlimObservation
 
-#: What a run file holds of a case, whole or as far as reports need it.
+#: The record of a case in a run file: complete, or the part that reports need.
 Measured = Observation | SlimObservation
 Unit = Literal["ratio", "seconds", "count", "error"]
 

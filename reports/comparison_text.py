@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from compilegate.reports import case_groups, environment_text
 from compilegate.reports.case_groups import CaseGroup
-from compilegate.reports.text import count, cut, plain
+from compilegate.reports.text import count, cut, plain, wrapped
 from compilegate.upgrade.case_comparison import CLASSES, WORSE
 from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide
@@ -59,17 +59,17 @@ class Layout:
 
 
 def comparison_lines(comparison: Comparison, *, everything: bool = False) -> Iterator[str]:
-    """Yield the lines of a comparison: the decision, then what it rests on.
+    """Yield the lines of a comparison: the decision, then the evidence.
 
     Args:
         comparison: What to show.
         everything: Whether all groups, rows and lines are shown.
     """
-    decision = decide(comparison)
-    yield plain(str(decision))
+    decision, layout = decide(comparison), Layout(everything=everything)
+    yield from wrapped(plain(str(decision)), layout.columns)
     if decision.command:
-        yield plain(f"to know, run: {decision.command}")
-    yield from evidence_lines(comparison, Layout(everything=everything))
+        yield plain(f"to decide, run: {decision.command}")
+    yield from evidence_lines(comparison, layout)
 
 
 def evidence_lines(comparison: Comparison, layout: Layout) -> Iterator[str]:
@@ -80,36 +80,39 @@ def evidence_lines(comparison: Comparison, layout: Layout) -> Iterator[str]:
 def _lines(comparison: Comparison, layout: Layout) -> Iterator[str]:
     everything, unfold = layout.everything, layout.unfold
     if comparison.machines:
-        yield f"costs are not compared, the machines differ: {comparison.machines}"
+        text = f"costs are not compared, because the machines differ: {comparison.machines}"
+        yield from wrapped(text, layout.columns)
     for caution in comparison.cautions:
-        yield f"note: {caution}"
+        yield from wrapped(plain(f"note: {caution}"), layout.columns)
     groups = case_groups.of_comparison(comparison)
     worse = [group for group in groups if group.kind in WORSE]
     if worse and layout.details:
         yield from ("", "look at first:")
         for group in worse if everything else worse[:FIRST]:
-            yield from _first(group)
+            yield from _first(group, layout)
     if groups:
         yield ""
         yield from _table(groups if everything else groups[:ROWS], layout)
         if len(groups) > ROWS and not everything:
             yield f"… and {len(groups) - ROWS} more rows: {unfold}"
     if proposed := [line for group in groups for line in group.proposals]:
-        text = f"{count(len(proposed), 'tighter budget')} would hold what is better"
+        text = f"{count(len(proposed), 'tighter budget')} would keep the improvement"
         yield from ("", f"{text}:" if everything else f"{text}: {unfold}")
         for group in groups if everything else ():
             for line in group.proposals:
                 yield f"  {group.who}: {line}"
     if everything:
         yield from environment_text.lines(environment_text.groups(comparison), layout.columns)
-    yield from ("", ", ".join(_counted(comparison)))
+    yield ""
+    yield from wrapped(", ".join(_counted(comparison)), layout.columns)
     yield from _notes(comparison, layout)
 
 
-def _first(group: CaseGroup) -> Iterator[str]:
+def _first(group: CaseGroup, layout: Layout) -> Iterator[str]:
     yield f"  {group.who}"
-    yield f"    {group.what}"
-    yield from (f"      {line}" for line in group.details[:DETAILS])
+    yield from wrapped(plain(f"    {group.what}"), layout.columns)
+    for line in group.details[:DETAILS]:
+        yield from wrapped(plain(f"      {line}"), layout.columns)
     if len(group.details) > DETAILS:
         yield f"      … and {len(group.details) - DETAILS} more lines"
 
@@ -121,7 +124,9 @@ def _table(groups: Sequence[CaseGroup], layout: Layout) -> Iterator[str]:
     if not layout.everything and kinds + names + LEAST_TEXT + 4 > width:
         yield f"{'class':<{kinds}}  case"
         for group in groups:
-            yield f"{group.kind:<{kinds}}  {group.who}"
+            head = f"{group.kind:<{kinds}}  {group.who}"
+            who = [group.kind, *wrapped(f"  {group.who}", width)]
+            yield from [head] if len(head) <= width else who
             yield cut(f"{'':<{kinds}}  {group.what}", width)
         return
     yield f"{'class':<{kinds}}  {'case':<{names}}  what"
@@ -146,7 +151,9 @@ def _notes(comparison: Comparison, layout: Layout) -> Iterator[str]:
         if change.effect == "note" and change.aspect
     ]
     if notes and layout.everything:
-        yield from ("", "notes:", *notes)
+        yield from ("", "notes:")
+        for note in notes:
+            yield from wrapped(plain(note), layout.columns)
     elif notes:
         differences = f"{len(notes)} difference{'s' * (len(notes) != 1)}"
-        yield f"notes: {differences}, of times mostly; {layout.unfold}"
+        yield f"notes: {differences}, mostly in times; {layout.unfold}"

@@ -82,7 +82,7 @@ def append_summary(path: Path, write: Callable[[int], str], limit: int) -> str:
     Args:
         path: The file that ``$GITHUB_STEP_SUMMARY`` names.
         write: Makes the text, given the bytes that it may have.
-        limit: Bytes that the whole file may have.
+        limit: The largest size of the file, in bytes.
 
     Returns:
         Why nothing was written; empty if the text was written.

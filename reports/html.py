@@ -1,7 +1,7 @@
 """A run, or two compared, as one self-contained page that opens offline.
 
-Jinja escapes everything that comes from a run, or the page's script sets it as text. The page's own
-security policy lets no other script run, and lets nothing be loaded.
+Jinja escapes everything that comes from a run, or the page's script sets it as text. The page's
+security policy forbids other scripts and loads nothing.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def of_comparison(comparison: Comparison, baseline: Archive, candidate: Archive)
         data.add(row, page_data.details(item.case, sides, item))
     data.close()
     decision = decide(comparison)
-    machines = f"costs are not compared, the machines differ: {comparison.machines}"
+    machines = f"costs are not compared, because the machines differ: {comparison.machines}"
     yield from _render(
         data,
         kinds=CLASSES,

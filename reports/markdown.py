@@ -21,7 +21,7 @@ from compilegate.upgrade.case_comparison import WORSE, Class
 from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide
 
-#: GitHub drops the summary of a step that is larger than 1 MiB as a whole.
+#: GitHub drops a step's summary that is larger than 1 MiB.
 LIMIT = 2**20 - 2**14
 #: Rows that are open; the rest is folded.
 OPEN = 20
@@ -49,7 +49,7 @@ def of_comparison(comparison: Comparison, limit: int = LIMIT) -> str:
     lines += ["To know, run:", "", f"    {plain(decision.command)}", ""] if decision.command else []
     if comparison.machines:
         machines = escape(comparison.machines)
-        lines += [f"Costs are not compared, the machines differ: {machines}.", ""]
+        lines += [f"Costs are not compared, because the machines differ: {machines}.", ""]
     lines += [f"> {escape(caution)}\n" for caution in comparison.cautions]
     groups = case_groups.of_comparison(comparison)
     worse = [group for group in groups if group.kind in WORSE]

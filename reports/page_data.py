@@ -100,7 +100,7 @@ class PageData:
 
 
 def column(shown: Column) -> dict[str, Any]:
-    """Return what the page's script needs of a column."""
+    """Return the part of a column that the page's script needs."""
     return {
         "name": shown.name,
         "unit": shown.unit,
@@ -274,7 +274,7 @@ def _last(text: str) -> str:
 
 
 def environment(header: Header) -> Mapping[str, str]:
-    """Return what a run was observed with, by name."""
+    """Return a run's environment, by name."""
     found = header.environment
     devices = (
         f"{d.kind} {d.name}{f', driver {d.driver}' if d.driver else ''}" for d in found.devices

@@ -20,7 +20,7 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class Effort:
-    """What a session spent its time on.
+    """The time that a session spent.
 
     Attributes:
         wall_s: Seconds from its beginning to its end.
@@ -46,19 +46,23 @@ def summary_lines(results: Mapping[str, CaseResult], width: int) -> Iterator[str
         groups = _across_models(case_groups.of_verdicts(results, (outcome,)))
         aspects = dict.fromkeys(group.aspect for group in groups)
         for aspect in aspects:
-            heading = aspect or "the case as a whole"
+            heading = aspect or "all aspects"
             yield f"{heading}, inconclusive:" if outcome == "inconclusive" else f"{heading}:"
-            lines = [_line(group, width) for group in groups if group.aspect == aspect]
+            lines = [_lines(group, width) for group in groups if group.aspect == aspect]
             if outcome == "inconclusive" and len(lines) > _SHOWN:
                 lines[_SHOWN:] = [
-                    f"  … and {len(lines) - _SHOWN} more (compilegate html RUN shows each)"
+                    [f"  … and {len(lines) - _SHOWN} more (compilegate html RUN shows each)"]
                 ]
-            yield from lines
+            yield from (line for found in lines for line in found)
     yield from _again(results)
 
 
-def _line(group: CaseGroup, width: int) -> str:
-    return cut(plain(f"  {group.who}: {group.text}"), width)
+def _lines(group: CaseGroup, width: int) -> list[str]:
+    line = plain(f"  {group.who}: {group.text}")
+    room = width - line.index(": ")
+    if len(line) <= width or room > width / 3:
+        return [cut(line, width)]
+    return [plain(f"  {group.who}:"), cut(plain(f"    {group.text}"), width)]
 
 
 def _across_models(groups: Sequence[CaseGroup]) -> list[CaseGroup]:

@@ -73,7 +73,7 @@ def _starting(config: pytest.Config) -> Iterator[None]:
 
 
 def _reporter_at_start(config: pytest.Config) -> Any:
-    """Return what writes to the terminal; None where the session starts silently.
+    """Return the terminal's reporter; None if the session starts silently.
 
     pytest's own reporter does not exist yet while ``-n auto`` counts the workers.
     """
@@ -87,7 +87,7 @@ def _reporter_at_start(config: pytest.Config) -> Any:
 
 
 def starting_line(config: pytest.Config) -> str:
-    """Return what takes the first seconds of a session."""
+    """Return a line about the first seconds of a session."""
     if replayed := config.getoption("replay"):
         return f"compilegate: reading the run {replayed}"
     try:
@@ -245,7 +245,7 @@ class TerminalReport:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Print the title and what it rests on, after the tables of other plugins."""
+        """Print the title and the evidence, after the tables of other plugins."""
         if self._at_work is not None:
             self._at_work.stop()
         self._status.clear()

@@ -1,8 +1,7 @@
-"""The last block on the terminal: one title, and under it what it rests on."""
+"""The last block on the terminal: a title, and the evidence under it."""
 
 from __future__ import annotations
 
-import textwrap
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from compilegate.records.case import case_id_of
 from compilegate.reports import case_line, comparison_text, github, session_summary, titles
 from compilegate.reports.case_result import CaseResult
 from compilegate.reports.comparison_text import NARROWEST, Layout
-from compilegate.reports.text import count, plain
+from compilegate.reports.text import count, plain, wrapped
 from compilegate.runs.archive import CaseRecord
 from compilegate.session.results import Results
 from compilegate.upgrade.case_comparison import WORSE
@@ -79,7 +78,7 @@ class TerminalSummary:
 
     def _write_wrapped(self, text: str) -> None:
         """Print a sentence in as many lines as it needs. Commands stay whole, to be copied."""
-        for line in textwrap.wrap(text, self._width, subsequent_indent="  "):
+        for line in wrapped(text, self._width):
             self._reporter.write_line(line)
 
     def _leave_failures_to_pytest(self) -> None:
@@ -101,10 +100,10 @@ class TerminalSummary:
         fits = len(title) <= self._width - len("= ") - len(" =")
         self._reporter.section(title if fits else plain(f"compilegate: {text}"), sep="=", bold=True)
         if place and not fits:
-            self._reporter.write_line(plain(place))
+            self._write_wrapped(plain(place))
         if comparison is not None:
             if decision.command:
-                self._reporter.write_line(plain(f"to know, run: {decision.command}"))
+                self._reporter.write_line(plain(f"to decide, run: {decision.command}"))
             # pytest shows the evidence with the failed tests.
             unfold = "compilegate compare … --all shows them"
             layout = Layout(details=False, unfold=unfold, width=self._width)
@@ -124,7 +123,7 @@ class TerminalSummary:
         others = len(failed - worse)
         if not others:
             return ""
-        return f"not counted: {count(others, 'case')} failed as under the version in use"
+        return f"not counted: {count(others, 'case')} also fail under the version in use"
 
     def _write_commands(self) -> None:
         """Print how to observe failed cases again, where pytest does not show their failures."""
@@ -150,16 +149,16 @@ class TerminalSummary:
             return
         if writer.trouble:
             self._reporter.write_line(
-                f"the run file could not be written to its end: {writer.trouble}; "
-                "what it holds is readable, and --resume continues from there",
+                f"writing the run file failed: {writer.trouble}; "
+                "the records before are readable, and --resume continues from there",
                 red=True,
             )
         self._reporter.write_line(f"run file: {_relative(writer.path)}")
         if baseline is not None:
             self._reporter.write_line(f"the baseline's run file: {_relative(baseline)}")
         if not self._session.is_whole:
-            also = ", with the same --baseline-python," if baseline is not None else ""
-            self._reporter.write_line(f"--resume {writer.path.stem}{also} goes on from there")
+            also = ", with the same --baseline-python" if baseline is not None else ""
+            self._reporter.write_line(f"to continue: --resume {writer.path.stem}{also}")
 
 
 def why_nothing_saved(config: pytest.Config, results: Results | None) -> str:

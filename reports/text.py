@@ -1,6 +1,12 @@
-"""Words and lines that all reports share."""
+"""Formats text for all reports."""
 
 from __future__ import annotations
+
+import re
+import textwrap
+
+#: Where a command begins in a sentence: after a colon.
+_COMMAND = re.compile(r": (?=(?:\S*/)?(?:python[\d.]*|pytest|compilegate) )")
 
 
 def plain(line: str) -> str:
@@ -11,6 +17,27 @@ def plain(line: str) -> str:
 def cut(line: str, width: int) -> str:
     """Return a line of at most ``width`` characters, with an ellipsis where it was longer."""
     return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """Return a sentence in lines of at most ``width`` characters, later ones further indented.
+
+    A word stays whole, such as a case id, and so does a command that ends the sentence: it is a
+    line of its own, to be copied.
+    """
+    if len(line) <= width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    sentence, *command = _COMMAND.split(line, maxsplit=1)
+    lines = textwrap.wrap(
+        f"{sentence}:" if command else sentence,
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    )
+    return [*lines, *(f"{indent}{text}" for text in command)]
 
 
 def count(number: int, what: str) -> str:

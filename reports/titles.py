@@ -1,4 +1,4 @@
-"""The title of a report: one phrase that a reader may act on."""
+"""The title of a report: one phrase on which a reader can act."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def of_cases(results: Mapping[str, CaseResult], why_nothing: str = "") -> str:
         why_nothing: Why nothing was judged, for the case that nothing was.
     """
     if not is_judged(results):
-        reason = _common_skip(results) or why_nothing or "the run holds no verdict"
+        reason = _common_skip(results) or why_nothing or "the run has no verdicts"
         return f"nothing was judged: {reason} ({count(len(results), 'case')})"
     counts = Counter(result.outcome for result in results.values())
     parts = [count(len(results), "case")]
@@ -35,7 +35,7 @@ def of_cases(results: Mapping[str, CaseResult], why_nothing: str = "") -> str:
 
 
 def of_decision(decision: Decision, results: Mapping[str, CaseResult]) -> str:
-    """Return the title of an upgrade, without the versions: the answer and what it rests on.
+    """Return the title of an upgrade, without the versions: the answer and the evidence.
 
     Args:
         decision: The decision.

@@ -1,1 +1,1 @@
-"""What is asserted: one module an aspect, its rule and the test that applies it."""
+"""The suites: one module per aspect, with its rule and the test that applies it."""

@@ -1,7 +1,7 @@
 """Compiling takes no longer than under the PyTorch in use: in an empty cache, and in a warm one.
 
-Seconds of compiling vary from process to process, so fresh pairs judge a case whose first pair
-compiled more slowly. See ``docs/upgrade.md``.
+Compile time varies from process to process, so fresh pairs judge a case whose first pair compiled
+more slowly. See ``docs/upgrade.md``.
 """
 
 from __future__ import annotations

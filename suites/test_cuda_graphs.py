@@ -32,7 +32,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         reasons = {reason.partition(" (")[0] for reason in unknown}
         proposal = {"cudagraph_skips": sorted({*budget.cudagraph_skips, *reasons})}
         return Finding("failed", lines[0], shorten(lines), proposal)
-    known = f"{len(capture.cudagraph_skips)} skipped for reasons budgeted"
+    known = f"{len(capture.cudagraph_skips)} skipped for budgeted reasons"
     if capture.cudagraphs:
         also = f", {known}" if capture.cudagraph_skips else ""
         return Finding("passed", f"{capture.cudagraphs} CUDA graphs recorded{also}")

@@ -1,7 +1,7 @@
-"""Eager itself is as exact as under the PyTorch in use, and raises no more than there.
+"""Eager itself is as exact as under the PyTorch in use, and raises nothing new.
 
-Both runs hold eager's distance from the fp64 reference. If eager got worse, the compiler is not the
-cause, but production is wrong all the same.
+Both runs contain eager's distance from the fp64 reference. If eager got worse, the compiler is not
+the cause, but production is wrong nevertheless.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         return Finding("failed", "the model returned no tensor: there is nothing to compare")
     if seen.compared == 0:
         hint = "return its tensors, or pick them with Example.output"
-        return Finding("failed", f"nothing in the outputs is looked into: {seen.opaque[0]}; {hint}")
+        return Finding("failed", f"no output can be compared: {seen.opaque[0]}; {hint}")
     figures = untreated(observation, "outputs")
     if seen.blind:
         name, why = next(iter(seen.blind.items()))

@@ -1,6 +1,6 @@
 """Compiled gradients equal eager's, for every parameter and every floating input.
 
-A fixed random cotangent over all outputs makes sure that no gradient cancels out.
+A fixed random cotangent over all outputs keeps gradients from cancelling out.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_faq.html
 """
 
@@ -27,7 +27,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         text = f"overflow in all {overflowed} calls, in eager too: no optimizer would use them"
         return Finding("inconclusive", f"blind: scaled gradients {text}")
     if seen.floating == 0:
-        return Finding("skipped", "nothing to differentiate: no gradient arrives in eager either")
+        return Finding("skipped", "nothing to differentiate: eager produces no gradient either")
     also = f", {overflowed} of which overflow as in eager" if overflowed else ""
     summary = (
         f"{seen.floating} gradients and updates over {calls} calls{also}{seen.notes}, "
@@ -40,7 +40,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 
 def _left_out(observation: Observation) -> str:
     why = observation.left_out
-    overlap = f"; not of two calls that overlap: {why}" if why else ""
+    overlap = f"; two overlapping calls not tested: {why}" if why else ""
     return _inputs_left_out(observation) + overlap
 
 
@@ -49,7 +49,7 @@ def _inputs_left_out(observation: Observation) -> str:
         return "; inputs cannot be differentiated in eager"
     names = observation.written_inputs
     return (
-        f"; not of {', '.join(names)}: autograd lets nothing write to what it differentiates"
+        f"; no gradients of {', '.join(names)}: autograd forbids in-place writes to these inputs"
         if names
         else ""
     )

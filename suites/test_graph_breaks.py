@@ -16,7 +16,7 @@ from compilegate.records.observation import GraphBreak, Observation
 
 
 def is_allowed(found: GraphBreak, allowed: AllowedBreak) -> bool:
-    """Whether a budgeted break is this one: by part of its reason and the end of its path."""
+    """Whether a budgeted break matches this one, by reason and path."""
     return allowed.reason in found.reason and f"/{found.file}".endswith(
         f"/{allowed.place}" if allowed.place else ""
     )

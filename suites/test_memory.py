@@ -30,7 +30,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     text = f"peak {compiled / MIB:.1f} MiB, eager {eager / MIB:.1f} MiB ({seen.ratio:.2f}×)"
     leaked = seen.compiled_kept_bytes - seen.eager_kept_bytes
     if leaked > KEPT_BYTES:
-        text = f"each call leaves {leaked / 2**10:,.0f} KiB more allocated than eager's; {text}"
+        text = f"each call leaves {leaked / 2**10:,.0f} KiB more allocated than eager; {text}"
         return Finding("failed", text, describe(seen))
     if budget.max_memory_ratio is None:
         return Finding("skipped", f"{budget.why_unjudged('max_memory_ratio')}: {text}")
@@ -46,7 +46,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 
 
 def describe(seen: Memory) -> tuple[str, ...]:
-    """Return what else the allocator of a GPU reports."""
+    """Return further figures of a GPU's allocator."""
     if not seen.compile_peak_bytes:
         return ()
     reserved = f"eager {seen.eager_reserved_bytes / MIB:.0f} MiB, "

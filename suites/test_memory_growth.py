@@ -1,8 +1,8 @@
 """Compiled code needs no more memory than under the PyTorch in use.
 
-Its peak, what the allocator of a GPU reserves, and what stays allocated after the first call. Each
-process has the same figures, so a growth is observed once more and needs no statistics. See
-``docs/upgrade.md``.
+The suite compares the peak, the memory that a GPU's allocator reserves, and the memory that stays
+allocated after the first call. Each process has the same figures, so a second observation confirms
+a growth without statistics. See ``docs/upgrade.md``.
 """
 
 from __future__ import annotations

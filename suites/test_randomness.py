@@ -25,7 +25,7 @@ from compilegate.records.statistics import log_gap
 STANDARD_ERRORS = 5.0
 #: … and this much: little for the spread, more for what few calls show badly.
 SPREAD_SLACK, TOGETHER_SLACK, ALIKE_SLACK, TAILS_SLACK = 0.02, 0.35, 0.1, 0.05
-ALIKE = "likeness of two calls, which sharing random numbers raises,"
+ALIKE = "similarity of two calls, which shared random numbers raise,"
 #: The two means may be this many times further apart than expected: four standard errors, squared …
 MEAN_GAP = 16.0
 #: … or two, if the model draws many independent numbers, so that halves of one side's calls are
@@ -39,7 +39,7 @@ SLOPE_SLACK, SLOPE_FACTOR = 0.003, 3.0
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
-    """No statistic of compiled code's draws lies beyond what chance gives eager's."""
+    """Compiled code's draws have eager's statistics, within chance."""
     seen = observation.randomness
     if seen is None:
         return Finding("passed", "draws no random numbers")
@@ -69,8 +69,8 @@ def _of_repeats(ours: int, theirs: int, calls: int, groups: int) -> str:
     if theirs - ours <= STANDARD_ERRORS * _error_of_repeats(ours, calls / groups, groups):
         return ""
     return (
-        f"compiled calls repeat each other: {theirs} pairs of {calls} calls gave the very same, "
-        f"{ours} in eager: random numbers are missing or frozen"
+        f"compiled calls repeat each other: {theirs} pairs of {calls} calls returned "
+        f"equal outputs, {ours} in eager: random numbers are missing or frozen"
     )
 
 
@@ -109,7 +109,7 @@ def _of_seeds(ours: float, theirs: float) -> str:
         return ""
     return (
         f"two compiled calls under one seed are {theirs:.2g} times as far apart as two under "
-        f"others, in eager {ours:.2g}: the seed is not heeded"
+        f"different seeds, in eager {ours:.2g}: compiled code ignores the seed"
     )
 
 
@@ -119,7 +119,7 @@ def _of_means(gap: float, own_gap: float) -> str:
         return ""
     return (
         f"the outputs' mean over calls is {math.sqrt(gap):.1f} times as far from eager's as chance "
-        f"makes it (allowed {math.sqrt(allowed):g})"
+        f"explains (allowed {math.sqrt(allowed):g})"
     )
 
 

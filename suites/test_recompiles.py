@@ -77,7 +77,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     if known := sum(_is_known(item, budget) for item in capture.compilations):
         seen += f", not counting {known} whose guards are known to fail"
     if names := _without_effect(observation.calls):
-        seen += f"; no input depends on {', '.join(names)}: no other size was seen"
+        seen += f"; no input has a dimension {', '.join(names)}: no other size was tried"
     if most <= allowed:
         return Finding("passed", seen)
     lines = [
@@ -109,7 +109,9 @@ def _never_compiled(calls: Sequence[CallFacts], compiled: Container[int]) -> lis
         sizes = tuple(item for item in call.numbers.items() if " dim " in item[0])
         if sizes not in known and index not in compiled and not call.raised:
             text = ", ".join(f"{name}={size}" for name, size in call.sizes.items())
-            found.append(f"call {index + 1} ({text}): ran eagerly, nothing compiled for its sizes")
+            found.append(
+                f"call {index + 1} ({text}): ran eagerly: nothing was compiled for these sizes"
+            )
         known.add(sizes)
     return found
 

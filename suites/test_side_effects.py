@@ -22,7 +22,9 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     if seen.complaints:
         return Finding("failed", seen.complaints[0], shorten(seen.complaints))
     return Finding(
-        "passed", f"{seen.tensors} inputs, buffers and parameters, {seen.floating} changed, alike"
+        "passed",
+        f"{seen.tensors} inputs, buffers and parameters, {seen.floating} changed, "
+        "the same on both sides",
     )
 
 

@@ -1,9 +1,9 @@
 """A compiled call takes no longer than under the PyTorch in use.
 
-Pairs of processes, one under each PyTorch, are timed in turns. One pair screens a case and fails
+Pairs of processes, one under each PyTorch, are timed alternately. One pair screens a case and fails
 nothing. A case that it shows slower gets fresh pairs after the last case, and those decide, by the
-median call and by the 95th percentile. What eager did explains a slowdown and excuses nothing. See
-``docs/upgrade.md``.
+median call and by the 95th percentile. Eager's change explains a slowdown, but does not
+excuse it. See ``docs/upgrade.md``.
 """
 
 from __future__ import annotations

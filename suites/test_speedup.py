@@ -110,7 +110,7 @@ def _kernels(timing: Timing, speedup: float, wanted: float, slack_us: float) -> 
 
 
 def describe(timing: Timing) -> tuple[str, ...]:
-    """Return what else was measured: a line for each side, the empty call, and the GPU."""
+    """Return further measurements: a line for each side, the empty call, and the GPU."""
     lines = [
         _side("eager", timing.eager_ns, timing.eager_kernels_ns, timing.items),
         _side("compiled", timing.compiled_ns, timing.compiled_kernels_ns, timing.items),
@@ -124,7 +124,7 @@ def describe(timing: Timing) -> tuple[str, ...]:
 
 def _condition(seen: Sequence[Condition]) -> str:
     if not seen:
-        return "NVML does not report whether the GPU held its clocks down"
+        return "NVML does not report whether the GPU throttled"
     clocks = [one.sm_mhz for one in seen if one.sm_mhz is not None]
     degrees = [one.temperature_c for one in seen if one.temperature_c is not None]
     watts = [one.power_w for one in seen if one.power_w is not None]

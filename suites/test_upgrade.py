@@ -1,8 +1,8 @@
 """No case is worse than it was under the PyTorch in use.
 
 pytest collects these tests with ``--baseline-run RUN`` or ``--baseline-python PATH``. They judge
-changes: a failure that was there before is no reason to stay, and a new graph break is one even if
-budgets allow it. ``docs/reports.md`` explains the classes.
+changes: a failure that existed before does not stop an upgrade, and a new graph break does, even
+if budgets allow it. ``docs/reports.md`` explains the classes.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_troubleshooting.html
 """
 
@@ -87,7 +87,7 @@ def test_nothing_is_worse_than_before(
 
 
 def _verdicts_on_costs(changes: Sequence[CostChange], budget: Budget) -> Iterator[Verdict]:
-    """Judge the pairs of processes, so that a growth that the budget accepts is accepted here."""
+    """Judge the pairs of processes, and accept any growth that the budget accepts."""
     for aspect in COUNTED if changes else ():
         found = finding(changes, aspect)
         yield judge_finding(changes[0].case, budget, aspect, found).verdict
@@ -96,7 +96,7 @@ def _verdicts_on_costs(changes: Sequence[CostChange], budget: Budget) -> Iterato
 def _verdict_on_eager(
     before: CaseRecord, observation: Observation, budget: Budget
 ) -> Iterator[Verdict]:
-    """Judge eager, so that a change of eager that the budget accepts is accepted here."""
+    """Judge eager, and accept any change that the budget accepts."""
     finding = eager_rule(before, observation)
     if finding.outcome == "failed":
         yield judge_finding(observation.case, budget, EAGER, finding).verdict

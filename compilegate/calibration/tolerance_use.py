@@ -4,8 +4,8 @@ This table is the basis of the constants in :mod:`compilegate.judging.tolerances
 
     python -m compilegate.calibration.tolerance_use .runs/*.jsonl
 
-Each figure of every tensor is divided by what it is allowed. A share above 1 fails; the largest
-share of runs on a healthy PyTorch shows how much room there is. The family of known bugs is left
+Each figure of every tensor is divided by its bound. A share above 1 fails; the largest share of
+healthy runs shows how much room is left. The family of known bugs is left
 out.
 """
 
@@ -65,7 +65,9 @@ def table(observations: Iterable[Observation]) -> list[str]:
 def main() -> None:
     """Print the table of some run files."""
     parser = argparse.ArgumentParser(
-        prog="python -m compilegate.calibration.tolerance_use", description=__doc__
+        prog="python -m compilegate.calibration.tolerance_use",
+        description="Print how much of each tolerance healthy runs use. A share above 1 fails.",
+        epilog="Example: python -m compilegate.calibration.tolerance_use .runs/*.jsonl",
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run file, or its name in .runs")
     try:

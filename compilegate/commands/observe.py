@@ -27,7 +27,7 @@ from compilegate.zoo import registry
 
 
 class ArgumentError(Exception):
-    """An argument is wrong. The text says which, and what to do."""
+    """A wrong argument. The text names it and says what to do."""
 
 
 def add_parser(commands: Any) -> None:
@@ -39,7 +39,9 @@ def add_parser(commands: Any) -> None:
         epilog="Exit status: 0 nothing failed, 1 a verdict failed or the process died, 2 the "
         "command line is wrong.",
     )
-    parser.add_argument("case", metavar="CASE_ID", help="resnet18-cpu-infer-f32-default-static")
+    parser.add_argument(
+        "case", metavar="CASE_ID", help="such as resnet18-cpu-infer-f32-default-static"
+    )
     parser.add_argument("--pdb", action="store_true", help="stop in the debugger where it fails")
     parser.add_argument("--json", action="store_true", help="print records as lines of JSON")
     parser.add_argument(
@@ -53,9 +55,15 @@ def add_parser(commands: Any) -> None:
         help="a budgets file over the shipped budgets (repeatable)",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="the seed of weights and inputs"
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="the seed of weights and inputs (default: 0)",
     )
-    parser.add_argument("--backend", choices=BACKENDS, default=BACKENDS[0])
+    parser.add_argument(
+        "--backend", choices=BACKENDS, default=BACKENDS[0], help=f"default: {BACKENDS[0]}"
+    )
     parser.add_argument("--tf32", action="store_true", help="let f32 products round to TF32")
     parser.add_argument("--cold", action="store_true", help="compile in an empty cache")
     parser.add_argument(

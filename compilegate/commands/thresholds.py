@@ -62,7 +62,11 @@ def add_parser(commands: Any) -> None:
         help="the least margin, as a share of the median (default: %(default)s)",
     )
     parser.add_argument(
-        "--runs", metavar="DIR", type=Path, default=Path(".runs"), help="default: .runs"
+        "--runs",
+        metavar="DIR",
+        type=Path,
+        default=Path(".runs"),
+        help="folder of run files (default: .runs)",
     )
     parser.set_defaults(do=run)
 

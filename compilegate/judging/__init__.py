@@ -1,1 +1,1 @@
-"""From an observation and a budget to a verdict."""
+"""Turns an observation and a budget into verdicts."""

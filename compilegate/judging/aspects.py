@@ -1,9 +1,9 @@
-"""The registry of aspects: everything that differs from one to the next stands here.
+"""The registry of aspects: each entry has everything that differs from aspect to aspect.
 
-An aspect is one thing that is judged of a case. Its rule and its test are the module
-``suites/test_NAME.py``. What a suite wants observed, which keys its budget has, how a change of its
-verdict counts in an upgrade, its place and its heading in reports: all of it is read from
-:data:`ASPECTS`. The fields of :class:`Budget` are the keys of budgets files.
+An aspect is one property of a case that compilegate judges. Its rule and its test are the module
+``suites/test_NAME.py``. :data:`ASPECTS` says what a suite wants observed, which budget keys it has,
+how a change of its verdict counts in an upgrade, and where reports show it. The fields of
+:class:`Budget` are the keys of budgets files.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ DEPENDS_ON: dict[str, DependsOn] = {
 
 @dataclass(frozen=True)
 class Aspect:
-    """One thing that is judged of a case.
+    """One property of a case that compilegate judges.
 
     Attributes:
         name: As verdicts and budgets have it; its suite is ``suites/test_NAME.py``.
@@ -171,12 +171,12 @@ class Aspect:
 
     @property
     def is_occasional(self) -> bool:
-        """Whether some runs leave it out: compile time where it is warm, what was not measured."""
+        """Whether some runs lack it, such as compile time with a warm cache."""
         return self.change in ("threshold", "pairs")
 
     @classmethod
     def of(cls, node: pytest.Item | pytest.Collector) -> Self | None:
-        """The aspect that a test judges; None for a test of anything else."""
+        """The aspect that a test judges; None if it judges none."""
         mark = node.get_closest_marker("aspect")
         return None if mark is None else cls.of_mark(mark)
 

@@ -2,8 +2,8 @@
 
 Entries that match a case are merged key by key. For each key the later layer wins, the user's over
 the shipped; within a layer the entry that names more axes, then the one with fewer globs, then the
-one that names its hardware, and its host. Two that still tie are an error. The files that hold
-them: :mod:`compilegate.judging.budgets_toml`.
+one that names its hardware, and its host. Two entries that still tie are an error.
+:mod:`compilegate.judging.budgets_toml` reads the files.
 """
 
 from __future__ import annotations

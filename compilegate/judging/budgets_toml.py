@@ -236,7 +236,7 @@ def _expected_entry(table: dict[str, Any], layer: int, where: _Where) -> Entry:
         re.compile(table.get("match", ""))
     except re.error as error:
         raise BudgetError(
-            f"{where.of('match')}: match = {table['match']!r}: no regular expression: {error}"
+            f"{where.of('match')}: match = {table['match']!r}: not a regular expression: {error}"
         ) from error
     return Entry(
         selectors, {}, Machine(), layer, str(where), ExpectedFailure(**table, where=str(where))

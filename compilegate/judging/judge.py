@@ -1,4 +1,4 @@
-"""From observation and budget to verdict: what every aspect has in common.
+"""Turns an observation and a budget into a verdict: the part that all aspects share.
 
 A suite's rule receives only observations of cases that ran to their end and compiled something. A
 process that died, an exception, and a case that compiled nothing get the same verdict in every
@@ -20,7 +20,7 @@ from compilegate.records.verdict import Outcome, Verdict
 
 @dataclass(frozen=True)
 class Finding:
-    """What a rule found.
+    """The result of a rule.
 
     Attributes:
         outcome: *passed*, *failed*, *inconclusive* or *skipped*.
@@ -179,7 +179,7 @@ def _covers(expected: ExpectedFailure, observation: Observation) -> bool:
 
 
 def _matches(expected: ExpectedFailure, finding: Finding) -> bool:
-    """Whether everything that was found is what was expected."""
+    """Whether the failure is the expected one, line by line."""
     lines = finding.details or (finding.summary,)
     found = [line for line in lines if not line.startswith(("… and", "  "))]
     return all(re.search(expected.match, line) for line in found)
@@ -253,7 +253,7 @@ def _finding_of_case(observation: Observation) -> Finding | None:
         for found in (*capture.breaks, *capture.fallbacks) if capture else ():
             reasons.append(f"{found.reason} at {found.place}" if found.place else found.reason)
         if capture is not None and capture.graphs:
-            reasons.append(f"{capture.graphs} graphs were captured, but Inductor made no code")
+            reasons.append(f"{capture.graphs} graphs were captured, but Inductor generated no code")
         why = reasons or ["nothing was given to the compiler: is torch.compile disabled?"]
         return Finding("failed", "nothing was compiled: all of it ran eagerly", tuple(why))
     return None

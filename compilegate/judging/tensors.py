@@ -50,8 +50,10 @@ class Numerics:
     def notes(self) -> str:
         """The end of a summary: blind tensors, ties, and values compared by type only."""
         blind = f", {len(self.blind)} blind" if self.blind else ""
-        ties = f", {self.ties} ties decided otherwise" if self.ties else ""
-        first = f", {len(self.opaque)} not looked into: {self.opaque[0]}" if self.opaque else ""
+        ties = f", {self.ties} near ties resolved differently" if self.ties else ""
+        first = (
+            f", {len(self.opaque)} compared by type only: {self.opaque[0]}" if self.opaque else ""
+        )
         return blind + ties + first
 
     @property
@@ -138,7 +140,7 @@ def _complaints_of_rows(observation: Observation, group: str) -> Iterator[str]:
         if not check.seen <= check.allowed:
             yield (
                 f"{error.name} ({error.dtype}): single rows are {check.seen:.3%} too large or too "
-                "small, as where a norm has its statistics in low precision "
+                "small, as if a norm computed its statistics in low precision "
                 f"(eager {check.eager:.3%}, allowed {check.allowed:.3%})"
             )
 

@@ -1,9 +1,9 @@
 """How far compiled numbers may lie from the fp64 reference.
 
 Eager code is not exact either: its own distance from the reference is the noise that compiled code
-is allowed, times a factor, plus a floor of a few units of the dtype's resolution. Each tensor is
-held on its own scale. A tensor whose eager noise is of the order of its scale can show nothing: it
-is *blind*.
+is allowed, times a factor, plus a floor of a few units of the dtype's resolution. Errors are
+relative to each tensor's own scale. A tensor whose eager noise is as large as its scale cannot show
+a fault: it is *blind*.
 """
 
 from __future__ import annotations

@@ -26,12 +26,18 @@ from compilegate.zoo import registry
 
 def main() -> int:
     """Run the command line and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m compilegate.observe", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m compilegate.observe",
+        description="Observe one case in the foreground, and print records as lines of JSON. This "
+        "runs under any interpreter that has torch.",
+    )
     parser.add_argument("case", nargs="?", metavar="CASE_ID")
-    parser.add_argument("--pdb", action="store_true", help="debug where it fails")
+    parser.add_argument(
+        "--pdb", action="store_true", help="stop in the debugger where the case fails"
+    )
     parser.add_argument("--environment", action="store_true", help="print the environment, too")
     parser.add_argument("--zoo", action="append", default=[], metavar="FILE", help="a zoo file")
-    parser.add_argument("--seed", type=int, default=0, help="of weights and inputs (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="the seed (default: 0)")
     parser.add_argument("--backend", default="inductor", help="default: inductor")
     parser.add_argument("--tf32", action="store_true", help="let f32 products round to TF32")
     parser.add_argument("--cold", action="store_true", help="compile in an empty cache")
@@ -127,7 +133,7 @@ def _answer(requests: int, answers: int, files: list[str]) -> None:
 
 
 def _list(files: list[str]) -> int:
-    """Print the models of zoo files, or the sentence that says what is wrong with one."""
+    """Print the models of zoo files, or a sentence about the first mistake."""
     answer: dict[str, Any]
     with contextlib.redirect_stdout(sys.stderr):  # only the answer goes to stdout
         try:

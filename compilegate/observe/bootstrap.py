@@ -16,13 +16,13 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def make_importable() -> None:
-    """Import ``compilegate`` from the folder of this file, whatever ``sys.path`` holds."""
+    """Import ``compilegate`` from the folder of this file, regardless of ``sys.path``."""
     where = PACKAGE / "__init__.py"
     spec = importlib.util.spec_from_file_location(
         "compilegate", where, submodule_search_locations=[str(PACKAGE)]
     )
     if spec is None or spec.loader is None:
-        raise ImportError(f"{where} cannot be imported: is this installation of compilegate whole?")
+        raise ImportError(f"{where} cannot be imported: is compilegate installed completely?")
     module = importlib.util.module_from_spec(spec)
     sys.modules["compilegate"] = module
     spec.loader.exec_module(module)

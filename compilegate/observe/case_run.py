@@ -1,4 +1,4 @@
-"""One case, from building its model to the record of what was observed."""
+"""Observes one case, from building its model to the finished record."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class CaseRun:
         return captured.graphs > 0 and (self.request.backend != "inductor" or captured.lowered)
 
     def _measure(self, first: FirstCall, compiled: Subject) -> None:
-        """Measure what is wanted of time, memory and energy; then restore the models' state."""
+        """Measure time, memory and energy as requested; then restore the models' state."""
         wants, eager, beat = self.request.wants, first.eager, self.progress.beat
         steps_weights = any(name.startswith("parameter ") for name in first.result.written)
         kept = [
@@ -207,7 +207,7 @@ class CaseRun:
                 calls.call(planned)
 
     def observation(self, status: Status, failure: Failure | None) -> Observation:
-        """Return the record of what was observed, whole or in part."""
+        """Return the record of the observation so far."""
         spent = dict(self.progress.time.spent_s)
         spent["other"] = time.perf_counter() - self._started - sum(spent.values())
         capture = self._captured

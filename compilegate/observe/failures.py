@@ -48,7 +48,7 @@ def of_unsupported(error: UnsupportedError, stage: Stage) -> Failure:
 
 
 def of_out_of_memory(error: BaseException, stage: Stage, device: Device) -> Failure:
-    """Return the record of memory that ran out: what was asked for, and what others held.
+    """Return the record of running out of memory, with other processes' share.
 
     Args:
         error: What reports it.

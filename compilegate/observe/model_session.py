@@ -38,7 +38,7 @@ _EXPECTED_WARNINGS = (
 
 
 class ModelSession:
-    """What the cases of one model share: treated weights, and a reference for each phase.
+    """The state that a model's cases share: treated weights, a reference per phase.
 
     Args:
         models: The zoo by name.

@@ -40,7 +40,7 @@ Serve = Callable[[int, int], None]
 
 
 def preload(packages: Iterable[str], *, cpp: bool) -> None:
-    """Do once what every child needs. The child that needs a broken package reports it.
+    """Import what every child needs. A child that needs a broken package reports it.
 
     Args:
         packages: The packages to import.
@@ -121,7 +121,7 @@ def _fork(control: socket.socket, descriptors: list[int], serve: Serve) -> int:
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.close(output)
-        # Where memory runs out, the kernel must end this process, not the one that judges.
+        # If memory runs out, the Linux kernel must kill this process, not pytest's.
         Path("/proc/self/oom_score_adj").write_text("1000")
         faulthandler.enable()  # writes the stack of a crash to the output
         faulthandler.register(STACKS_PLEASE)

@@ -167,12 +167,12 @@ def death(status: int | None) -> tuple[str, str]:
         return "exit", f"exited with status {os.waitstatus_to_exitcode(status)} without an answer"
     name = signal.Signals(os.WTERMSIG(status)).name
     if name == "SIGKILL":
-        return name, f"was killed from outside, most likely for lack of memory: {name}"
+        return name, f"was killed by another process, most likely because memory ran out: {name}"
     return name, f"died of {name}"
 
 
 def failed(request: Request, status: Status, failure: Failure, lost_s: float = 0.0) -> Observation:
-    """Return the observation of a case whose child gave none.
+    """Return the observation of a case whose child returned none.
 
     Args:
         request: What the child was asked.

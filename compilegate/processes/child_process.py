@@ -31,7 +31,7 @@ _STACKS_S, _MOMENT_S = 5.0, 0.25
 
 
 class ObserverError(Exception):
-    """The observed interpreter cannot do what every case needs. The text gives the reason."""
+    """The interpreter cannot observe any case. The text gives the reason."""
 
 
 @dataclass
@@ -138,7 +138,7 @@ class Child:
         return None
 
     def ask_for_stacks(self) -> None:
-        """Make a child that hangs write the stacks of its threads, if it still can."""
+        """Make a hanging child write its threads' stacks, if it still can."""
         with contextlib.suppress(ProcessLookupError):
             before = size = self._written()
             os.kill(self.pid, STACKS_PLEASE)

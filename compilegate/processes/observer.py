@@ -86,7 +86,7 @@ class Observer:
         self._preload: dict[str, Any] = {}
 
     def preload(self, models: Sequence[Model], *, cpp: bool) -> None:
-        """Have the server do once what all children of these models need, before it forks one.
+        """Have the server import what children of these models need, before it forks.
 
         Args:
             models: The models whose libraries the server imports.
@@ -121,7 +121,7 @@ class Observer:
     def observe(
         self, request: Request, *, model: str, device: str, timeout_s: float
     ) -> Observation:
-        """Observe one case, whatever happens to the child.
+        """Observe one case, even if the child dies.
 
         Args:
             request: What to observe.

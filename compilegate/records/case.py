@@ -38,7 +38,7 @@ MODEL_NAME = re.compile(r"[a-z0-9_.]+")
 
 
 class UnknownNameError(ValueError):
-    """A name that nothing has; its text names the nearest one that exists."""
+    """An unknown name. The text suggests the nearest known one."""
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         known = list(known)
@@ -77,7 +77,7 @@ class Case:
 
         Raises:
             ValueError: The id has the wrong number of fields or names an impossible combination.
-            UnknownNameError: A field is no value of its axis.
+            UnknownNameError: A field is not a value of its axis.
         """
         model, *values = case_id.split("-")
         if len(values) not in (len(AXES) - 1, len(AXES)) or not MODEL_NAME.fullmatch(model):
@@ -111,11 +111,11 @@ class Case:
         absent = sorted(_NOT_ON_CPU & {self.precision, self.mode})
         if self.device == "cpu" and absent:
             return f"there is no {absent[0]} on cpu"
-        return "marked dimensions do not reach blocks that are compiled one by one"
+        return "blocks that are compiled separately have no marked dimensions"
 
     @property
     def setting(self) -> str:
-        """What follows the device in the id."""
+        """The part of the id after the device."""
         return self.id.split("-", 2)[2]
 
     @property
@@ -132,7 +132,7 @@ class Case:
         return self.id
 
 
-# Parts of an id by itself. A stored run may be of another version, whose axes have other values.
+# Parts of an id alone. A stored run may come from a version whose axes have other values.
 
 
 def case_id_of(nodeid: str) -> str:
@@ -141,7 +141,7 @@ def case_id_of(nodeid: str) -> str:
 
 
 def suite_of(nodeid: str) -> str:
-    """The aspect whose suite a test is in, in pytest's id of it; empty for a test of none.
+    """The aspect in a test's node id; empty if the test is in no suite.
 
     The id of one test differs from a checkout to an installed wheel; the name of its file and its
     parameter do not.

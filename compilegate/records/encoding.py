@@ -35,11 +35,11 @@ def _plain(value: Any) -> Any:
         case dict():
             pass
         case _:
-            raise TypeError(f"{type(value).__name__} has no place in a record: {value!r}")
+            raise TypeError(f"{type(value).__name__} cannot be stored in a record: {value!r}")
     return {str(key): _plain(item) for key, item in value.items()}
 
 
 def fields_of(record: Any) -> dict[str, Any]:
-    """The fields of a dataclass but those that hold their default ``None``."""
+    """The fields of a dataclass, except those that are None by default."""
     items = {f.name: getattr(record, f.name) for f in fields(record)}
     return {name: item for name, item in items.items() if item is not None}

@@ -55,7 +55,7 @@ BUSY_MACHINE = "busy machine"
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """What ended the observation of a case early.
+    """The failure that ended the observation of a case early.
 
     Attributes:
         stage: The stage that it had reached.
@@ -163,7 +163,7 @@ class Compilation:
 
 @dataclass(frozen=True, kw_only=True)
 class Capture:
-    """What was captured, from Dynamo's own counters.
+    """The graphs, breaks and compilations of a case, from Dynamo's own records.
 
     Attributes:
         graphs: ``counters["stats"]["unique_graphs"]``.
@@ -171,7 +171,7 @@ class Capture:
         breaks: Distinct graph breaks.
         compilations: Every compilation, in order.
         limits: Messages of recompile limits that were hit; after one, Dynamo stops compiling.
-        fallbacks: Frames that were left to eager as a whole.
+        fallbacks: Frames that run entirely in eager.
         caches: Cache hits, misses and bypasses by counter.
         cudagraphs: CUDA graphs that were recorded, over all sizes.
         cudagraph_skips: Why CUDA graphs were not used.
@@ -200,7 +200,7 @@ class Draws:
         alike: By group: variance of the cosine between two calls' deviations from their mean, 1 / n
             where n elements move independently. Empty where it was not taken.
         tails: By group: kurtosis of single elements. Empty where it was not taken.
-        repeats: Pairs of calls of a group that gave the very same.
+        repeats: Pairs of calls of a group with equal outputs.
         again: How far apart two calls under one seed are, over the most that two others are.
         slope: Slope of the forward along the gradient, over the gradient's norm; 1 where both use
             the same random numbers. None where it was not measured.
@@ -217,7 +217,7 @@ class Draws:
 
 @dataclass(frozen=True, kw_only=True)
 class Randomness:
-    """Random numbers as eager draws them and as compiled code does by itself.
+    """Random numbers that eager draws, and those that compiled code draws with its own generator.
 
     Attributes:
         calls: Calls of each side.
@@ -239,7 +239,7 @@ class Randomness:
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """What was measured for a case. Facts, never verdicts.
+    """The measurements of a case. Facts, never verdicts.
 
     Attributes:
         case: Its id.

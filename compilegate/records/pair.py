@@ -19,7 +19,7 @@ Side = Literal["baseline", "candidate"]
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """What a case cost in one process. A figure that was not measured is None.
+    """The costs of a case in one process. A figure that was not measured is None.
 
     Attributes:
         eager_ns: Median nanoseconds of an eager call.
@@ -137,7 +137,7 @@ def _of_energy(energy: Energy | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Two processes on one device, timed in turns A B B A.
+    """Two processes on one device, timed alternately (A B B A).
 
     Attributes:
         case: The case's id.

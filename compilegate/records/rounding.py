@@ -39,7 +39,7 @@ BLIND = 0.25
 
 
 class Noisy(Protocol):
-    """A tensor whose error is known: a whole record or a slim one."""
+    """A tensor whose error is known: a complete record or a slim one."""
 
     @property
     def scale(self) -> float:

@@ -19,7 +19,7 @@ SCHEMA = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """First record of a run: what was asked, of what, where.
+    """The first record of a run: arguments, planned cases and environment.
 
     ``baseline`` names the run file in the same folder that holds the observations under the PyTorch
     in use; it is empty for a run that was not paired.

@@ -20,7 +20,7 @@ BUSY = 0.2
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and the interval that holds the true value with probability 1 - ALPHA."""
+    """An estimate and the interval that contains the true value with probability 1 - ALPHA."""
 
     value: float
     low: float
@@ -184,7 +184,7 @@ def shift(differences: Sequence[float], coverage: float = 0.95) -> Shift:
 
 
 def false_discovery(p_values: Sequence[float], rate: float = 0.05) -> list[bool]:
-    """Which of many tests hold when a share ``rate`` of those that do may be false.
+    """Return which of many tests are significant at a false discovery rate of ``rate``.
 
     Benjamini and Hochberg (1995): with the p values in ascending order, all up to the last k for
     which p_(k) ≤ k/m · rate.

@@ -111,7 +111,7 @@ class Archive(Reader):
         return latest(pairs).values()
 
     def raw(self, case: str) -> Iterator[str]:
-        """Yield the lines of a case as they stand in the file."""
+        """Yield the lines of a case as they are in the file."""
         return (line.text.decode() for line in self._lines(case))
 
     def _lines(self, case: str) -> Iterator[Line]:
@@ -119,7 +119,7 @@ class Archive(Reader):
             yield from self.at(span.offset, span.length, span.number)
 
     def _index(self) -> None:
-        """Note where the lines of each case stand."""
+        """Note the positions of each case's lines."""
         before, span = "", _Span(0, 0, 0)
         for line in self.lines():
             adjoins = line.offset == span.offset + span.length

@@ -22,14 +22,14 @@ from compilegate.runs.reader import Reader, RunError
 
 @dataclass
 class Run:
-    """A stored run, decoded as a whole.
+    """A stored run, decoded completely.
 
     Attributes:
         path: Its file.
         header: What was asked, of what, where.
         observations: By case id; the last of each.
         verdicts: By case id and aspect; the last of each.
-        pairs: Two processes each, timed in turns; by case and number.
+        pairs: Two processes each, timed alternately; by case and number.
         closing: None if the run is incomplete.
         truncated: Whether the last line was cut short.
     """

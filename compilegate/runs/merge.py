@@ -85,8 +85,8 @@ def _refuse_another(first: Archive, other: Archive) -> None:
     differences = environment_changes.refusals(ours.environment, theirs.environment)
     if differences := [*differences, *changes(_conditions(ours), _conditions(theirs))]:
         raise RunError(
-            f"{other.path} is no shard of the run that {first.path} is of: "
-            f"{'; '.join(differences)}. Only runs made alike can be merged; use compare for others"
+            f"{first.path} and {other.path} are not shards of one run: {'; '.join(differences)}. "
+            "Merge runs of one environment, seed and tier; use compare for others"
         )
 
 

@@ -47,7 +47,7 @@ def _decoder(content: Any) -> msgspec.json.Decoder[Any]:
 
 
 class Line(NamedTuple):
-    """A whole line of a run file.
+    """A complete line of a run file.
 
     Attributes:
         path: The file.
@@ -77,7 +77,7 @@ class Line(NamedTuple):
             raise no_record(self.path, self.number, error) from error
 
     def record(self) -> Record:
-        """Decode the whole record.
+        """Decode the complete record.
 
         Raises:
             RunError: The line is no record.
@@ -179,7 +179,7 @@ class Reader:
 
         Args:
             offset: Where the part begins.
-            length: Its bytes; it ends with a whole line.
+            length: Its bytes; it ends with a complete line.
             number: The number of its first line.
         """
         for text in os.pread(self._file.fileno(), length, offset).split(b"\n")[:-1]:
@@ -191,9 +191,7 @@ class Reader:
             if line.kind != "header":
                 raise RunError(f"{self.path}:{line.number}: a run file begins with its header")
             return line.decode(Header)
-        raise RunError(
-            f"{self.path}: holds no header: not a run file, or cut short before its first line"
-        )
+        raise RunError(f"{self.path}: has no header: it is not a run file, or it was cut short")
 
     def _all_lines(self) -> Iterator[Line]:
         self._file.seek(0)

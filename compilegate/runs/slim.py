@@ -1,8 +1,8 @@
-"""Slim records: an observation without what comparing and showing never ask for.
+"""Slim records: observations without the parts that comparisons and reports never read.
 
 A run of ten thousand cases is hundreds of megabytes, most of them errors of single tensors. A slim
-record decodes several times as fast as the whole one. Each slim type is derived from its record and
-the fields that it leaves out; a type checker sees the record itself.
+record decodes several times as fast as the complete one. Each slim type is derived from its record
+and the fields that it leaves out; a type checker sees the record itself.
 """
 
 from __future__ import annotations
@@ -105,10 +105,10 @@ else:
 
 
 def slim_observation(observation: Observation) -> SlimObservation:
-    """Return the slim record of a whole observation."""
+    """Return the slim record of a complete observation."""
     return msgspec.convert(observation, SlimObservation, from_attributes=True)
 
 
 def slim_verdict(verdict: Verdict) -> SlimVerdict:
-    """Return the slim record of a whole verdict."""
+    """Return the slim record of a complete verdict."""
     return msgspec.convert(verdict, SlimVerdict, from_attributes=True)

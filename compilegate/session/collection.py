@@ -47,7 +47,7 @@ def order(items: list[pytest.Item], plan: Plan) -> None:
 
 
 def note_wants(items: list[pytest.Item], plan: Plan, observations: Observations) -> None:
-    """Note what the selected tests need of each case.
+    """Note which measurements the selected tests need, by case.
 
     Raises:
         pytest.UsageError: This machine can run none of the selected cases.

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections import Counter
 from collections.abc import Iterator
 
 from compilegate.session.plan import Plan
 
 
-def describe(plan: Plan) -> list[str]:
-    """Return the plan in a few lines. Text from run files cannot move the cursor."""
-    return [
+def describe(plan: Plan, width: int = 80) -> list[str]:
+    """Return the plan in a few lines. Text from run files cannot move the cursor.
+
+    Args:
+        plan: The plan.
+        width: Characters of a line; a word that is longer stays whole.
+    """
+    printable = (
         "".join(character if character.isprintable() else " " for character in line)
         for line in _lines(plan)
-    ]
+    )
+    wrap = textwrap.TextWrapper(
+        width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    return [part for line in printable for part in wrap.wrap(line)]
 
 
 def _lines(plan: Plan) -> Iterator[str]:
     tier = " and ".join(f"{tier} on {device}" for device, tier in plan.tier.items())
     yield f"compilegate: tier {tier}, {len(plan.cases)} cases, seed {plan.options.seed}"
     if plan.environment is not None:
-        names = (f"{device.kind} {device.name}" for device in plan.environment.devices)
-        yield f"observed: torch {plan.torch_version}, {', '.join(names)}"
+        names = Counter(f"{device.kind} {device.name}" for device in plan.environment.devices)
+        devices = (f"{name} ({number}×)" if number > 1 else name for name, number in names.items())
+        yield f"observed: torch {plan.torch_version}, {', '.join(devices)}"
     if plan.before is not None:
         yield plan.before.describe()
     if plan.stored is None:

@@ -89,7 +89,7 @@ class Observations:
         return CaseRequest(case, request, plan.options.case_timeout or tiers.timeout_s(case, tier))
 
     def _is_whole(self, stored: Observation, wants: tuple[Want, ...]) -> bool:
-        """Whether a resumed run holds everything wanted of a case, also of the baseline."""
+        """Whether a resumed run has all wanted measurements of a case, also of the baseline."""
         if not set(wants) <= set(stored.wants):
             return False
         paired = self._plan.paired
@@ -98,7 +98,7 @@ class Observations:
     def _complete(
         self, case: Case, stored: Observation | None, wants: tuple[Want, ...]
     ) -> Observation:
-        """Observe what is wanted, and keep everything that a resumed run holds of the case."""
+        """Observe the wanted measurements, and keep those of a resumed run."""
         if stored is None:
             return self._make(case, wants)
         both = {*wants, *stored.wants}

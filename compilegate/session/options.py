@@ -86,7 +86,7 @@ def _runs_folder(config: pytest.Config) -> Path:
 
 def add_options(parser: pytest.Parser) -> None:
     """Add the options to pytest's command line."""
-    group = parser.getgroup("compilegate", "compilegate: is torch.compile right, and worth it?")
+    group = parser.getgroup("compilegate", "compilegate: the results and costs of torch.compile")
     _add_selection(group)
     _add_settings(group)
     _add_runs(group)

@@ -123,7 +123,7 @@ class Plan:
         return self.budgets.budget(case, self.machine(case.device), version)
 
     def check_budgets(self) -> None:
-        """Resolve the budgets of all cases, so that entries that tie are found at once.
+        """Resolve the budgets of all cases, so that ties between entries are found early.
 
         Raises:
             BudgetError: Two entries tie.

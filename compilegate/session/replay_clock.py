@@ -87,7 +87,7 @@ def _speedup(timing: Timing) -> dict[str, float]:
 
 
 def describe_machine(environment: Environment) -> dict[str, Any]:
-    """Return what the rounds were timed on, for pytest-benchmark's ``machine_info``."""
+    """Return the machine and the versions, for pytest-benchmark's ``machine_info``."""
     devices = {device.kind: device.name for device in environment.devices}
     return {
         "torch": environment.versions.get("torch", "unknown"),

@@ -84,7 +84,7 @@ def plan_of(config: pytest.Config) -> Plan:
 
 
 def progress_of(config: pytest.Config) -> Progress:
-    """Return what reports progress to the hooks."""
+    """Return a function that reports progress to the hooks."""
 
     def report(case_id: str, stage: Stage, elapsed_s: float, at_work: str) -> None:
         config.hook.pytest_compilegate_progress(

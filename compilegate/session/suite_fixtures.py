@@ -102,7 +102,7 @@ def budget(case: Case, plan: Plan) -> Budget:
 
 @dataclass
 class Printed:
-    """What failed tests have printed. The other tests of a case do not repeat it.
+    """The output of failed tests. The other tests of a case do not repeat it.
 
     Attributes:
         failures: The cases whose failure to run is explained.
@@ -115,7 +115,7 @@ class Printed:
 
 @pytest.fixture(scope="session")
 def printed() -> Printed:
-    """What failed tests of this process have printed."""
+    """The output of this process's failed tests."""
     return Printed()
 
 
@@ -175,7 +175,7 @@ def judge_change(
 
 def _aspect(request: pytest.FixtureRequest) -> Aspect:
     aspect = Aspect.of(request.node)
-    assert aspect is not None, "a test that judges carries the marker of its aspect"
+    assert aspect is not None, "a test that judges needs the marker of its aspect"
     return aspect
 
 

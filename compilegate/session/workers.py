@@ -53,7 +53,7 @@ ALONE = Share()
 
 @dataclass(frozen=True)
 class Known:
-    """What a process knows before it makes its plan, so that it need not find it out again.
+    """The facts that the controller passes to workers, so that they need not find them again.
 
     Attributes:
         models: The user's models, listed by xdist's controller, which has also checked the options.
@@ -130,7 +130,7 @@ class Workers:
         self._given: dict[str, str] = {}
 
     def refuse_unlike_gpus(self) -> None:
-        """Refuse GPUs of several kinds: thresholds and run files hold for one kind.
+        """Refuse GPUs of several kinds: thresholds and run files apply to one kind.
 
         Raises:
             pytest.UsageError: The workers would get different kinds.
@@ -138,7 +138,7 @@ class Workers:
         if len(self._names) > 1 and self._count > 1:
             raise pytest.UsageError(
                 f"-n {self._count}: this machine's GPUs differ ({', '.join(sorted(self._names))}), "
-                "and a run holds one kind: name GPUs of one kind in CUDA_VISIBLE_DEVICES"
+                "and a run covers one kind: name GPUs of one kind in CUDA_VISIBLE_DEVICES"
             )
 
     def share(self, worker: str) -> Share:

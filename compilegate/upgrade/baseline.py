@@ -32,7 +32,7 @@ class Baseline(ABC):
 
     @abstractmethod
     def seen(self, case: Case) -> CaseRecord:
-        """Return what it holds of a case."""
+        """Return its records of a case."""
 
     #: Whether both sides of a case are observed in one session, in turns.
     is_paired: bool = False
@@ -137,7 +137,7 @@ class StoredBaseline(Baseline):
         self.unselected = len([c for c in archive.cases if c not in here]) - len(others)
 
     def seen(self, case: Case) -> CaseRecord:
-        """Return what it holds of a case."""
+        """Return its records of a case."""
         return self._archive.seen(case.id)
 
     def times_compare(self, case: Case, environment: Environment | None) -> bool:

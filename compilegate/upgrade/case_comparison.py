@@ -198,7 +198,7 @@ def _absent(case: str, before: CaseRecord, now: CaseRecord) -> CaseComparison | 
     kind: Class
     text = doubt = ""
     if not now.planned:
-        kind, text = "gone", "the candidate's plan does not have it"
+        kind, text = "gone", "not in the candidate's plan"
     elif now.observation is None:
         kind, text = "gone", "planned, but not observed"
     elif all(lacking):

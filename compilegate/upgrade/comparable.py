@@ -22,9 +22,9 @@ def incomparable(before: SlimObservation, now: SlimObservation) -> str:
         reasons.append(f"TF32 {_on(before.tf32)} → {_on(now.tf32)}")
     if before.fingerprint and now.fingerprint and before.fingerprint != now.fingerprint:
         parameters = f"{before.parameters:,} → {now.parameters:,} parameters"
-        reasons.append(f"the model changed: {parameters}, or other shapes")
+        reasons.append(f"the model changed: {parameters}, or their shapes differ")
     if calls_differ(before, now):
-        reasons.append("its calls have other sizes")
+        reasons.append("its calls have different sizes")
     return "; ".join(reasons)
 
 

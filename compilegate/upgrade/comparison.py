@@ -35,7 +35,7 @@ class Comparison:
         machines: How the machines differ; empty where times can be compared.
         cautions: What else a reader should know.
         counts: The number of cases in each class.
-        costs: What the costs of all cases show together.
+        costs: The costs of all cases together.
     """
 
     baseline: Header

@@ -16,7 +16,7 @@ from compilegate.upgrade.costs import COSTS, Cost
 _FAR = 2
 #: A growth from here on is shown as a factor, a smaller one in per cent.
 _AS_FACTOR = 2.0
-#: Eager's cost grew alike if its logarithm grew by this share of compiled code's, or more.
+#: Eager's cost grew as much if its logarithm grew by this share of compiled code's, or more.
 _ALIKE = 0.5
 
 Kind = Literal[
@@ -70,7 +70,7 @@ class CostChange:
 
     @property
     def wants_more(self) -> bool:
-        """Whether it fails by so little that the same number of pairs must confirm it."""
+        """Whether it fails by a small margin, which as many further pairs must confirm."""
         seen = self.compiled
         if not self.fails or self.of.is_exact or seen is None:
             return False
@@ -90,7 +90,7 @@ class CostChange:
 
     @property
     def _of_eager(self) -> str:
-        """What eager did: if its cost grew alike, the compiler is not the cause."""
+        """Eager's change: if its cost grew as much, the compiler is not the cause."""
         if self.eager is None or self.compiled is None:
             return ""
         if self.kind in ("worse", "unsettled") and self.eager.mean < _ALIKE * self.compiled.mean:
@@ -99,7 +99,7 @@ class CostChange:
 
     @property
     def summary(self) -> str:
-        """One line: what was found, by how much, on what evidence."""
+        """One line: the result, its size and the evidence."""
         if self.compiled is None:
             return f"{self.cost} not compared: {self.note}"
         text = f"{self._head}: {self.change}"

@@ -151,7 +151,7 @@ def version(header: Header) -> str:
 
 
 def _versions(comparison: Comparison) -> str:
-    """Return the versions of torch, and what else differs between the two environments."""
+    """Return the versions of torch, and other differences between the environments."""
     sides = [header.environment for header in (comparison.baseline, comparison.candidate)]
     before, now = version(comparison.baseline), version(comparison.candidate)
     builds = [side.versions.get("torch", "?") for side in sides]

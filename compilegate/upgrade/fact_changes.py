@@ -103,7 +103,7 @@ def of_breaks(then: Capture, now: Capture) -> Iterator[Change]:
         yield Change("graph_breaks", "worse", text, tuple(lines[1:]))
     if lost := [found for key, found in known.items() if key not in seen]:
         lines = [str(found) for found in lost]
-        text = f"{len(lost)} graph break{'s' * (len(lost) != 1)} less: {lines[0]}"
+        text = f"{len(lost)} fewer graph break{'s' * (len(lost) != 1)}: {lines[0]}"
         kept = {(found.reason, found.file) for found in seen.values()}
         tables = [{"reason": reason, "place": place} for reason, place in sorted(kept)]
         yield Change("graph_breaks", "better", text, tuple(lines[1:]), {"graph_breaks": tables})

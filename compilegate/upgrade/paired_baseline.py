@@ -59,7 +59,7 @@ def check_interpreter(python: str) -> None:
     except ValueError:
         answer = (done.stderr or done.stdout).strip().splitlines()[-1:]
         raise ObserverError(
-            f"{given} is no Python interpreter: it answered {''.join(answer) or 'nothing'!r}"
+            f"{given} is not a Python interpreter: it answered {''.join(answer) or 'nothing'!r}"
         ) from None
     if (major, minor) < _OLDEST_PYTHON:
         oldest = ".".join(map(str, _OLDEST_PYTHON))
@@ -143,7 +143,7 @@ class PairedBaseline:
         return (candidate.case, 0) in self.pairs
 
     def preload(self, models: Sequence[Model], *, cpp: bool) -> None:
-        """Do once what children of these models need. See :meth:`Observer.preload`."""
+        """Import what children of these models need. See :meth:`Observer.preload`."""
         if self.live is not None:
             self.live.baseline.preload(models, cpp=cpp)
 
@@ -213,7 +213,7 @@ class PairedBaseline:
 
         Args:
             ask: Returns the request for a case.
-            budget_of: Returns the budget of a case, which holds the growth that passes.
+            budget_of: Returns the budget of a case, with the growth that passes.
         """
         if self.live is None:
             return
@@ -277,9 +277,9 @@ class PairedBaseline:
 
 
 def wants_of(costs: Iterable[Cost], number: int) -> tuple[Want, ...]:
-    """Return what the fresh pair of a number measures; empty where these costs need no more.
+    """Return the measurements of the fresh pair of a number; empty if no cost needs more.
 
-    A cost that each process has alike is observed once more.
+    A cost that is the same in each process is observed once more.
     """
     measured = {cost.want for cost in costs if number == 1 or not cost.is_exact}
     return tuple(want for want in WANTS if want == "capture" or want in measured) * bool(measured)

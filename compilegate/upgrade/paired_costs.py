@@ -1,8 +1,8 @@
 """Judges from pairs of processes whether compiled code costs more from one PyTorch to the next.
 
 One pair screens a case: what it shows is *indicative*, since autotuning and memory layout differ
-from process to process. A cost that it shows grown is a *suspect*. Its case gets K fresh pairs, and
-only those judge it. Where they find growth, but not by far, the case gets K more; then all of them
+from process to process. If a cost has grown there, it is a *suspect*. Its case gets K fresh
+pairs, and only those judge it. If they find a small growth, the case gets K more, and all of them
 judge. With c the logarithm of a figure of compiled code, D_k = c_baseline,k − c_candidate,k, the
 cost has grown only if
 
@@ -11,8 +11,8 @@ cost has grown only if
   more,
 - and it survives Benjamini-Hochberg at 5% over all suspects of all costs.
 
-Memory is the same in each process: it is observed once more, and needs no statistics. What eager's
-cost did explains a growth and excuses nothing.
+Memory is the same in each process: it is observed once more, and needs no statistics. Eager's
+cost explains a growth, but does not excuse it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def default_budget(case: str) -> Budget:
 
 
 def screen(pair: Pair, budget_of: BudgetOf = default_budget) -> tuple[CostChange, ...]:
-    """Return what one pair indicates of each cost."""
+    """Return each cost's change in one pair."""
     return tuple(_screened(pair, cost, cost.floor(budget_of(pair.case))) for cost in PAIRED)
 
 
@@ -112,7 +112,7 @@ def judge(
         pairs: Those that screened, and the fresh ones of the suspects; each once.
         one_version: Whether both sides ran the same PyTorch. Screening pairs then also show the
             machine's spread.
-        budget_of: Returns the budget of a case, which holds the growth that passes.
+        budget_of: Returns the budget of a case, with the growth that passes.
 
     Returns:
         One change for each cost, by case, for each case that was screened.
@@ -169,7 +169,7 @@ def _survivors(suspected: Mapping[Suspect, Sequence[Pair]]) -> dict[Suspect, boo
 
 
 def _observed_again(seen: CostChange, pairs: Sequence[Pair]) -> CostChange:
-    """Judge a cost that each process has alike, by what the next pair measured."""
+    """Judge a cost that is the same in each process, by the next pair's measurement."""
     if not pairs:
         return replace(seen, kind="unsettled", note="it was not observed again")
     again = _screened(pairs[0], seen.of, seen.floor)
@@ -231,7 +231,7 @@ def _grew(change: float, figures: tuple[float, ...], floor: float, cost: Cost) -
 
 
 def _trouble(pairs: Sequence[Pair], cost: Cost) -> str:
-    """Return what else may have made the candidate slower: a throttled GPU, a busy processor."""
+    """Return another cause of a slower candidate: a throttled GPU or a busy processor."""
     for pair in pairs:
         if why := _disturbance(pair):
             return why

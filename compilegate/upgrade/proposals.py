@@ -1,4 +1,4 @@
-"""Budget entries that would keep what became better."""
+"""Budget entries that would keep an improvement."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from compilegate.upgrade.case_comparison import CaseComparison
 
 
 def proposals(item: CaseComparison) -> list[str]:
-    """Return the budget entries that would keep what became better, each as a line of TOML.
+    """Return the budget entries that would keep an improvement, each as a line of TOML.
 
     A broken case gets none: code that is no longer compiled is not recompiled either.
     """

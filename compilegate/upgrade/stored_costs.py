@@ -1,7 +1,7 @@
-"""What compiled code costs in two stored runs of one machine.
+"""Compares what compiled code costs in two stored runs of one machine.
 
 Two runs were made at different times, in processes that share nothing, so a cost that looks worse
-is no proof. It keeps the answer from being *safe* until live pairs have settled it
+proves nothing. It keeps the answer from being *safe* until live pairs have settled it
 (:mod:`compilegate.upgrade.paired_costs`).
 """
 
@@ -61,7 +61,7 @@ def _growth(
     is_worse = ratio > stored.factor and after - before > stored.slack
     why = ""
     ours, theirs = map(cost.eager, sides)
-    if ours and theirs:  # if eager's cost grew alike, the compiler is not the cause
+    if ours and theirs:  # if eager's cost grew as much, the compiler is not the cause
         alike = theirs / ours > stored.factor
         also = "and eager, too: not the compiler" if alike else f"eager {theirs / ours:.1f}×"
         why = f", {also}"
@@ -71,7 +71,7 @@ def _growth(
 
 @dataclass(frozen=True)
 class CostCheck:
-    """What the costs of all cases show together.
+    """The costs of all cases together.
 
     Attributes:
         worse: The number of cases that look worse, by cost name.
@@ -84,7 +84,7 @@ class CostCheck:
     means: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """What looks worse, in how many cases; empty where nothing does."""
+        """The costs that look worse, with numbers of cases; empty if there is none."""
         parts = []
         for cost in COSTS.values():
             if cost.stored is None:

@@ -1,7 +1,7 @@
 """What changed in a case from one run to another, by its verdicts and by how it ended.
 
-Every rule, here and in :mod:`compilegate.upgrade.fact_changes`, is a pure function of what both
-runs hold of the case. It names what changed, and the effect: *broken*, *worse* and *eager* (eager
+Every rule, here and in :mod:`compilegate.upgrade.fact_changes`, is a pure function of the case's
+records in both runs. It names what changed, and the effect: *broken*, *worse* and *eager* (eager
 itself got worse) count against the candidate, *fixed* and *better* never do, *unclear* leaves it
 open, a *note* informs the reader.
 """
@@ -83,12 +83,12 @@ def of_failures(before: CaseRecord, now: CaseRecord) -> Iterator[Change]:
         elif stages > 0:
             yield Change(aspect, "better", f"fails later: {describe_failure(then)} → {text}")
         elif (then.status, then.failure.kind) != (later.status, later.failure.kind):
-            yield Change(aspect, "note", f"fails in another way: {describe_failure(then)} → {text}")
+            yield Change(aspect, "note", f"fails differently: {describe_failure(then)} → {text}")
         return
     assert then.failure is not None
     aspect, still = f"stage {then.failure.stage}", failing(now.verdicts)
     if still:
-        text = f"runs to its end, but fails in {', '.join(still)}; before: {describe_failure(then)}"
+        text = f"completes, but fails in {', '.join(still)}; before: {describe_failure(then)}"
         yield Change(aspect, "better", text)
     else:
         yield Change(aspect, "fixed", f"before: {describe_failure(then)}")
@@ -100,7 +100,7 @@ def unproven(observation: SlimObservation) -> bool:
 
 
 def describe_failure(observation: SlimObservation) -> str:
-    """Return how a case that ended early did so, in one line."""
+    """Return how a case ended early, in one line."""
     failure = observation.failure
     assert failure is not None
     what = observation.status.replace("_", " ")

@@ -44,7 +44,7 @@ def _kind(value: Any) -> str:
 
 @dataclass
 class Call:
-    """One call of a model whose calls differ in more than the values of their inputs.
+    """One call, for models whose calls differ in more than their inputs' values.
 
     Attributes:
         args: Positional arguments.

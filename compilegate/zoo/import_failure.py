@@ -66,5 +66,5 @@ def _is_users(file: str, path: Path) -> bool:
 
 
 def _short(file: Path, path: Path) -> str:
-    """Return a path relative to the folder of the zoo file; the whole path if it lies elsewhere."""
+    """Return a path relative to the zoo file's folder; the absolute path if it lies elsewhere."""
     return str(file.relative_to(path.parent) if file.is_relative_to(path.parent) else file)

@@ -55,7 +55,7 @@ class ZooError(ValueError):
 
 @dataclass(frozen=True)
 class Model:
-    """What pytest knows of a model when it collects the cases.
+    """The data that pytest needs of a model to collect its cases.
 
     Everything here except ``build`` can be sent as JSON.
 
@@ -138,9 +138,38 @@ def model(
     settings: Sequence[str] = ("*",),
     requires: str | None = None,
 ) -> Callable[[Callable[..., Example]], Callable[..., Example]]:
-    """Add the decorated builder to the zoo. The arguments are those of :class:`Model`.
+    """Add the decorated function to the zoo.
 
-    The default family is the name of the module that defines the builder.
+    The function returns an :class:`Example`. It takes no argument, or ``device`` (``"cpu"`` or
+    ``"cuda"``) if the model differs by device. pytest reads the arguments below to list the cases;
+    it does not call the function, so import torch inside it::
+
+        @model("my_net", vary={"batch": (8, 4, 12)})
+        def my_net():
+            import torch
+            return Example(
+                torch.nn.Linear(64, 64),
+                inputs=lambda batch: (torch.randn(batch, 64),),
+                dims={0: {0: "batch"}},
+            )
+
+    Args:
+        name: The model's name in case ids: ``a-z``, ``0-9``, ``_`` and ``.``, without dashes.
+        family: The group that shares the coverage of the tier *standard*: over each family, every
+            pair of axis values occurs. Default: the name of the module that defines the function.
+        vary: The sizes that each named dimension takes, such as ``{"batch": (8, 4, 12)}``. They
+            are distinct and at least 2. The model is compiled at the first size first.
+            ``Example.dims`` says which dimensions of the inputs have these names.
+        vary_cuda: The sizes on a GPU, for the names whose sizes differ there.
+        blocks: The path of the submodule whose children are the repeated blocks, such as
+            ``"encoder.layers"``. It adds cases with the scope *regional*, which compile each block.
+        slow: Whether the model's cases carry the marker ``slow``.
+        settings: Globs on what follows the device in a case id, such as ``"train-f32-default-*"``.
+            The model has only the cases that match one of them.
+        requires: The package that the model needs. Without it, the cases are skipped.
+
+    Returns:
+        The decorator. It returns the function unchanged.
 
     Raises:
         ZooError: The name is malformed or already taken, or the sizes would make torch.compile

@@ -129,5 +129,5 @@ def _why_not(case: Case, model: Model) -> str:
 def _nothing_left(tiers: dict[str, str], models: Sequence[str], cases: Sequence[str]) -> str:
     asked = [f"--models {glob!r}" for glob in models] + [f"--cases {glob!r}" for glob in cases]
     where = " and ".join(f"tier {tier} on {device}" for device, tier in tiers.items())
-    hint = "" if set(tiers.values()) == {"full"} else "; a larger tier may: --tier full"
+    hint = "" if set(tiers.values()) == {"full"} else "; try a larger tier: --tier full"
     return f"no case of {where or 'the selected devices'} matches {' '.join(asked)}{hint}"

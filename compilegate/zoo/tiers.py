@@ -79,7 +79,7 @@ def tier_cases(
 
     Args:
         tier: One of TIERS.
-        models: The whole zoo, because the tier *standard* covers families.
+        models: All models of the zoo, because the tier *standard* covers families.
         device: ``cpu`` or ``cuda``.
         shipped: The names of the models that compilegate ships.
     """

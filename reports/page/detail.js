@@ -3,8 +3,8 @@
 const GROUP_NAMES = { outputs: "output", gradients: "gradient", state: "state" };
 
 function rows(title, heads, body) {
-  const cell = ([text, css]) => make("td", { class: css ?? null }, text);
-  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, make("table", {}, make("caption", { class: "unseen" }, title),
+  const cell = ([text, css, exact]) => make("td", { class: css ?? null, title: exact }, text);
+  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, make("table", { class: body.some((line) => line.some(([, css]) => css?.includes("long"))) ? null : "compact" }, make("caption", { class: "unseen" }, title),
     make("thead", {}, make("tr", {}, ...heads.map(([text, css]) => make("th", { scope: "col", class: css ?? null }, text)))),
     make("tbody", {}, ...body.map((line) => make("tr", {}, ...line.map(cell))))));
 }
@@ -17,7 +17,7 @@ function showChanges(details) {
   const lines = details.changes.map(([effect, aspect, text, more]) => make("div", { class: "change" },
     make("span", { class: `effect ${effect}` }, effect), ` ${aspect ? `${aspect}: ` : ""}${text}`,
     ...(more.length ? [make("pre", {}, more.join("\n"))] : [])));
-  if (details.proposals.length) lines.push(...part("Budgets that would keep it", make("pre", {}, details.proposals.join("\n"))));
+  if (details.proposals.length) lines.push(...part("Budgets that would keep the improvement", make("pre", {}, details.proposals.join("\n"))));
   return lines.length ? lines : [make("p", { class: "soft" }, "Nothing changed.")];
 }
 
@@ -44,17 +44,18 @@ function showCapture(capture) {
 function showTensors(side) {
   const body = side.tensors.map(([group, call, name, dtype, scale, ...errors]) => [
     [name, "mono"], [GROUP_NAMES[group]], [String(call), "num"], [dtype],
-    [format.exact(scale), "num"], ...errors.map((error) => [format.exact(error), "num"])]);
-  const heads = [["tensor"], ["is"], ["call", "num"], ["dtype"], ["scale", "num"],
+    ...[scale, ...errors].map((figure) => [format.error(figure, 3), "num", String(figure ?? "")])]);
+  const heads = [["tensor"], ["kind"], ["call", "num"], ["dtype"], ["scale", "num"],
     ["eager rms", "num"], ["compiled rms", "num"], ["eager max", "num"], ["compiled max", "num"]];
   const rest = side.tensor_count - side.tensors.length;
-  const title = rest > 0 ? `Numeric errors, the ${side.tensors.length} of ${side.tensor_count} furthest beyond eager's own` : "Numeric errors";
+  const title = rest > 0 ? `Numeric errors: the ${side.tensors.length} of ${side.tensor_count} tensors furthest beyond eager's error` : "Numeric errors";
   return part(title, rows(title, heads, body));
 }
 
 function showTimes(side, range) {
   const [value, low, high] = side.speedup ?? [];
-  const title = side.speedup ? `Speedup ${value}, 99% interval ${low} to ${high}` : "Times";
+  const bound = (limit) => format.ratio(limit).replace("×", "");
+  const title = side.speedup ? `Speedup ${format.ratio(value)} [${bound(low)}, ${bound(high)}], the 99% interval` : "Times";
   return part(title, plotRounds(side, range));
 }
 
@@ -76,20 +77,20 @@ function showSide(side, name, range) {
   if (side.failure) box.append(...showFailure(side.failure, side.status));
   if (side.verdicts.length) {
     const body = side.verdicts.map(([aspect, outcome, summary]) => [[format.name(aspect)], [format.name(outcome), `o-${outcome}`], [summary, "long"]]);
-    box.append(...part("Verdicts", rows("Verdicts", [["aspect"], ["outcome"], ["seen"]], body)));
+    box.append(...part("Verdicts", rows("Verdicts", [["aspect"], ["outcome"], ["summary"]], body)));
   }
   if (side.eager_ns?.length) box.append(...showTimes(side, range));
   if (side.compile_s) {
     const [total, ...phases] = side.compile_s;
-    const body = ["dynamo", "aot", "inductor", "codegen"].map((phase, i) => [[phase], [`${phases[i]} s`, "num"]]);
-    box.append(...part(`Compile time ${total} s`, rows("Compile time by phase", [["phase"], ["time", "num"]], body)));
+    const body = ["dynamo", "aot", "inductor", "codegen"].map((phase, i) => [[phase], [`${phases[i].toFixed(2)} s`, "num", `${phases[i]} s`]]);
+    box.append(...part(`Compile time ${total.toFixed(2)} s`, rows("Compile time by phase", [["phase"], ["time", "num"]], body)));
   }
   if (side.memory_bytes) {
     const [eager, compiled] = side.memory_bytes;
     const body = [["eager", eager], ["compiled", compiled]].map(([name, bytes]) => [[name], [format.bytes(bytes), "num"], [`${bytes} bytes`, "num"]]);
     box.append(...part("Peak memory", rows("Peak memory", [["side"], ["peak", "num"], ["", "num"]], body)));
   }
-  if (side.energy_j) box.append(...part("Energy a call", make("p", {}, `eager ${side.energy_j[0]} J, compiled ${side.energy_j[1]} J`)));
+  if (side.energy_j) box.append(...part("Energy a call", make("p", {}, `eager ${significant(side.energy_j[0], 3)} J, compiled ${significant(side.energy_j[1], 3)} J`)));
   if (side.capture) box.append(...showCapture(side.capture));
   if (side.tensors.length) box.append(...showTensors(side));
   const facts = side.facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)));

@@ -1,13 +1,20 @@
 "use strict";
-// How values are shown. Details show the digits of the run file.
+// How values are shown.
+
+/** Digits that are significant, without trailing zeros. */
+const significant = (value, digits) => String(+value.toPrecision(digits));
 
 const format = {
-  ratio: (value) => (value === null ? "" : typeof value === "string" ? value : `${value.toFixed(2)}×`),
-  seconds: (value) => (value === null ? "" : `${value.toFixed(1)} s`),
+  ratio: (value) => (value === null ? "" : typeof value === "string" ? value : `${value.toFixed(value < 100 ? 2 : 0)}×`),
+  seconds: (value) => (value === null ? "" : `${value.toFixed(value < 100 ? 1 : 0)} s`),
   count: (value) => (value === null ? "" : String(value)),
-  error: (value) => (value === null ? "" : typeof value === "string" ? value : value.toExponential(0)),
-  change: (value) => (value === null ? "" : `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(1)} %`),
-  exact: (value) => (value === null || value === undefined ? "" : String(value)),
+  /** An error: one digit, or more where a reader compares tensors. */
+  error: (value, digits = 1) => {
+    if (value === null || value === undefined) return "";
+    if (typeof value === "string" || value === 0) return String(value);
+    return value >= 1e-3 && value < 1e4 ? significant(value, digits) : value.toExponential(digits - 1);
+  },
+  change: (value) => (value === null ? "" : `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(1)}%`),
   bytes: (value) => `${(value / 2 ** 20).toFixed(1)} MiB`,
   time: (ns) => (ns < 1e3 ? `${ns} ns` : ns < 1e6 ? `${+(ns / 1e3).toPrecision(3)} µs`
     : ns < 1e9 ? `${+(ns / 1e6).toPrecision(3)} ms` : `${+(ns / 1e9).toPrecision(3)} s`),

@@ -136,6 +136,7 @@ function makeHeatmap() {
       byId("metric").append(make("option", { value: key }, metric.name));
     }
   }
+  byId("map").style.setProperty("--longest", cases.reduce((most, item) => Math.max(most, item.model.length), 0));
   heatmap.draw = virtualRows(byId("map"), drawRow);
   byId("map").addEventListener("click", (event) => {
     const cell = event.target.closest("[data-case]");

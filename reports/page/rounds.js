@@ -11,7 +11,7 @@ function draw(tag, attributes, text) {
 
 /** The rounds of one side; both sides share `range`, so that they can be compared. */
 function plotRounds(side, range) {
-  const width = 460, height = 200, box = { left: 58, right: width - 8, top: 24, bottom: height - 22 };
+  const width = page.compared || innerWidth < 800 ? 460 : 1000, height = 200, box = { left: 58, right: width - 8, top: 24, bottom: height - 22 };
   const [low, high] = range;
   const y = (value) => box.bottom - (Math.log(value / low) / Math.log(high / low)) * (box.bottom - box.top);
   const count = side.eager_ns.length;

@@ -37,7 +37,7 @@ def test_another_failure_than_the_expected_one_fails(compilegate, stored, write,
     assert replay(compilegate, write, 'stage = "compile"').counts == {"xfailed": 5}
 
 
-def test_an_entry_holds_for_its_versions_of_torch_only(compilegate, stored, write):
+def test_an_entry_applies_to_its_torch_versions_only(compilegate, stored, write):
     stored("breaks")
     others = replay(compilegate, write, 'aspect = "graph_breaks"', 'torch = "<2.0"')
     assert others.counts == {"passed": 4, "failed": 1}

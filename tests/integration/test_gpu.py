@@ -55,7 +55,7 @@ def exact_failures(seen, case):
         HALF.format("overflows"),
     ],
 )
-def test_the_healthy_pass_what_does_not_depend_on_speed(seen, case):
+def test_healthy_models_pass_all_aspects_but_speed(seen, case):
     assert not exact_failures(seen, case)
     assert seen.verdicts(case)["forward"].outcome in ("passed", "inconclusive")
 
@@ -106,7 +106,7 @@ def test_a_graph_that_is_recorded_in_parts_fails(seen):
 def test_a_backward_without_a_graph_fails(seen):
     lost = seen.verdicts(GRAPHS.format("records_no_backward", "train"))["cuda_graphs"]
     assert lost.outcome == "failed"
-    assert "no graph of a backward was recorded" in lost.summary
+    assert "graphs of forwards were recorded, but none of a backward" in lost.summary
 
 
 def test_the_reference_is_given_the_masks_that_eager_drew(seen):

@@ -23,7 +23,10 @@ ASPECTS = {"forward", "side_effects", "graph_breaks", "recompiles", "memory"}
         ("wrong_shape", "raised in stage 'eager': RuntimeError: "),
         ("not_a_module", "holds str; it must hold a module or a function"),
         ("not_an_example", "returned Linear; it must return an Example"),
-        ("inputs_are_a_tensor", "what inputs of Example returns must be a tuple of arguments"),
+        (
+            "inputs_are_a_tensor",
+            "the value that inputs of Example returns must be a tuple of arguments",
+        ),
         ("picks_a_missing_output", "SelectorError: output=… of Example raised AttributeError: "),
         ("other_weights_each_time", "parameter weight differs between two builds under one seed"),
     ],
@@ -79,7 +82,7 @@ def test_what_models_print_is_not_shown_and_the_run_is_complete(hostile):
     assert run.closing is not None
 
 
-def test_what_a_killed_compiler_leaves_is_removed(hostile):
+def test_leftovers_of_a_killed_compiler_are_removed(hostile):
     assert hostile.outcomes("hangs") == {"failed"}
     folder = Path(cache_dir(), "hangs")
     assert folder.exists()

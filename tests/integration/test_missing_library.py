@@ -11,7 +11,7 @@ def test_a_model_without_its_library_is_skipped_with_the_reason(faulty):
     assert f"unavailable in stage build: {REASON}" in faulty.output
 
 
-def test_a_session_that_compiled_nothing_is_no_success(compilegate):
+def test_a_session_that_compiled_nothing_exits_with_5(compilegate):
     case = faulty_case("lacks_its_library")
     session = compilegate(
         *EXACT, "--zoo", str(ZOOS / "faulty.py"), "--cases", case, "-m", "cpu", "-rs"

@@ -105,7 +105,7 @@ def test_memory_that_grew_fails_after_one_more_observation(compilegate, baseline
     assert session.run("two").pairs[case("larger"), 1].candidate.compiled_peak_bytes
 
 
-def test_what_happens_under_the_baseline_alone_is_the_baselines(compilegate, baseline):
+def test_a_failure_under_the_baseline_alone_is_the_baselines(compilegate, baseline):
     session = compilegate(
         *(SLOWDOWN, FORWARD, UPGRADE, *of("crashed_before", "hung_before", "lacked_before")),
         *("--baseline-python", baseline, "--save", "two", "--case-timeout", "20"),
@@ -173,7 +173,7 @@ def test_the_speed_of_the_candidate_is_judged_as_without_a_baseline(compilegate,
     assert re.search(r"over \d+ rounds", verdict.summary)
 
 
-def test_ctrl_c_leaves_nothing_running_and_a_run_that_goes_on(compilegate, baseline, runs):
+def test_ctrl_c_ends_all_processes_and_leaves_a_run_to_resume(compilegate, baseline, runs):
     arguments = (FORWARD, UPGRADE, *of("steady", "hung_before"), "--baseline-python", baseline)
     with begun(command(*arguments, "--save", "two", runs=runs), runs) as process:
         observed = runs / "two.baseline.jsonl"
@@ -199,7 +199,7 @@ def test_ctrl_c_leaves_nothing_running_and_a_run_that_goes_on(compilegate, basel
         assert list(run.observations) == [case("steady"), case("hung_before")]
 
 
-def test_what_is_fixed_counts_for_the_candidate(compilegate, baseline):
+def test_a_fixed_case_counts_for_the_candidate(compilegate, baseline):
     session = compilegate(
         *(FORWARD, UPGRADE, *of("fixed"), "--baseline-python", baseline, "--save", "two")
     )
@@ -209,7 +209,7 @@ def test_what_is_fixed_counts_for_the_candidate(compilegate, baseline):
     assert tuple(outcomes) == ("passed", "failed")
 
 
-def test_what_breaks_counts_against_the_candidate(compilegate, tmp_path):
+def test_a_broken_case_counts_against_the_candidate(compilegate, tmp_path):
     """The versions change places: what was fixed is broken."""
     session = compilegate(
         *(FORWARD, UPGRADE, *of("fixed"), "--save", "two"),
@@ -225,12 +225,12 @@ def test_what_breaks_counts_against_the_candidate(compilegate, tmp_path):
     ("arguments", "message"),
     [
         (("--baseline-python", "/nowhere/python"), "/nowhere/python cannot be run: No such file"),
-        (("--baseline-python", "/bin/false"), "/bin/false is no Python interpreter"),
+        (("--baseline-python", "/bin/false"), "/bin/false is not a Python interpreter"),
         (("--baseline-python", sys.executable, "-n", "2"), "leave -n out"),
         (("--baseline-python", sys.executable, "--pairs", "1"), "at least 3 are needed"),
     ],
 )
-def test_what_cannot_be_paired_is_refused_before_anything_is_compiled(
+def test_options_that_prevent_pairs_are_refused_before_compiling(
     compilegate, runs, arguments, message
 ):
     session = compilegate(FORWARD, *of("steady"), *arguments)

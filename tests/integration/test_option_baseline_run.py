@@ -83,7 +83,7 @@ def test_a_case_that_vanished_fails(compilegate, old_and_new):
     assert "safe (1 case)" in narrow.output
 
 
-def test_what_is_accepted_is_expected(compilegate, old_and_new, write):
+def test_an_accepted_change_is_an_expected_failure(compilegate, old_and_new, write):
     old_and_new("sound", then=("sound", "breaks"))
     mine = '[[expected_failure]]\nmodel = "breaks"\naspect = "upgrade"\nreason = "taken out"\n'
     session = held(compilegate, "--budgets", write("mine.toml", mine))

@@ -78,7 +78,7 @@ def test_a_missing_file_is_refused(compilegate, tmp_path):
     assert "missing.toml: No such file or directory" in session.output
 
 
-def test_a_file_that_is_no_text_is_refused_by_name(compilegate, tmp_path):
+def test_a_binary_file_is_refused_by_name(compilegate, tmp_path):
     (tmp_path / "mine.toml").write_bytes(b"\xff\xfe[[budget]]")
     session = compilegate("--cases", MATVEC, "--budgets", str(tmp_path / "mine.toml"))
     assert session.status == 4

@@ -37,7 +37,7 @@ def test_models_and_cases_narrow_a_replay(compilegate, stored):
         assert session.counts.keys() <= {"passed", "deselected"}, narrow
 
 
-def test_what_a_run_never_measured_is_skipped_not_an_error(compilegate, stored):
+def test_an_aspect_that_a_run_did_not_measure_is_skipped(compilegate, stored):
     stored("sound")
     session = compilegate(FORWARD, SPEEDUP, "--replay", "stored", "-rs")
     assert "AssertionError" not in session.output
@@ -78,7 +78,7 @@ def test_an_unknown_run_suggests_the_nearest(compilegate, stored):
     assert "did you mean 'stored'?" in session.output
 
 
-def test_a_file_that_is_no_run_is_refused_with_its_line(compilegate, stored):
+def test_a_file_that_is_not_a_run_is_refused_with_its_line(compilegate, stored):
     path = stored("sound")
     path.write_text(path.read_text().replace('"record":"observation"', '"record":"sighting"'))
     session = compilegate("--replay", "stored")

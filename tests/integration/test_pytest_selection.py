@@ -30,7 +30,7 @@ def test_ff_reorders_and_observes_no_case_twice(compilegate, stored):
     assert session.run().closing is not None
 
 
-def test_sw_stops_at_a_failure_and_goes_on_from_there(compilegate, stored):
+def test_sw_stops_at_a_failure_and_continues_there(compilegate, stored):
     stored("breaks", "recompiles")
     first = compilegate(*REPLAY, "--sw", cache=True)
     assert first.counts["failed"] == 1

@@ -98,7 +98,7 @@ def test_a_recorded_run_is_judged_as_it_was(compilegate, name, cases):
         ("live-1", "two-gpus", 262),
     ],
 )
-def test_two_sessions_judge_the_same_cases_alike(one, other, verdicts):
+def test_two_sessions_reach_the_same_verdicts(one, other, verdicts):
     """On several machines, with one GPU or two: only a speedup without a threshold differs."""
     first, second = (outcomes(files.read(recorded(name)).verdicts) for name in (one, other))
     shared = first.keys() & second.keys()

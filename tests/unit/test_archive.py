@@ -151,7 +151,7 @@ def test_a_line_cut_short_is_dropped_and_reported(path):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([], "holds no header"),
+        ([], "has no header"),
         ([make_observation()], "1: a run file begins with its header"),
         ([make_header(schema=SCHEMA + 1)], "written by a newer compilegate"),
         ([make_header(), "not json"], "2: not a record of a run"),
@@ -187,7 +187,7 @@ def test_a_missing_file_is_refused(path):
         Archive(path)
 
 
-def test_a_compressed_run_is_read_like_the_run_itself(path):
+def test_a_compressed_run_reads_like_the_original(path):
     write(path, make_header(), make_observation(), make_verdict())
     compressed = path.with_name("run.jsonl.gz")
     compressed.write_bytes(gzip.compress(path.read_bytes()))

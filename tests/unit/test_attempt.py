@@ -173,7 +173,11 @@ def test_only_listening_counts(clock):
         (None, "exit", "vanished"),
         (3 << 8, "exit", "exited with status 3 without an answer"),
         (signal.SIGSEGV, "SIGSEGV", "died of SIGSEGV"),
-        (signal.SIGKILL, "SIGKILL", "was killed from outside, most likely for lack of memory"),
+        (
+            signal.SIGKILL,
+            "SIGKILL",
+            "was killed by another process, most likely because memory ran out",
+        ),
     ],
 )
 def test_the_end_of_a_process_is_described(status, kind, how):

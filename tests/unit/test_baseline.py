@@ -47,9 +47,9 @@ def script(tmp_path):
     [
         (f'exec {sys.executable} -S "$@"', "has no torch: install it there"),
         ("echo 3 9 1", "is Python 3.9: at least 3.11 is needed"),
-        ("echo hello", "is no Python interpreter: it answered 'hello'"),
-        ("echo broken >&2; exit 3", "is no Python interpreter: it answered 'broken'"),
-        ("exit 0", "is no Python interpreter: it answered 'nothing'"),
+        ("echo hello", "is not a Python interpreter: it answered 'hello'"),
+        ("echo broken >&2; exit 3", "is not a Python interpreter: it answered 'broken'"),
+        ("exit 0", "is not a Python interpreter: it answered 'nothing'"),
     ],
 )
 def test_an_interpreter_that_cannot_observe_is_refused(script, text, expected):

@@ -33,7 +33,7 @@ def test_the_shipped_budgets_are_right():
     assert budget_of(budgets).min_speedup is not None
 
 
-def test_an_entry_without_selectors_holds_for_all(load_budgets):
+def test_an_entry_without_selectors_applies_to_all_cases(load_budgets):
     budgets = load_budgets("[[budget]]\nmax_graph_breaks = 2")
     assert {budget_of(budgets, case).max_graph_breaks for case in (RESNET, VIT)} == {2}
 
@@ -92,7 +92,7 @@ def test_entries_are_merged_key_by_key(load_budgets):
     ],
 )
 @pytest.mark.parametrize("swapped", [False, True], ids=["weaker first", "stronger first"])
-def test_the_more_specific_entry_wins_wherever_it_stands(load_budgets, weaker, stronger, swapped):
+def test_the_more_specific_entry_wins_in_any_order(load_budgets, weaker, stronger, swapped):
     entries = [f"[[budget]]\n{weaker}\nrecompiles = 1", f"[[budget]]\n{stronger}\nrecompiles = 2"]
     assert budget_of(load_budgets("\n".join(entries[::-1] if swapped else entries))).recompiles == 2
 
@@ -176,7 +176,7 @@ def test_a_threshold_for_other_hardware_is_named_not_applied(load_budgets):
     assert there.elsewhere == {}
 
 
-def test_a_general_threshold_holds_where_the_other_hardwares_does_not(load_budgets):
+def test_a_general_threshold_applies_on_other_hardware(load_budgets):
     budgets = load_budgets(
         '[[budget]]\nmin_speedup = 1.0\n[[budget]]\nhardware = "NVIDIA*"\nmin_speedup = 2.0'
     )
@@ -256,14 +256,14 @@ def test_all_expected_failures_that_match_are_kept(load_budgets):
         ("2.12.0", False),
     ],
 )
-def test_an_expected_failure_holds_within_its_torch_range(load_budgets, version, holds):
+def test_an_expected_failure_applies_within_its_torch_range(load_budgets, version, holds):
     budgets = load_budgets(
         '[[expected_failure]]\nstage = "compile"\nreason = "x"\ntorch = ">=2.10,<2.12"'
     )
     assert bool(budget_of(budgets, torch=version).expected_failures) == holds
 
 
-def test_an_expected_failure_without_range_holds_for_every_torch(load_budgets):
+def test_an_expected_failure_without_range_applies_to_every_torch(load_budgets):
     budgets = load_budgets('[[expected_failure]]\nstage = "crash"\nreason = "x"')
     for version in ("2.8.0", "2.16.0.dev1", "0"):
         assert budget_of(budgets, torch=version).expected_failures

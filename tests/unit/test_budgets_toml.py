@@ -167,7 +167,7 @@ def test_a_missing_file_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
-        ('match = "("', "no regular expression"),
+        ('match = "("', "not a regular expression"),
         ('strict = "no"', "expected true or false"),
         ("match = 3", "expected a string"),
     ],

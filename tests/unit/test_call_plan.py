@@ -161,7 +161,7 @@ def test_weights_change_only_where_nothing_else_changes_them(case, moves):
             assert (ratio == 1).all(), name
 
 
-def test_weights_change_alike_on_all_sides_and_mask_values_stay():
+def test_weights_change_equally_on_all_sides_and_mask_values_stay():
     sides = [subject(case=INFER), subject(case=INFER), subject(case=INFER, lifting=Lifting())]
     for made in sides:
         made.module.register_buffer("mask", torch.tensor([0.5, -1e9]))

@@ -57,11 +57,11 @@ def test_an_aspect_that_is_no_longer_judged_leaves_a_doubt():
 @pytest.mark.parametrize(
     ("before", "now", "kind", "text"),
     [
-        (seen(), ABSENT, "gone", "the candidate's plan does not have it"),
+        (seen(), ABSENT, "gone", "not in the candidate's plan"),
         (seen(), UNOBSERVED, "gone", "planned, but not observed"),
         (seen(), seen(LACKS), "gone", "not observed: timm is not installed"),
         (UNOBSERVED, UNOBSERVED, "gone", "planned, but not observed"),
-        (UNOBSERVED, ABSENT, "gone", "the candidate's plan does not have it"),
+        (UNOBSERVED, ABSENT, "gone", "not in the candidate's plan"),
         (UNOBSERVED, seen(), "new", "planned in the baseline, but not observed there"),
     ],
 )
@@ -102,10 +102,10 @@ def test_a_new_case_that_ends_early_shows_its_failure():
         ({"seed": 7}, "seed 0 → 7"),
         ({"tf32": True}, "TF32 off → on"),
         ({"fingerprint": "b", "parameters": 12}, "the model changed: 10 → 12 parameters"),
-        ({"calls": (make_call(sizes={"batch": 9}),) * 2}, "its calls have other sizes"),
+        ({"calls": (make_call(sizes={"batch": 9}),) * 2}, "its calls have different sizes"),
     ],
 )
-def test_what_is_not_the_same_thing_is_not_comparable(changed, why):
+def test_a_changed_case_is_not_comparable(changed, why):
     before = make_observation(fingerprint="a", parameters=10)
     result = compared(before, replace(before, **changed))
     assert result.kind == "not comparable"

@@ -258,7 +258,7 @@ def test_reset_forgets_everything():
     assert compile_time(0.0, busy=0.0).total_s == 0.0
 
 
-def test_after_reset_the_same_function_compiles_again_and_alike():
+def test_after_reset_a_function_compiles_again_in_the_same_way():
     before = run(broken, (X,))
     compile_log.reset()
     assert run(broken, (X,)) == before

@@ -105,7 +105,7 @@ def test_accepted_costs_are_counted():
         (("2.15.0+cu126", "2.15.0+cu130"), "torch 2.15.0+cu126 → 2.15.0+cu130 on"),
     ],
 )
-def test_builds_are_named_where_they_are_what_differs(versions, where):
+def test_the_title_names_builds_where_only_builds_differ(versions, where):
     assert decide(comparison("unchanged", versions=versions)).where.startswith(where)
 
 

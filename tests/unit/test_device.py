@@ -35,7 +35,7 @@ def test_a_device_has_every_member_of_the_protocol_and_no_other(protocol, made):
             assert [*ours.parameters] == [*theirs.parameters]
 
 
-def test_the_devices_are_those_of_case_ids():
+def test_devices_and_case_ids_have_the_same_names():
     assert tuple(DEVICES) == AXES["device"]
     assert all(made.kind == kind for kind, made in DEVICES.items())
 
@@ -74,7 +74,7 @@ def test_the_processor_s_generator_is_the_default_one():
     assert torch.equal(CPU.generator_state(), state)
 
 
-def test_no_error_is_no_reason():
+def test_without_an_error_there_is_no_reason():
     assert unsupported.reason(None) == ""
 
 

@@ -185,7 +185,7 @@ def off(by, seed):
 
 @pytest.mark.parametrize("unit", [2.0**-9, 2.0**-12], ids=["bf16", "f16"])
 @pytest.mark.parametrize("is_fine", [True, False])
-def test_compiled_code_must_not_round_to_half_what_eager_computes_in_float32(unit, is_fine):
+def test_rounding_to_half_where_eager_uses_float32_fails(unit, is_fine):
     """Nudges in half precision move both alike; eager's own error distinguishes them."""
     samples = [(off(unit, seed), Nudge(1.0, unit * 2.0**23)) for seed in range(3, 7)]
     ours = off(1e-7 if is_fine else unit, 1)

@@ -50,10 +50,10 @@ def test_each_side_has_the_joules_of_one_call(monkeypatch):
     assert device.synchronized > 1000
 
 
-def test_a_counter_that_stands_still_is_unavailable(monkeypatch):
+def test_a_counter_that_does_not_advance_is_unavailable(monkeypatch):
     device = Accelerator(monkeypatch)
     found = energy.of_a_call(device.call(0.0), device.call(0.0), device=device)
-    assert found == Energy(unavailable="NVML: the energy counter stands still")
+    assert found == Energy(unavailable="NVML: the energy counter does not advance")
 
 
 def test_sensors_that_do_not_answer_are_unavailable(monkeypatch):

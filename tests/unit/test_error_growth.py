@@ -68,7 +68,7 @@ def test_the_noise_of_either_run_counts(side):
     assert grown(make_error(), make_error(**now)) == ["root mean square error"]
 
 
-def test_a_small_tensor_is_held_to_the_noise_of_its_group():
+def test_a_small_tensor_gets_the_noise_of_its_group():
     lucky = make_error("bias", eager_rms=0.0, eager_max=0.0, compiled_rms=0.0, compiled_max=0.0)
     now = make_error("bias", eager_rms=0.0, eager_max=0.0, compiled_rms=6e-7, compiled_max=6e-7)
     others = [make_error(f"weight {i}", eager_rms=4e-7, eager_max=2e-6) for i in range(5)]
@@ -78,7 +78,7 @@ def test_a_small_tensor_is_held_to_the_noise_of_its_group():
     assert [growth.name for growth in found["outputs"]] == ["bias"]
 
 
-def test_half_precision_is_held_more_tightly():
+def test_half_precision_has_narrower_bounds():
     before = make_error(dtype="bfloat16", eager_rms=4e-3, compiled_rms=4e-3, eager_max=2e-2)
     now = make_error(dtype="bfloat16", eager_rms=4e-3, compiled_rms=7.9e-3, eager_max=2e-2)
     assert grown(before, now, half=True) == ["root mean square error"]

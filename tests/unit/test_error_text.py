@@ -91,7 +91,7 @@ def test_a_long_message_is_cut():
     assert error_text.of(ValueError("x" * 1000)) == "x" * 240 + "…"
 
 
-def test_an_error_in_a_backend_gives_what_the_backend_raised():
+def test_an_error_in_a_backend_shows_the_backends_exception():
     def backend(graph, inputs):
         raise ValueError("four\nfive")
 
@@ -101,6 +101,6 @@ def test_an_error_in_a_backend_gives_what_the_backend_raised():
     )
 
 
-def test_an_operator_that_fails_under_dynamo_gives_what_it_raised():
+def test_an_operator_that_fails_under_dynamo_shows_its_exception():
     error = raised(lambda: torch.compile(lambda x: x.view(7), backend="eager")(torch.ones(3, 3)))
     assert error_text.of(error).endswith("shape '[7]' is invalid for input of size 9")

@@ -95,7 +95,7 @@ def test_other_dtypes_are_not_lifted(make):
         assert make().dtype == without
 
 
-def test_a_view_as_another_dtype_is_no_cast():
+def test_a_view_as_another_dtype_is_not_a_cast():
     bits = torch.ones(4).view(torch.int32)
     with Lifting().active():
         seen = bits.view(torch.float32)

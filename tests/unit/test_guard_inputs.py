@@ -99,7 +99,7 @@ class Cache:
     """A Python object that has no value to compare."""
 
 
-def test_objects_of_one_class_are_alike():
+def test_objects_of_one_class_are_equal():
     """Their address does not justify a recompilation."""
     kept = [Cache(), Cache()]
     assert of(X, kept[0]).rest == of(X, kept[1]).rest

@@ -189,13 +189,13 @@ def test_graphs_of_which_inductor_made_nothing_fail():
         make_observation(capture=capture), Budget(), "forward", must_not_be_asked
     )
     assert silently_eager.verdict.outcome == "failed"
-    assert "Inductor made no code" in silently_eager.verdict.details[-1]
+    assert "Inductor generated no code" in silently_eager.verdict.details[-1]
     on_another = make_observation(capture=capture, backend="aot_eager")
     assert judge(on_another, Budget(), "forward", passes).verdict.outcome == "passed"
 
 
 @pytest.mark.parametrize("want", ["time", "memory"])
-def test_what_could_not_be_measured_is_skipped(want):
+def test_an_unmeasured_cost_is_skipped(want):
     seen = make_observation(wants=("capture", want))
     verdict = judge(seen, Budget(), "speedup", must_not_be_asked, ("capture", want)).verdict
     assert (verdict.outcome, "nothing to measure" in verdict.summary) == ("skipped", True)
@@ -322,7 +322,7 @@ def test_only_the_failure_that_was_described_is_expected(details, outcome):
     assert judged.verdict.outcome == outcome
 
 
-def test_what_comes_and_goes_may_pass():
+def test_a_flaky_expected_failure_may_pass():
     loose = expecting(aspect="forward", strict=False)
     assert judge(make_observation(), loose, "forward", passes).verdict.outcome == "passed"
     strict = expecting(aspect="forward")

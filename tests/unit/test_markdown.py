@@ -76,7 +76,7 @@ def test_the_decision_comes_first_then_what_to_look_at_then_the_rest_folded():
     )
     lines = text.splitlines()
     assert lines[0].startswith("## torch 2.14.1 → 2.15.0 on AMD EPYC 9655: do not upgrade: 1 br")
-    assert "Costs are not compared, the machines differ: driver 1 → 2." in lines
+    assert "Costs are not compared, because the machines differ: driver 1 → 2." in lines
     assert "> take care" in lines
     opened, folded = text.split("<details><summary>1 fixed", 1)
     assert "net1-cpu" in opened
@@ -93,7 +93,7 @@ def test_the_decision_comes_first_then_what_to_look_at_then_the_rest_folded():
     assert text.count("<details>") == text.count("</details>")
 
 
-def test_what_decides_nothing_is_folded():
+def test_cases_that_decide_nothing_are_folded():
     change = Change("speedup", "note", "slower, indicatively")
     quiet = CaseComparison(CASE_ID, "unchanged", (change,))
     text = of_comparison(comparison(quiet))
@@ -125,7 +125,7 @@ def test_it_never_outgrows_the_limit(limit):
     assert text.startswith("## torch")
 
 
-def test_what_fits_is_left_alone():
+def test_a_short_summary_is_not_shortened():
     assert fit(["a", "b"], 100) == "a\nb\n"
 
 
@@ -179,7 +179,7 @@ def test_a_stored_run_is_shown_as_a_session_shows_it(tmp_path):
     assert "<script" not in text
 
 
-def test_ids_are_shown_whole():
+def test_ids_are_not_cut():
     text = of_cases({CASE_ID: result()}, None)
     (shown,) = set(re.findall(r"<code>(.*?)</code>", text))
     assert Case.parse(shown).id == CASE_ID
@@ -203,7 +203,7 @@ def test_nothing_is_proposed_for_a_broken_case():
     assert proposals(CaseComparison(CASE_ID, "broken", (less,))) == []
 
 
-def test_a_case_that_fails_alike_in_two_aspects_but_ran_is_in_two_groups():
+def test_a_case_that_ran_is_in_one_group_per_failed_aspect():
     alike = [make_verdict("failed", aspect=a, summary="wrong") for a in ("forward", "memory")]
     rows = of_verdicts(
         {CASE_ID: CaseResult.of(CaseRecord.of(make_observation(), alike))}, ("failed",)

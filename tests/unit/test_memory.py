@@ -33,7 +33,7 @@ def test_a_doubled_allocation_doubles_the_peak():
     assert peaks(allocates(MIB), allocates(2 * MIB)) == (MIB, 2 * MIB)
 
 
-def test_blocks_that_live_at_once_add_up():
+def test_blocks_that_live_at_the_same_time_add_up():
     assert peaks(allocates(MIB), allocates(MIB, 2 * MIB)) == (MIB, 3 * MIB)
 
 
@@ -91,7 +91,7 @@ def test_garbage_is_not_counted_as_left():
     assert (seen.eager_kept_bytes, seen.compiled_kept_bytes) == (0, 0)
 
 
-def test_the_peak_of_a_training_step_holds_its_gradients():
+def test_the_peak_of_a_training_step_includes_its_gradients():
     """The gradients of the step before are dropped first, which must not hide the new ones."""
     linear = Model(
         "m", "m", build=lambda: Example(nn.Linear(1024, 256), lambda: (torch.ones(2, 1024),))

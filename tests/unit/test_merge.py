@@ -53,7 +53,7 @@ def test_paired_shards_keep_their_pairs_and_name_the_merged_baseline(tmp_path, t
     assert run.pairs == {(IDS[0], 0): first, (IDS[1], 0): second}
 
 
-def test_what_is_missing_is_named_and_leaves_the_run_open(tmp_path, target):
+def test_missing_cases_are_named_and_leave_the_run_open(tmp_path, target):
     a = shard(tmp_path / "a.jsonl", IDS[0], planned=IDS[:2], complete=False)
     b = shard(tmp_path / "b.jsonl", IDS[2])
     assert merge([a, b], target) == (3, [IDS[1]])
@@ -83,7 +83,7 @@ def test_a_case_in_two_shards_is_refused(tmp_path, target):
 @pytest.mark.parametrize(
     ("other", "expected"),
     [
-        ({"seed": 3}, "seed 0 → 3;|seed 0 → 3. Only"),
+        ({"seed": 3}, "seed 0 → 3;|seed 0 → 3. Merge"),
         ({"tier": {"cpu": "full"}}, "tier .*smoke.* → .*full"),
         ({"backend": "eager"}, "backend inductor → eager"),
         ({"tf32": True}, "TF32 off → on"),
@@ -93,11 +93,11 @@ def test_a_case_in_two_shards_is_refused(tmp_path, target):
         ({"environment": make_environment(devices=())}, "cpu AMD EPYC 9655 → none"),
         (
             {"environment": make_environment(inventory=make_inventory(variables={}))},
-            "is of: OMP_NUM_THREADS 4 → unset. Only",
+            "of one run: OMP_NUM_THREADS 4 → unset. Merge",
         ),
         (
             {"environment": make_environment(inventory=make_inventory(libraries={}))},
-            "is of: oneDNN 3.7.1 → none; OpenMP .* → none; glibc 2.39 → none. Only",
+            "of one run: oneDNN 3.7.1 → none; OpenMP .* → none; glibc 2.39 → none. Merge",
         ),
     ],
 )

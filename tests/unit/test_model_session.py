@@ -61,7 +61,7 @@ def test_a_selector_that_picks_nothing_is_the_recipe_s_error():
     assert verdict(module, output=lambda out: out["logits"]).outcome == "passed"
     found = verdict(module, output=lambda out: out.get("logit"))
     assert found.summary == (
-        "raised in stage 'eager': SelectorError: output=… of Example picked None, "
+        "raised in stage 'eager': SelectorError: output=… of Example returned None, "
         "given the dict that the model returned"
     )
 
@@ -211,7 +211,7 @@ def test_a_model_whose_outputs_are_not_looked_into_fails():
     found = verdict(lambda: Linear(lambda x, y: Holder(y)))
     assert found.outcome == "failed"
     assert found.summary == (
-        "nothing in the outputs is looked into: output (Holder); return its tensors, or pick "
+        "no output can be compared: output (Holder); return its tensors, or pick "
         "them with Example.output"
     )
 
@@ -224,8 +224,8 @@ def test_a_builder_that_gives_other_weights_each_time_is_reported():
         return Linear()
 
     assert verdict(build, signal=False).summary == (
-        "raised in stage 'build': ValueError: the builder returns other weights each time: "
-        "parameter linear.weight differs between two builds under one seed; draw all weights "
+        "raised in stage 'build': ValueError: the builder returns different weights each time: "
+        "parameter linear.weight differs between two builds under one seed; draw weights "
         "from torch's, Python's or NumPy's generator"
     )
 
@@ -233,7 +233,10 @@ def test_a_builder_that_gives_other_weights_each_time_is_reported():
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        (lambda batch: torch.randn(batch, 4), "what inputs of Example returns must be a tuple"),
+        (
+            lambda batch: torch.randn(batch, 4),
+            "the value that inputs of Example returns must be a tuple",
+        ),
         (torch.ones(8, 4), "inputs of Example must be a tuple of arguments, (x,), not a Tensor"),
     ],
 )

@@ -124,8 +124,8 @@ def test_a_request_is_plain_data():
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", 1j, Closing])
-def test_what_has_no_place_in_a_record_is_refused(value):
-    with pytest.raises(TypeError, match="has no place in a record"):
+def test_a_value_that_a_record_cannot_store_is_refused(value):
+    with pytest.raises(TypeError, match="cannot be stored in a record"):
         dumps({"deep": [value]})
 
 

@@ -57,7 +57,7 @@ def test_numbers_keep_the_digits_of_a_run_file(value, shown):
     json.dumps(number(value), allow_nan=False)
 
 
-def test_no_text_ends_the_script_that_it_stands_in():
+def test_no_text_can_end_its_script_element():
     text = encode({HOSTILE: [HOSTILE]})
     assert not re.search(r"[<>&\u2028\u2029]", text)
     assert json.loads(text) == {HOSTILE: [HOSTILE]}
@@ -79,7 +79,7 @@ def row(record):
     return dict(zip(FIELDS, page_data.row_of_run(CASE_ID, record), strict=True))
 
 
-def test_a_row_holds_the_figures_of_a_case():
+def test_a_row_has_the_figures_of_its_case():
     observation = make_observation(timing=make_timing(2.0), memory=make_memory(100, 125), cold=True)
     assert row(seen(observation, forward="failed", memory="passed")) == {
         "case": CASE_ID,
@@ -253,7 +253,7 @@ def pages(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["run", "compared"])
-def test_a_page_names_nothing_outside_of_itself(pages, name):
+def test_a_page_refers_to_no_other_file(pages, name):
     page = re.sub(r"http://www\.w3\.org/2000/svg", "", pages[name])
     assert not re.search(r"https?://|@import|url\(|<link|src=|<iframe", page)
     assert "default-src 'none'" in page

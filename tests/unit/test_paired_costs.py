@@ -50,7 +50,7 @@ def measuring(cost, before, after, number=0, **changed):
     return make_pair(number, **dict(zip(("baseline", "candidate"), sides, strict=True)))
 
 
-def test_costs_are_taken_from_what_a_process_measured():
+def test_costs_come_from_measurements_of_one_process():
     timing = Timing(eager_ns=(4.0, 2.0, 6.0), compiled_ns=(2.0, 2.0, 2.0), iterations=1)
     memory = dataclasses.replace(make_memory(300, 200), first_call_kept_bytes=70)
     compiling = dataclasses.replace(make_compile_time(9.0), warm_s=1.5)
@@ -231,9 +231,9 @@ def test_on_a_busy_processor_slower_code_may_only_be_waiting(device, kind):
 
 @pytest.mark.parametrize("side", ["baseline", "candidate"])
 @pytest.mark.parametrize(("disturbed", "kind", "count"), [(2, "worse", 3), (3, "unsettled", 5)])
-def test_pairs_on_a_gpu_that_is_held_back_do_not_settle_it(side, disturbed, kind, count):
+def test_pairs_on_a_throttled_gpu_do_not_decide(side, disturbed, kind, count):
     case = "tiny-cuda-infer-f32-default-static"
-    held = "the GPU held its clocks down: hw_thermal_slowdown"
+    held = "the GPU throttled: hw_thermal_slowdown"
     given = [make_pair(number, case, compiled=1.3) for number in range(6)]
     for number in range(1, disturbed + 1):
         costs = dataclasses.replace(getattr(given[number], side), disturbance=held)
@@ -243,7 +243,7 @@ def test_pairs_on_a_gpu_that_is_held_back_do_not_settle_it(side, disturbed, kind
     assert (held in change.summary) == (kind == "unsettled")
 
 
-def test_what_could_be_one_of_many_chance_findings_is_not_settled():
+def test_a_possible_chance_finding_is_inconclusive():
     """p = 0.04 among a hundred suspects is nothing; alone it would count."""
     doubtful = [0.10, 0.01, 0.12, 0.02, 0.05]
     cases = [f"m{index}-cpu-infer-f32-default-static" for index in range(100)]

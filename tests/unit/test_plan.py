@@ -133,7 +133,7 @@ def test_a_replay_reports_that_it_writes_no_run_file(tmp_path, save, warns):
     lines = describe(make_plan_of(options, stored=read(tmp_path / "a.jsonl")))
     line = "this session writes no run file: --save NAME writes one"
     assert (line in lines) is warns
-    assert any(line.startswith("replayed: ") for line in lines)
+    assert any(line.startswith("replayed:") for line in lines)
 
 
 def test_a_run_file_cannot_move_the_cursor(tmp_path):

@@ -90,7 +90,7 @@ def thinned(shared=lambda mask: mask):
 def test_masks_that_elements_share_are_found(shared):
     _, finding = judged(thinned(), thinned(shared))
     assert finding.outcome == "failed"
-    assert any("likeness of two calls" in line for line in finding.details), finding.details
+    assert any("similarity of two calls" in line for line in finding.details), finding.details
     for alike in (thinned(), thinned(shared)):
         _, finding = judged(alike, alike)
         assert finding.outcome == "passed", finding.summary
@@ -138,7 +138,7 @@ def deaf_to_the_seed():
     [
         (dropped, None),
         (without_advancing, "compiled calls repeat each other"),
-        (deaf_to_the_seed(), "the seed is not heeded"),
+        (deaf_to_the_seed(), "compiled code ignores the seed"),
     ],
 )
 def test_calls_must_advance_the_generator_and_depend_on_the_seed(theirs, complaint):

@@ -112,7 +112,7 @@ def test_pytest_benchmark_records_the_measured_rounds(pytester, monkeypatch, opt
         assert "speedup" in compiled["extra_info"]
 
 
-def test_the_machine_is_the_one_that_was_observed():
+def test_the_record_has_the_machine_that_observed():
     gpu = Device(kind="cuda", name="NVIDIA H200", memory_bytes=1, driver="570.1")
     environment = make_environment(cuda="13.0")
     machine = describe_machine(replace(environment, devices=(*environment.devices, gpu)))

@@ -139,7 +139,7 @@ def test_a_run_cut_anywhere_is_read_or_refused_never_misread(path):
         path.write_bytes(whole[:cut])
         lines = whole[:cut].count(b"\n")
         if not lines:
-            with pytest.raises(RunError, match="holds no header"):
+            with pytest.raises(RunError, match="has no header"):
                 read(path)
             continue
         run = read(path)
@@ -177,7 +177,7 @@ def test_a_newer_format_is_refused_with_the_way_out(path):
         read(path)
 
 
-def test_a_newer_format_is_refused_for_what_it_is_even_if_its_header_has_other_fields(path):
+def test_a_newer_format_is_named_although_its_header_has_unknown_fields(path):
     """What a newer version adds or renames is unknown here; the version is what to tell."""
     write(path, make_header(schema=SCHEMA + 1))
     content = json.loads(path.read_text())
@@ -205,7 +205,7 @@ def test_a_file_without_header_is_refused(path):
 def test_an_empty_file_is_refused(path):
     path.parent.mkdir()
     path.touch()
-    with pytest.raises(RunError, match="holds no header"):
+    with pytest.raises(RunError, match="has no header"):
         read(path)
 
 
@@ -234,7 +234,7 @@ def test_a_binary_file_is_refused(path):
         "",
     ],
 )
-def test_a_line_that_is_no_record_is_refused_by_its_number(path, line):
+def test_a_malformed_line_is_refused_by_its_number(path, line):
     write(path, make_header(), make_observation())
     with path.open("a") as file:
         file.write(line + "\n")
@@ -303,7 +303,7 @@ def test_an_unknown_run_is_refused_where_there_are_no_runs(tmp_path):
         find("nightly", tmp_path / "nowhere")
 
 
-def test_a_folder_is_no_run(tmp_path):
+def test_a_folder_is_refused_as_a_run(tmp_path):
     (tmp_path / "nightly").mkdir()
     with pytest.raises(RunError, match="no run 'nightly'"):
         find("nightly", tmp_path)

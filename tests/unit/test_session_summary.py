@@ -53,7 +53,7 @@ def test_the_title_of_a_run_without_a_verdict_is_not_good_news():
     assert not is_judged(some)
     assert of_cases(some) == "nothing was judged: no module named 'timm' (2 cases)"
     missing = {CASE_ID: CaseResult.of(CaseRecord(planned=True))}
-    assert of_cases(missing) == "nothing was judged: the run holds no verdict (1 case)"
+    assert of_cases(missing) == "nothing was judged: the run has no verdicts (1 case)"
     assert of_cases({}, "no GPU") == "nothing was judged: no GPU (0 cases)"
 
 
@@ -139,7 +139,7 @@ def test_a_case_that_ended_early_is_listed_once():
     verdicts = [make_verdict("failed", aspect=aspect, summary="crashed") for aspect in aspects]
     crash = CaseRecord.of(make_failed_observation("crashed"), verdicts)
     assert summary({CASE_ID: CaseResult.of(crash)}) == [
-        "the case as a whole:",
+        "all aspects:",
         f"  {CASE_ID}: crashed",
     ]
 
@@ -150,7 +150,7 @@ def test_a_case_that_compiled_nothing_is_listed_once():
     verdicts = [make_verdict("failed", aspect=aspect, summary=text) for aspect in aspects]
     eager = make_observation(capture=make_capture(graphs=0))
     found = {CASE_ID: CaseResult.of(CaseRecord.of(eager, verdicts))}
-    assert summary(found) == ["the case as a whole:", f"  {CASE_ID}: {text}"]
+    assert summary(found) == ["all aspects:", f"  {CASE_ID}: {text}"]
 
 
 def test_inconclusive_verdicts_show_why_and_what_may_settle_them():
@@ -180,7 +180,7 @@ def test_many_inconclusive_verdicts_are_counted_and_failures_are_all_listed(outc
     assert (left in lines) is (outcome == "inconclusive")
 
 
-def test_cases_that_fail_alike_share_a_line_whatever_their_model_and_figures():
+def test_cases_that_fail_for_one_reason_share_a_line():
     cases = {
         CASE_ID: "error 3e-05 in 2 of 7",
         "other-cpu-infer-f32-default-auto": "error 0.4 in 11 of 12",

@@ -7,7 +7,7 @@ import pytest
 from compilegate.judging.aspects import ASPECTS
 from compilegate.reports.case_line import Progress, case_lines, failure_letter, legend
 from compilegate.reports.status_line import StatusLine, observed_text
-from compilegate.reports.text import cut, duration, plain
+from compilegate.reports.text import cut, duration, plain, wrapped
 from tests.unit.making import (
     CASE_ID,
     make_break,
@@ -24,7 +24,7 @@ from tests.unit.making import (
 
 PROGRESS = Progress(done=3, planned=12, fresh=3, elapsed_s=30.0)
 INFER_ID = "tiny-cpu-infer-f32-default-static"
-LONG_ID = "matvec_decorated-cuda-train-bf16-max_autotune_no_cudagraphs-marked"
+LONG_ID = "matvec_decorated-cuda-train-bf16-max_autotune_no_cudagraphs-dynamic-regional"
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,17 @@ LONG_ID = "matvec_decorated-cuda-train-bf16-max_autotune_no_cudagraphs-marked"
 )
 def test_durations_have_the_unit_that_a_person_would_use(seconds, text):
     assert duration(seconds) == text
+
+
+def test_a_sentence_wraps_and_its_ids_and_its_command_stay_whole():
+    command = f"python -m compilegate observe {LONG_ID} --zoo my_models.py --budgets my.toml"
+    sentence = f"  {LONG_ID} is slower than before, and nobody knows why"
+    first, *rest, last = wrapped(f"{sentence}; to know more, run: {command}", 80)
+    assert first == f"  {LONG_ID}"
+    assert " ".join([first, *(line.strip() for line in rest)]) == f"{sentence}; to know more, run:"
+    assert max(map(len, [first, *rest])) <= 80
+    assert last == f"    {command}"
+    assert wrapped("short: pytest suites/", 80) == ["short: pytest suites/"]
 
 
 def test_lines_are_printable_and_fit():
@@ -96,11 +107,10 @@ def test_a_case_is_one_line_where_it_fits():
 
 
 @pytest.mark.parametrize("case", [CASE_ID, INFER_ID, LONG_ID])
-def test_at_80_columns_a_case_takes_two_lines_and_its_id_is_whole(case):
-    head, figures = lines_of(full_observation(case), "..B.", width=80)
-    assert case in head
-    assert len(head) <= 80 or head == f"[ 3/12] ..B. {case}"
-    assert len(figures) <= 80
+def test_at_80_columns_a_case_wraps_and_its_id_does_not(case):
+    *head, figures = lines_of(full_observation(case), "..B.", width=80)
+    assert any(line.endswith(case) for line in head)
+    assert max(map(len, [*head, figures])) <= 80
     assert figures.startswith("  f")
     assert figures.endswith(" mem 1.25×")
     assert "breaks 1" in figures

@@ -146,7 +146,7 @@ def test_a_case_named_in_full_is_selected_in_every_tier():
         ({"case_globs": ["*-cpu-infer-f64-*"]}, "unknown value 'f64'; did you mean 'f16'"),
         ({"case_globs": ["resnte18-*"]}, "did you mean 'resnet18'"),
         ({"case_globs": ["vgg11_bn-*"]}, "no case of tier smoke on cpu matches"),
-        ({"model_globs": ["vgg11_bn"]}, "a larger tier may: --tier full"),
+        ({"model_globs": ["vgg11_bn"]}, "try a larger tier: --tier full"),
         ({"case_globs": ["gru-cpu-infer-f32-default-static-regional"]}, "no repeated blocks"),
     ],
 )

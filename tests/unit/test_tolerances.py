@@ -70,7 +70,7 @@ def test_a_scale_fault_below_bf16_noise_is_out_of_bounds(projection, direction):
     ("dtype", "noise", "is_right"),
     [("float32", 1e-3, True), ("float32", 1e-5, False), ("bfloat16", 0.05, False)],
 )
-def test_one_jump_is_within_bounds_where_noise_is_no_rounding(dtype, noise, is_right):
+def test_one_jump_is_within_bounds_where_noise_exceeds_rounding(dtype, noise, is_right):
     """As measured: a ReLU that opened in one channel of a norm's bias, 256 elements, in float32."""
     jumped = make_error(
         dtype=dtype,
@@ -84,7 +84,7 @@ def test_one_jump_is_within_bounds_where_noise_is_no_rounding(dtype, noise, is_r
 
 
 @pytest.mark.parametrize(("numel", "is_right"), [(2_359_296, True), (2_000, False)])
-def test_a_jump_stands_out_the_more_the_larger_the_tensor_is(numel, is_right):
+def test_the_allowance_for_a_jump_grows_with_the_tensor(numel, is_right):
     """As measured: one opened ReLU in the update of ResNet-18's last convolutions, in float32."""
     noise = 1.4e-3
     jumped = make_error(
@@ -109,12 +109,12 @@ def test_where_half_precision_is_chaotic_one_run_is_far_from_another(noise, is_r
 
 
 @pytest.mark.parametrize("fault", [{"compiled_rms": 0.05}, {"compiled_projection": 0.05}])
-def test_what_is_wrong_throughout_is_out_of_bounds_there_too(fault):
+def test_an_error_of_all_elements_is_out_of_bounds(fault):
     assert exceeds(make_error(eager_rms=1e-3, eager_max=1.2e-2, **fault), 1e-3)
 
 
 @pytest.mark.parametrize(("name", "is_right"), [("output", False), ("gradient weight", True)])
-def test_outputs_are_held_to_their_scale_more_closely_than_gradients(name, is_right):
+def test_outputs_have_narrower_bounds_on_scale_than_gradients(name, is_right):
     """A last product that is 0.3% too large, in bfloat16."""
     scaled = make_error(
         name,
@@ -140,7 +140,7 @@ def test_the_floor_is_of_the_tensors_own_resolution():
     assert complaint(dtype="float32", eager_rms=0.0, eager_max=0.0, compiled_rms=near) != ""
 
 
-def test_a_tensor_that_eager_happens_to_hit_is_held_to_its_groups_noise():
+def test_a_tensor_without_eager_error_gets_the_noise_of_its_group():
     lucky = make_error(eager_rms=0.0, eager_max=0.0, compiled_rms=5e-6, compiled_max=1e-5)
     assert exceeds(lucky, pooled_noise=1e-7) != ""
     assert exceeds(lucky, pooled_noise=1e-5) == ""
@@ -214,8 +214,8 @@ def of_rows(compiled, eager=2e-4, rows=50, **changed):
 def test_rows_that_are_each_too_large_or_too_small_are_out_of_bounds():
     (text,) = examine(of_rows(1.1e-3), "outputs").complaints
     assert text == (
-        "output (bfloat16): single rows are 0.110% too large or too small, as where a norm has its "
-        "statistics in low precision (eager 0.020%, allowed 0.045%)"
+        "output (bfloat16): single rows are 0.110% too large or too small, as if a norm computed "
+        "its statistics in low precision (eager 0.020%, allowed 0.045%)"
     )
 
 
@@ -233,14 +233,14 @@ def test_rows_about_as_far_off_as_eagers_are_within_bounds(changed):
     assert examine(of_rows(**changed), "outputs").complaints == ()
 
 
-def test_rows_are_held_to_eagers_over_all_calls_together():
+def test_rows_are_compared_with_eagers_over_all_calls():
     one, other = of_rows(9e-4).calls[0], of_rows(1e-5).calls[0]
     mixed = make_observation(case=HALF_ID, calls=(one, other, other, other))
     assert examine(mixed, "outputs").complaints == ()
 
 
 @pytest.mark.parametrize(("off", "passes"), [(0.01, True), (0.1, False), (0.5, False)])
-def test_the_worst_column_is_held_to_eagers_error(off, passes):
+def test_the_worst_column_is_compared_with_eagers(off, passes):
     error = make_error(dtype="bfloat16", eager_rms=3e-3, compiled_rms=3e-3, eager_max=0.01)
     error = dataclasses.replace(error, column=4, eager_column=2e-3, compiled_column=off)
     text = exceeds(error, 0.0, half=True)

@@ -51,7 +51,7 @@ def test_every_suite_but_this_is_compared():
     assert compared == {name for name, aspect in ASPECTS.items() if aspect.change != "itself"}
 
 
-def test_the_verdicts_are_those_that_the_suites_give():
+def test_the_verdicts_equal_those_of_the_suites():
     given = {verdict.aspect: verdict for verdict in verdicts(HEALTHY, LAX)}
     assert given["forward"].outcome == "passed"
     assert given["speedup"].outcome == "skipped"
@@ -106,7 +106,7 @@ def test_a_doubtful_case_that_cannot_be_compared_is_inconclusive():
     assert rule(doubtful).outcome == "inconclusive"
 
 
-def test_all_changes_are_listed_with_the_budgets_that_would_keep_what_is_better():
+def test_all_lists_changes_and_budgets_that_keep_improvements():
     changes = (
         Change("graph_breaks", "worse", "1 new graph break: a", ("b",)),
         Change("memory", "better", "peak 2 → 1 MiB", proposal={"max_memory_ratio": 0.5}),
@@ -198,7 +198,7 @@ def test_a_session_that_ended_early_leaves_no_case_out(stored):
 
 def test_a_case_that_vanished_names_the_reason(stored):
     held = baseline(stored, CASE_ID)
-    assert held.vanished(Case.parse(OTHER_ID)).reason == "the candidate's plan does not have it"
+    assert held.vanished(Case.parse(OTHER_ID)).reason == "not in the candidate's plan"
     assert held.seen(Case.parse(CASE_ID)).observation == slim_observation(make_observation())
     assert held.seen(Case.parse(FULL_ID)) == UNOBSERVED
     assert held.seen(Case.parse("none-cpu-infer-f32-default-static")) == ABSENT

@@ -11,7 +11,9 @@ from compilegate.zoo.example import Example
 from compilegate.zoo.registry import Model
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
-OTHERS = "the builder returns other weights each time: {} differs between two builds under one seed"
+OTHERS = (
+    "the builder returns different weights each time: {} differs between two builds under one seed"
+)
 
 
 def sample(module):

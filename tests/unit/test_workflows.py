@@ -138,7 +138,7 @@ def test_each_model_of_the_zoo_is_in_one_shard():
         (("", "release"), "BASELINE '' is not a version"),
     ],
 )
-def test_an_argument_that_is_no_version_is_refused(arguments, message, tmp_path):
+def test_a_malformed_version_is_refused(arguments, message, tmp_path):
     done = subprocess.run(
         [CHECKOUT / ".ci" / "two-versions", *arguments, "https://example.invalid", tmp_path],
         capture_output=True,

@@ -235,9 +235,7 @@ def test_an_import_from_the_old_place_is_refused_with_the_new_one(write, text, m
 
 
 @pytest.mark.parametrize("folder", ["fixtures", "zoo_of_fixtures"])
-def test_a_missing_module_of_another_name_is_no_import_from_the_old_place(
-    write, folder, monkeypatch
-):
+def test_another_missing_module_is_not_mistaken_for_fixtures_zoo(write, folder, monkeypatch):
     monkeypatch.setattr(sys, "path", [p for p in sys.path if p not in ("", str(PACKAGE.parent))])
     monkeypatch.delitem(sys.modules, "fixtures", raising=False)
     with pytest.raises(ZooError, match=f"No module named '{folder}' at zoo_of_mine.py:2"):

@@ -122,7 +122,7 @@ def test_an_example_whose_module_is_not_callable_is_refused():
         (lambda: Example(abs, dims={0: "batch"}), "dims of Example must name dimensions"),
     ],
 )
-def test_a_field_of_the_wrong_type_is_refused_at_once(make, message):
+def test_a_field_of_the_wrong_type_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 

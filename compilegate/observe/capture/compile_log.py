@@ -1,4 +1,4 @@
-"""What torch.compile did, read from Dynamo's, AOTAutograd's and Inductor's own records.
+"""Reads what torch.compile did from the records of Dynamo, AOTAutograd and Inductor.
 
 ``torch._dynamo.explain`` is not used: it resets, and counts breaks as graphs minus one.
 """
@@ -71,7 +71,7 @@ class CompileLog:
         new = [e for e in metrics[self._seen :] if e.is_forward is not False and e.co_filename]
         found = [(entry, _compilation(entry, index)) for entry in new]
         self._compilations += [compilation for _, compilation in found]
-        reason = f"Inductor made no code of the graph of {name_of_call(index, sizes or {})}"
+        reason = f"Inductor generated no code for the graph of {name_of_call(index, sizes or {})}"
         for entry, compilation in found:
             if self._lowers and _has_operators(entry) and not _is_lowered(entry):
                 self._not_lowered[GraphBreak(reason=reason, id="", place=compilation.code)] = None
@@ -98,7 +98,7 @@ class CompileLog:
         )
 
     def _fallbacks(self) -> list[GraphBreak]:
-        """Return the frames and graphs that run in eager as a whole.
+        """Return the frames and graphs that run entirely in eager.
 
         Dynamo leaves a frame to eager for a break inside a loop or a ``with`` block, for example. A
         backend leaves a graph to eager where it returns the graph itself.
@@ -194,7 +194,7 @@ def _labelled(label: str, reason: str) -> list[str]:
 
 
 def place(filename: str, line: int, function: str) -> Place:
-    """Return a source line, named so that it reads the same on every machine."""
+    """Return the name of a source line, the same on every machine."""
     path = Path(filename)
     for packages in _PACKAGES:
         with contextlib.suppress(ValueError):

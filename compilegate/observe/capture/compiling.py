@@ -52,7 +52,7 @@ def options(case: Case, backend: str, *, tunes: bool = True) -> dict[str, Any]:
 
 
 def compile_subject(compiled: Subject, model: Model, backend: str) -> None:
-    """Compile a subject as its case demands: whole, by blocks, or as a decorator does.
+    """Compile a subject as its case demands: all of it, block by block, or as a decorator does.
 
     Args:
         compiled: The subject to compile.

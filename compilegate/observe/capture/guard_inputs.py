@@ -1,4 +1,4 @@
-"""What a guard may depend on, so that a change of it justifies a recompilation."""
+"""Properties that a guard may check: if one changes, a recompilation is justified."""
 
 from __future__ import annotations
 

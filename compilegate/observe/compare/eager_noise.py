@@ -111,7 +111,7 @@ class Sampler:
 
 
 def _repeats(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
-    """Whether two outputs are alike. Atomic additions may change them slightly on a GPU."""
+    """Whether two outputs are nearly equal. Atomic additions may change them slightly on a GPU."""
     return ours.keys() == theirs.keys() and all(
         leaf.shape == theirs[name].shape
         and float((leaf - theirs[name]).double().nan_to_num().norm())

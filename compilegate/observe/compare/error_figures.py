@@ -80,7 +80,7 @@ class Measured(ErrorFigures):
 
 
 class Measurand(NamedTuple):
-    """One tensor whose errors :func:`measure_errors` computes.
+    """A tensor for :func:`measure_errors`.
 
     Attributes:
         truth: The correct tensor; not empty.

@@ -27,7 +27,7 @@ _DOUBT, _DOUBT_IN_HALF = 2.25, 1.7
 _BEYOND_DOUBT, _BEYOND_DOUBT_IN_HALF = 2.0, 0.05
 #: An error has jumped if it grows faster than the nudge by this factor.
 _JUMP = 4.0
-#: Runs that differ by rounding err alike. A run that errs more by this factor has jumped.
+#: Runs that differ by rounding have similar errors. A run with this factor more has jumped.
 _UNSTEADY = 8.0
 #: In a case in half precision, eager computes a tensor in float32 on two conditions: its error is
 #: below this share of a unit of half precision, and a nudge of one unit raises it by this factor.
@@ -117,7 +117,7 @@ def tensor_errors(
 
 
 def _is_settled(sides: Sides, error: TensorError) -> bool:
-    """Whether compiled code errs like eager, so that samples of eager's noise change nothing."""
+    """Whether compiled code errs like eager, so that eager's noise need not be sampled."""
     if sides.always or not error.has_reference or error.samples:
         return False
     figures = (ErrorFigures.recorded(error, "eager"), ErrorFigures.recorded(error, "compiled"))

@@ -27,7 +27,7 @@ from compilegate.records.call import Checked, Difference
 
 @dataclass(frozen=True)
 class CallResults:
-    """The results of one call: of eager, of compiled code, and of what judges the difference.
+    """The results of one call: of eager, of compiled code and of the references.
 
     Attributes:
         eager: The eager call.
@@ -165,7 +165,7 @@ def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Check
         if name not in changed and _has_changed(compiled, name) and name in compiled.before
     ]
     touched += [
-        exact.difference(name, what, "leaves it as it was", "changes it")
+        exact.difference(name, what, "leaves it unchanged", "changes it")
         for name, what in compiled.moved.items()
         if name in eager.stayed
     ]
@@ -187,7 +187,7 @@ def _is_of_a_graph(name: str, value: Any) -> bool:
 
 
 def _is_private(name: str) -> bool:
-    """Whether a name is that of a private attribute: torch.compile adds such to modules."""
+    """Whether an attribute is private: torch.compile adds private attributes to modules."""
     kind, _, path = name.partition(" ")
     return kind == "attribute" and any(part.startswith("_") for part in path.split("."))
 

@@ -1,4 +1,4 @@
-"""Errors of whole rows and columns of a tensor, which the errors of its elements may hide."""
+"""Errors of rows and columns of a tensor, which the errors of single elements may hide."""
 
 from __future__ import annotations
 

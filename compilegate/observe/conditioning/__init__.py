@@ -1,1 +1,1 @@
-"""Signal: weights under which a model shows its computation."""
+"""Changes weights that hide a model's computation."""

@@ -136,7 +136,9 @@ def _is_gain(name: str, tensor: Tensor) -> bool:
 
 def main() -> None:
     """Print how well models show their computation before and after treatment, on CPU."""
-    description = "Print how well models show their computation, before and after treatment."
+    description = (
+        "Print how much outputs and gradients depend on the weights, before and after treatment."
+    )
     parser = argparse.ArgumentParser(
         "python -m compilegate.observe.conditioning.signal", description=description
     )

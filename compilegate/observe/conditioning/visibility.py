@@ -54,7 +54,7 @@ class Visibility:
 
     @property
     def finite(self) -> bool:
-        """Whether no output and no gradient holds NaN or infinity."""
+        """Whether all outputs and gradients are finite."""
         return all(map(math.isfinite, (*self.spreads.values(), *self.gradients.values())))
 
     @property

@@ -1,4 +1,4 @@
-"""What differs from device to device, behind one protocol: see :mod:`.protocol`."""
+"""The devices that compilegate supports, behind one protocol: see :mod:`.protocol`."""
 
 from __future__ import annotations
 

@@ -32,15 +32,15 @@ class CudaAllocator:
     """The statistics of PyTorch's caching allocator on the current GPU, in bytes."""
 
     def allocated(self) -> int:
-        """Return what tensors hold now."""
+        """Return the bytes that tensors occupy."""
         return torch.cuda.memory_allocated()
 
     def peak_allocated(self) -> int:
-        """Return the most that tensors held since the peaks were reset."""
+        """Return the largest number of bytes that tensors occupied since the peaks were reset."""
         return torch.cuda.max_memory_allocated()
 
     def reserved(self) -> int:
-        """Return what the allocator has taken from the GPU."""
+        """Return the bytes that the allocator has reserved on the GPU."""
         return torch.cuda.memory_reserved()
 
     def peak_reserved(self) -> int:
@@ -48,7 +48,7 @@ class CudaAllocator:
         return torch.cuda.max_memory_reserved()
 
     def reset_peaks(self) -> None:
-        """Let both peaks begin at what is held now."""
+        """Reset both peaks to the current values."""
         torch.cuda.reset_peak_memory_stats()
 
     def release_unused(self) -> None:
@@ -56,7 +56,7 @@ class CudaAllocator:
         torch.cuda.empty_cache()
 
     def graph_pools(self) -> tuple[int, int]:
-        """Return what the private pools of CUDA graphs hold, and how much of it is allocated."""
+        """Return the bytes in private pools of CUDA graphs, and the allocated part of them."""
         pools = [
             segment
             for segment in torch.cuda.memory_snapshot()
@@ -66,7 +66,7 @@ class CudaAllocator:
         return held, used
 
     def free_and_total(self) -> tuple[int, int]:
-        """Return the GPU's free memory and all of it, over every process.
+        """Return the GPU's free and total memory, across all processes.
 
         Raises:
             RuntimeError: The driver does not answer.

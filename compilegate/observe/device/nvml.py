@@ -51,7 +51,7 @@ class NvmlSensors:
             raise UnavailableError(f"NVML: {error}") from error
 
     def condition(self) -> Condition | None:
-        """Return its condition now; None where NVML does not report why clocks are held down."""
+        """Return the GPU's condition; None if NVML does not report why it throttles."""
         nvml = self._nvml
         queries = (getattr(nvml, name, None) for name in _REASONS)
         answers = (self._answer(query) for query in queries if query is not None)

@@ -29,31 +29,31 @@ class Allocator(Protocol):
     """
 
     def allocated(self) -> int:
-        """Return what tensors hold now."""
+        """Return the bytes that tensors occupy."""
 
     def peak_allocated(self) -> int:
-        """Return the most that tensors held since the last :meth:`reset_peaks`."""
+        """Return the largest number of bytes that tensors occupied since :meth:`reset_peaks`."""
 
     def reserved(self) -> int:
-        """Return what the allocator has taken from the device, allocated or not."""
+        """Return the bytes that the allocator has reserved on the device."""
 
     def peak_reserved(self) -> int:
         """Return the most that the allocator had taken since the last :meth:`reset_peaks`."""
 
     def reset_peaks(self) -> None:
-        """Let both peaks begin at what is held now."""
+        """Reset both peaks to the current values."""
 
     def release_unused(self) -> None:
-        """Give the blocks that no tensor holds back to the device."""
+        """Release unused blocks to the device."""
 
     def graph_pools(self) -> tuple[int, int]:
-        """Return what the private pools of recorded graphs hold, and how much of it is allocated.
+        """Return the bytes in private pools of recorded graphs, and the allocated part of them.
 
         A device that records no graphs returns ``(0, 0)``.
         """
 
     def free_and_total(self) -> tuple[int, int]:
-        """Return the device's free memory and all of it, over every process.
+        """Return the device's free and total memory, across all processes.
 
         Raises:
             RuntimeError: The driver does not answer.
@@ -64,7 +64,7 @@ class Sensors(Protocol):
     """What a device measures about itself: clocks, temperature, power and energy."""
 
     def condition(self) -> Condition | None:
-        """Return its condition now; None where it does not report whether clocks are held down."""
+        """Return the device's condition; None if it does not report throttling."""
 
     def energy_j(self) -> float:
         """Return a counter of the energy that it has consumed, in joules.
@@ -142,7 +142,7 @@ class Device(Protocol):
             calls: How many calls are averaged.
 
         Returns:
-            The sum over kernels; 0 where the device has no kernels of its own to profile.
+            The sum over kernels; 0 where the device has no kernels to profile.
         """
 
     def generator_state(self) -> torch.Tensor:

@@ -55,7 +55,7 @@ def _at_next_step(device: Device, sensors: Sensors, step: Step) -> tuple[float, 
     calls, deadline = 0, time.monotonic() + _PATIENCE_S
     while (now := sensors.energy_j()) == before:
         if time.monotonic() > deadline:
-            raise UnavailableError("NVML: the energy counter stands still")
+            raise UnavailableError("NVML: the energy counter does not advance")
         step()
         device.synchronize()
         calls += 1

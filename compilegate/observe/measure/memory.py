@@ -19,7 +19,7 @@ _CALLS = 3
 
 
 class _Bytes(NamedTuple):
-    """What one call takes, or the summary of several."""
+    """The memory of one call, or the summary of several."""
 
     allocated: int
     reserved: int
@@ -27,7 +27,7 @@ class _Bytes(NamedTuple):
 
 
 def peak_memory(eager: Step, compiled: Step, *, device: Device, compile_peak_bytes: int) -> Memory:
-    """Return the peaks of one call of each, and what calls leave allocated.
+    """Return the peaks of an eager and a compiled call, and the memory that calls leave.
 
     Args:
         eager: One eager call.
@@ -56,7 +56,7 @@ def peak_memory(eager: Step, compiled: Step, *, device: Device, compile_peak_byt
 
 @contextlib.contextmanager
 def _quick_collection() -> Iterator[None]:
-    """Let the garbage collector look only at what is made in the block, which takes no time."""
+    """Restrict the garbage collector to objects made in the block, which takes no time."""
     gc.collect()
     gc.freeze()
     try:
@@ -66,7 +66,7 @@ def _quick_collection() -> Iterator[None]:
 
 
 def _summary(calls: Sequence[_Bytes]) -> _Bytes:
-    """Return the first call's peaks with the median of what calls keep.
+    """Return the first call's peaks, and the median of the memory that calls leave.
 
     Once in a while a call fills a cache or empties one, which the median leaves out.
     """
@@ -74,7 +74,7 @@ def _summary(calls: Sequence[_Bytes]) -> _Bytes:
 
 
 class AllocatorPeak:
-    """The peaks of a ``with`` block, above what is allocated where it begins.
+    """The peaks of a ``with`` block, above the memory allocated at its start.
 
     The constructor collects garbage: what is freed in the middle of the block would hide as much of
     its peak. It also releases unused blocks, which would otherwise be reserved already.

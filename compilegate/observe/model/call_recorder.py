@@ -139,7 +139,7 @@ def _models_own(error: Exception) -> Exception:
     """Return an error that the model raised, for comparison.
 
     Raises:
-        Exception: The process cannot go on: memory ran out, or the context of the GPU is lost.
+        Exception: The process cannot continue: memory ran out, or the GPU's context is lost.
     """
     if isinstance(error, torch.AcceleratorError) or out_of_memory.find(error):
         raise error

@@ -113,8 +113,8 @@ def arguments(example: Example, planned: PlannedCall) -> Call:
         return Call(given.args, given.kwargs, given.before, given.after)
     args = _evaluate(example.inputs, planned.sizes)
     kwargs = _evaluate(example.kwargs, planned.sizes)
-    check_arguments("what inputs of Example returns", args)
-    check_keywords("what kwargs of Example returns", kwargs)
+    check_arguments("the value that inputs of Example returns", args)
+    check_keywords("the value that kwargs of Example returns", kwargs)
     check_dims(example.dims, args, kwargs)
     return Call(args, kwargs)
 

@@ -80,7 +80,7 @@ class Lifting:
 
 
 class _Constants(TorchFunctionMode):
-    """Lifts tensors that are made of Python numbers: no dispatch mode sees them."""
+    """Lifts tensors made of Python numbers, which dispatch modes do not see."""
 
     def __init__(self, lifting: Lifting) -> None:
         super().__init__()

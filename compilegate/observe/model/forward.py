@@ -48,5 +48,5 @@ def select_output(example: Example, output: Any) -> Any:
         reason = error_text.with_kind(error)
         raise SelectorError(f"output=… of Example raised {reason}, {given}") from error
     if selected is None and output is not None:
-        raise SelectorError(f"output=… of Example picked None, {given}")
+        raise SelectorError(f"output=… of Example returned None, {given}")
     return selected

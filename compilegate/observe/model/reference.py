@@ -115,7 +115,7 @@ class Reference:
 
 
 class _Run:
-    """A subject of the reference, and those of its results that fit into memory.
+    """A subject of the reference, and its results as far as memory allows.
 
     Each case of a large model computes its reference again: the gradients of every call in float64
     need more memory than a machine has.

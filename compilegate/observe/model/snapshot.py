@@ -19,7 +19,7 @@ from compilegate.observe.model.state import OF_EVERY_MODULE, cells_of, classes_o
 class Snapshot:
     """The current buffers, attributes of modules and their classes, and closed-over variables.
 
-    The snapshot also holds the objects that every call receives and the switches of the process.
+    The snapshot also contains the objects that every call receives, and process-wide switches.
 
     :meth:`put_back` restores the objects in place, because guards and CUDA graphs depend on their
     identity: it writes to tensors and refills containers.
@@ -117,7 +117,7 @@ def _set_again(made: type, attributes: dict[str, Any]) -> None:
 
 
 def _holds_others(tensor: torch.Tensor, content: torch.Tensor) -> bool:
-    """Whether a tensor holds other numbers now.
+    """Whether a tensor's values changed.
 
     Its version is not enough: eager batch norm writes its running statistics without raising it.
     """

@@ -70,7 +70,7 @@ def classes_of(model: object) -> dict[str, type]:
 
 
 def held_by(made: type) -> dict[str, Any]:
-    """Return the attributes of a class, without those that every class has."""
+    """Return the attributes of a class, except those that every class has."""
     return {name: value for name, value in vars(made).items() if not name.startswith("__")}
 
 

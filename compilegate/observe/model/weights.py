@@ -54,8 +54,8 @@ def refuse_others(
             continue
         if _differ(ours, second.get(name)):
             raise ValueError(
-                f"the builder returns other weights each time: {name} differs between two builds "
-                "under one seed; draw all weights from torch's, Python's or NumPy's generator"
+                f"the builder returns different weights each time: {name} differs between two "
+                "builds under one seed; draw weights from torch's, Python's or NumPy's generator"
             )
 
 

@@ -31,7 +31,7 @@ _REFERENCE_MEMORY = {"f32": 2, "bf16": 4, "f16": 4}
 
 @dataclass
 class CallsSeen:
-    """What the calls showed so far.
+    """The results of the calls so far.
 
     Attributes:
         calls: One entry for each call that was compared.
@@ -55,7 +55,7 @@ class CallsSeen:
 
 
 class PairedCalls:
-    """Makes calls on both sides, and keeps what they show.
+    """Makes calls on both sides, and keeps the results.
 
     Args:
         eager: The eager model.
@@ -67,7 +67,7 @@ class PairedCalls:
         records_draws: Whether to record the random numbers that eager draws.
 
     Attributes:
-        seen: What the calls showed so far.
+        seen: The results of the calls so far.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class PairedCalls:
         self._records_draws = records_draws
 
     def call(self, planned: PlannedCall) -> None:
-        """Make a call on both sides, and compare what they did."""
+        """Make a call on both sides, and compare the results."""
         self.call_compiled(planned, self._call_eager(planned))
 
     def _call_eager(self, planned: PlannedCall) -> Result:
@@ -98,7 +98,7 @@ class PairedCalls:
         return call_eager(planned, self._eager, self._progress, recording)
 
     def call_overlapping(self, planned: PlannedCall, peak_bytes: int) -> None:
-        """Make the call that another one overlaps, where eager can and the device holds both.
+        """Make two overlapping calls, if eager can and the device has memory for both.
 
         Eager cannot where a forward writes to what an earlier one saved for its backward.
 
@@ -126,7 +126,7 @@ class PairedCalls:
             snapshot.put_back()
 
     def _has_room_for_two(self, peak_bytes: int) -> bool:
-        """Return whether the device can hold what two calls save, in the reference's precision."""
+        """Return whether saved tensors of two reference calls fit into memory."""
         allocator = self._device.allocator
         if allocator is None:
             return True
@@ -135,7 +135,7 @@ class PairedCalls:
         return 2 * _REFERENCE_MEMORY[self._eager.case.precision] * peak_bytes < free
 
     def call_compiled(self, planned: PlannedCall, made: Result) -> None:
-        """Make a call in compiled code, and compare it with what eager did.
+        """Make a call in compiled code, and compare it with eager's.
 
         Args:
             planned: The call.

@@ -16,7 +16,7 @@ from compilegate.zoo.registry import Model
 
 @dataclass(frozen=True)
 class Recompiler:
-    """Forgets what was compiled, and prepares the model to be compiled by its next call.
+    """Discards compiled code, so that the model's next call compiles again.
 
     It ends the compilations of the calls before, so their log must have been read.
 

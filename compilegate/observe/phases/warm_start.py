@@ -1,4 +1,4 @@
-"""How long compiled code takes to start where the caches hold what it compiled before."""
+"""How long compiled code takes to start from warm caches."""
 
 from __future__ import annotations
 

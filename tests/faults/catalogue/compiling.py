@@ -31,7 +31,7 @@ CAPTURE = (
         "other_graphs_left_as_they_are",
         "Inductor compiles only the graph of the first size, and returns other graphs unchanged",
         "graph_breaks",
-        r"Inductor made no code of the graph of call [34] \(batch=\d+\)",
+        r"Inductor generated no code for the graph of call [34] \(batch=\d+\)",
         victim="residual",  # of width 16: on a GPU, Inductor pads a width of 7
         inductor=True,
     ),
@@ -76,7 +76,7 @@ COSTS = (
         "results_kept",
         "each call keeps a copy of its results forever",
         "memory",
-        r"each call leaves [\d,]+ KiB more allocated than eager's; peak [\d.]+ MiB",
+        r"each call leaves [\d,]+ KiB more allocated than eager; peak [\d.]+ MiB",
         victim="deep",
         zoo=("transformer_encoder", "test_vit"),
         also=("speedup",),

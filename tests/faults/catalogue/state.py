@@ -96,7 +96,7 @@ STATE = (
         "parameter_moved",
         "each call moves a parameter to other memory",
         "side_effects",
-        r"parameter \S+: memory differs: eager leaves it as it was",
+        r"parameter \S+: memory differs: eager leaves it unchanged",
     ),
     Fault(
         "stale_result",

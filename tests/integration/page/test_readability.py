@@ -4,7 +4,7 @@ import pytest
 
 from compilegate.reports.page_data import OUTCOMES
 from compilegate.upgrade.case_comparison import CLASSES
-from tests.integration.page.pages import NET, page_of, page_of_two
+from tests.integration.page.pages import NET, ROWS, page_of, page_of_two, shown_cases
 from tests.unit.making import (
     make_observation,
     make_timing,
@@ -103,3 +103,31 @@ def test_tables_can_be_read_by_assistive_technology(show, two):
     for scope in page.locator("th").evaluate_all("all => all.map((head) => head.scope)"):
         assert scope in ("col", "row")
     assert page.locator("table:not(:has(caption))").count() == 0
+
+
+#: The texts of the table that are cut: elements whose content is larger than they are.
+CUT = """all => all.filter((box) => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1)
+  .map((box) => box.textContent)"""
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_no_class_heading_or_id_is_cut(show, tmp_path, width):
+    case = "a_model_with_a_long_name-cpu-train-bf16-max_autotune-marked"
+    outcome = make_verdict("expected_failure", case=case)
+    path = write_run(tmp_path / "a.jsonl", make_observation(case=case), outcome)
+    page = show(page_of(path), width=width)
+    texts = page.locator("#table th, #table td:not(.why), #table .id")
+    assert texts.evaluate_all(CUT) == []
+
+
+def test_a_narrow_screen_shows_the_figures_and_sorts_by_their_change(show, two):
+    page = show(page_of_two(*two), width=400)
+    row = page.locator(ROWS, has_text=NET.format("auto"))
+    assert row.locator("td.num:visible").count() >= 4
+    assert "−37.5%" in row.inner_text()
+    too_high = "rows => rows.filter((row) => row.scrollHeight > row.clientHeight).length"
+    assert page.locator(ROWS).evaluate_all(too_high) == 0
+    page.select_option("#sort", "speedup_change")
+    assert shown_cases(page) == [NET.format(d) for d in ("auto", "dynamic", "static")]
+    page.click("#direction")
+    assert shown_cases(page)[0] == NET.format("dynamic")

@@ -55,7 +55,7 @@ def test_a_correct_side_shows_no_difference(setting):
     assert bool(checks[1].errors) == (setting is TRAIN)
 
 
-def test_another_order_of_summation_is_no_difference():
+def test_another_order_of_summation_passes():
     def summed(x):
         return torch.stack([x[:, i] for i in reversed(range(4))]).sum(0)
 
@@ -137,7 +137,7 @@ def test_a_subclass_in_place_of_a_tensor_is_found():
     assert ("output", "type", "Tensor", "Wrapped") in found
 
 
-def test_a_parameter_in_place_of_a_tensor_is_no_difference():
+def test_a_parameter_may_replace_a_tensor():
     found = differences(lambda x: x * 1, lambda x: nn.Parameter(x * 1, requires_grad=False))
     assert found == []
 

@@ -38,7 +38,7 @@ def test_a_step_lost_in_rounding_is_compared_by_the_parameter(off, is_right):
     assert (complaints(checked) == []) is is_right
 
 
-def test_an_update_that_rounds_differently_is_no_difference():
+def test_an_update_that_rounds_differently_passes():
     initial, update = torch.randn(50), 1e-3 * torch.randn(50)
     expected = {"w": initial.double() + update.double()}
     theirs = {"w": (initial.double() + update.double() * (1 + 1e-6)).float()}

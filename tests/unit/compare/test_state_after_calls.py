@@ -111,7 +111,7 @@ def test_a_cuda_graph_may_overwrite_only_outputs(name, changes):
     assert [(found.where, found.what) for found in differences] == [
         (name, what) for what in changes
     ]
-    assert all("overwritten by a later call" in found.compiled for found in differences[:1])
+    assert all("overwritten by a later replay" in found.compiled for found in differences[:1])
 
 
 def test_a_tensor_without_a_known_address_has_not_moved():
@@ -138,7 +138,7 @@ def test_a_nan_that_only_compiled_code_overwrites_is_found():
     assert (found.where, found.eager) == ("input[0]", "leaves it nan at [0, 0]")
 
 
-def test_a_nan_that_stays_is_no_change():
+def test_an_unchanged_nan_passes():
     made = Compared(lambda x: x * 2, lambda x: x * 2, inputs=with_nan)
     assert (made.state.tensors, made.state.errors, made.state.differences) == (1, (), ())
 
@@ -196,7 +196,7 @@ def test_a_buffer_of_another_dtype_or_shape_is_found(attribute, value, what):
     assert ("buffer seen", what) in [(difference.where, difference.what) for difference in found]
 
 
-def test_a_buffer_that_both_sides_replace_is_no_difference():
+def test_a_buffer_that_both_sides_replace_passes():
     made = Compared(Counting, lambda module, x: module(x))
     assert made.state.differences == ()
     assert complaints(made.state) == []

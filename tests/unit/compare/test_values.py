@@ -150,7 +150,7 @@ def test_one_element_among_many_is_found_and_shown(place):
     assert len(complaints(checked)) == 1
 
 
-def test_the_errors_of_a_large_tensor_are_those_of_its_elements():
+def test_the_errors_of_a_large_tensor_cover_all_its_elements():
     torch.manual_seed(0)
     truth = torch.randn(700, 1000, dtype=torch.float64)
     sides = [truth.float(), (truth * 1.001 + 1e-3 * torch.randn_like(truth)).float(), truth]

@@ -29,12 +29,12 @@ def test_a_case_that_draws_nothing_passes_and_reports_it():
         ({"spreads": (0.0,) * 6}, "spread of the outputs between calls is 0, in eager 0.2"),
         ({"spreads": (0.3, 0.31, 0.29, 0.3, 0.31, 0.29)}, "spread of the outputs between calls"),
         ({"together": (3.9, 4.1, 4.0, 3.9, 4.1, 4.0)}, "joint spread of a batch's rows is 4"),
-        ({"alike": (0.02, 0.021, 0.019, 0.02, 0.021, 0.02)}, "likeness of two calls"),
+        ({"alike": (0.02, 0.021, 0.019, 0.02, 0.021, 0.02)}, "similarity of two calls"),
         ({"tails": (1.8, 1.81, 1.79, 1.8, 1.8, 1.81)}, "kurtosis of the outputs' elements is 1.8"),
         ({"mean_gap": 100.0}, "mean over calls is 10.0 times as far from eager's"),
         (
             {"mean_gap": 9.0, "own_gap": 1.2},
-            "times as far from eager's as chance makes it (allowed 2)",
+            "times as far from eager's as chance explains (allowed 2)",
         ),
         ({"again": 0.9}, "two compiled calls under one seed are 0.9 times as far apart"),
         ({"slope": 0.986}, "backward and forward use different random numbers"),
@@ -61,7 +61,7 @@ def test_other_statistics_fail_and_are_named(changed, expected):
         {"slope": None},
     ],
 )
-def test_what_chance_may_do_passes(changed):
+def test_a_difference_within_chance_passes(changed):
     assert test_randomness.rule(drawn(**changed), Budget()).outcome == "passed"
 
 

@@ -48,7 +48,7 @@ HEALTHY = make_observation(
 )
 
 
-def test_the_rules_here_are_those_of_all_aspects():
+def test_each_aspect_has_one_rule():
     assert {*SUITES} == {aspect.name for aspect, _ in rules()}
 
 

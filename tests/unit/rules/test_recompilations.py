@@ -183,7 +183,7 @@ def test_a_size_that_static_never_compiled_for_fails():
     once_only = make_observation(calls=calls)
     finding = test_recompiles.rule(once_only, Budget())
     assert finding.outcome == "failed"
-    assert finding.summary == "call 3 (batch=4): ran eagerly, nothing compiled for its sizes"
+    assert finding.summary == "call 3 (batch=4): ran eagerly: nothing was compiled for these sizes"
     again = make_capture(compilations=(make_compilation(call=0), make_compilation(call=2)))
     healthy = make_observation(calls=calls, capture=again)
     assert test_recompiles.rule(healthy, Budget()).outcome == "passed"
@@ -191,7 +191,7 @@ def test_a_size_that_static_never_compiled_for_fails():
 
 @pytest.mark.parametrize(
     ("shapes", "expected"),
-    [((4, 4, 4), "no input depends on batch: no other size was seen"), ((4, 4, 2), "")],
+    [((4, 4, 4), "no input has a dimension batch: no other size was tried"), ((4, 4, 2), "")],
 )
 def test_sizes_that_no_input_takes_are_named(shapes, expected):
     calls = tuple(
