@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def _values_of_unknown_options(
     options = copy.copy(config.option)
     _, unknown = parser.parse_known_and_unknown_args(words, namespace=options)
     names = {word for word in unknown if word.startswith("--") and "=" not in word}
-    return {value for name, value in zip(words, words[1:], strict=False) if name in names}
+    return {value for name, value in itertools.pairwise(words) if name in names}
 
 
 def names_suites(arguments: Iterable[str], folder: Path, *, pyargs: bool) -> bool:

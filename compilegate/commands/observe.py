@@ -14,6 +14,7 @@ from typing import Any
 
 from compilegate.judging import budgets_toml
 from compilegate.judging.budgets import Budgets
+from compilegate.judging.completeness import is_judged
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.processes import foreground
 from compilegate.processes.observer import BACKENDS
@@ -37,7 +38,7 @@ def add_parser(commands: Any) -> None:
         help="observe one case in the foreground, and judge it",
         description="Observe one case in the foreground, and judge it.",
         epilog="Exit status: 0 nothing failed, 1 a verdict failed or the process died, 2 the "
-        "command line is wrong.",
+        "command line is wrong or nothing could be judged.",
     )
     parser.add_argument("case", metavar="CASE_ID", help="resnet18-cpu-infer-f32-default-static")
     parser.add_argument("--pdb", action="store_true", help="stop in the debugger where it fails")
@@ -71,7 +72,8 @@ def run(options: argparse.Namespace) -> int:
     """Observe the case, judge it and print the verdicts.
 
     Returns:
-        The exit status: 0 nothing failed, 1 something failed, 2 the command line is wrong.
+        The exit status: 0 nothing failed, 1 something failed, 2 the command line is wrong or
+        nothing could be judged.
 
     Raises:
         ArgumentError: The case, a zoo file or a budgets file is wrong.
@@ -90,7 +92,9 @@ def run(options: argparse.Namespace) -> int:
     lines = _json if options.json else _text
     for line in lines(made.observation, made.environment, verdicts):
         print(line)
-    return 1 if any(verdict.outcome == "failed" for verdict in verdicts) else 0
+    if any(verdict.outcome == "failed" for verdict in verdicts):
+        return 1
+    return 0 if is_judged(verdicts) else 2
 
 
 def _read(options: argparse.Namespace) -> tuple[Case, Budgets]:
