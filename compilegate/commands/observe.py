@@ -112,6 +112,7 @@ def _read(options: argparse.Namespace) -> tuple[Case, Budgets]:
 def _words(options: argparse.Namespace) -> list[str]:
     """Return the arguments of the observing process."""
     words = [options.case, "--seed", str(options.seed), "--backend", options.backend]
+    words += ["--root", str(Path.cwd())]
     words += [f"--{name}" for name in ("pdb", "tf32", "cold") if getattr(options, name)]
     for file in options.zoo:
         words += ["--zoo", file]

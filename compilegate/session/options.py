@@ -23,6 +23,7 @@ class Options:
     Attributes:
         explicit: Those of seed, backend and tf32 that the command line names.
         ini_files: The words ``--zoo FILE`` and ``--budgets FILE`` for files that the ini names.
+        root: The root of the user's project: pytest's rootdir.
     """
 
     tier: str | None
@@ -46,6 +47,7 @@ class Options:
     baseline_run: str | None = None
     explicit: tuple[str, ...] = ()
     ini_files: tuple[str, ...] = ()
+    root: Path = Path()
 
     @classmethod
     def of(cls, config: pytest.Config) -> Self:
@@ -75,6 +77,7 @@ class Options:
             baseline_run=option("baseline_run"),
             explicit=tuple(n for n in ("seed", "backend", "tf32") if option(n) is not None),
             ini_files=tuple(word for words in named for word in words),
+            root=config.rootpath,
         )
 
 

@@ -9,6 +9,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,7 +95,7 @@ def _make(
     shipped = registry.load()
     models = {**shipped, **_users_models(options, zoo, known)}
     tier, cases = _cases(options, stored, models, shipped)
-    launch = Launch(zoo=zoo, environment=known.share.environment())
+    launch = Launch(zoo=zoo, environment=known.share.environment(), root=str(options.root))
     observer = start(launch)
     started.callback(observer.close)
     plan = Plan(
@@ -199,7 +200,7 @@ def _paired(plan: Plan, launch: Launch, started: contextlib.ExitStack) -> Paired
         refuse_compressed(known.run.path)
     if options.baseline_python is None or plan.environment is None:
         return known
-    theirs = Launch(options.baseline_python, zoo=launch.zoo, environment=launch.environment)
+    theirs = replace(launch, python=options.baseline_python)
     made = paired_baseline.started(theirs, plan.observer, known, options.pairs)
     started.callback(made.close)
     if made.run is not None:
