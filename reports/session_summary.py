@@ -35,12 +35,13 @@ class Effort:
     unfinished_s: float = 0.0
 
 
-def summary_lines(results: Mapping[str, CaseResult], width: int) -> Iterator[str]:
+def summary_lines(results: Mapping[str, CaseResult], width: int, session: str) -> Iterator[str]:
     """Yield one line for each group of failed or inconclusive cases, under its aspect.
 
     Args:
         results: The results of all planned cases.
         width: Characters of a line.
+        session: The command of a session of all suites, with the user's files.
     """
     for outcome in ("failed", "inconclusive"):
         groups = _across_models(case_groups.of_verdicts(results, (outcome,)))
@@ -54,7 +55,7 @@ def summary_lines(results: Mapping[str, CaseResult], width: int) -> Iterator[str
                     f"  … and {len(lines) - _SHOWN} more (compilegate html RUN shows each)"
                 ]
             yield from lines
-    yield from _again(results)
+    yield from _again(results, session)
 
 
 def _line(group: CaseGroup, width: int) -> str:
@@ -71,7 +72,7 @@ def _across_models(groups: Sequence[CaseGroup]) -> list[CaseGroup]:
     return list(joined.values())
 
 
-def _again(results: Mapping[str, CaseResult]) -> Iterator[str]:
+def _again(results: Mapping[str, CaseResult], session: str) -> Iterator[str]:
     """Yield the command that may settle inconclusive verdicts; a blind tensor stays blind."""
     cases = [
         f"--cases {case_id}"
@@ -82,8 +83,8 @@ def _again(results: Mapping[str, CaseResult]) -> Iterator[str]:
         )
     ]
     if cases:
-        more = " …" if len(cases) > _NAMED else ""
-        yield f"observe again on an idle machine: pytest suites/ {' '.join(cases[:_NAMED])}{more}"
+        more = f" first {_NAMED} of {len(cases)}" if len(cases) > _NAMED else ""
+        yield f"observe again on an idle machine{more}: {session} {' '.join(cases[:_NAMED])}"
 
 
 def time_lines(effort: Effort) -> Iterator[str]:

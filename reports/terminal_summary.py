@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,7 @@ from compilegate.reports import case_line, comparison_text, github, session_summ
 from compilegate.reports.case_result import CaseResult
 from compilegate.reports.comparison_text import NARROWEST, Layout
 from compilegate.reports.text import count, plain
+from compilegate.runs import reproduction
 from compilegate.runs.archive import CaseRecord
 from compilegate.session.results import Results
 from compilegate.upgrade.case_comparison import WORSE
@@ -62,7 +64,8 @@ class TerminalSummary:
         session, line = self._session, self._reporter.write_line
         self._leave_failures_to_pytest()
         self._write_title(titles.of_cases(self._cases, why_nothing))
-        for text in session_summary.summary_lines(self._cases, self._width):
+        again = session.plan.session_command
+        for text in session_summary.summary_lines(self._cases, self._width, again):
             line(plain(text))
         if legend := case_line.legend(letters):
             self._write_wrapped(f"letters: {legend}")
@@ -114,7 +117,9 @@ class TerminalSummary:
                 self._reporter.write_line(text)
         elif session.plan.before is not None:
             self._reporter.write_line(
-                "no decision: suites/test_upgrade.py is not among the selected tests", yellow=True
+                "no decision: the selected tests lack test_upgrade.py; to get one, select all "
+                f"suites: {' '.join(reproduction.suites_words())}",
+                yellow=True,
             )
 
     def _other_failures(self, comparison: Comparison) -> str:
@@ -151,15 +156,17 @@ class TerminalSummary:
         if writer.trouble:
             self._reporter.write_line(
                 f"the run file could not be written to its end: {writer.trouble}; "
-                "what it holds is readable, and --resume continues from there",
+                "what it holds is readable",
                 red=True,
             )
         self._reporter.write_line(f"run file: {_relative(writer.path)}")
         if baseline is not None:
             self._reporter.write_line(f"the baseline's run file: {_relative(baseline)}")
         if not self._session.is_whole:
-            also = ", with the same --baseline-python," if baseline is not None else ""
-            self._reporter.write_line(f"--resume {writer.path.stem}{also} goes on from there")
+            words = reproduction.resuming_words(
+                self._session.plan.options.arguments, writer.path.stem
+            )
+            self._reporter.write_line(f"to continue: {shlex.join(words)}")
 
 
 def why_nothing_saved(config: pytest.Config, results: Results | None) -> str:
@@ -176,7 +183,7 @@ def why_nothing_saved(config: pytest.Config, results: Results | None) -> str:
     if config.getoption("collectonly"):
         why = "--collect-only observes nothing"
     elif results is None:
-        why = "it runs no suite of compilegate: name suites/"
+        why = f"it runs no suite of compilegate: name {' '.join(reproduction.suites_words())}"
     else:
         why = "it selects no case: check --models, --cases, -m and -k"
     return f"--save {name}: this session writes no run file, because {why}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -48,6 +49,12 @@ class Options:
     explicit: tuple[str, ...] = ()
     ini_files: tuple[str, ...] = ()
     root: Path = Path()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The words ``--zoo FILE`` and ``--budgets FILE`` for all files, by absolute path."""
+        named = [*(("--zoo", file) for file in self.zoo), *(("--budgets", f) for f in self.budgets)]
+        return tuple(word for name, file in named for word in (name, os.path.abspath(file)))
 
     @classmethod
     def of(cls, config: pytest.Config) -> Self:

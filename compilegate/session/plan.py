@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,8 +19,8 @@ from compilegate.processes.observer import Observer
 from compilegate.records.case import Case
 from compilegate.records.environment import Environment
 from compilegate.records.observation import Observation
-from compilegate.runs import files
-from compilegate.runs.reproduction import as_seen, command, file_options
+from compilegate.runs import files, reproduction
+from compilegate.runs.reproduction import as_seen
 from compilegate.session.markers import DEVICE_MARKERS
 from compilegate.session.options import Options
 from compilegate.session.workers import ALONE, Share
@@ -145,9 +146,21 @@ class Plan:
         """Return the command that observes one case in the foreground."""
         zoo = [word for file in self.options.zoo for word in ("--zoo", as_seen(file))]
         if self.stored is not None and not zoo:
-            zoo = list(file_options(self.stored.header.arguments, "--zoo"))
+            zoo = reproduction.files_of(self.stored.header, "--zoo")
         budgets = [word for file in self.options.budgets for word in ("--budgets", as_seen(file))]
-        return command(observation, [*zoo, *budgets])
+        python = reproduction.python()
+        return reproduction.command(observation, [*zoo, *budgets], python)
+
+    @property
+    def session_command(self) -> str:
+        """The command of a session of all suites, with the files and settings of this one."""
+        files = (
+            as_seen(word) if index % 2 else word for index, word in enumerate(self.options.files)
+        )
+        options = self.options
+        settings = reproduction.setting_words(options.seed, options.backend, tf32=options.tf32)
+        words = [*reproduction.pytest_words(), *reproduction.suites_words(), *files, *settings]
+        return shlex.join(words)
 
     def lacks(self, case: Case) -> str:
         """Return why the environment cannot run a case; empty if it can."""

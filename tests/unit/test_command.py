@@ -83,7 +83,8 @@ def test_compare_exits_with_2_if_a_run_is_incomplete(reports, tmp_path, three):
     assert status == 2
     assert output.startswith(f"{LINE}cannot say: 1 gone, {IDS[2]}: planned, but not observed")
     assert "the candidate" in output
-    assert "1 of 3 cases were not observed; go on with --resume new" in output
+    assert "1 of 3 cases were not observed; to continue it, run: " in output
+    assert " suites/ --resume " in output
 
 
 def test_runs_of_another_seed_cannot_be_compared(reports, tmp_path, three):

@@ -6,6 +6,7 @@ import pytest
 
 from compilegate.records.case import Case
 from compilegate.records.environment import Device
+from compilegate.runs.reproduction import python
 from compilegate.session.description import describe
 from tests.unit.making import make_environment, make_header, make_observation
 from tests.unit.planned import CPU, GPU, make_options, make_plan_of, write_run
@@ -88,8 +89,8 @@ def test_the_command_carries_every_option_that_matters(tmp_path, monkeypatch):
     plan = make_plan_of(make_options(tmp_path, zoo=zoo, budgets=("b.toml",)))
     observed = make_observation(case=CPU.id, seed=3, backend="aot_eager", cold=True, tf32=True)
     assert plan.reproduction(observed) == (
-        f"python -m compilegate observe {CPU.id} --zoo 'my zoo.py' --zoo more.py "
-        "--zoo /elsewhere/zoo.py --budgets b.toml --seed 3 --backend aot_eager --cold --tf32"
+        f"{python()} -m compilegate observe {CPU.id} --zoo 'my zoo.py' --zoo more.py "
+        "--zoo /elsewhere/zoo.py --budgets b.toml --seed 3 --backend aot_eager --tf32 --cold"
     )
 
 
@@ -102,7 +103,7 @@ def test_the_command_of_a_replay_names_the_zoo_of_its_run(tmp_path):
     plan = make_plan_of(options, stored=read(tmp_path / "a.jsonl"))
     case = Case.parse(make_observation().case).id
     assert plan.reproduction(make_observation()) == (
-        f"python -m compilegate observe {case} --zoo mine.py --zoo more.py --budgets /now.toml"
+        f"{python()} -m compilegate observe {case} --zoo mine.py --zoo more.py --budgets /now.toml"
     )
 
 

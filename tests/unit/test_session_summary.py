@@ -148,7 +148,7 @@ def test_a_session_that_observed_nothing_accounts_for_no_time():
 
 
 def summary(some, width=200):
-    return list(summary_lines(some, width))
+    return list(summary_lines(some, width, "pytest suites/ --zoo mine.py"))
 
 
 def test_failures_are_listed_under_their_aspect_the_gravest_first():
@@ -194,7 +194,7 @@ def test_inconclusive_verdicts_show_why_and_what_may_settle_them():
         f"  {INFER_ID}: blind: output is zero",
         "speedup, inconclusive:",
         f"  {CASE_ID}: straddles",
-        f"observe again on an idle machine: pytest suites/ --cases {CASE_ID}",
+        f"observe again on an idle machine: pytest suites/ --zoo mine.py --cases {CASE_ID}",
     ]
 
 
