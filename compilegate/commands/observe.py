@@ -16,7 +16,7 @@ from compilegate.judging import budgets_toml
 from compilegate.judging.budgets import Budgets
 from compilegate.judging.completeness import is_judged
 from compilegate.layout import SHIPPED_BUDGETS
-from compilegate.processes import foreground
+from compilegate.processes import cpp_compiler, foreground
 from compilegate.processes.observer import BACKENDS
 from compilegate.records.case import Case, UnknownNameError
 from compilegate.records.environment import Environment
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
         nothing could be judged.
 
     Raises:
-        ArgumentError: The case, a zoo file or a budgets file is wrong.
+        ArgumentError: The case, a zoo file or a budgets file is wrong, or there is no compiler.
         BudgetError: Two budget entries tie for the case.
     """
     try:
@@ -100,6 +100,7 @@ def run(options: argparse.Namespace) -> int:
 def _read(options: argparse.Namespace) -> tuple[Case, Budgets]:
     """Check the arguments as far as this process can, and return the case and the budgets."""
     case = Case.parse(options.case)
+    cpp_compiler.require(case.device, options.backend)
     if not options.zoo and case.model not in (shipped := registry.load()):
         raise UnknownNameError("model", case.model, shipped)
     for file in options.zoo:
@@ -149,7 +150,7 @@ def _text(
     for verdict in verdicts:
         outcome = verdict.outcome.replace("_", " ")
         yield plain(f"{outcome:<16}  {verdict.aspect:<{width}}  {verdict.summary}")
-        details = tuple(line for line in verdict.details if line != verdict.summary)
+        details = tuple(line for line in verdict.details if line not in verdict.summary)
         if verdict.outcome in ("passed", "skipped") or details in shown:
             continue
         shown.add(details)  # all aspects of a case that did not run share the traceback

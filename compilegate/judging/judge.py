@@ -181,7 +181,7 @@ def _covers(expected: ExpectedFailure, observation: Observation) -> bool:
 def _matches(expected: ExpectedFailure, finding: Finding) -> bool:
     """Whether everything that was found is what was expected."""
     lines = finding.details or (finding.summary,)
-    found = [line for line in lines if not line.startswith(("… and", "  "))]
+    found = [line for line in lines if not line.startswith(("… and", "  "))] or [finding.summary]
     return all(re.search(expected.match, line) for line in found)
 
 

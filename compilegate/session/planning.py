@@ -16,6 +16,7 @@ import pytest
 
 from compilegate.judging import budgets_toml
 from compilegate.layout import SHIPPED_BUDGETS
+from compilegate.processes import cpp_compiler
 from compilegate.processes.attempt import Progress, ignore_progress
 from compilegate.processes.child_process import ObserverError
 from compilegate.processes.observer import Launch, Observer
@@ -91,6 +92,8 @@ def _make(
     if stored is not None and options.resume:
         options = as_in(options, stored)
         refuse_other_pairing(options, stored)
+    if needs_environment and [*_tiers(options)] == ["cpu"]:
+        cpp_compiler.require("cpu", options.backend)
     zoo = tuple(dict.fromkeys(os.path.abspath(file) for file in options.zoo))
     shipped = registry.load()
     models = {**shipped, **_users_models(options, zoo, known)}
@@ -112,6 +115,8 @@ def _make(
         share=known.share,
     )
     _select(plan)
+    if needs_environment and plan.writes_cpp:
+        cpp_compiler.require("cpu", options.backend)
     observer.preload(_models_of(plan), cpp=plan.writes_cpp)
     plan.check_budgets()  # before a child is started, and again when the hardware is known
     if needs_environment and plan.environment is None:

@@ -207,7 +207,7 @@ def _message(judgement: Judgement, reproduction: str, *, is_brief: bool) -> str:
     if is_brief:
         return f"{verdict.summary} (explained above)"
     lines = [verdict.summary]
-    lines += [f"  {line}" for line in verdict.details if line != verdict.summary]
+    lines += [f"  {line}" for line in verdict.details if line not in verdict.summary]
     lines += [f"reproduce: {reproduction}"] if reproduction else []
     return "\n".join(lines)
 

@@ -1,6 +1,7 @@
 """``compilegate observe``: what it prints for a record, and its exit status."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -99,7 +100,7 @@ def test_the_observing_process_gets_the_options(observe):
     observe(make_observation(wants=WANTED), *words)
     (asked,) = observe.asked
     assert asked == [
-        *(CASE_ID, "--seed", "3", "--backend", "eager"),
+        *(CASE_ID, "--seed", "3", "--backend", "eager", "--root", str(Path.cwd())),
         *("--pdb", "--tf32", "--cold", "--want", "vary"),
     ]
 
