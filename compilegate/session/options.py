@@ -236,7 +236,10 @@ def check(options: Options) -> None:
 def _refuse_taken(name: str, runs: Path) -> None:
     """Refuse a name that a run, or the baseline of a run, already has."""
     if Path(name).name != name:
-        raise ValueError(f"--save {name!r}: expected a name, not a path")
+        raise ValueError(
+            f"--save {name!r}: expected a name, not a path; "
+            "the ini setting runs_dir names the folder of runs"
+        )
     for file in (f"{name}.jsonl", f"{name}.jsonl.gz", f"{name}.baseline.jsonl"):
         if (runs / file).exists():
             way = "choose another name"

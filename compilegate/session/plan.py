@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cached_property
 
 import pytest
@@ -16,7 +18,7 @@ import pytest
 from compilegate.judging.aspects import Aspect, Budget
 from compilegate.judging.budgets import Budgets
 from compilegate.processes.observer import Observer
-from compilegate.records.case import Case
+from compilegate.records.case import Case, model_of
 from compilegate.records.environment import Environment
 from compilegate.records.observation import Observation
 from compilegate.runs import files, reproduction
@@ -201,9 +203,13 @@ class Plan:
 
     @cached_property
     def unmatched_budgets(self) -> list[str]:
-        """Budget entries that match no case of the zoo on the selected devices."""
+        """Budget entries that match no case of the zoo on the selected devices.
+
+        A session that selects among models checks only the models that entries name. A replay does
+        not know the user's zoo: there, only a name close to that of a model of the run is an error.
+        """
         if self.options.filtered or self.replays:
-            return []
+            return [*self._budgets_of_unknown_models()]
         possible = [
             c for m in self.models.values() for d in self.tier for c in tiers.cases_of(m, d)
         ]
@@ -212,3 +218,17 @@ class Plan:
             for entry in self.budgets.unmatched(possible)
             if entry.selectors.get("device", "*") in (*self.tier, "*")
         ]
+
+    def _budgets_of_unknown_models(self) -> Iterator[str]:
+        """Yield the user's budget entries for models that do not exist."""
+        planned = self.stored.header.planned if self.stored else ()
+        known = {*self.models, *map(model_of, planned)}
+        for entry in self.budgets.entries:
+            name = entry.selectors.get("model", "")
+            is_users = entry.layer > 0
+            if not is_users or not name or any(fnmatchcase(model, name) for model in known):
+                continue
+            near = difflib.get_close_matches(name, known, n=1)
+            if near or not self.replays:
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                yield f"{entry.where}: matches no model: {name!r}{hint}"

@@ -89,8 +89,9 @@ def _make(
     if known.models is None:
         check(options)
     stored = stored_run(options)
-    if stored is not None and options.resume:
+    if stored is not None:
         options = as_in(options, stored)
+    if stored is not None and options.resume:
         refuse_other_pairing(options, stored)
     if needs_environment and [*_tiers(options)] == ["cpu"]:
         cpp_compiler.require("cpu", options.backend)

@@ -44,6 +44,14 @@ def test_a_rule_s_finding_becomes_the_verdict():
     assert not judged.of_case
 
 
+def test_a_rule_may_propose_nothing():
+    judged = judge(
+        make_observation(), Budget(), "speedup", lambda o, b: Finding("failed", "", (), None)
+    )
+    assert judged.verdict.outcome == "failed"
+    assert judged.proposal == {}
+
+
 @pytest.mark.parametrize("outcome", ["passed", "inconclusive", "skipped"])
 def test_only_failures_propose(outcome):
     judged = judge(
@@ -59,10 +67,15 @@ def test_only_failures_propose(outcome):
         (
             "graph_breaks",
             {"graph_breaks": [{"reason": "print", "place": ""}]},
-            'budget key: max_graph_breaks, or graph_breaks = [{reason = "…", place = "…"}]',
+            'budget key: max_graph_breaks, or graph_breaks = [{ reason = "print", place = "" }]',
         ),
         ("compile_time", {"max_compile_s": 9.5}, "budget key: max_compile_s = 9.5"),
-        ("cuda_graphs", {"cudagraph_skips": ["why"]}, 'budget key: cudagraph_skips = ["…"]'),
+        ("cuda_graphs", {"cudagraph_skips": ["why"]}, 'budget key: cudagraph_skips = ["why"]'),
+        (
+            "graph_breaks",
+            {"max_graph_breaks": 1},
+            'budget key: max_graph_breaks = 1, or graph_breaks = [{reason = "…", place = "…"}]',
+        ),
     ],
 )
 def test_a_failure_ends_with_the_budget_key_that_would_allow_it(aspect, proposal, line):

@@ -39,6 +39,16 @@ def options(tmp_path):
         ({"cases": ("resnet81-cpu-infer-f32-default-static",)}, "did you mean 'resnet18'"),
         ({"replay": "ther"}, "no run 'ther' in .*did you mean 'there'"),
         ({"resume": "zzz"}, "no run 'zzz' in .*known: "),
+        (
+            {"replay": "there", "seed": 7, "explicit": ("seed",)},
+            "cannot replay .*there.jsonl with --seed 7: the run began with --seed 0",
+        ),
+        (
+            {"replay": "there", "backend": "eager", "explicit": ("backend",)},
+            "with --backend eager: the run began with --backend inductor; leave the option out",
+        ),
+        ({"models": ("zzz*",)}, r"unknown model 'zzz\*'; known: .*, … \(\d+ in all\)"),
+        ({"save": "a/b"}, "expected a name, not a path; the ini setting runs_dir names the folder"),
         ({"replay": "empty"}, "empty.jsonl holds no observation: there is nothing to judge"),
         ({"markers": "cpu and"}, "cpu and"),
     ],
