@@ -210,7 +210,7 @@ def test_a_zoo_file_that_is_named_twice_is_listed_once(options):
         ({"a": "import os\n\n\nprint(1 / 0)\n"}, r"a\.py.*ZeroDivisionError.*a\.py:4"),
         ({"a": "import nowhere\n"}, r"No module named 'nowhere' at a\.py:1"),
         ({"a": "def (\n"}, r"SyntaxError.*a\.py:1"),
-        ({"a": "x = 1\n"}, r"a\.py defines no model"),
+        ({"a": "x = 1\n"}, r"a\.py:1: the file defines no model"),
         ({"a": MINE.format("resnet18")}, r"a\.py:4: model 'resnet18' is already defined in"),
         (
             {"a": MINE.format("mine"), "b": MINE.format("mine")},

@@ -52,7 +52,7 @@ def test_a_file_without_models_is_accepted(write):
 def test_a_file_without_models_is_refused_where_the_caller_needs_one(write):
     with pytest.raises(ZooError) as refused:
         load_file(write(""), must_define_model=True)
-    message = 'zoo_of_mine.py defines no model: decorate a builder with @model("name")'
+    message = 'zoo_of_mine.py:1: the file defines no model: decorate a builder with @model("name")'
     assert str(refused.value) == message
     assert load_file(write("model('a')(lambda: Example(abs))\n"), must_define_model=True)
 
