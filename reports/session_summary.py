@@ -35,13 +35,16 @@ class Effort:
     unfinished_s: float = 0.0
 
 
-def summary_lines(results: Mapping[str, CaseResult], width: int, session: str) -> Iterator[str]:
+def summary_lines(
+    results: Mapping[str, CaseResult], width: int, session: str, page: str
+) -> Iterator[str]:
     """Yield one line for each group of failed or inconclusive cases, under its aspect.
 
     Args:
         results: The results of all planned cases.
         width: Characters of a line.
         session: The command of a session of all suites, with the user's files.
+        page: The command that shows every verdict of the run.
     """
     for outcome in ("failed", "inconclusive"):
         groups = _across_models(case_groups.of_verdicts(results, (outcome,)))
@@ -51,9 +54,7 @@ def summary_lines(results: Mapping[str, CaseResult], width: int, session: str) -
             yield f"{heading}, inconclusive:" if outcome == "inconclusive" else f"{heading}:"
             lines = [_line(group, width) for group in groups if group.aspect == aspect]
             if outcome == "inconclusive" and len(lines) > _SHOWN:
-                lines[_SHOWN:] = [
-                    f"  … and {len(lines) - _SHOWN} more (compilegate html RUN shows each)"
-                ]
+                lines[_SHOWN:] = [f"  … and {len(lines) - _SHOWN} more; to see each: {page}"]
             yield from lines
     yield from _again(results, session)
 

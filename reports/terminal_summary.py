@@ -15,8 +15,9 @@ from compilegate.reports import case_line, comparison_text, github, session_summ
 from compilegate.reports.case_result import CaseResult
 from compilegate.reports.comparison_text import NARROWEST, Layout
 from compilegate.reports.text import count, plain
-from compilegate.runs import reproduction
+from compilegate.runs import files, reproduction
 from compilegate.runs.archive import CaseRecord
+from compilegate.runs.reproduction import as_seen
 from compilegate.session.results import Results
 from compilegate.upgrade.case_comparison import WORSE
 from compilegate.upgrade.comparison import Comparison
@@ -64,8 +65,8 @@ class TerminalSummary:
         session, line = self._session, self._reporter.write_line
         self._leave_failures_to_pytest()
         self._write_title(titles.of_cases(self._cases, why_nothing))
-        again = session.plan.session_command
-        for text in session_summary.summary_lines(self._cases, self._width, again):
+        again, page = session.plan.session_command, _compilegate("html", self._run)
+        for text in session_summary.summary_lines(self._cases, self._width, again, page):
             line(plain(text))
         if legend := case_line.legend(letters):
             self._write_wrapped(f"letters: {legend}")
@@ -109,7 +110,7 @@ class TerminalSummary:
             if decision.command:
                 self._reporter.write_line(plain(f"to know, run: {decision.command}"))
             # pytest shows the evidence with the failed tests.
-            unfold = "compilegate compare … --all shows them"
+            unfold = f"to see them: {_compilegate('compare', self._earlier, self._run, '--all')}"
             layout = Layout(details=False, unfold=unfold, width=self._width)
             for line in comparison_text.evidence_lines(comparison, layout):
                 self._reporter.write_line(line)
@@ -121,6 +122,25 @@ class TerminalSummary:
                 f"suites: {' '.join(reproduction.suites_words())}",
                 yellow=True,
             )
+
+    @property
+    def _run(self) -> Path:
+        """The file of the run that this session writes, or judges again."""
+        stored, writer = self._session.plan.stored, self._session.writer
+        if writer is not None:
+            return writer.path
+        assert stored is not None, "a session that writes no run file replays one"
+        return stored.path
+
+    @property
+    def _earlier(self) -> Path:
+        """The file of the run that this one is compared with."""
+        options = self._session.plan.options
+        if options.baseline_run is not None:
+            return files.find(options.baseline_run, options.runs)
+        if self._session.baseline_path is not None:
+            return self._session.baseline_path
+        return self._run.with_name(f"{files.name_of(self._run)}.baseline.jsonl")
 
     def _other_failures(self, comparison: Comparison) -> str:
         """Return how many cases fail although they are no worse; empty where none does."""
@@ -187,6 +207,12 @@ def why_nothing_saved(config: pytest.Config, results: Results | None) -> str:
     else:
         why = "it selects no case: check --models, --cases, -m and -k"
     return f"--save {name}: this session writes no run file, because {why}"
+
+
+def _compilegate(command: str, *words: Path | str) -> str:
+    """Return a command of compilegate's own, as a person in the current folder types it."""
+    named = (as_seen(str(word)) if isinstance(word, Path) else word for word in words)
+    return shlex.join([reproduction.python(), "-m", "compilegate", command, *named])
 
 
 def _relative(path: Path) -> Path:

@@ -1,5 +1,8 @@
 """Runs that are made for one question, and judged again: nothing is compiled."""
 
+import shlex
+
+from tests.integration.conftest import run_to_its_end
 from tests.unit.making import (
     make_break,
     make_call,
@@ -8,6 +11,7 @@ from tests.unit.making import (
     make_difference,
     make_failed_observation,
     make_observation,
+    make_verdict,
 )
 from tests.unit.runs import write_run
 
@@ -58,3 +62,23 @@ def test_a_replay_with_another_seed_or_backend_is_refused(compilegate, runs):
     refused = compilegate(*SUITES, "--replay", "some", "--seed", "4")
     assert refused.status == 4
     assert "with --seed 4: the run began with --seed 3" in refused.output
+
+
+def pasted(output, before, runs):
+    """Run the command that follows a text in the output, from where the session ran."""
+    (line,) = [line for line in output.splitlines() if before in line]
+    return run_to_its_end(shlex.split(line.partition(before)[2]), None, runs)
+
+
+def test_the_command_that_shows_all_of_a_comparison_works_when_pasted(compilegate, runs):
+    runs.mkdir()
+    broken = make_capture(breaks=(make_break(),))
+    write_run(
+        runs / "a.jsonl", make_observation(case=CASE, capture=broken), make_verdict(case=CASE)
+    )
+    write_run(runs / "b.jsonl", make_observation(case=CASE), make_verdict(case=CASE))
+    session = compilegate("suites/", "--replay", "b", "--baseline-run", "a")
+    assert session.status == 0, session.output
+    shown = pasted(session.output, "would hold what is better: to see them: ", runs)
+    assert shown.status == 0, shown.output
+    assert "graph_breaks" in shown.output

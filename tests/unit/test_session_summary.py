@@ -148,7 +148,8 @@ def test_a_session_that_observed_nothing_accounts_for_no_time():
 
 
 def summary(some, width=200):
-    return list(summary_lines(some, width, "pytest suites/ --zoo mine.py"))
+    session, page = "pytest suites/ --zoo mine.py", "compilegate html .runs/a.jsonl"
+    return list(summary_lines(some, width, session, page))
 
 
 def test_failures_are_listed_under_their_aspect_the_gravest_first():
@@ -207,7 +208,7 @@ def test_many_inconclusive_verdicts_are_counted_and_failures_are_all_listed(outc
         some[case] = CaseResult.of(CaseRecord.of(make_observation(case=case), [verdict]))
     lines = summary(some)
     assert sum(": busy " in line for line in lines) == shown
-    left = "  … and 4 more (compilegate html RUN shows each)"
+    left = "  … and 4 more; to see each: compilegate html .runs/a.jsonl"
     assert (left in lines) is (outcome == "inconclusive")
 
 
