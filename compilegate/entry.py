@@ -7,13 +7,15 @@ fixture from compilegate, and imports nothing of it but this module and :mod:`co
 
 from __future__ import annotations
 
+import copy
 import importlib.util
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
-from compilegate.layout import SUITES
+from compilegate.layout import PACKAGE, SUITES
 
 #: The name of a module: pytest does not import a plugin that is registered under this name.
 PLUGIN = "compilegate.plugin"
@@ -36,20 +38,40 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> None:
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> None:
     """Register the plugin if the command line, or ``testpaths``, names the suites.
+
+    The options of compilegate do not exist yet, so pytest takes their values for paths. Only a path
+    that is no such value keeps ``testpaths`` from being read.
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_load_initial_conftests
     """
     known = early_config.known_args_namespace
-    arguments = known.file_or_dir or early_config.getini("testpaths")
+    values = _values_of_unknown_options(early_config, parser, args)
+    given = [argument for argument in known.file_or_dir if argument not in values]
+    arguments = known.file_or_dir if given else early_config.getini("testpaths")
     folder = early_config.invocation_params.dir
-    if names_suites(arguments, folder, pyargs=known.pyargs):
+    if names_suites([*known.file_or_dir, *arguments], folder, pyargs=known.pyargs):
         early_config.pluginmanager.import_plugin(PLUGIN)
 
 
+def _values_of_unknown_options(
+    config: pytest.Config, parser: pytest.Parser, words: Sequence[str]
+) -> set[str]:
+    """Return the words that follow an option which no plugin has added so far."""
+    options = copy.copy(config.option)
+    _, unknown = parser.parse_known_and_unknown_args(words, namespace=options)
+    names = {word for word in unknown if word.startswith("--") and "=" not in word}
+    return {value for name, value in itertools.pairwise(words) if name in names}
+
+
 def names_suites(arguments: Iterable[str], folder: Path, *, pyargs: bool) -> bool:
-    """Whether pytest collects the suites for these arguments.
+    """Whether these arguments name the suites: them, a part of them, or what compilegate is in.
+
+    A folder further up does not name them. It may be a team's repository with a virtual environment
+    inside, whose tests have nothing to do with compilegate.
 
     Args:
         arguments: Paths, node ids and, with ``pyargs``, names of packages.
@@ -58,7 +80,7 @@ def names_suites(arguments: Iterable[str], folder: Path, *, pyargs: bool) -> boo
     """
     found = (_path_of(argument.partition("::")[0], folder, pyargs) for argument in arguments)
     return any(
-        path == SUITES or SUITES in path.parents or path in SUITES.parents
+        path in (SUITES, SUITES.parent, PACKAGE) or SUITES in path.parents
         for path in found
         if path is not None
     )

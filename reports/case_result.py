@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from compilegate.judging.completeness import is_open, missing_library
 from compilegate.judging.judge import nothing_compiled
 from compilegate.records.verdict import Outcome
 from compilegate.reports.columns import Figures, figures_of
@@ -29,6 +30,8 @@ class CaseResult:
         observed: Whether the case was observed.
         verdicts: The verdicts by aspect.
         figures: What was measured.
+        needs: The library that the case lacks; empty if it lacks none.
+        is_open: Whether its result is unknown.
         is_judged_as_whole: Whether the case ended early or compiled nothing, so that its aspects
             have one verdict.
     """
@@ -37,14 +40,23 @@ class CaseResult:
     verdicts: Mapping[str, SlimVerdict]
     figures: Figures
     is_judged_as_whole: bool = False
+    needs: str = ""
+    is_open: bool = False
 
     @classmethod
     def of(cls, seen: CaseRecord) -> CaseResult:
         """Return the result of a case of a run."""
         if seen.observation is None:
-            return cls(observed=False, verdicts=seen.verdicts, figures=Figures({}))
+            return cls(observed=False, verdicts=seen.verdicts, figures=Figures({}), is_open=True)
         whole = seen.observation.failure is not None or nothing_compiled(seen.observation)
-        return cls(True, seen.verdicts, figures_of(seen.observation), whole)
+        return cls(
+            observed=True,
+            verdicts=seen.verdicts,
+            figures=figures_of(seen.observation),
+            is_judged_as_whole=whole,
+            needs=missing_library(seen.observation),
+            is_open=is_open(seen.observation, seen.verdicts.values()),
+        )
 
     @property
     def outcome(self) -> Outcome | None:

@@ -65,7 +65,7 @@ def of_run(run: Archive) -> Iterator[str]:
         data.add(row, page_data.details(case, [(run.header, record)]))
     data.close()
     failed = case_groups.of_verdicts(results, ("failed",))
-    is_open = bool(run.missing) or not titles.is_judged(results)
+    is_open = titles.is_open(results)
     missing = f"{len(run.missing)} of {len(run.header.planned)} planned cases were not observed"
     yield from _render(
         data,

@@ -110,12 +110,12 @@ def of_cases(
 def exit_status(run: Archive) -> int:
     """Return the exit status of showing one run.
 
-    It is 1 if anything failed, 2 if the run is incomplete or nothing was judged, else 0.
+    It is 1 if anything failed, 2 if the result of a case is unknown or nothing was judged, else 0.
     """
     results = results_of(run)
     if any(result.outcome == "failed" for result in results.values()):
         return 1
-    return 2 if run.missing or not titles.is_judged(results) else 0
+    return 2 if titles.is_open(results) else 0
 
 
 def fit(lines: Sequence[str], limit: int) -> str:

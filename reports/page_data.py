@@ -21,7 +21,7 @@ from compilegate.records.run import Header
 from compilegate.reports.case_result import GRAVITY, CaseResult
 from compilegate.reports.columns import COLUMNS, Column, Figures, figures_of
 from compilegate.runs.archive import CaseRecord
-from compilegate.runs.reproduction import command, file_options
+from compilegate.runs.reproduction import command, files_of
 from compilegate.runs.slim import GROUPS, SlimObservation
 from compilegate.upgrade.case_comparison import CLASSES, CaseComparison
 from compilegate.upgrade.decision import version
@@ -184,7 +184,7 @@ def _side(header: Header, record: CaseRecord) -> dict[str, Any]:
     side |= {
         "status": observation.status,
         "facts": _facts(observation),
-        "command": command(observation, file_options(header.arguments)),
+        "command": command(observation, files_of(header)),
         "tensors": list(_tensors(observation)),
         "tensor_count": sum(len(getattr(c, g).errors) for c in observation.calls for g in GROUPS),
     }

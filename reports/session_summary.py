@@ -35,12 +35,16 @@ class Effort:
     unfinished_s: float = 0.0
 
 
-def summary_lines(results: Mapping[str, CaseResult], width: int) -> Iterator[str]:
+def summary_lines(
+    results: Mapping[str, CaseResult], width: int, session: str, page: str
+) -> Iterator[str]:
     """Yield one line for each group of failed or inconclusive cases, under its aspect.
 
     Args:
         results: The results of all planned cases.
         width: Characters of a line.
+        session: The command of a session of all suites, with the user's files.
+        page: The command that shows every verdict of the run.
     """
     for outcome in ("failed", "inconclusive"):
         groups = _across_models(case_groups.of_verdicts(results, (outcome,)))
@@ -50,11 +54,9 @@ def summary_lines(results: Mapping[str, CaseResult], width: int) -> Iterator[str
             yield f"{heading}, inconclusive:" if outcome == "inconclusive" else f"{heading}:"
             lines = [_lines(group, width) for group in groups if group.aspect == aspect]
             if outcome == "inconclusive" and len(lines) > _SHOWN:
-                lines[_SHOWN:] = [
-                    [f"  … and {len(lines) - _SHOWN} more (compilegate html RUN shows each)"]
-                ]
+                lines[_SHOWN:] = [[f"  … and {len(lines) - _SHOWN} more; to see each: {page}"]]
             yield from (line for found in lines for line in found)
-    yield from _again(results)
+    yield from _again(results, session)
 
 
 def _lines(group: CaseGroup, width: int) -> list[str]:
@@ -75,7 +77,7 @@ def _across_models(groups: Sequence[CaseGroup]) -> list[CaseGroup]:
     return list(joined.values())
 
 
-def _again(results: Mapping[str, CaseResult]) -> Iterator[str]:
+def _again(results: Mapping[str, CaseResult], session: str) -> Iterator[str]:
     """Yield the command that may settle inconclusive verdicts; a blind tensor stays blind."""
     cases = [
         f"--cases {case_id}"
@@ -86,8 +88,8 @@ def _again(results: Mapping[str, CaseResult]) -> Iterator[str]:
         )
     ]
     if cases:
-        more = " …" if len(cases) > _NAMED else ""
-        yield f"observe again on an idle machine: pytest suites/ {' '.join(cases[:_NAMED])}{more}"
+        more = f" first {_NAMED} of {len(cases)}" if len(cases) > _NAMED else ""
+        yield f"observe again on an idle machine{more}: {session} {' '.join(cases[:_NAMED])}"
 
 
 def time_lines(effort: Effort) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from compilegate.reports import case_line, comparison_text, github, session_summ
 from compilegate.reports.case_result import CaseResult
 from compilegate.reports.comparison_text import NARROWEST, Layout
 from compilegate.reports.text import count, plain, wrapped
+from compilegate.runs import files, reproduction
 from compilegate.runs.archive import CaseRecord
+from compilegate.runs.reproduction import as_seen
 from compilegate.session.results import Results
 from compilegate.upgrade.case_comparison import WORSE
 from compilegate.upgrade.comparison import Comparison
@@ -61,7 +64,8 @@ class TerminalSummary:
         session, line = self._session, self._reporter.write_line
         self._leave_failures_to_pytest()
         self._write_title(titles.of_cases(self._cases, why_nothing))
-        for text in session_summary.summary_lines(self._cases, self._width):
+        again, page = session.plan.session_command, _compilegate("html", self._run)
+        for text in session_summary.summary_lines(self._cases, self._width, again, page):
             line(plain(text))
         if legend := case_line.legend(letters):
             self._write_wrapped(f"letters: {legend}")
@@ -105,7 +109,7 @@ class TerminalSummary:
             if decision.command:
                 self._reporter.write_line(plain(f"to decide, run: {decision.command}"))
             # pytest shows the evidence with the failed tests.
-            unfold = "compilegate compare … --all shows them"
+            unfold = f"to see them: {_compilegate('compare', self._earlier, self._run, '--all')}"
             layout = Layout(details=False, unfold=unfold, width=self._width)
             for line in comparison_text.evidence_lines(comparison, layout):
                 self._reporter.write_line(line)
@@ -113,8 +117,29 @@ class TerminalSummary:
                 self._reporter.write_line(text)
         elif session.plan.before is not None:
             self._reporter.write_line(
-                "no decision: suites/test_upgrade.py is not among the selected tests", yellow=True
+                "no decision: the selected tests lack test_upgrade.py; to get one, select all "
+                f"suites: {' '.join(reproduction.suites_words())}",
+                yellow=True,
             )
+
+    @property
+    def _run(self) -> Path:
+        """The file of the run that this session writes, or judges again."""
+        stored, writer = self._session.plan.stored, self._session.writer
+        if writer is not None:
+            return writer.path
+        assert stored is not None, "a session that writes no run file replays one"
+        return stored.path
+
+    @property
+    def _earlier(self) -> Path:
+        """The file of the run that this one is compared with."""
+        options = self._session.plan.options
+        if options.baseline_run is not None:
+            return files.find(options.baseline_run, options.runs)
+        if self._session.baseline_path is not None:
+            return self._session.baseline_path
+        return self._run.with_name(f"{files.name_of(self._run)}.baseline.jsonl")
 
     def _other_failures(self, comparison: Comparison) -> str:
         """Return how many cases fail although they are no worse; empty where none does."""
@@ -149,16 +174,17 @@ class TerminalSummary:
             return
         if writer.trouble:
             self._reporter.write_line(
-                f"writing the run file failed: {writer.trouble}; "
-                "the records before are readable, and --resume continues from there",
+                f"writing the run file failed: {writer.trouble}; the records before are readable",
                 red=True,
             )
         self._reporter.write_line(f"run file: {_relative(writer.path)}")
         if baseline is not None:
             self._reporter.write_line(f"the baseline's run file: {_relative(baseline)}")
         if not self._session.is_whole:
-            also = ", with the same --baseline-python" if baseline is not None else ""
-            self._reporter.write_line(f"to continue: --resume {writer.path.stem}{also}")
+            words = reproduction.resuming_words(
+                self._session.plan.options.arguments, writer.path.stem
+            )
+            self._reporter.write_line(f"to continue: {shlex.join(words)}")
 
 
 def why_nothing_saved(config: pytest.Config, results: Results | None) -> str:
@@ -175,10 +201,16 @@ def why_nothing_saved(config: pytest.Config, results: Results | None) -> str:
     if config.getoption("collectonly"):
         why = "--collect-only observes nothing"
     elif results is None:
-        why = "it runs no suite of compilegate: name suites/"
+        why = f"it runs no suite of compilegate: name {' '.join(reproduction.suites_words())}"
     else:
         why = "it selects no case: check --models, --cases, -m and -k"
     return f"--save {name}: this session writes no run file, because {why}"
+
+
+def _compilegate(command: str, *words: Path | str) -> str:
+    """Return a command of compilegate's own, as a person in the current folder types it."""
+    named = (as_seen(str(word)) if isinstance(word, Path) else word for word in words)
+    return shlex.join([reproduction.python(), "-m", "compilegate", command, *named])
 
 
 def _relative(path: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from compilegate.judging import completeness
 from compilegate.records.case import device_of
 from compilegate.records.environment import Environment
 from compilegate.reports.case_result import CaseResult
@@ -20,7 +21,7 @@ def of_cases(results: Mapping[str, CaseResult], why_nothing: str = "") -> str:
         why_nothing: Why nothing was judged, for the case that nothing was.
     """
     if not is_judged(results):
-        reason = _common_skip(results) or why_nothing or "the run has no verdicts"
+        reason = _why_unjudged(results.values()) or why_nothing or _NO_VERDICT
         return f"nothing was judged: {reason} ({count(len(results), 'case')})"
     counts = Counter(result.outcome for result in results.values())
     parts = [count(len(results), "case")]
@@ -31,6 +32,9 @@ def of_cases(results: Mapping[str, CaseResult], why_nothing: str = "") -> str:
         parts.append(count(counts["expected_failure"], "expected failure"))
     if missing := sum(not result.observed for result in results.values()):
         parts.append(f"{missing} not observed")
+    seen = [result for result in results.values() if result.observed]
+    if unjudged := [result for result in seen if result.outcome in (None, "skipped")]:
+        parts.append(f"{len(unjudged)} not judged: {_why_unjudged(unjudged) or _NO_VERDICT}")
     return ", ".join(parts)
 
 
@@ -51,13 +55,24 @@ def of_decision(decision: Decision, results: Mapping[str, CaseResult]) -> str:
 
 def is_judged(results: Mapping[str, CaseResult]) -> bool:
     """Return whether any verdict was reached; a skipped test reaches none."""
-    verdicts = (verdict for result in results.values() for verdict in result.verdicts.values())
-    return any(verdict.outcome != "skipped" for verdict in verdicts)
+    return any(completeness.is_judged(result.verdicts.values()) for result in results.values())
 
 
-def _common_skip(results: Mapping[str, CaseResult]) -> str:
-    """Return the most common reason of skipped verdicts; empty where none was skipped."""
-    verdicts = (verdict for result in results.values() for verdict in result.verdicts.values())
+def is_open(results: Mapping[str, CaseResult]) -> bool:
+    """Return whether a run without failures is no success: the result of a case is unknown."""
+    return not is_judged(results) or any(result.is_open for result in results.values())
+
+
+#: Why a case that was observed has no verdict.
+_NO_VERDICT = "the run has no verdicts"
+
+
+def _why_unjudged(results: Iterable[CaseResult]) -> str:
+    """Return the libraries that cases lack, else the most common reason of skipped verdicts."""
+    results = list(results)
+    if needed := sorted({result.needs for result in results} - {""}):
+        return f"needs {', '.join(needed)}"
+    verdicts = (verdict for result in results for verdict in result.verdicts.values())
     reasons = Counter(verdict.summary for verdict in verdicts)
     return reasons.most_common(1)[0][0] if reasons else ""
 

@@ -19,6 +19,13 @@ from compilegate.records.call import CallFacts
 from compilegate.records.case import Case
 from compilegate.records.observation import Capture, Compilation, Observation, Place
 
+#: What to do about a recompile limit: no number of recompilations lifts it.
+_LIMIT_HELP = (
+    "no budget key allows it, because the code runs eagerly from there on: change what the guards",
+    "test, raise torch._dynamo.config.recompile_limit in a zoo file, or accept it in a budgets",
+    'file: [[expected_failure]] with aspect = "recompiles" and a reason',
+)
+
 
 def allowed_by_setting(dynamic: str, calls: Sequence[CallFacts]) -> int:
     """How often one code object may be compiled again over these calls, as Dynamo would.
@@ -53,7 +60,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     assert capture is not None
     if capture.limits:
         guards = indented(_guards_at_limit(capture))
-        details = (*capture.limits, *guards)
+        details = (*capture.limits, *guards, *indented(_LIMIT_HELP))
         return Finding("failed", f"recompile limit hit: {capture.limits[0]}", details)
     counted = [item for item in capture.compilations if item.graph and not _is_known(item, budget)]
     compiled = Counter(item.code for item in counted)

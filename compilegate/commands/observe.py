@@ -14,8 +14,9 @@ from typing import Any
 
 from compilegate.judging import budgets_toml
 from compilegate.judging.budgets import Budgets, Machine
+from compilegate.judging.completeness import is_judged
 from compilegate.layout import SHIPPED_BUDGETS
-from compilegate.processes import foreground
+from compilegate.processes import cpp_compiler, foreground
 from compilegate.processes.observer import BACKENDS
 from compilegate.records.case import Case, UnknownNameError
 from compilegate.records.environment import Environment
@@ -37,7 +38,7 @@ def add_parser(commands: Any) -> None:
         help="observe one case in the foreground, and judge it",
         description="Observe one case in the foreground, and judge it.",
         epilog="Exit status: 0 nothing failed, 1 a verdict failed or the process died, 2 the "
-        "command line is wrong.",
+        "command line is wrong or nothing could be judged.",
     )
     parser.add_argument(
         "case", metavar="CASE_ID", help="such as resnet18-cpu-infer-f32-default-static"
@@ -79,10 +80,11 @@ def run(options: argparse.Namespace) -> int:
     """Observe the case, judge it and print the verdicts.
 
     Returns:
-        The exit status: 0 nothing failed, 1 something failed, 2 the command line is wrong.
+        The exit status: 0 nothing failed, 1 something failed, 2 the command line is wrong or
+        nothing could be judged.
 
     Raises:
-        ArgumentError: The case, a zoo file or a budgets file is wrong.
+        ArgumentError: The case, a zoo file or a budgets file is wrong, or there is no compiler.
         BudgetError: Two budget entries tie for the case.
     """
     try:
@@ -98,12 +100,15 @@ def run(options: argparse.Namespace) -> int:
     lines = _json if options.json else _text
     for line in lines(made.observation, made.environment, verdicts):
         print(line)
-    return 1 if any(verdict.outcome == "failed" for verdict in verdicts) else 0
+    if any(verdict.outcome == "failed" for verdict in verdicts):
+        return 1
+    return 0 if is_judged(verdicts) else 2
 
 
 def _read(options: argparse.Namespace) -> tuple[Case, Budgets]:
     """Check the arguments as far as this process can, and return the case and the budgets."""
     case = Case.parse(options.case)
+    cpp_compiler.require(case.device, options.backend)
     if not options.zoo and case.model not in (shipped := registry.load()):
         raise UnknownNameError("model", case.model, shipped)
     for file in options.zoo:
@@ -116,6 +121,7 @@ def _read(options: argparse.Namespace) -> tuple[Case, Budgets]:
 def _words(options: argparse.Namespace) -> list[str]:
     """Return the arguments of the observing process."""
     words = [options.case, "--seed", str(options.seed), "--backend", options.backend]
+    words += ["--root", str(Path.cwd())]
     words += [f"--{name}" for name in ("pdb", "tf32", "cold") if getattr(options, name)]
     for file in options.zoo:
         words += ["--zoo", file]
@@ -152,7 +158,7 @@ def _text(
     for verdict in verdicts:
         outcome = verdict.outcome.replace("_", " ")
         yield plain(f"{outcome:<16}  {verdict.aspect:<{width}}  {verdict.summary}")
-        details = tuple(line for line in verdict.details if line != verdict.summary)
+        details = tuple(line for line in verdict.details if line not in verdict.summary)
         if verdict.outcome in ("passed", "skipped") or details in shown:
             continue
         shown.add(details)  # all aspects of a case that did not run share the traceback

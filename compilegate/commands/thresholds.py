@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import tomlkit
-
 from compilegate.calibration import thresholds
 from compilegate.calibration.thresholds import CaseThresholds, ThresholdsError
 from compilegate.runs import files
@@ -93,6 +91,8 @@ def run(options: argparse.Namespace) -> int:
 def _lines(
     found: Sequence[CaseThresholds], runs: Sequence[Run], options: argparse.Namespace
 ) -> Iterator[str]:
+    import tomlkit  # noqa: PLC0415 (other subcommands do without it)
+
     machines = " and ".join(dict.fromkeys(str(one.machine) for one in found))
     torch = runs[0].header.environment.versions.get("torch", "unknown")
     text = f"Thresholds for {machines}, from {len(runs)} healthy runs with torch {torch}. "

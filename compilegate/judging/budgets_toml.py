@@ -79,7 +79,9 @@ def _entries(file: Path, layer: int) -> Iterator[Entry]:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise BudgetError(f"cannot read the budgets file {file}: {reason}") from error
+        raise BudgetError(
+            f"cannot read the budgets file {file}: {reason}; check --budgets and the ini setting"
+        ) from error
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -14,6 +14,7 @@ from typing import Any
 
 from compilegate.judging.aspects import KEYS, Budget, KeyKind, aspect_named
 from compilegate.judging.expected_failure import ExpectedFailure
+from compilegate.judging.toml_values import toml
 from compilegate.records.observation import BUSY_MACHINE, Failure, Observation, Want
 from compilegate.records.verdict import Outcome, Verdict
 
@@ -26,7 +27,8 @@ class Finding:
         outcome: *passed*, *failed*, *inconclusive* or *skipped*.
         summary: One line: what was seen and what was allowed.
         details: Further lines. An indented line explains the line above it.
-        proposal: Budget values with which it would pass, for what may be budgeted.
+        proposal: Budget values with which it would pass, for what may be budgeted; None is the
+            same as no values.
         indicative: Whether a second measurement would be needed to fail the case. Passing then
             contradicts no expected failure.
     """
@@ -34,7 +36,7 @@ class Finding:
     outcome: Outcome
     summary: str
     details: tuple[str, ...] = ()
-    proposal: Mapping[str, Any] = field(default_factory=dict)
+    proposal: Mapping[str, Any] | None = None
     indicative: bool = False
 
 
@@ -122,7 +124,7 @@ def _as_expected(
             f"expected to fail, but passed: {_reason(expected)}. "
             f"Remove the entry at {expected.where} or narrow its torch range. {summary}"
         )
-    proposal = finding.proposal if outcome == "failed" else {}
+    proposal = (finding.proposal or {}) if outcome == "failed" else {}
     verdict = Verdict(
         case=case_id,
         aspect=aspect,
@@ -133,7 +135,7 @@ def _as_expected(
     return Judgement(verdict, proposal, of_case=of_case)
 
 
-#: How a message shows the value of a budget key that it does not know.
+#: How a message shows a budget key whose value it does not know.
 _VALUES: dict[KeyKind, str] = {
     "count": "",
     "number": "",
@@ -149,8 +151,7 @@ def _budget_keys(aspect: str, proposal: Mapping[str, Any]) -> Iterator[str]:
     keys = []
     for key in aspect_named(aspect).keys:
         value = proposal.get(key)
-        is_number = isinstance(value, int | float)
-        keys.append(f"{key} = {value}" if is_number else f"{key}{_VALUES[KEYS[key]]}")
+        keys.append(f"{key}{_VALUES[KEYS[key]]}" if value is None else f"{key} = {toml(value)}")
     if keys:
         yield f"budget key: {', or '.join(sorted(keys, key=lambda key: '[' in key))}"
 
@@ -181,7 +182,7 @@ def _covers(expected: ExpectedFailure, observation: Observation) -> bool:
 def _matches(expected: ExpectedFailure, finding: Finding) -> bool:
     """Whether the failure is the expected one, line by line."""
     lines = finding.details or (finding.summary,)
-    found = [line for line in lines if not line.startswith(("… and", "  "))]
+    found = [line for line in lines if not line.startswith(("… and", "  "))] or [finding.summary]
     return all(re.search(expected.match, line) for line in found)
 
 

@@ -37,6 +37,7 @@ def main() -> int:
     )
     parser.add_argument("--environment", action="store_true", help="print the environment, too")
     parser.add_argument("--zoo", action="append", default=[], metavar="FILE", help="a zoo file")
+    parser.add_argument("--root", default="", metavar="DIR", help="the root of the user's project")
     parser.add_argument("--seed", type=int, default=0, help="the seed (default: 0)")
     parser.add_argument("--backend", default="inductor", help="default: inductor")
     parser.add_argument("--tf32", action="store_true", help="let f32 products round to TF32")
@@ -85,11 +86,11 @@ def _serve(options: argparse.Namespace) -> int:
     # Imports ask for GPUs. If the CUDA runtime answered here, no forked child could use them.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     control = socket.socket(fileno=options.serve)
-    server.run(control, lambda requests, answers: _answer(requests, answers, options.zoo))
+    server.run(control, lambda requests, answers: _answer(requests, answers, options))
     return 0
 
 
-def _answer(requests: int, answers: int, files: list[str]) -> None:
+def _answer(requests: int, answers: int, options: argparse.Namespace) -> None:
     """Answer the requests of the parent in a forked child, until it closes the connection.
 
     Requests and answers are lines of JSON.
@@ -97,12 +98,14 @@ def _answer(requests: int, answers: int, files: list[str]) -> None:
     Args:
         requests: The file descriptor of the requests.
         answers: The file descriptor of the answers.
-        files: The user's zoo files.
+        options: The user's zoo files and the root of the user's project.
     """
+    from compilegate.observe.capture import source_place
     from compilegate.observe.host import environment
     from compilegate.observe.measure.alternation import ParentConnection
     from compilegate.observe.model_session import ModelSession
 
+    source_place.name_from(options.root, options.zoo)
     with os.fdopen(requests) as lines, os.fdopen(answers, "w") as sink:
 
         def send(line: str) -> None:
@@ -123,7 +126,7 @@ def _answer(requests: int, answers: int, files: list[str]) -> None:
             else:
                 report("start")
                 session = session or ModelSession(
-                    registry.load_with(files), report, parent=ParentConnection(send, lines)
+                    registry.load_with(options.zoo), report, parent=ParentConnection(send, lines)
                 )
                 wants = tuple(request.pop("wants"))
                 observation = session.observe(Request(wants=wants, **request))
@@ -146,8 +149,10 @@ def _list(files: list[str]) -> int:
 
 
 def _foreground(options: argparse.Namespace, models: dict[str, registry.Model]) -> int:
+    from compilegate.observe.capture import source_place
     from compilegate.observe.model_session import ModelSession
 
+    source_place.name_from(options.root, options.zoo)
     request = Request(
         case=options.case,
         wants=tuple(options.want or WANTS),

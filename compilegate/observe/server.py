@@ -58,9 +58,10 @@ def preload(packages: Iterable[str], *, cpp: bool) -> None:
 
 
 def _import_torch() -> None:
-    from compilegate.observe.device.cuda import count_in_another_process
+    from compilegate.observe.device import DEVICES
 
-    count_in_another_process()  # before imports ask for GPUs
+    for device in DEVICES.values():  # before imports ask for GPUs
+        device.prepare_to_fork()
     import torch._dynamo
     import torch._inductor.compile_fx  # noqa: F401
 

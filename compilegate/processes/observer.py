@@ -54,11 +54,13 @@ class Launch:
         python: The observed interpreter.
         zoo: The user's zoo files.
         environment: Variables that are added to the inherited ones.
+        root: The root of the user's project, from which the user's files are named.
     """
 
     python: str = sys.executable
     zoo: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    root: str = ""
 
 
 class Observer:
@@ -179,6 +181,7 @@ class Observer:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log = tempfile.TemporaryFile(prefix="compilegate-server-")
         command = [self._launch.python, "-P", str(OBSERVER), "--serve", str(theirs.fileno())]
+        command += ["--root", self._launch.root]
         for file in self._launch.zoo:
             command += ["--zoo", os.path.abspath(file)]
         try:

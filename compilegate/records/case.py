@@ -37,6 +37,10 @@ _NOT_ON_CPU = {"f16", "reduce_overhead", "max_autotune_no_cudagraphs"}
 MODEL_NAME = re.compile(r"[a-z0-9_.]+")
 
 
+#: How many known names a message shows, where no name is near.
+_SHOWN = 6
+
+
 class UnknownNameError(ValueError):
     """An unknown name. The text suggests the nearest known one."""
 
@@ -49,7 +53,7 @@ class UnknownNameError(ValueError):
         elif len(known) <= 8:
             hint = f"; known: {', '.join(known)}"
         else:
-            hint = ""
+            hint = f"; known: {', '.join(known[:_SHOWN])}, … ({len(known)} in all)"
         super().__init__(f"unknown {what} {name!r}{hint}")
 
 

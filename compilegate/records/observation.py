@@ -84,6 +84,9 @@ class Failure:
 class Place:
     """A line of source. ``file`` is relative to its package: ``timm/layers/pool.py``.
 
+    The user's own file is relative to the root of the project: ``my_net/routing.py``. Runs of
+    earlier versions hold its name alone.
+
     Attributes:
         file: Path of the file.
         line: Line number, from 1.

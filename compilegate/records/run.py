@@ -22,7 +22,9 @@ class Header:
     """The first record of a run: arguments, planned cases and environment.
 
     ``baseline`` names the run file in the same folder that holds the observations under the PyTorch
-    in use; it is empty for a run that was not paired.
+    in use; it is empty for a run that was not paired. ``files`` holds the words ``--zoo FILE`` and
+    ``--budgets FILE`` for all files of the user, by absolute path, from the command line and from
+    the ini file; a run of an earlier version has none, and names files in ``arguments`` only.
     """
 
     schema: int
@@ -36,6 +38,7 @@ class Header:
     planned: tuple[str, ...]
     baseline: str = ""
     tf32: bool = False
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,7 +96,10 @@ def decode(text: str) -> Record:
 
 def no_record(path: Path, number: int, why: object) -> RunError:
     """Return the error of a line that is no record."""
-    return RunError(f"{path}:{number}: not a record of a run: {why}")
+    return RunError(
+        f"{path}:{number}: not a record of a run: {why}; "
+        "name a file that compilegate wrote, or run the session again"
+    )
 
 
 def _kind_and_case(text: bytes) -> tuple[str, str]:

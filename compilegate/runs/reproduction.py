@@ -1,31 +1,109 @@
-"""The command that observes a case again in the foreground."""
+"""Commands that a person pastes, from the folder where the person is.
+
+They name this interpreter where ``python`` on the path is another one, and the suites as this
+installation has them: by path in a checkout, by package elsewhere.
+"""
 
 from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from compilegate.layout import PACKAGE, SUITES
 from compilegate.records.observation import Observation
+from compilegate.records.run import Header
 from compilegate.runs.slim import SlimObservation
 
 #: The options of a session that name files which the command needs, too.
 _FILE_OPTIONS = ("--zoo", "--budgets")
 
 
-def command(observed: Observation | SlimObservation, files: Iterable[str]) -> str:
-    """Return the command, with the options that the case was observed with.
+def python() -> str:
+    """Return how a shell calls this interpreter: ``python``, or its path where that is another."""
+    return "python" if _is_here("python") else sys.executable
+
+
+def pytest_words() -> list[str]:
+    """Return how a shell calls the pytest of this interpreter."""
+    return ["pytest"] if _is_here("pytest") else [python(), "-m", "pytest"]
+
+
+def _is_here(name: str) -> bool:
+    """Whether the program of this name on the path belongs to this interpreter."""
+    found = shutil.which(name)
+    return found is not None and Path(found).absolute().parent == Path(sys.executable).parent
+
+
+def suites_words() -> list[str]:
+    """Return the arguments of pytest that name all suites, from the current folder."""
+    is_checkout = SUITES.parent != PACKAGE
+    if is_checkout and SUITES.is_relative_to(Path.cwd()):
+        return [f"{as_seen(str(SUITES))}/"]
+    return ["--pyargs", "compilegate.suites"]
+
+
+def session_words(header: Header) -> list[str]:
+    """Return the words of a session with the files and the settings of a run.
+
+    Args:
+        header: The header of the run.
+    """
+    words = [*pytest_words(), *suites_words(), *files_of(header)]
+    return [*words, *setting_words(header.seed, header.backend, tf32=header.tf32)]
+
+
+def setting_words(seed: int, backend: str, *, tf32: bool) -> list[str]:
+    """Return the options for settings that are not the defaults."""
+    words = ["--seed", str(seed)] if seed else []
+    words += ["--backend", backend] if backend != "inductor" else []
+    return [*words, *(["--tf32"] if tf32 else [])]
+
+
+def files_of(header: Header, *names: str) -> list[str]:
+    """Return the words that name the user's files of a run, as :func:`file_options` does.
+
+    A run of an earlier version holds only the arguments of its session.
+    """
+    words = header.files or header.arguments
+    return [
+        as_seen(word) if index % 2 else word
+        for index, word in enumerate(file_options(words, *names))
+    ]
+
+
+def resuming_words(arguments: Sequence[str], name: str) -> list[str]:
+    """Return the words of a session that continues another.
+
+    Args:
+        arguments: The arguments of the session to continue.
+        name: The name of its run.
+    """
+    words: list[str] = []
+    for word in arguments:
+        if words and words[-1] in ("--save", "--resume"):
+            words.pop()
+        elif not word.startswith(("--save=", "--resume=")):
+            words.append(word)
+    return [*pytest_words(), *words, "--resume", name]
+
+
+def command(
+    observed: Observation | SlimObservation, files: Iterable[str], python: str = "python"
+) -> str:
+    """Return the command that observes a case in the foreground, with the options that it had.
 
     Args:
         observed: The case.
         files: The words that name the user's files, such as ``--zoo FILE``.
+        python: How a shell calls the interpreter.
     """
-    words = ["python", "-m", "compilegate", "observe", observed.case, *files]
-    words += ["--seed", str(observed.seed)] if observed.seed else []
-    words += ["--backend", observed.backend] if observed.backend != "inductor" else []
+    words = [python, "-m", "compilegate", "observe", observed.case, *files]
+    words += setting_words(observed.seed, observed.backend, tf32=observed.tf32)
     words += ["--cold"] if observed.cold else []
-    words += ["--tf32"] if observed.tf32 else []
     return shlex.join(words)
 
 

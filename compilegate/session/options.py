@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -23,6 +24,7 @@ class Options:
     Attributes:
         explicit: Those of seed, backend and tf32 that the command line names.
         ini_files: The words ``--zoo FILE`` and ``--budgets FILE`` for files that the ini names.
+        root: The root of the user's project: pytest's rootdir.
     """
 
     tier: str | None
@@ -46,6 +48,13 @@ class Options:
     baseline_run: str | None = None
     explicit: tuple[str, ...] = ()
     ini_files: tuple[str, ...] = ()
+    root: Path = Path()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The words ``--zoo FILE`` and ``--budgets FILE`` for all files, by absolute path."""
+        named = [*(("--zoo", file) for file in self.zoo), *(("--budgets", f) for f in self.budgets)]
+        return tuple(word for name, file in named for word in (name, os.path.abspath(file)))
 
     @classmethod
     def of(cls, config: pytest.Config) -> Self:
@@ -75,6 +84,7 @@ class Options:
             baseline_run=option("baseline_run"),
             explicit=tuple(n for n in ("seed", "backend", "tf32") if option(n) is not None),
             ini_files=tuple(word for words in named for word in words),
+            root=config.rootpath,
         )
 
 
@@ -228,7 +238,10 @@ def check(options: Options) -> None:
 def _refuse_taken(name: str, runs: Path) -> None:
     """Refuse a name that a run, or the baseline of a run, already has."""
     if Path(name).name != name:
-        raise ValueError(f"--save {name!r}: expected a name, not a path")
+        raise ValueError(
+            f"--save {name!r}: expected a name, not a path; "
+            "the ini setting runs_dir names the folder of runs"
+        )
     for file in (f"{name}.jsonl", f"{name}.jsonl.gz", f"{name}.baseline.jsonl"):
         if (runs / file).exists():
             way = "choose another name"

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+import difflib
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cached_property
 
 import pytest
@@ -15,11 +18,11 @@ import pytest
 from compilegate.judging.aspects import Aspect, Budget
 from compilegate.judging.budgets import Budgets, Machine
 from compilegate.processes.observer import Observer
-from compilegate.records.case import Case
+from compilegate.records.case import Case, model_of
 from compilegate.records.environment import Environment
 from compilegate.records.observation import Observation
-from compilegate.runs import files
-from compilegate.runs.reproduction import as_seen, command, file_options
+from compilegate.runs import files, reproduction
+from compilegate.runs.reproduction import as_seen
 from compilegate.session.markers import DEVICE_MARKERS
 from compilegate.session.options import Options
 from compilegate.session.workers import ALONE, Share
@@ -144,9 +147,21 @@ class Plan:
         """Return the command that observes one case in the foreground."""
         zoo = [word for file in self.options.zoo for word in ("--zoo", as_seen(file))]
         if self.stored is not None and not zoo:
-            zoo = list(file_options(self.stored.header.arguments, "--zoo"))
+            zoo = reproduction.files_of(self.stored.header, "--zoo")
         budgets = [word for file in self.options.budgets for word in ("--budgets", as_seen(file))]
-        return command(observation, [*zoo, *budgets])
+        python = reproduction.python()
+        return reproduction.command(observation, [*zoo, *budgets], python)
+
+    @property
+    def session_command(self) -> str:
+        """The command of a session of all suites, with the files and settings of this one."""
+        files = (
+            as_seen(word) if index % 2 else word for index, word in enumerate(self.options.files)
+        )
+        options = self.options
+        settings = reproduction.setting_words(options.seed, options.backend, tf32=options.tf32)
+        words = [*reproduction.pytest_words(), *reproduction.suites_words(), *files, *settings]
+        return shlex.join(words)
 
     def lacks(self, case: Case) -> str:
         """Return why the environment cannot run a case; empty if it can."""
@@ -187,9 +202,13 @@ class Plan:
 
     @cached_property
     def unmatched_budgets(self) -> list[str]:
-        """Budget entries that match no case of the zoo on the selected devices."""
+        """Budget entries that match no case of the zoo on the selected devices.
+
+        A session that selects among models checks only the models that entries name. A replay does
+        not know the user's zoo: there, only a name close to that of a model of the run is an error.
+        """
         if self.options.filtered or self.replays:
-            return []
+            return [*self._budgets_of_unknown_models()]
         possible = [
             c for m in self.models.values() for d in self.tier for c in tiers.cases_of(m, d)
         ]
@@ -198,3 +217,17 @@ class Plan:
             for entry in self.budgets.unmatched(possible)
             if entry.selectors.get("device", "*") in (*self.tier, "*")
         ]
+
+    def _budgets_of_unknown_models(self) -> Iterator[str]:
+        """Yield the user's budget entries for models that do not exist."""
+        planned = self.stored.header.planned if self.stored else ()
+        known = {*self.models, *map(model_of, planned)}
+        for entry in self.budgets.entries:
+            name = entry.selectors.get("model", "")
+            is_users = entry.layer > 0
+            if not is_users or not name or any(fnmatchcase(model, name) for model in known):
+                continue
+            near = difflib.get_close_matches(name, known, n=1)
+            if near or not self.replays:
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                yield f"{entry.where}: matches no model: {name!r}{hint}"

@@ -9,12 +9,14 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from compilegate.judging import budgets_toml
 from compilegate.layout import SHIPPED_BUDGETS
+from compilegate.processes import cpp_compiler
 from compilegate.processes.attempt import Progress, ignore_progress
 from compilegate.processes.child_process import ObserverError
 from compilegate.processes.observer import Launch, Observer
@@ -87,14 +89,17 @@ def _make(
     if known.models is None:
         check(options)
     stored = stored_run(options)
-    if stored is not None and options.resume:
+    if stored is not None:
         options = as_in(options, stored)
+    if stored is not None and options.resume:
         refuse_other_pairing(options, stored)
+    if needs_environment and [*_tiers(options)] == ["cpu"]:
+        cpp_compiler.require("cpu", options.backend)
     zoo = tuple(dict.fromkeys(os.path.abspath(file) for file in options.zoo))
     shipped = registry.load()
     models = {**shipped, **_users_models(options, zoo, known)}
     tier, cases = _cases(options, stored, models, shipped)
-    launch = Launch(zoo=zoo, environment=known.share.environment())
+    launch = Launch(zoo=zoo, environment=known.share.environment(), root=str(options.root))
     observer = start(launch)
     started.callback(observer.close)
     plan = Plan(
@@ -111,6 +116,8 @@ def _make(
         share=known.share,
     )
     _select(plan)
+    if needs_environment and plan.writes_cpp:
+        cpp_compiler.require("cpu", options.backend)
     observer.preload(_models_of(plan), cpp=plan.writes_cpp)
     plan.check_budgets()  # before a child is started, and again when the hardware is known
     if needs_environment and plan.environment is None:
@@ -199,7 +206,7 @@ def _paired(plan: Plan, launch: Launch, started: contextlib.ExitStack) -> Paired
         refuse_compressed(known.run.path)
     if options.baseline_python is None or plan.environment is None:
         return known
-    theirs = Launch(options.baseline_python, zoo=launch.zoo, environment=launch.environment)
+    theirs = replace(launch, python=options.baseline_python)
     made = paired_baseline.started(theirs, plan.observer, known, options.pairs)
     started.callback(made.close)
     if made.run is not None:

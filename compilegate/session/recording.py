@@ -32,6 +32,8 @@ _JUDGED = (
     pytest.ExitCode.TESTS_FAILED,
     pytest.ExitCode.NO_TESTS_COLLECTED,
 )
+#: The status of a session that left cases open, as of ``compilegate markdown``: "cannot say".
+INCOMPLETE = 2
 
 
 class Recorder:
@@ -129,7 +131,7 @@ class Recorder:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Close the run file. A session that compiled nothing is no success.
+        """Close the run file. A session that left a case open is no success.
 
         https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_sessionfinish
         """
@@ -138,8 +140,11 @@ class Recorder:
             self._close(self._writer)
         if self._config.getoption("budgets_update"):
             results.budget_changes = update_budgets(self._plan, self._proposals)
-        if exitstatus == 0 and results.expected and not results.compiled_anything:
-            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+        if exitstatus == 0 and results.expected:
+            if not results.compiled_anything:
+                session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+            elif results.is_open:
+                session.exitstatus = INCOMPLETE
         results.comparison = self._comparison.complete()
         if results.comparison is not None and session.exitstatus in _JUDGED:
             session.exitstatus = self._exit_status(decide(results.comparison).exit_status)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from compilegate.judging.aspects import ASPECTS
+from compilegate.judging.completeness import is_judged, is_open
 from compilegate.records.case import Case, case_id_of, suite_of
 from compilegate.records.observation import Observation
 from compilegate.records.verdict import Verdict
@@ -134,7 +135,15 @@ class Results:
     @property
     def compiled_anything(self) -> bool:
         """Whether any verdict is more than a reason for skipping."""
-        return any(v.outcome != "skipped" for some in self.verdicts.values() for v in some)
+        return any(map(is_judged, self.verdicts.values()))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the result of any planned case is unknown."""
+        return any(
+            is_open(self.observation(case_id), self.verdicts.get(case_id, ()))
+            for case_id in self.planned
+        )
 
     @property
     def is_inconclusive(self) -> bool:

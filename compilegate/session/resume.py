@@ -51,8 +51,8 @@ def as_in(options: Options, stored: files.Run) -> Options:
             option = f"--{name}" if name == "tf32" else f"--{name} {given}"
             with_it = "without it" if name == "tf32" else f"with --{name} {began[name]}"
             raise ValueError(
-                f"cannot resume {stored.path} with {option}: the run began {with_it}; "
-                "leave the option out, or start a new run"
+                f"cannot {'replay' if options.replay else 'resume'} {stored.path} with {option}: "
+                f"the run began {with_it}; leave the option out, or start a new run"
             )
     return replace(
         options,

@@ -26,6 +26,7 @@ def header_of(results: Results, environment: Environment) -> Header:
         planned=tuple(results.planned),
         baseline=results.baseline_path.stem if results.baseline_path else "",
         tf32=options.tf32,
+        files=options.files,
     )
 
 

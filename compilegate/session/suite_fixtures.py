@@ -107,10 +107,12 @@ class Printed:
     Attributes:
         failures: The cases whose failure to run is explained.
         commands: The cases whose reproduction command is shown.
+        outputs: The cases whose observing process wrote what is shown.
     """
 
     failures: set[str] = field(default_factory=set)
     commands: set[str] = field(default_factory=set)
+    outputs: set[str] = field(default_factory=set)
 
 
 @pytest.fixture(scope="session")
@@ -134,15 +136,17 @@ def judge(
     def apply(rule: Rule) -> None:
         __tracebackhide__ = True
         judgement = judging.judge(observation, budget, aspect.name, rule, aspect.wants)
-        is_shown = case_id in printed.failures or (
-            observation.failure is not None and bool(observation.failure.output)
-        )
-        if observation.output and not is_shown:  # pytest shows it if the test fails
-            node.add_report_section("call", "output of the observing process", observation.output)
         if aspect.change != "itself":
             node.stash[BASELINE_VERDICT] = _judge_baseline(plan, case_id, aspect, rule)
 
         def message() -> str:
+            is_shown = case_id in printed.failures | printed.outputs or (
+                observation.failure is not None and bool(observation.failure.output)
+            )
+            if observation.output and not is_shown:
+                title = "output of the observing process"
+                node.add_report_section("call", title, observation.output)
+                printed.outputs.add(case_id)
             is_brief = judgement.of_case and case_id in printed.failures
             if judgement.of_case:
                 printed.failures.add(case_id)
@@ -212,7 +216,7 @@ def _message(judgement: Judgement, reproduction: str, *, is_brief: bool) -> str:
     if is_brief:
         return f"{verdict.summary} (explained above)"
     lines = [verdict.summary]
-    lines += [f"  {line}" for line in verdict.details if line != verdict.summary]
+    lines += [f"  {line}" for line in verdict.details if line not in verdict.summary]
     lines += [f"reproduce: {reproduction}"] if reproduction else []
     return "\n".join(lines)
 

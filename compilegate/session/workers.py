@@ -104,7 +104,7 @@ def refuse_other_distributions(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "--baseline-python times two processes that alternate, and the workers of -n would "
             "disturb them: leave -n out, or run parts with --models and combine them with "
-            "python -m compilegate merge"
+            "compilegate merge"
         )
     if distribution not in ("no", "load"):
         raise pytest.UsageError(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from compilegate.judging.completeness import missing_library
 from compilegate.records.case import precision_of
 from compilegate.runs.archive import CaseRecord
 from compilegate.runs.slim import SlimObservation, SlimVerdict
@@ -218,6 +219,8 @@ def _absent(case: str, before: CaseRecord, now: CaseRecord) -> CaseComparison | 
         kind, text = "new", f"not observed in the baseline: {lacking[0]}"
     else:
         return None
+    if missing_library(now.observation):
+        doubt = text
     return CaseComparison(
         case, kind, (Change("", "note", text),), text if kind == "gone" else doubt
     )

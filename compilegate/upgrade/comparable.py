@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from compilegate.records.environment_changes import hardware_changes, is_unknown
 from compilegate.records.run import Header
-from compilegate.runs import files
+from compilegate.runs import reproduction
 from compilegate.runs.archive import Archive
 from compilegate.runs.slim import SlimObservation
 
@@ -57,9 +58,12 @@ def machines_differ(baseline: Header, candidate: Header, kind: str) -> str:
 def incomplete(name: str, run: Archive) -> Iterator[str]:
     """Yield a caution if a run lacks planned cases, with the way to complete it."""
     cut = ", and its last line was cut short" if run.truncated else ""
-    way = f"go on with --resume {files.name_of(run.path)}"
-    if run.path.suffix == ".gz":
-        way = f"gunzip it and go on with --resume {run.path.with_suffix('')}"
+    path = run.path.with_suffix("") if run.path.suffix == ".gz" else run.path
+    again = reproduction.resuming_words(run.header.arguments, reproduction.as_seen(str(path)))
+    way = f"to continue it, run: {shlex.join(again)}"
+    if path != run.path:
+        way = f"to continue it, unpack it with gunzip {shlex.quote(str(run.path))}, then run: "
+        way += shlex.join(again)
     if run.missing:
         yield (
             f"the {name} {run.path} is incomplete: {len(run.missing)} of "

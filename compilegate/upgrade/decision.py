@@ -84,12 +84,9 @@ def _command(comparison: Comparison) -> str:
     candidate = comparison.candidate
     cases = [item.case for item in comparison.cases if any(g.is_worse for g in item.growths)]
     devices = sorted({device_of(case) for case in cases or candidate.planned})
-    suites = (
-        ["--pyargs", "compilegate.suites"] if "--pyargs" in candidate.arguments else ["suites/"]
-    )
-    words = ["pytest", *suites, "-m", " or ".join({"cuda": "gpu"}.get(d, d) for d in devices)]
+    words = reproduction.session_words(candidate)
+    words += ["-m", " or ".join({"cuda": "gpu"}.get(d, d) for d in devices)]
     words += ["--tier", candidate.tier[devices[0]]] if devices[0] in candidate.tier else []
-    words += reproduction.file_options(candidate.arguments)
     if len(cases) <= _NAMED:
         words += [word for case in cases for word in ("--cases", case)]
     old = version(comparison.baseline)

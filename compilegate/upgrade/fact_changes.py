@@ -116,7 +116,7 @@ def breaks(capture: Capture) -> dict[tuple[str, str, str], GraphBreak]:
     """
     found: dict[tuple[str, str, str], GraphBreak] = {}
     for item in (*capture.breaks, *capture.fallbacks):
-        file, function = (item.place.file, item.place.function) if item.place else ("", "")
+        file, function = _name(item.place) if item.place else ("", "")
         found.setdefault((item.id or item.reason, file, function), item)
     return found
 
@@ -140,7 +140,7 @@ def of_recompilations(then: Capture, now: Capture) -> Iterator[Change]:
     reasons = tuple(
         f"at call {item.call + 1}: {item.reason}"
         for item in now.compilations
-        if item.reason and (item.code.file, item.code.function) == (file, function)
+        if item.reason and _name(item.code) == (file, function)
     )
     yield Change("recompiles", "worse", f"{text}, most in {file} in {function}", reasons)
 
@@ -156,7 +156,12 @@ def recompilations(capture: Capture) -> Counter[tuple[str, str]]:
 
 
 def _name(code: Place) -> tuple[str, str]:
-    return code.file, code.function
+    """Return file and function. The user's file has no folder: it depends on the project's root.
+
+    Runs of earlier versions hold no folder either.
+    """
+    file = code.file.rpartition("/")[2] if code.owner == "model" else code.file
+    return file, code.function
 
 
 def of_memory(then: SlimObservation, now: SlimObservation) -> Iterator[Change]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from compilegate.judging.toml_values import toml
 from compilegate.upgrade.case_comparison import CaseComparison
 
 
@@ -13,21 +14,8 @@ def proposals(item: CaseComparison) -> list[str]:
     if item.kind == "broken":
         return []
     return [
-        f"{key} = {_toml(value)}"
+        f"{key} = {toml(value)}"
         for change in item.changes
         if change.effect == "better"
         for key, value in change.proposal.items()
     ]
-
-
-def _toml(value: object) -> str:
-    match value:
-        case str():
-            escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-            return f'"{escaped}"'
-        case list():
-            return f"[{', '.join(map(_toml, value))}]"
-        case dict():
-            return f"{{ {', '.join(f'{key} = {_toml(item)}' for key, item in value.items())} }}"
-        case _:
-            return str(value)

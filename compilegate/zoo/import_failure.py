@@ -43,7 +43,7 @@ def describe(path: Path, error: BaseException) -> str:
 
 
 def _is_old_import(error: BaseException, source: str) -> bool:
-    is_missing = isinstance(error, ModuleNotFoundError) and error.name in _OLD_MODULES
+    is_missing = isinstance(error, ImportError) and error.name in _OLD_MODULES
     return is_missing and _OLD_IMPORT.search(source) is not None
 
 

@@ -277,7 +277,9 @@ def load_file(path: str | Path, *, must_define_model: bool = False) -> list[Mode
             raise ZooError(import_failure.describe(path, error)) from error
         defined = [entry for name, entry in _registry.items() if name not in known]
         if must_define_model and not defined:
-            raise ZooError(f'{path.name} defines no model: decorate a builder with @model("name")')
+            raise ZooError(
+                f'{path.name}:1: the file defines no model: decorate a builder with @model("name")'
+            )
     return defined
 
 

@@ -107,7 +107,8 @@ def command(
     words = [sys.executable, "-m", "pytest"]
     words += ["-o", f"cache_dir={runs}.cache"] if cache else ["-p", "no:cacheprovider"]
     words += [] if any(a.startswith("suites") for a in arguments) else ["suites/"]
-    words += ["-o", f"runs_dir={runs}", "--backend", backend]
+    words += ["-o", f"runs_dir={runs}"]
+    words += [] if "--replay" in arguments else ["--backend", backend]
     words += [] if benchmark else ["--benchmark-disable"]
     return [*words, *arguments]
 

@@ -12,7 +12,7 @@ def test_a_graph_break_fails_graph_breaks_only(faulty, model, expected):
     assert failed.keys() == {"graph_breaks"}
     assert "1 graph break not budgeted" in failed["graph_breaks"]
     assert expected in failed["graph_breaks"]
-    assert "at faulty.py:" in failed["graph_breaks"]
+    assert "at tests/zoos/faulty.py:" in failed["graph_breaks"]
 
 
 def test_the_twin_without_a_break_passes_everything(faulty):

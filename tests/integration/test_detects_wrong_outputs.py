@@ -33,7 +33,7 @@ def test_a_failure_shows_values_place_and_the_command_to_reproduce_it(faulty):
     message = faulty.message(f"test_outputs_match_eager[{case}]")
     assert "worst at [2, 1]: compiled -" in message
     assert "allowed" in message
-    assert f"reproduce: python -m compilegate observe {case} --zoo" in message
+    assert f"-m compilegate observe {case} --zoo" in message
     assert "--backend aot_eager" in message
     assert "judging.py" not in message
 

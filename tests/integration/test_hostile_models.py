@@ -37,7 +37,7 @@ def test_every_aspect_of_a_hostile_model_fails_and_is_explained_once(hostile, mo
     (summary,) = set(failed.values())
     assert expected in summary
     shown = hostile.message(f"test_outputs_match_eager[{CASE.format(model)}]")
-    assert f"reproduce: python -m compilegate observe {CASE.format(model)} --zoo" in shown
+    assert f"-m compilegate observe {CASE.format(model)} --zoo" in shown
     brief = hostile.message(f"test_state_changes_as_in_eager[{CASE.format(model)}]")
     assert brief.strip() == f"{summary} (explained above)"
 

@@ -41,4 +41,5 @@ def test_nothing_is_left_running_and_the_run_is_readable(runs, arguments, send, 
     assert run.closing is None
     if send != signal.SIGKILL:
         assert f"run file: {path}" in output
-        assert f"to continue: --resume {path.stem}" in output
+        (line,) = [line for line in output.splitlines() if line.startswith("to continue: ")]
+        assert line.endswith(f" --resume {path.stem}")

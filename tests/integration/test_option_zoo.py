@@ -43,7 +43,7 @@ def test_models_of_several_files_are_judged_in_one_session(compilegate, write, w
     [
         ("def helper():\n    return 1 / 0\n\n\nhelper()\n", "ZeroDivisionError: division by zero"),
         ("import nowhere\n", "No module named 'nowhere' at wrong.py:1"),
-        ("x = 1\n", "wrong.py defines no model"),
+        ("x = 1\n", "wrong.py:1: the file defines no model"),
         (TAKEN, "wrong.py:4: model 'matvec' is already defined in"),
         ("import os\nos._exit(3)\n", "exited with status 3"),
     ],

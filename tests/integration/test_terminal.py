@@ -95,7 +95,7 @@ def test_a_case_that_fails_in_several_aspects_has_one_command(compilegate, store
     session = compilegate(*REPLAY, "--budgets", mine)
     assert session.counts["failed"] == 3, session.output
     for model in ("breaks", "sound"):
-        command = f"reproduce: python -m compilegate observe {faulty_case(model)} "
+        command = f"-m compilegate observe {faulty_case(model)} "
         assert session.output.count(command) == 1
 
 

@@ -139,9 +139,14 @@ def make_observation(**changed):
     return Observation(**fields | changed)
 
 
-def make_failed_observation(status, **failure):
+def make_failed_observation(status, case=CASE_ID, **failure):
     return make_observation(
-        status=status, failure=make_failure(**failure), calls=(), capture=None, compile_time=None
+        case=case,
+        status=status,
+        failure=make_failure(**failure),
+        calls=(),
+        capture=None,
+        compile_time=None,
     )
 
 

@@ -84,7 +84,8 @@ def test_compare_exits_with_2_if_a_run_is_incomplete(reports, tmp_path, three):
     assert output.startswith(f"{LINE}cannot say: 1 gone, {IDS[2]}: planned, but not observed")
     assert "the candidate" in output
     folded = " ".join(output.split())
-    assert "1 of 3 cases were not observed; go on with --resume new" in folded
+    assert "1 of 3 cases were not observed; to continue it, run: " in folded
+    assert " suites/ --resume " in folded
 
 
 def test_runs_of_another_seed_cannot_be_compared(reports, tmp_path, three):

@@ -32,7 +32,11 @@ from tests.unit.runs import (
 )
 
 OTHER_ID = "tiny-cpu-infer-f32-default-static"
-LACKS = make_failed_observation("unavailable", stage="build", message="timm is not installed")
+NO_TIMM = "timm cannot be imported: No module named 'timm'"
+LACKS = make_failed_observation("unavailable", stage="build", message=NO_TIMM)
+UNABLE = make_failed_observation(
+    "unavailable", stage="eager", message="eager cannot run this model on this processor"
+)
 
 
 def test_a_case_of_a_session_that_ended_early_is_compared_as_far_as_possible():
@@ -59,7 +63,7 @@ def test_an_aspect_that_is_no_longer_judged_leaves_a_doubt():
     [
         (seen(), ABSENT, "gone", "not in the candidate's plan"),
         (seen(), UNOBSERVED, "gone", "planned, but not observed"),
-        (seen(), seen(LACKS), "gone", "not observed: timm is not installed"),
+        (seen(), seen(LACKS), "gone", f"not observed: {NO_TIMM}"),
         (UNOBSERVED, UNOBSERVED, "gone", "planned, but not observed"),
         (UNOBSERVED, ABSENT, "gone", "not in the candidate's plan"),
         (UNOBSERVED, seen(), "new", "planned in the baseline, but not observed there"),
@@ -75,16 +79,30 @@ def test_a_case_that_is_missing_on_a_side_keeps_the_answer_from_being_safe(befor
     [
         (ABSENT, seen(), "new", "not in the baseline"),
         (ABSENT, seen(forward="failed"), "new", "not in the baseline; fails: forward"),
-        (ABSENT, seen(LACKS), "new", "not observed: timm is not installed"),
-        (seen(LACKS), seen(), "new", "not observed in the baseline: timm is not installed"),
-        (seen(LACKS), seen(LACKS), "not comparable", "unavailable in both: timm is not installed"),
+        (seen(LACKS), seen(), "new", f"not observed in the baseline: {NO_TIMM}"),
+        (
+            *(seen(UNABLE), seen(UNABLE), "not comparable"),
+            "unavailable in both: eager cannot run this model on this processor",
+        ),
     ],
 )
-def test_a_case_that_is_new_or_unavailable_in_both_runs_does_not_change_the_answer(
+def test_a_case_that_is_new_or_that_no_machine_like_this_runs_does_not_change_the_answer(
     before, now, kind, text
 ):
     result = compared(before, now)
     assert (result.kind, result.reason, result.doubt) == (kind, text, "")
+
+
+@pytest.mark.parametrize(
+    ("before", "kind", "text"),
+    [
+        (seen(LACKS), "not comparable", f"unavailable in both: {NO_TIMM}"),
+        (ABSENT, "new", f"not observed: {NO_TIMM}"),
+    ],
+)
+def test_a_library_that_both_environments_lack_keeps_the_answer_from_being_safe(before, kind, text):
+    result = compared(before, seen(LACKS))
+    assert (result.kind, result.reason, result.doubt) == (kind, text, text)
 
 
 def test_a_new_case_that_ends_early_shows_its_failure():

@@ -11,7 +11,7 @@ from torch._inductor.compile_fx import compile_fx
 
 from compilegate.judging.aspects import AllowedBreak, Budget
 from compilegate.observe.capture import compile_log
-from compilegate.observe.capture.compile_log import CompileLog, compile_time, place
+from compilegate.observe.capture.compile_log import CompileLog, compile_time
 from compilegate.suites import test_graph_breaks
 from tests.unit.captured import X, run
 from tests.unit.making import make_observation
@@ -292,26 +292,3 @@ def test_without_a_compilation_no_time_is_spent():
 
 
 # Places.
-
-
-@pytest.mark.parametrize(
-    ("filename", "file", "owner"),
-    [
-        (torch.__file__, "torch/__init__.py", "torch"),
-        (nn.functional.__file__, "torch/nn/functional.py", "torch"),
-        (pytest.__file__, "pytest/__init__.py", "pytest"),
-        (__file__, HERE, "model"),
-        ("/somewhere/else/net.py", "net.py", "model"),
-        ("<string>", "<string>", "model"),
-    ],
-)
-def test_places_read_the_same_on_every_machine(filename, file, owner):
-    seen = place(filename, 3, "f")
-    assert (seen.file, seen.line, seen.function, seen.owner) == (file, 3, "f", owner)
-
-
-def test_the_standard_library_is_pythons():
-    seen = place(inspect.__file__, 3, "f")
-    assert seen.owner == "python"
-    assert seen.file.endswith("inspect.py")
-    assert not seen.file.startswith("/")

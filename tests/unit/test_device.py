@@ -51,6 +51,29 @@ def test_only_the_package_device_names_cuda():
     assert named == []
 
 
+def test_only_the_package_device_imports_the_module_of_a_device():
+    imported = [
+        path.name
+        for path in OBSERVE.rglob("*.py")
+        if path.parent.name != "device"
+        and re.search(r"observe\.device\.(cuda|cpu)\b|device import (cuda|cpu)\b", path.read_text())
+    ]
+    assert imported == []
+
+
+def test_a_gpu_is_synchronised_through_the_interface_of_all_accelerators(monkeypatch):
+    """PyTorch 2.8 has these functions, and every accelerator has them."""
+    asked = []
+    monkeypatch.setattr(torch.accelerator, "synchronize", lambda: asked.append("synchronize"))
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 3)
+    device("cuda").synchronize()
+    assert asked == ["synchronize"]
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    assert device("cuda").initialized_index() == 3
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    assert device("cuda").initialized_index() is None
+
+
 def test_the_processor_describes_itself():
     (found,) = CPU.describe()
     assert (found.kind, CPU.is_available()) == ("cpu", True)

@@ -1,6 +1,7 @@
 """``compilegate observe``: what it prints for a record, and its exit status."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -72,6 +73,13 @@ def test_the_traceback_of_a_case_that_did_not_run_is_shown_once(observe):
     assert len(details) == len(set(details))
 
 
+def test_a_case_that_lacks_its_library_is_no_success(observe):
+    made = make_failed_observation("unavailable", stage="build", message="x cannot be imported: no")
+    status, output, _ = observe(made)
+    assert status == 2
+    assert output.count("x cannot be imported: no") > 2
+
+
 def test_budgets_decide_about_the_case(observe, tmp_path):
     made = make_observation(wants=WANTED, capture=make_capture(breaks=(make_break(),)))
     budgets = tmp_path / "mine.toml"
@@ -92,7 +100,7 @@ def test_the_observing_process_gets_the_options(observe):
     observe(make_observation(wants=WANTED), *words)
     (asked,) = observe.asked
     assert asked == [
-        *(CASE_ID, "--seed", "3", "--backend", "eager"),
+        *(CASE_ID, "--seed", "3", "--backend", "eager", "--root", str(Path.cwd())),
         *("--pdb", "--tf32", "--cold", "--want", "vary"),
     ]
 

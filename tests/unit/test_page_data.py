@@ -14,7 +14,7 @@ from compilegate.reports.columns import COLUMNS, figures_of
 from compilegate.reports.page_data import FIELDS, OUTCOMES, PageData, details, encode, number
 from compilegate.reports.speedup_means import speedup_means
 from compilegate.runs.archive import Archive, CaseRecord
-from compilegate.runs.reproduction import command, file_options
+from compilegate.runs.reproduction import command, files_of
 from compilegate.runs.slim import slim_observation
 from compilegate.upgrade.case_comparison import CaseComparison
 from compilegate.upgrade.verdict_changes import Change
@@ -233,7 +233,7 @@ def test_a_side_that_was_not_observed_shows_whether_it_was_planned():
 def test_the_command_observes_the_case_again(changed, arguments, words):
     digest = slim_observation(make_observation(**changed))
     assert (
-        command(digest, file_options(arguments))
+        command(digest, files_of(make_header(arguments=arguments)))
         == f"python -m compilegate observe {CASE_ID}{words}"
     )
 

@@ -4,9 +4,10 @@ import dataclasses
 
 import pytest
 
-from compilegate.judging.budgets import Machine
+from compilegate.judging.budgets import Budgets, Entry, Machine
 from compilegate.records.case import Case
 from compilegate.records.environment import Device
+from compilegate.runs.reproduction import python
 from compilegate.session.description import describe
 from tests.unit.making import make_environment, make_header, make_observation
 from tests.unit.planned import CPU, GPU, make_options, make_plan_of, write_run
@@ -96,8 +97,8 @@ def test_the_command_carries_every_option_that_matters(tmp_path, monkeypatch):
     plan = make_plan_of(make_options(tmp_path, zoo=zoo, budgets=("b.toml",)))
     observed = make_observation(case=CPU.id, seed=3, backend="aot_eager", cold=True, tf32=True)
     assert plan.reproduction(observed) == (
-        f"python -m compilegate observe {CPU.id} --zoo 'my zoo.py' --zoo more.py "
-        "--zoo /elsewhere/zoo.py --budgets b.toml --seed 3 --backend aot_eager --cold --tf32"
+        f"{python()} -m compilegate observe {CPU.id} --zoo 'my zoo.py' --zoo more.py "
+        "--zoo /elsewhere/zoo.py --budgets b.toml --seed 3 --backend aot_eager --tf32 --cold"
     )
 
 
@@ -110,7 +111,7 @@ def test_the_command_of_a_replay_names_the_zoo_of_its_run(tmp_path):
     plan = make_plan_of(options, stored=read(tmp_path / "a.jsonl"))
     case = Case.parse(make_observation().case).id
     assert plan.reproduction(make_observation()) == (
-        f"python -m compilegate observe {case} --zoo mine.py --zoo more.py --budgets /now.toml"
+        f"{python()} -m compilegate observe {case} --zoo mine.py --zoo more.py --budgets /now.toml"
     )
 
 
@@ -141,3 +142,33 @@ def test_a_run_file_cannot_move_the_cursor(tmp_path):
         make_options(tmp_path), environment=make_environment(versions={"torch": "2\x1b[2J"})
     )
     assert all(line.isprintable() for line in describe(plan))
+
+
+# Budget entries that match nothing.
+
+
+def entry(model, line=1):
+    return Entry({"model": model}, {}, "", 1, f"mine.toml:{line}")
+
+
+def test_a_session_of_some_models_reports_entries_of_models_that_do_not_exist(tmp_path):
+    entries = [entry("tiny"), entry("large*"), entry("tinny", 3), Entry({}, {}, "", 1, "a:1")]
+    options = make_options(tmp_path, filtered=True, models=("large",))
+    plan = make_plan_of(options, budgets=Budgets(entries))
+    assert plan.unmatched_budgets == [
+        "mine.toml:3: matches no model: 'tinny'; did you mean 'tiny'?"
+    ]
+
+
+def test_a_replay_reports_only_a_name_close_to_a_model_of_its_run(tmp_path):
+    from compilegate.runs.files import read
+
+    planned = ("my_net-cpu-infer-f32-default-static",)
+    write_run(tmp_path / "a.jsonl", make_header(planned=planned), make_observation())
+    entries = [entry("my_nett"), entry("my_net", 2), entry("of_another_zoo", 3)]
+    options = make_options(tmp_path, replay="a")
+    stored = read(tmp_path / "a.jsonl")
+    plan = make_plan_of(options, budgets=Budgets(entries), stored=stored)
+    assert plan.unmatched_budgets == [
+        "mine.toml:1: matches no model: 'my_nett'; did you mean 'my_net'?"
+    ]

@@ -39,6 +39,16 @@ def options(tmp_path):
         ({"cases": ("resnet81-cpu-infer-f32-default-static",)}, "did you mean 'resnet18'"),
         ({"replay": "ther"}, "no run 'ther' in .*did you mean 'there'"),
         ({"resume": "zzz"}, "no run 'zzz' in .*known: "),
+        (
+            {"replay": "there", "seed": 7, "explicit": ("seed",)},
+            "cannot replay .*there.jsonl with --seed 7: the run began with --seed 0",
+        ),
+        (
+            {"replay": "there", "backend": "eager", "explicit": ("backend",)},
+            "with --backend eager: the run began with --backend inductor; leave the option out",
+        ),
+        ({"models": ("zzz*",)}, r"unknown model 'zzz\*'; known: .*, … \(\d+ in all\)"),
+        ({"save": "a/b"}, "expected a name, not a path; the ini setting runs_dir names the folder"),
         ({"replay": "empty"}, "empty.jsonl holds no observation: there is nothing to judge"),
         ({"markers": "cpu and"}, "cpu and"),
     ],
@@ -216,7 +226,7 @@ def test_a_zoo_file_that_is_named_twice_is_listed_once(options):
         ({"a": "import os\n\n\nprint(1 / 0)\n"}, r"a\.py.*ZeroDivisionError.*a\.py:4"),
         ({"a": "import nowhere\n"}, r"No module named 'nowhere' at a\.py:1"),
         ({"a": "def (\n"}, r"SyntaxError.*a\.py:1"),
-        ({"a": "x = 1\n"}, r"a\.py defines no model"),
+        ({"a": "x = 1\n"}, r"a\.py:1: the file defines no model"),
         ({"a": MINE.format("resnet18")}, r"a\.py:4: model 'resnet18' is already defined in"),
         (
             {"a": MINE.format("mine"), "b": MINE.format("mine")},

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from compilegate.observe.device import cuda
+from compilegate.observe.device import cuda, device
 
 
 def asks_the_runtime(*_):
@@ -27,7 +27,7 @@ def test_another_process_counts_the_gpus_that_nvml_does_not_count(monkeypatch, d
     there = int(subprocess.check_output([sys.executable, "-c", code]))
     monkeypatch.setattr(torch.cuda, "_device_count_nvml", lambda: -1)
     monkeypatch.setattr(torch._C, "_cuda_getDeviceCount", asks_the_runtime, raising=False)
-    cuda.count_in_another_process()
+    device("cuda").prepare_to_fork()
     assert torch.cuda.device_count() == there
     assert torch.cuda.is_available() == (there > 0)
 
@@ -35,5 +35,5 @@ def test_another_process_counts_the_gpus_that_nvml_does_not_count(monkeypatch, d
 def test_nvml_counts_the_gpus_where_it_can(monkeypatch, driver):
     monkeypatch.setattr(torch.cuda, "_device_count_nvml", lambda: 1)
     monkeypatch.setattr(subprocess, "run", asks_the_runtime)
-    cuda.count_in_another_process()
+    device("cuda").prepare_to_fork()
     assert torch.cuda._cached_device_count is None

@@ -5,7 +5,7 @@ import pytest
 from compilegate.records.environment import Device
 from compilegate.reports.case_result import CaseResult
 from compilegate.reports.session_summary import Effort, summary_lines, time_lines
-from compilegate.reports.titles import is_judged, of_cases, of_decision, where
+from compilegate.reports.titles import is_judged, is_open, of_cases, of_decision, where
 from compilegate.runs.archive import CaseRecord
 from compilegate.upgrade.decision import Decision
 from tests.unit.making import (
@@ -55,6 +55,37 @@ def test_the_title_of_a_run_without_a_verdict_is_not_good_news():
     missing = {CASE_ID: CaseResult.of(CaseRecord(planned=True))}
     assert of_cases(missing) == "nothing was judged: the run has no verdicts (1 case)"
     assert of_cases({}, "no GPU") == "nothing was judged: no GPU (0 cases)"
+
+
+def lacking(library, case=INFER_ID):
+    """The result of a case that lacks a library."""
+    text = f"{library} cannot be imported: No module named {library!r}"
+    made = make_failed_observation("unavailable", stage="build", message=text, case=case)
+    return CaseResult.of(CaseRecord.of(made, [make_verdict("skipped", summary=text)]))
+
+
+def test_a_case_that_lacks_its_library_keeps_the_title_from_being_good_news():
+    some = results() | {"a": lacking("timm"), "b": lacking("timm"), "c": lacking("flash")}
+    assert of_cases(some) == "5 cases, none failed, 3 not judged: needs flash, timm"
+    assert of_cases({"a": lacking("timm")}) == "nothing was judged: needs timm (1 case)"
+    assert is_open(some)
+    assert not is_open(results())
+
+
+def test_a_case_that_its_machine_cannot_run_is_named_but_leaves_nothing_open():
+    text = "eager cannot run this model on this processor: no bf16"
+    made = make_failed_observation("unavailable", stage="eager", message=text)
+    unable = CaseResult.of(CaseRecord.of(made, [make_verdict("skipped", summary=text)]))
+    some = results() | {"a": unable}
+    assert of_cases(some) == f"3 cases, none failed, 1 not judged: {text}"
+    assert not is_open(some)
+    assert is_open({"a": unable})
+
+
+def test_a_case_without_a_verdict_is_open():
+    some = results(infer=[])
+    assert of_cases(some) == "2 cases, none failed, 1 not judged: the run has no verdicts"
+    assert is_open(some)
 
 
 def test_the_title_of_a_decision_counts_inconclusive_verdicts():
@@ -117,7 +148,8 @@ def test_a_session_that_observed_nothing_accounts_for_no_time():
 
 
 def summary(some, width=200):
-    return list(summary_lines(some, width))
+    session, page = "pytest suites/ --zoo mine.py", "compilegate html .runs/a.jsonl"
+    return list(summary_lines(some, width, session, page))
 
 
 def test_failures_are_listed_under_their_aspect_the_gravest_first():
@@ -163,7 +195,7 @@ def test_inconclusive_verdicts_show_why_and_what_may_settle_them():
         f"  {INFER_ID}: blind: output is zero",
         "speedup, inconclusive:",
         f"  {CASE_ID}: straddles",
-        f"observe again on an idle machine: pytest suites/ --cases {CASE_ID}",
+        f"observe again on an idle machine: pytest suites/ --zoo mine.py --cases {CASE_ID}",
     ]
 
 
@@ -176,7 +208,7 @@ def test_many_inconclusive_verdicts_are_counted_and_failures_are_all_listed(outc
         some[case] = CaseResult.of(CaseRecord.of(make_observation(case=case), [verdict]))
     lines = summary(some)
     assert sum(": busy " in line for line in lines) == shown
-    left = "  … and 4 more (compilegate html RUN shows each)"
+    left = "  … and 4 more; to see each: compilegate html .runs/a.jsonl"
     assert (left in lines) is (outcome == "inconclusive")
 
 

@@ -52,7 +52,7 @@ def test_a_file_without_models_is_accepted(write):
 def test_a_file_without_models_is_refused_where_the_caller_needs_one(write):
     with pytest.raises(ZooError) as refused:
         load_file(write(""), must_define_model=True)
-    message = 'zoo_of_mine.py defines no model: decorate a builder with @model("name")'
+    message = 'zoo_of_mine.py:1: the file defines no model: decorate a builder with @model("name")'
     assert str(refused.value) == message
     assert load_file(write("model('a')(lambda: Example(abs))\n"), must_define_model=True)
 
@@ -232,6 +232,24 @@ def test_an_import_from_the_old_place_is_refused_with_the_new_one(write, text, m
     with pytest.raises(ZooError) as refused:
         load_file(write(text + "\n"))
     assert str(refused.value) == OLD
+
+
+@pytest.mark.parametrize(
+    "text", ["from fixtures.zoo import model", "import fixtures.zoo", "from fixtures import zoo"]
+)
+def test_an_import_from_the_old_place_is_refused_where_a_package_fixtures_exists(
+    write, text, monkeypatch, tmp_path
+):
+    (tmp_path / "theirs" / "fixtures").mkdir(parents=True)
+    (tmp_path / "theirs" / "fixtures" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "theirs")
+    monkeypatch.delitem(sys.modules, "fixtures", raising=False)
+    with pytest.raises(ZooError) as refused:
+        load_file(write(text + "\n"))
+    assert str(refused.value) == OLD
+    monkeypatch.delitem(sys.modules, "fixtures", raising=False)
+    with pytest.raises(ZooError, match=r"cannot import name 'zebra' from 'fixtures'"):
+        load_file(write("from fixtures import zebra\n"))
 
 
 @pytest.mark.parametrize("folder", ["fixtures", "zoo_of_fixtures"])

@@ -5,12 +5,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import site
-import sysconfig
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,14 +15,13 @@ import torch._inductor.metrics
 
 from compilegate.observe import error_text
 from compilegate.observe.capture import cuda_graphs
+from compilegate.observe.capture.source_place import place
 from compilegate.records.call import name_of_call
-from compilegate.records.observation import Capture, Compilation, GraphBreak, Place
+from compilegate.records.observation import Capture, Compilation, GraphBreak
 from compilegate.records.performance import CompileTime
 
 #: Dynamo's message where it compiled a code object so often that it gives up.
 _LIMIT = re.compile(r"(recompile|cache).?(size)?.?limit", re.IGNORECASE)
-_PACKAGES = [Path(p) for p in {*site.getsitepackages(), sysconfig.get_paths()["purelib"]}]
-_STANDARD_LIBRARY = Path(sysconfig.get_paths()["stdlib"])
 
 
 def reset() -> None:
@@ -191,19 +186,6 @@ def _labelled(label: str, reason: str) -> list[str]:
     end = r"^\s*(?:Explanation|Hint|Developer debug context): |^\s*$|\Z"
     found = re.findall(rf"^\s*{label}: (.*?)(?={end})", reason, re.MULTILINE | re.DOTALL)
     return [" ".join(paragraph.split()) for paragraph in found]
-
-
-def place(filename: str, line: int, function: str) -> Place:
-    """Return the name of a source line, the same on every machine."""
-    path = Path(filename)
-    for packages in _PACKAGES:
-        with contextlib.suppress(ValueError):
-            local = path.relative_to(packages)
-            return Place(file=local.as_posix(), line=line, function=function, owner=local.parts[0])
-    with contextlib.suppress(ValueError):
-        local = path.relative_to(_STANDARD_LIBRARY)
-        return Place(file=local.as_posix(), line=line, function=function, owner="python")
-    return Place(file=path.name, line=line, function=function, owner="model")
 
 
 def _cache_counters() -> dict[str, int]:

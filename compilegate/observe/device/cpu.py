@@ -61,6 +61,13 @@ class Cpu:
             )
         ]
 
+    def prepare_to_fork(self) -> None:
+        """Do nothing: the processor needs no initialisation."""
+
+    def initialized_index(self) -> int | None:
+        """Return None: the processor has no index."""
+        return None
+
     def synchronize(self) -> None:
         """Do nothing: a call that has returned is done."""
 

@@ -1,4 +1,8 @@
-"""NVIDIA's GPUs as a device: the only module that names ``torch.cuda``."""
+"""NVIDIA's GPUs as a device: the only module that names ``torch.cuda``.
+
+``torch.accelerator`` serves where torch 2.8 has what is needed: to synchronise, and for the index
+of the device in use. Its statistics of memory came with torch 2.9.
+"""
 
 from __future__ import annotations
 
@@ -114,14 +118,34 @@ class Cuda:
             )
         return found
 
+    def prepare_to_fork(self) -> None:
+        """Have another process count the GPUs where NVML cannot: MIG slices, or a missing library.
+
+        Imports ask whether there are any GPUs. Without NVML, PyTorch would have the CUDA runtime
+        count them in this process, and none of the children that it forks could use them.
+        """
+        by_nvml = getattr(torch.cuda, "_device_count_nvml", int)  # private: it may go
+        if not _DRIVER.exists() or by_nvml() >= 0:
+            return
+        code = "import torch; print(torch.cuda.device_count())"
+        counting = [sys.executable, "-c", code]
+        done = subprocess.run(counting, stdout=subprocess.PIPE, text=True, check=False)
+        if done.returncode == 0:
+            torch.cuda._cached_device_count = int(done.stdout.split()[-1])
+
+    def initialized_index(self) -> int | None:
+        """Return the index of the current GPU; None where this process has not initialised CUDA."""
+        initialized = torch.cuda.is_initialized()
+        return torch.accelerator.current_device_index() if initialized else None
+
     def synchronize(self) -> None:
         """Wait for all kernels of this process."""
-        torch.cuda.synchronize()
+        torch.accelerator.synchronize()
 
     def elapsed_ns(self, step: Step, calls: int) -> float:
         """Return the nanoseconds from the GPU's reaching the first call to its end of the last."""
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
+        self.synchronize()
         start.record()
         for _ in range(calls):
             step()
@@ -138,7 +162,7 @@ class Cuda:
         with torch.profiler.profile(activities=activities) as profiler:
             for _ in range(calls):
                 step()
-            torch.cuda.synchronize()
+            self.synchronize()
         events = profiler.profiler.kineto_results.events()
         on_gpu = (event for event in events if event.device_type() == DeviceType.CUDA)
         return sum(float(event.duration_ns()) for event in on_gpu) / calls
@@ -157,25 +181,6 @@ class Cuda:
         Raises:
             UnavailableError: The binding or the driver's library is absent, or does not know it.
         """
-        return NvmlSensors(torch.cuda.get_device_properties(torch.cuda.current_device()).uuid)
-
-
-def initialized_index() -> int | None:
-    """Return the index of the current GPU; None where this process has not initialised CUDA."""
-    return torch.cuda.current_device() if torch.cuda.is_initialized() else None
-
-
-def count_in_another_process() -> None:
-    """Have another process count the GPUs where NVML cannot: MIG slices, or a missing library.
-
-    Imports ask whether there are any GPUs. Without NVML, PyTorch would have the CUDA runtime count
-    them in this process, and none of the children that it forks could use them.
-    """
-    by_nvml = getattr(torch.cuda, "_device_count_nvml", int)  # private: it may go
-    if not _DRIVER.exists() or by_nvml() >= 0:
-        return
-    code = "import torch; print(torch.cuda.device_count())"
-    counting = [sys.executable, "-c", code]
-    done = subprocess.run(counting, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode == 0:
-        torch.cuda._cached_device_count = int(done.stdout.split()[-1])
+        return NvmlSensors(
+            torch.cuda.get_device_properties(torch.accelerator.current_device_index()).uuid
+        )

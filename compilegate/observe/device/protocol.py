@@ -122,6 +122,12 @@ class Device(Protocol):
         It may initialise the device's runtime, so it is called in a forked child only.
         """
 
+    def prepare_to_fork(self) -> None:
+        """Keep imports in this process, which forks children, from initialising the device."""
+
+    def initialized_index(self) -> int | None:
+        """Return the index of the device in use; None where this process has not initialised it."""
+
     def synchronize(self) -> None:
         """Wait until all work that this process has given to the device is done."""
 

@@ -3,6 +3,9 @@
 import pytest
 
 from compilegate.judging.aspects import Budget
+from compilegate.judging.expected_failure import ExpectedFailure
+from compilegate.judging.judge import judge
+from compilegate.session.suite_fixtures import _message
 from compilegate.suites import test_recompiles
 from compilegate.suites.test_recompiles import allowed_by_setting
 from tests.unit.making import (
@@ -151,18 +154,40 @@ def test_a_recompile_limit_fails_whatever_the_budget():
     finding = test_recompiles.rule(observation, Budget(recompiles=100))
     assert finding.outcome == "failed"
     assert finding.summary == f"recompile limit hit: {limit}"
-    assert finding.details == (limit,)
+    first, *explained = finding.details
+    assert first == limit
+    assert all(line.startswith("  ") for line in explained)
     assert not finding.proposal
 
 
 def test_a_recompile_limit_shows_the_guard_that_failed_each_time():
     limit = "Dynamo recompile limit exceeded"
     observation = recompiled("static", 8, batches(4), limits=(limit,))
-    first, *guards = test_recompiles.rule(observation, Budget()).details
+    first, *guards, _, _, _ = test_recompiles.rule(observation, Budget()).details
     assert first == limit
     assert guards == [
         f"  net.py:12 in forward, call {i + 2}: tensor 'x' size mismatch {i}" for i in range(8)
     ]
+
+
+def test_a_recompile_limit_shows_its_line_once_and_the_way_out():
+    limit = "Dynamo recompile limit exceeded"
+    observation = recompiled("static", 8, batches(4), limits=(limit,))
+    judgement = judge(observation, Budget(), "recompiles", test_recompiles.rule)
+    shown = _message(judgement, "", is_brief=False)
+    assert shown.count(limit) == 1
+    assert "no budget key allows it" in shown
+    assert '[[expected_failure]] with aspect = "recompiles"' in shown
+
+
+@pytest.mark.parametrize(
+    ("match", "outcome"), [("limit exceeded", "expected_failure"), ("breaks", "failed")]
+)
+def test_an_expected_recompile_limit_is_matched_by_its_message(match, outcome):
+    observation = recompiled("static", 8, batches(4), limits=("recompile limit exceeded",))
+    known = ExpectedFailure(aspect="recompiles", reason="known", match=match)
+    budget = Budget(expected_failures=(known,))
+    assert judge(observation, budget, "recompiles", test_recompiles.rule).verdict.outcome == outcome
 
 
 def test_only_the_code_that_recompiled_too_often_is_shown():

@@ -1,0 +1,40 @@
+"""Whether a case was judged at all. What was not judged never reads as good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from compilegate.records.observation import Observation
+from compilegate.records.verdict import Verdict
+
+#: The message of a library that a model needs and that cannot be imported.
+_NOT_IMPORTED = " cannot be imported"
+
+
+def missing_library(observation: Observation | None) -> str:
+    """Return the library for want of which a case was not built; empty for every other case.
+
+    A case that this processor or GPU cannot run lacks no library: nobody can install what it needs.
+    """
+    failure = observation.failure if observation is not None else None
+    if observation is None or failure is None or observation.status != "unavailable":
+        return ""
+    library, found, _ = failure.message.partition(_NOT_IMPORTED)
+    return library if found and failure.stage == "build" else ""
+
+
+def is_open(observation: Observation | None, verdicts: Iterable[Verdict]) -> bool:
+    """Whether the result of a planned case is unknown, so that its run is no success.
+
+    The case was not observed, has no verdict, or needs a library that the environment lacks.
+
+    Args:
+        observation: What was measured; None where the case was not observed.
+        verdicts: The verdicts on it.
+    """
+    return observation is None or bool(missing_library(observation)) or not list(verdicts)
+
+
+def is_judged(verdicts: Iterable[Verdict]) -> bool:
+    """Whether any verdict was reached; a skipped test reaches none."""
+    return any(verdict.outcome != "skipped" for verdict in verdicts)

@@ -1,0 +1,84 @@
+"""Runs that are made for one question, and judged again: nothing is compiled."""
+
+import shlex
+
+from tests.integration.conftest import run_to_its_end
+from tests.unit.making import (
+    make_break,
+    make_call,
+    make_capture,
+    make_checked,
+    make_difference,
+    make_failed_observation,
+    make_observation,
+    make_verdict,
+)
+from tests.unit.runs import write_run
+
+CASE = "mlp-cpu-infer-f32-default-static"
+OTHER = "matvec-cpu-infer-f32-default-static"
+SUITES = ("suites/test_forward.py", "suites/test_graph_breaks.py")
+
+
+def test_a_replay_of_a_case_without_its_library_is_no_success(compilegate, runs):
+    runs.mkdir()
+    text = "nosuchlib cannot be imported: No module named 'nosuchlib'"
+    lacks = make_failed_observation("unavailable", case=OTHER, stage="build", message=text)
+    write_run(runs / "some.jsonl", make_observation(case=CASE), lacks)
+    session = compilegate(*SUITES, "--replay", "some")
+    assert session.status == 2, session.output
+    assert "2 cases, none failed, 1 not judged: needs nosuchlib" in session.output
+    alone = compilegate(*SUITES, "--replay", "some", "--cases", CASE)
+    assert alone.status == 0, alone.output
+    nothing = compilegate(*SUITES, "--replay", "some", "--cases", OTHER)
+    assert nothing.status == 5, nothing.output
+    assert "nothing was judged: needs nosuchlib" in nothing.output
+
+
+def test_a_replay_of_a_part_of_a_plan_is_no_success(compilegate, runs):
+    runs.mkdir()
+    write_run(runs / "part.jsonl", make_observation(case=CASE), planned=(CASE, OTHER))
+    session = compilegate(*SUITES, "--replay", "part")
+    assert session.status == 2, session.output
+    assert "2 cases, none failed, 1 not observed" in session.output
+    assert compilegate(*SUITES, "--replay", "part", "-k", "mlp").status == 0
+
+
+def test_what_a_case_wrote_is_shown_once_however_many_of_its_tests_fail(compilegate, runs):
+    runs.mkdir()
+    wrong = make_call(outputs=make_checked(differences=[make_difference()]))
+    broken = make_capture(breaks=(make_break(),))
+    made = make_observation(case=CASE, calls=(wrong,), capture=broken, output="a line of Dynamo's")
+    write_run(runs / "wrong.jsonl", made)
+    session = compilegate(*SUITES, "--replay", "wrong")
+    assert session.counts == {"failed": 2}, session.output
+    assert session.output.count("a line of Dynamo's") == 1
+
+
+def test_a_replay_with_another_seed_or_backend_is_refused(compilegate, runs):
+    runs.mkdir()
+    write_run(runs / "some.jsonl", make_observation(case=CASE), seed=3)
+    assert compilegate(*SUITES, "--replay", "some", "--seed", "3").status == 0
+    refused = compilegate(*SUITES, "--replay", "some", "--seed", "4")
+    assert refused.status == 4
+    assert "with --seed 4: the run began with --seed 3" in refused.output
+
+
+def pasted(output, before, runs):
+    """Run the command that follows a text in the output, from where the session ran."""
+    (line,) = [line for line in output.splitlines() if before in line]
+    return run_to_its_end(shlex.split(line.partition(before)[2]), None, runs)
+
+
+def test_the_command_that_shows_all_of_a_comparison_works_when_pasted(compilegate, runs):
+    runs.mkdir()
+    broken = make_capture(breaks=(make_break(),))
+    write_run(
+        runs / "a.jsonl", make_observation(case=CASE, capture=broken), make_verdict(case=CASE)
+    )
+    write_run(runs / "b.jsonl", make_observation(case=CASE), make_verdict(case=CASE))
+    session = compilegate("suites/", "--replay", "b", "--baseline-run", "a")
+    assert session.status == 0, session.output
+    shown = pasted(session.output, "would hold what is better: to see them: ", runs)
+    assert shown.status == 0, shown.output
+    assert "graph_breaks" in shown.output

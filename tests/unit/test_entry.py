@@ -1,0 +1,76 @@
+"""Which sessions load compilegate's plugin: those that name the suites, and no others."""
+
+import pytest
+
+from compilegate import entry
+from compilegate.layout import PACKAGE, SUITES
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture
+def loads(pytester):
+    """Whether a session with these words, in a team's repository, loads the plugin."""
+
+    def parse(*words):
+        config = pytester.parseconfig("-p", "compilegate.entry", *words)
+        return config.pluginmanager.has_plugin(entry.PLUGIN)
+
+    return parse
+
+
+@pytest.fixture
+def installed(pytester, monkeypatch):
+    """The suites of a wheel, in a virtual environment inside the team's repository."""
+    package = pytester.path / ".venv" / "lib" / "python3.13" / "site-packages" / "compilegate"
+    (package / "suites").mkdir(parents=True)
+    monkeypatch.setattr(entry, "PACKAGE", package)
+    monkeypatch.setattr(entry, "SUITES", package / "suites")
+    return package
+
+
+@pytest.mark.parametrize("words", [(), (".",), (".venv",), ("tests",)])
+def test_a_repository_with_an_environment_inside_does_not_name_the_suites(
+    pytester, installed, loads, words
+):
+    pytester.makeini("[pytest]\ntestpaths = .\n")
+    assert not loads(*words)
+
+
+def test_the_installed_package_and_its_suites_are_named_by_their_paths(installed, loads):
+    assert loads(str(installed))
+    assert loads(str(installed / "suites"))
+    assert loads(str(installed / "suites" / "test_forward.py") + "::test_outputs_match_eager")
+
+
+def test_the_root_of_the_checkout_names_the_suites_and_a_folder_above_does_not():
+    assert entry.names_suites(["."], SUITES.parent, pyargs=False)
+    assert entry.names_suites(["compilegate"], PACKAGE.parent, pyargs=False)
+    assert not entry.names_suites([".."], SUITES.parent, pyargs=False)
+    assert not entry.names_suites(["tests", "docs"], SUITES.parent, pyargs=False)
+
+
+@pytest.fixture
+def in_testpaths(pytester):
+    """A repository whose ini file names the suites, with a zoo file and a test of its own."""
+    pytester.makeini("[pytest]\ntestpaths = compilegate.suites\naddopts = --pyargs\n")
+    pytester.makepyfile(my_models="", test_ours="def test_ours(): pass")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-m", "cpu"),
+        ("-m", "cpu", "--zoo", "my_models.py", "--models", "my_net"),
+        ("--zoo=my_models.py", "--models=my_net"),
+        ("--zoo", "my_models.py", "compilegate.suites.test_forward"),
+    ],
+)
+@pytest.mark.usefixtures("in_testpaths")
+def test_suites_in_testpaths_are_named_whatever_values_options_have(loads, words):
+    assert loads(*words)
+
+
+@pytest.mark.usefixtures("in_testpaths")
+def test_a_test_on_the_command_line_replaces_the_suites_in_testpaths(loads):
+    assert not loads("test_ours.py")

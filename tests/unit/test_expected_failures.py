@@ -1,0 +1,62 @@
+"""Expected failures that match a text, and those that come and go."""
+
+import pytest
+
+from compilegate.judging.aspects import Budget
+from compilegate.judging.expected_failure import ExpectedFailure
+from compilegate.judging.judge import Finding, judge
+from tests.unit.making import (
+    make_observation,
+)
+
+
+def expecting(**known):
+    return Budget(expected_failures=(ExpectedFailure(**{"reason": "known"} | known),))
+
+
+def passes(observation, budget):
+    return Finding("passed", "as it should be")
+
+
+def fails(observation, budget):
+    return Finding("failed", "too many", ("one", "two"), {"recompiles": 2})
+
+
+def found(*details):
+    return lambda observation, budget: Finding("failed", details[0], details)
+
+
+@pytest.mark.parametrize(
+    ("details", "outcome"),
+    [
+        (("call 1: stride differs",), "expected_failure"),
+        (("call 1: stride differs", "call 2: stride differs"), "expected_failure"),
+        (("call 1: stride differs", "… and 3 more"), "expected_failure"),
+        (("call 1: stride differs", "  as of call 1"), "expected_failure"),
+        (("call 1: stride differs", "call 2: error is 0.5"), "failed"),
+        (("call 1: error is 0.5",), "failed"),
+    ],
+)
+def test_only_the_failure_that_was_described_is_expected(details, outcome):
+    budget = expecting(aspect="forward", match="stride differs")
+    judged = judge(make_observation(), budget, "forward", found(*details))
+    assert judged.verdict.outcome == outcome
+
+
+def test_a_flaky_expected_failure_may_pass():
+    loose = expecting(aspect="forward", strict=False)
+    assert judge(make_observation(), loose, "forward", passes).verdict.outcome == "passed"
+    strict = expecting(aspect="forward")
+    assert judge(make_observation(), strict, "forward", passes).verdict.outcome == "failed"
+
+
+def test_an_indicative_pass_contradicts_no_expected_failure():
+    def once(*, indicative):
+        return lambda observation, budget: Finding("passed", "no difference", indicative=indicative)
+
+    budget = expecting(aspect="slowdown")
+    found = [
+        judge(make_observation(), budget, "slowdown", once(indicative=i)).verdict.outcome
+        for i in (True, False)
+    ]
+    assert found == ["passed", "failed"]
