@@ -20,7 +20,7 @@ from compilegate.judging.budgets import Budgets, Machine
 from compilegate.processes.observer import Observer
 from compilegate.records.case import Case, model_of
 from compilegate.records.environment import Environment
-from compilegate.records.observation import Observation
+from compilegate.records.observation import Observation, Want
 from compilegate.runs import files, reproduction
 from compilegate.runs.reproduction import as_seen
 from compilegate.session.markers import DEVICE_MARKERS
@@ -91,6 +91,18 @@ class Plan:
         shipped = self.models[case.model].build is not None
         return tiers.is_cold(case, self.tier[case.device], shipped=shipped)
 
+    def counts_work(self, case: Case) -> bool:
+        """Whether the compile work of a case is counted."""
+        if self.replays and self.stored is not None:
+            return "compile_work" in self.stored.observations[case.id].wants
+        model = self.models[case.model]
+        return tiers.counts_work(case, model, shipped=model.build is not None)
+
+    def wants_of(self, aspect: Aspect, case: Case) -> set[Want]:
+        """Return what has to be observed of a case for an aspect."""
+        spared: set[Want] = set() if self.counts_work(case) else {"compile_work"}
+        return {*aspect.wants} - spared
+
     def cases_of(self, aspect: Aspect) -> Sequence[Case]:
         """Return the cases that a suite judges, before markers select among them."""
         if aspect.gone:
@@ -101,7 +113,9 @@ class Plan:
         return [
             case
             for case in self.cases
-            if aspect.applies(case) and (not aspect.cold or self.is_cold(case))
+            if aspect.applies(case)
+            and (not aspect.cold or self.is_cold(case))
+            and (not aspect.sampled or self.counts_work(case))
         ]
 
     def waits(self, aspect: Aspect) -> bool:
@@ -208,7 +222,7 @@ class Plan:
         not know the user's zoo: there, only a name close to that of a model of the run is an error.
         """
         if self.options.filtered or self.replays:
-            return [*self._budgets_of_unknown_models()]
+            return [*_budgets_of_unknown_models(self)]
         possible = [
             c for m in self.models.values() for d in self.tier for c in tiers.cases_of(m, d)
         ]
@@ -218,16 +232,17 @@ class Plan:
             if entry.selectors.get("device", "*") in (*self.tier, "*")
         ]
 
-    def _budgets_of_unknown_models(self) -> Iterator[str]:
-        """Yield the user's budget entries for models that do not exist."""
-        planned = self.stored.header.planned if self.stored else ()
-        known = {*self.models, *map(model_of, planned)}
-        for entry in self.budgets.entries:
-            name = entry.selectors.get("model", "")
-            is_users = entry.layer > 0
-            if not is_users or not name or any(fnmatchcase(model, name) for model in known):
-                continue
-            near = difflib.get_close_matches(name, known, n=1)
-            if near or not self.replays:
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                yield f"{entry.where}: matches no model: {name!r}{hint}"
+
+def _budgets_of_unknown_models(plan: Plan) -> Iterator[str]:
+    """Yield the user's budget entries for models that do not exist."""
+    planned = plan.stored.header.planned if plan.stored else ()
+    known = {*plan.models, *map(model_of, planned)}
+    for entry in plan.budgets.entries:
+        name = entry.selectors.get("model", "")
+        is_users = entry.layer > 0
+        if not is_users or not name or any(fnmatchcase(model, name) for model in known):
+            continue
+        near = difflib.get_close_matches(name, known, n=1)
+        if near or not plan.replays:
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            yield f"{entry.where}: matches no model: {name!r}{hint}"

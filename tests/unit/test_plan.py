@@ -4,9 +4,11 @@ import dataclasses
 
 import pytest
 
+from compilegate.judging.aspects import ASPECTS
 from compilegate.judging.budgets import Budgets, Entry, Machine
 from compilegate.records.case import Case
 from compilegate.records.environment import Device
+from compilegate.runs.files import read
 from compilegate.runs.reproduction import python
 from compilegate.session.description import describe
 from tests.unit.making import make_environment, make_header, make_observation
@@ -161,8 +163,6 @@ def test_a_session_of_some_models_reports_entries_of_models_that_do_not_exist(tm
 
 
 def test_a_replay_reports_only_a_name_close_to_a_model_of_its_run(tmp_path):
-    from compilegate.runs.files import read
-
     planned = ("my_net-cpu-infer-f32-default-static",)
     write_run(tmp_path / "a.jsonl", make_header(planned=planned), make_observation())
     entries = [entry("my_nett"), entry("my_net", 2), entry("of_another_zoo", 3)]
@@ -172,3 +172,27 @@ def test_a_replay_reports_only_a_name_close_to_a_model_of_its_run(tmp_path):
     assert plan.unmatched_budgets == [
         "mine.toml:1: matches no model: 'my_nett'; did you mean 'my_net'?"
     ]
+
+
+# Compile work.
+
+TRAINED = Case.parse("tiny-cpu-train-f32-default-auto")
+
+
+def test_only_a_sample_of_the_cases_has_its_compile_work_counted(tmp_path):
+    plan = make_plan_of(make_options(tmp_path), cases=[CPU, TRAINED])
+    assert plan.cases_of(ASPECTS["compile_work"]) == [TRAINED]
+    assert "compile_work" in plan.wants_of(ASPECTS["upgrade"], TRAINED)
+    assert plan.wants_of(ASPECTS["upgrade"], CPU) == {*ASPECTS["upgrade"].wants} - {"compile_work"}
+
+
+def test_a_replay_judges_compile_work_where_the_run_counted_it(tmp_path):
+    made = make_observation(case=CPU.id, wants=("capture", "compile_work"))
+    without = make_observation(case=TRAINED.id, wants=("capture",))
+    write_run(tmp_path / "a.jsonl", make_header(), made, without)
+    plan = make_plan_of(
+        make_options(tmp_path, replay="a"),
+        stored=read(tmp_path / "a.jsonl"),
+        cases=[CPU, TRAINED],
+    )
+    assert plan.cases_of(ASPECTS["compile_work"]) == [CPU]
