@@ -255,11 +255,13 @@ def _eager_figures(pair: Pair, cost: Cost) -> tuple[float, float] | None:
 
 
 def _both(pair: Pair, figure: Callable[[Costs], float | None]) -> tuple[float, float] | None:
-    """Return the figures of both sides; None where one was not measured or is nothing."""
+    """Return the figures of both sides; None where one was not measured or is not positive."""
     if pair.baseline is None or pair.candidate is None:
         return None
     ours, theirs = figure(pair.baseline), figure(pair.candidate)
-    return (ours, theirs) if ours and theirs else None
+    if ours is None or theirs is None or min(ours, theirs) <= 0:
+        return None
+    return ours, theirs
 
 
 def _differences(pairs: Iterable[Pair], cost: Cost) -> list[float]:

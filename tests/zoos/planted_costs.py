@@ -58,7 +58,7 @@ class Planted(nn.Module):
         leak: Whether each compiled call leaks a megabyte.
         stall: Whether compiled calls stall in an eighth of the time.
         compile_s: Seconds that compiling takes in addition, each time it asks for a shape.
-        inexact: The relative error that eager makes in addition.
+        inexact: The share of bfloat16's rounding that eager makes in addition.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class Planted(nn.Module):
         x = torch.ops.compilegate_planted.act(x, compiled, *self.plant)
         tall = torch.cat([*[x] * TALL, x[: self.rows]])
         x = torch.tanh(x @ self.weight) + 0.0 * y + 0.0 * (tall @ self.weight).sum()
-        if self.inexact and not compiled:
-            x = x * (1 + self.inexact * torch.sin(torch.arange(WIDTH, device=x.device)))
+        if self.inexact and not compiled:  # the reference lifts the cast to float64
+            x = x + self.inexact * (x.to(torch.bfloat16).to(x.dtype) - x)
         return x
 
 
@@ -117,4 +117,4 @@ enter("compiling_1s", compile_s=0.2)
 enter("compiling_4s", compile_s=0.8)
 enter("stalls", stall=True)
 enter("leaks", leak=True)
-enter("eager_inexact", inexact=2e-5)
+enter("eager_inexact", inexact=5e-3)
