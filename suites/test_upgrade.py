@@ -21,12 +21,14 @@ from compilegate.records.observation import Observation
 from compilegate.records.verdict import Outcome, Verdict
 from compilegate.runs.archive import CaseRecord
 from compilegate.session.plan import Plan
+from compilegate.suites.test_compile_work import rule as work_rule
 from compilegate.suites.test_eager import rule as eager_rule
 from compilegate.upgrade.case_comparison import CaseComparison, Class, compare_case
 from compilegate.upgrade.cost_change import CostChange, finding
 from compilegate.upgrade.costs import COUNTED
 from compilegate.upgrade.proposals import proposals
 from compilegate.upgrade.verdict_changes import EAGER
+from compilegate.upgrade.work_growth import COMPILE_WORK
 
 _OUTCOMES: dict[Class, Outcome] = {
     "broken": "failed",
@@ -75,6 +77,7 @@ def test_nothing_is_worse_than_before(
     assert plan.before is not None
     given = [*verdicts(observation, budget), *_verdicts_on_costs(cost_changes, budget)]
     given += _verdict_on_eager(before, observation, budget)
+    given += _verdict_on_work(before, observation, budget)
     comparison = compare_case(
         case.id,
         before,
@@ -82,6 +85,7 @@ def test_nothing_is_worse_than_before(
         times_compare=plan.before.times_compare(case, plan.environment),
         paired=plan.before.is_paired,
         costs=cost_changes,
+        work_growth=budget.max_compile_calls_growth,
     )
     judge_change(comparison, rule(comparison))
 
@@ -100,6 +104,16 @@ def _verdict_on_eager(
     finding = eager_rule(before, observation)
     if finding.outcome == "failed":
         yield judge_finding(observation.case, budget, EAGER, finding).verdict
+
+
+def _verdict_on_work(
+    before: CaseRecord, observation: Observation, budget: Budget
+) -> Iterator[Verdict]:
+    """Judge compile work, so that growth that the budget accepts is accepted here."""
+    if observation.compile_work is not None:
+        earlier = before.observation.compile_work if before.observation is not None else None
+        finding = work_rule(observation, budget, earlier)
+        yield judge_finding(observation.case, budget, COMPILE_WORK, finding).verdict
 
 
 @pytest.mark.aspect("upgrade", wants=(), gone=True)

@@ -81,6 +81,8 @@ class Budget:
         max_compile_s: Most seconds of cold compile time.
         max_memory_ratio: Most peak memory over eager's.
         memory_slack_bytes: Bytes by which the peak may be higher whatever the ratio.
+        max_compile_calls: Most Python calls while it compiles.
+        max_compile_calls_growth: Most growth of these calls over the PyTorch in use: 0.02 is 2%.
         max_energy_ratio: Most energy of a call over eager's.
         energy_slack_j: Joules by which a call may take more whatever the ratio.
         max_slowdown: Growth of a compiled call's time, from version to version, that passes; 0.03
@@ -108,6 +110,8 @@ class Budget:
     max_compile_s: float | None = _key("number", depends_on="host")
     max_memory_ratio: float | None = _key("number", depends_on="hardware")
     memory_slack_bytes: int = _key("count", default=0)
+    max_compile_calls: int | None = _key("count")
+    max_compile_calls_growth: float = _key("number", default=0.02)
     max_energy_ratio: float | None = _key("number", depends_on="hardware")
     energy_slack_j: float = _key("number", default=0.0)
     max_slowdown: float = _key("number", default=0.03)
@@ -151,6 +155,7 @@ class Aspect:
         tensors: The group of tensors of a call that it judges.
         applies: Which cases have it; all of them by default.
         cold: Whether only cases that compile in an empty cache have it.
+        sampled: Whether only the cases have it whose compile work is counted.
         needs: What the session needs for it to be collected.
         gone: Whether its test is for the cases that the session no longer has.
     """
@@ -166,6 +171,7 @@ class Aspect:
     tensors: Literal["", "outputs", "gradients", "state"] = ""
     applies: Callable[[Case], bool] = lambda case: True
     cold: bool = False
+    sampled: bool = False
     needs: Needs = ""
     gone: bool = False
 
@@ -208,6 +214,8 @@ def _uses_cuda_graphs(case: Case) -> bool:
 _CAPTURE: tuple[Want, ...] = ("capture",)
 _VARIED: tuple[Want, ...] = ("capture", "vary")
 _TIMED: tuple[Want, ...] = ("capture", "time")
+_COUNTED: tuple[Want, ...] = ("capture", "compile_work")
+_WORK_KEYS = ("max_compile_calls", "max_compile_calls_growth")
 #: A plain session has no warm start to compare with.
 _COMPARED: tuple[Want, ...] = tuple(want for want in WANTS if want != "start")
 
@@ -217,13 +225,7 @@ ASPECTS: dict[str, Aspect] = {
     for aspect in (
         Aspect("forward", "numerics", "F", "forward", _VARIED, tensors="outputs"),
         Aspect(
-            "gradients",
-            "numerics",
-            "G",
-            "gradients",
-            _VARIED,
-            tensors="gradients",
-            applies=_trains,
+            "gradients", "numerics", "G", "gradients", _VARIED, tensors="gradients", applies=_trains
         ),
         Aspect("side_effects", "state", "S", "", _VARIED, tensors="state"),
         Aspect("randomness", "state", "R", "", ("capture", "random")),
@@ -272,6 +274,9 @@ ASPECTS: dict[str, Aspect] = {
             change="threshold",
             of_machine=True,
             cold=True,
+        ),
+        Aspect(
+            "compile_work", "cost", "K", "", _COUNTED, _WORK_KEYS, change="itself", sampled=True
         ),
         Aspect(
             "memory",

@@ -162,7 +162,7 @@ def _reason(expected: ExpectedFailure) -> str:
 
 def _concerns(expected: ExpectedFailure, aspect: str, observation: Observation) -> bool:
     """Whether the entry is about this aspect, or about a stage that the case had to reach."""
-    if expected.stage in ("time", "memory", "energy", "vary", "random", "restart"):
+    if expected.stage in ("time", "memory", "energy", "vary", "random", "restart", "compile_work"):
         return expected.stage in observation.wants
     return bool(expected.stage) or expected.aspect == aspect
 
@@ -202,6 +202,7 @@ def _not_measured(observation: Observation, wants: Sequence[Want]) -> Finding | 
         "time": observation.timing,
         "memory": observation.memory,
         "energy": observation.energy,
+        "compile_work": observation.compile_work,
     }
     if any(measured.get(want, want) is None for want in wants):
         return Finding("skipped", "the first call raises, as in eager: nothing to measure")

@@ -16,9 +16,9 @@ from compilegate.records.verdict import Verdict
 
 
 def rules() -> Iterator[tuple[Aspect, Rule]]:
-    """Every aspect that one observation alone is judged by, and its rule."""
+    """Every aspect that one observation alone can be judged by, and its rule."""
     for aspect in ASPECTS.values():
-        if aspect.change != "itself":
+        if aspect.change != "itself" or not aspect.needs:
             suite = importlib.import_module(f"compilegate.suites.test_{aspect.name}")
             yield aspect, suite.rule
 
@@ -27,5 +27,6 @@ def verdicts(observation: Observation, budget: Budget) -> Iterator[Verdict]:
     """The verdicts of all suites on a case."""
     case = Case.parse(observation.case)
     for aspect, rule in rules():
-        if aspect.applies(case) and (observation.cold or not aspect.cold):
+        is_left_out = aspect.sampled and not {*aspect.wants} <= {*observation.wants}
+        if aspect.applies(case) and (observation.cold or not aspect.cold) and not is_left_out:
             yield judge(observation, budget, aspect.name, rule, aspect.wants).verdict

@@ -13,15 +13,16 @@ import os
 import pdb
 import socket
 import sys
+from collections.abc import Container
 from dataclasses import asdict
 from typing import Any
 
 from compilegate.records.case import Case, UnknownNameError
 from compilegate.records.encoding import dumps
-from compilegate.records.observation import WANTS, Observation, Stage
+from compilegate.records.observation import WANTS, Observation, Stage, Want
 from compilegate.records.request import Request
 from compilegate.records.run import encode
-from compilegate.zoo import registry
+from compilegate.zoo import registry, tiers
 
 
 def main() -> int:
@@ -60,6 +61,7 @@ def main() -> int:
         parser.error("name a case, for instance resnet18-cpu-infer-f32-default-static")
     try:
         case = Case.parse(options.case)
+        shipped = registry.load()
         models = registry.load_with(options.zoo)
         if case.model not in models:
             raise UnknownNameError("model", case.model, models)
@@ -67,6 +69,7 @@ def main() -> int:
     except (ValueError, OSError) as error:
         print(f"compilegate: {error}", file=sys.stderr)
         return 2
+    options.want = options.want or _everything(case, models[case.model], shipped)
     return _foreground(options, models)
 
 
@@ -145,12 +148,18 @@ def _list(files: list[str]) -> int:
     return 0
 
 
+def _everything(case: Case, model: registry.Model, shipped: Container[str]) -> list[Want]:
+    """Return all wants, but compile work only where a session counts it: that takes long."""
+    counts_work = tiers.counts_work(case, model, shipped=model.name in shipped)
+    return [want for want in WANTS if want != "compile_work" or counts_work]
+
+
 def _foreground(options: argparse.Namespace, models: dict[str, registry.Model]) -> int:
     from compilegate.observe.model_session import ModelSession
 
     request = Request(
         case=options.case,
-        wants=tuple(options.want or WANTS),
+        wants=tuple(options.want),
         cold=options.cold,
         seed=options.seed,
         backend=options.backend,

@@ -27,7 +27,7 @@ from compilegate.observe.model.calls import (
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.snapshot import Snapshot
 from compilegate.observe.model.subject import Subject
-from compilegate.observe.phases import costs, random_numbers, warm_start
+from compilegate.observe.phases import compile_work, costs, random_numbers, warm_start
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.calls import CallsSeen, PairedCalls
 from compilegate.observe.phases.eager import FirstCall, make_first_call
@@ -35,7 +35,7 @@ from compilegate.observe.phases.progress import Progress
 from compilegate.observe.phases.recompiling import Recompiler
 from compilegate.records.case import Case
 from compilegate.records.observation import Capture, Failure, Observation, Randomness, Status
-from compilegate.records.performance import Energy, Memory, Timing
+from compilegate.records.performance import CompileWork, Energy, Memory, Timing
 from compilegate.records.request import Request, StageReport
 from compilegate.zoo.registry import Model
 
@@ -85,6 +85,7 @@ class CaseRun:
         self._memory: Memory | None = None
         self._energy: Energy | None = None
         self._randomness: Randomness | None = None
+        self._compile_work: CompileWork | None = None
         self._started = time.perf_counter()
 
     def observe(self, treated: Treated, reference_for: Callable[[bool], Reference]) -> None:
@@ -116,12 +117,15 @@ class CaseRun:
             self._vary_sizes(first.eager, calls)
         self._captured = self._log.capture()  # what follows compiles again
         again = Recompiler(compiled, self.model, self.request, self.progress)
+        call = first_call(self._vary)
         if "random" in wants and self._draws:
-            self._randomness = random_numbers.observe(first.eager, again, first_call(self._vary))
+            self._randomness = random_numbers.observe(first.eager, again, call)
         if "start" in wants and (cold := self.seen.compile_time):
-            self.seen.compile_time = warm_start.observe(again, first_call(self._vary), cold)
+            self.seen.compile_time = warm_start.observe(again, call, cold)
         if self._timing is not None:
             self._timing = costs.add_empty_call(self._timing, compiled, self.request, self.progress)
+        if "compile_work" in wants and first.result.error is None:
+            self._compile_work = compile_work.count(again, call)
 
     def _build_compiled(self, first: FirstCall, treated: Treated) -> Subject:
         """Build the model that will be compiled, and describe its weights."""
@@ -185,10 +189,8 @@ class CaseRun:
                 self._timing = costs.time_calls(steps, self.request, self._parent, beat)
             if "memory" in wants:
                 self.progress.enter("memory")
-                self._memory = replace(
-                    costs.measure_memory(steps, self.seen.compile_peak_bytes),
-                    first_call_kept_bytes=self.seen.first_call_kept_bytes,
-                )
+                peaks = costs.measure_memory(steps, self.seen.compile_peak_bytes)
+                self._memory = replace(peaks, first_call_kept_bytes=self.seen.first_call_kept_bytes)
             if "energy" in wants and self.device.has_sensors:
                 self.progress.enter("energy")
                 self._energy = costs.measure_energy(steps, self.request)
@@ -197,8 +199,8 @@ class CaseRun:
 
     def _vary_sizes(self, eager: Subject, calls: PairedCalls) -> None:
         """Make the calls at other sizes."""
-        eager_peak_bytes = self._memory.eager_peak_bytes if self._memory else 0
-        peak_bytes = max(self.seen.compile_peak_bytes, eager_peak_bytes)
+        eager_bytes = self._memory.eager_peak_bytes if self._memory else 0
+        peak_bytes = max(self.seen.compile_peak_bytes, eager_bytes)
         for planned in varied_calls(eager.example, self._vary, self.case):
             self.progress.enter("vary")
             if planned.overlaps:
@@ -210,9 +212,7 @@ class CaseRun:
         """Return the record of the observation so far."""
         spent = dict(self.progress.time.spent_s)
         spent["other"] = time.perf_counter() - self._started - sum(spent.values())
-        capture = self._captured
-        if capture is None and self._reference is not None:  # it was compiled
-            capture = self._log.capture()
+        capture = self._captured or (self._log.capture() if self._reference else None)
         return Observation(
             case=self.case.id,
             status=status,
@@ -233,6 +233,7 @@ class CaseRun:
             tf32=self.request.tf32,
             draws=self._draws,
             randomness=self._randomness,
+            compile_work=self._compile_work,
             signal=self._signal,
             input_gradients=self.builder.input_gradients,
             written_inputs=self.builder.written_inputs,

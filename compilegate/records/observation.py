@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from compilegate.records.call import CallFacts, Difference
-from compilegate.records.performance import CompileTime, Energy, Memory, Timing
+from compilegate.records.performance import CompileTime, CompileWork, Energy, Memory, Timing
 
 #: PyTorch's pages about graph breaks, one for each entry of its registry.
 _PAGES = "https://meta-pytorch.org/compile-graph-break-site/gb"
 
 #: What a suite may want to know about a case, in the order in which it is observed.
-Want = Literal["capture", "time", "memory", "energy", "vary", "random", "start"]
+Want = Literal["capture", "time", "memory", "energy", "vary", "random", "start", "compile_work"]
 
-WANTS: tuple[Want, ...] = ("capture", "time", "memory", "energy", "vary", "random", "start")
+WANTS: tuple[Want, ...] = get_args(Want)
 
 #: How observing a case ended. Everything but *completed* carries a :class:`Failure`.
 Status = Literal[
@@ -33,7 +33,7 @@ Status = Literal[
 
 #: The stages of observing a case: start the process, build the model, run it eagerly, compile it
 #: (the first call), call it again, time it, measure its memory and energy, call it at other sizes,
-#: let it draw random numbers, and compile it again with warm caches.
+#: let it draw random numbers, compile it again with warm caches, and twice more to count calls.
 Stage = Literal[
     "start",
     "build",
@@ -46,6 +46,7 @@ Stage = Literal[
     "vary",
     "random",
     "restart",
+    "compile_work",
 ]
 
 
@@ -262,6 +263,7 @@ class Observation:
         tf32: Whether products of f32 matrices and convolutions may round to TF32 on a GPU.
         draws: Whether a call draws random numbers.
         randomness: Statistics of what it draws, if wanted.
+        compile_work: Python calls while it compiled, if wanted.
         signal: Whether weights were treated after building, so that the computation shows.
         input_gradients: Whether inputs could take part in differentiation.
         written_inputs: Inputs that could not, because the model writes to them.
@@ -289,6 +291,7 @@ class Observation:
     tf32: bool = False
     draws: bool = False
     randomness: Randomness | None = None
+    compile_work: CompileWork | None = None
     signal: Literal["", "off", "as built", "treated"] = ""
     input_gradients: bool = False
     written_inputs: tuple[str, ...] = ()

@@ -61,6 +61,6 @@ def note_wants(items: list[pytest.Item], plan: Plan, observations: Observations)
         if isinstance(item, pytest.Function):
             case = cast("Case", item.callspec.params["case"])
             cases[case] = None
-            wants.setdefault(case.id, set()).update(aspect.wants)
+            wants.setdefault(case.id, set()).update(plan.wants_of(aspect, case))
     observations.want(wants)
     plan.check_devices(cases)

@@ -19,7 +19,12 @@ from compilegate.zoo import tiers
 TIMING_BUDGET_S = {"smoke": 4.0, "standard": 15.0, "full": 15.0}
 
 #: The fields of an observation that hold measurements, and the want that asks for each.
-_MEASURED: dict[str, Want] = {"timing": "time", "memory": "memory", "energy": "energy"}
+_MEASURED: dict[str, Want] = {
+    "timing": "time",
+    "memory": "memory",
+    "energy": "energy",
+    "compile_work": "compile_work",
+}
 
 #: Where the session keeps its observations.
 OBSERVATIONS = pytest.StashKey["Observations"]()

@@ -17,7 +17,7 @@ from compilegate.judging.budgets import Budgets, Machine
 from compilegate.processes.observer import Observer
 from compilegate.records.case import Case
 from compilegate.records.environment import Environment
-from compilegate.records.observation import Observation
+from compilegate.records.observation import Observation, Want
 from compilegate.runs import files
 from compilegate.runs.reproduction import as_seen, command, file_options
 from compilegate.session.markers import DEVICE_MARKERS
@@ -88,6 +88,18 @@ class Plan:
         shipped = self.models[case.model].build is not None
         return tiers.is_cold(case, self.tier[case.device], shipped=shipped)
 
+    def counts_work(self, case: Case) -> bool:
+        """Whether the compile work of a case is counted."""
+        if self.replays and self.stored is not None:
+            return "compile_work" in self.stored.observations[case.id].wants
+        model = self.models[case.model]
+        return tiers.counts_work(case, model, shipped=model.build is not None)
+
+    def wants_of(self, aspect: Aspect, case: Case) -> set[Want]:
+        """Return what has to be observed of a case for an aspect."""
+        spared: set[Want] = set() if self.counts_work(case) else {"compile_work"}
+        return {*aspect.wants} - spared
+
     def cases_of(self, aspect: Aspect) -> Sequence[Case]:
         """Return the cases that a suite judges, before markers select among them."""
         if aspect.gone:
@@ -98,7 +110,9 @@ class Plan:
         return [
             case
             for case in self.cases
-            if aspect.applies(case) and (not aspect.cold or self.is_cold(case))
+            if aspect.applies(case)
+            and (not aspect.cold or self.is_cold(case))
+            and (not aspect.sampled or self.counts_work(case))
         ]
 
     def waits(self, aspect: Aspect) -> bool:

@@ -86,11 +86,15 @@ def cost_changes(case: Case, plan: Plan, request: pytest.FixtureRequest) -> Sequ
 
 @pytest.fixture
 def before(case: Case, plan: Plan) -> CaseRecord:
-    """The case under the PyTorch in use. A side that this session observed is judged, too."""
+    """The case under the PyTorch in use. A side that this session observed is judged, too.
+
+    A session without a baseline has no such case.
+    """
+    if plan.before is None:
+        return CaseRecord(planned=False)
     earlier = plan.paired.observed.get(case.id) if plan.paired else None
     if earlier is not None:
         return CaseRecord.of(earlier, verdicts(earlier, plan.budget_before(case)))
-    assert plan.before is not None
     return plan.before.seen(case)
 
 

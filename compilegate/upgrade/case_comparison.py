@@ -29,6 +29,7 @@ from compilegate.upgrade.verdict_changes import (
     failing,
     is_judged,
 )
+from compilegate.upgrade.work_growth import COMPILE_WORK, DEFAULT_ALLOWED
 
 #: In the order in which a reader should look at them.
 Class = Literal[
@@ -112,6 +113,7 @@ def compare_case(
     times_compare: bool = True,
     paired: bool = False,
     costs: Sequence[CostChange] = (),
+    work_growth: float = DEFAULT_ALLOWED,
 ) -> CaseComparison:
     """Compare one case.
 
@@ -122,6 +124,7 @@ def compare_case(
         times_compare: Whether both ran on the same machine.
         paired: Whether both were observed in one session, in turns.
         costs: What live pairs showed of its costs.
+        work_growth: The growth of compile work that its budget allows, as a share.
     """
     absent = _absent(case, before, now)
     if absent is not None:
@@ -134,12 +137,16 @@ def compare_case(
         also = f"; {doubt}" if doubt else ""
         return CaseComparison(case, "not comparable", (Change("", "note", why + also),), doubt)
     half = now.observation.tf32 or precision_of(case) != "f32"
-    found = list(changes_of(before, now, half=half, times_compare=times_compare))
+    found = list(
+        changes_of(before, now, half=half, times_compare=times_compare, work_growth=work_growth)
+    )
     if any(cost.compiled for cost in costs):
         found = [change for change in found if change.aspect != SPEED]
         found += of_pairs(costs, now.verdicts)
     if accepts(now.verdicts, EAGER):
         found = [_accepted(change) if change.effect == "eager" else change for change in found]
+    if accepts(now.verdicts, COMPILE_WORK):
+        found = [_accepted(change) if _is_more_work(change) else change for change in found]
     grown: tuple[Growth, ...] = ()
     if times_compare and not paired:
         compared = growths(before.observation, now.observation)
@@ -169,6 +176,10 @@ def accepted(comparison: CaseComparison) -> CaseComparison:
 
 def _of_growth(growth: Growth) -> Change:
     return Change(growth.aspect, "unclear", growth.text)
+
+
+def _is_more_work(change: Change) -> bool:
+    return (change.aspect, change.effect) == (COMPILE_WORK, "worse")
 
 
 def _accepted(change: Change) -> Change:
@@ -237,7 +248,12 @@ def _unavailable(observation: SlimObservation | None) -> str:
 
 
 def changes_of(
-    before: CaseRecord, now: CaseRecord, *, half: bool, times_compare: bool
+    before: CaseRecord,
+    now: CaseRecord,
+    *,
+    half: bool,
+    times_compare: bool,
+    work_growth: float = DEFAULT_ALLOWED,
 ) -> Iterator[Change]:
     """Find everything that changed in a case that both runs observed and that can be compared.
 
@@ -246,6 +262,7 @@ def changes_of(
         now: What the candidate holds of it.
         half: Whether it computes in half precision.
         times_compare: Whether both ran on the same machine.
+        work_growth: The growth of compile work that the case's budget allows, as a share.
     """
     then, later = before.observation, now.observation
     assert then is not None
@@ -264,6 +281,7 @@ def changes_of(
         if ("vary" in then.wants) == ("vary" in later.wants):
             yield from fact_changes.of_recompilations(then.capture, later.capture)
     yield from fact_changes.of_memory(then, later)
+    yield from fact_changes.of_compile_work(then, later, work_growth)
     if times_compare:
         yield from fact_changes.of_times(then, later)
 

@@ -16,9 +16,10 @@ from compilegate.records.observation import Capture, GraphBreak, Place
 from compilegate.records.performance import Timing
 from compilegate.records.statistics import paired_speedup
 from compilegate.runs.slim import SlimObservation
-from compilegate.upgrade import error_growth
+from compilegate.upgrade import error_growth, work_growth
 from compilegate.upgrade.comparable import incomparable
 from compilegate.upgrade.verdict_changes import EAGER, SPEED, Change
+from compilegate.upgrade.work_growth import COMPILE_WORK
 
 #: The aspect that judges a group of tensors.
 ASPECT_OF: dict[str, str] = {
@@ -172,6 +173,27 @@ def of_memory(then: SlimObservation, now: SlimObservation) -> Iterator[Change]:
         return
     proposed = round(1.1 * peaks[1] / memory.eager_peak_bytes, 2)
     yield Change("memory", "better", text + eager, proposal={"max_memory_ratio": proposed})
+
+
+def of_compile_work(
+    then: SlimObservation, now: SlimObservation, allowed: float
+) -> Iterator[Change]:
+    """Compare the Python calls of compiling, which do not depend on the machine.
+
+    Args:
+        then: The baseline's observation.
+        now: The candidate's.
+        allowed: The growth that is no change, as a share.
+    """
+    before, work = then.compile_work, now.compile_work
+    if before is None or work is None:
+        return
+    if why := work_growth.incomparable(before, work):
+        yield Change(COMPILE_WORK, "note", why)
+        return
+    found = work_growth.growth(before, work, allowed)
+    if found.kind != "same":
+        yield Change(COMPILE_WORK, "worse" if found.kind == "more" else "better", found.text)
 
 
 def of_times(then: SlimObservation, now: SlimObservation) -> Iterator[Change]:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import cache
 from itertools import combinations
 from operator import ne
@@ -44,6 +45,15 @@ SMOKE: dict[str, tuple[str, ...]] = {
 #: The smoke settings of a user's model. compilegate judges its compile time in these settings, in
 #: every tier.
 SMOKE_DEFAULT = ("infer-f32-default-static", "train-f32-default-auto")
+
+#: The cases whose compile work is counted, in every tier: globs on settings by model. The models
+#: are small, because compiling calls up to twenty million functions. The cases cover products,
+#: convolutions and attention, training and dynamic shapes.
+COUNTED = {
+    "matvec": ("*-default-*",),
+    "conv_pool_linear": ("*-default-*",),
+    "transformer_encoder": ("infer-*-default-auto-regional",),
+}
 
 #: The models whose kernels the tier *standard* tunes, and the mode for inference. Training uses the
 #: other mode. These models have few kinds of products and convolutions. Inductor tunes each kind
@@ -116,6 +126,19 @@ def is_cold(case: Case, tier: str, *, shipped: bool) -> bool:
     if not shipped:
         return case.setting in SMOKE_DEFAULT
     return tier == "smoke" and f"{case.setting}*" in SMOKE.get(case.model, ())
+
+
+def counts_work(case: Case, model: Model, *, shipped: bool) -> bool:
+    """Whether the Python calls of compiling a case are counted, which compiles it twice more.
+
+    They are for a few small models that compilegate ships. A user's model is trained for it, or
+    called if it has no such case. Autotuning calls as many functions as time allows, so it has the
+    mode *default*.
+    """
+    if not shipped:
+        inference, training = SMOKE_DEFAULT
+        return case.setting == (training if model.has_setting(training) else inference)
+    return any(fnmatchcase(case.setting, glob) for glob in COUNTED.get(case.model, ()))
 
 
 def timeout_s(case: Case, tier: str) -> float:

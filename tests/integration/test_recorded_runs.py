@@ -73,7 +73,8 @@ def make_thresholds(*words):
 def test_the_recorded_runs_cover_every_suite():
     assert {path.name for path in DATA.iterdir()} == {recorded(name).name for name in RECORDED}
     judged = {aspect for name in RECORDED for _, aspect in files.read(recorded(name)).verdicts}
-    assert judged == {name for name, aspect in ASPECTS.items() if not aspect.needs}
+    # Recorded sessions did not count the work of compiling.
+    assert judged == {n for n, aspect in ASPECTS.items() if not (aspect.needs or aspect.sampled)}
 
 
 @pytest.mark.parametrize(("name", "cases"), RECORDED.items())

@@ -13,7 +13,7 @@ from compilegate.records.observation import (
     Randomness,
 )
 from compilegate.records.pair import Costs, Pair
-from compilegate.records.performance import CompileTime, Memory, Timing
+from compilegate.records.performance import CompileTime, CompileWork, Memory, Timing
 from compilegate.records.run import Header
 from compilegate.records.verdict import Verdict
 
@@ -103,6 +103,20 @@ def make_pair(number=0, case=CASE_ID, eager=1.0, compiled=1.0, **changed):
 
 def make_memory(eager=100 * 2**20, compiled=100 * 2**20):
     return Memory(eager_peak_bytes=eager, compiled_peak_bytes=compiled)
+
+
+def make_work(**changed):
+    """600,000 Python calls while compiling."""
+    fields = {
+        "python": "3.11",
+        "dynamo": 100_000,
+        "aot": 150_000,
+        "inductor": 200_000,
+        "codegen": 50_000,
+        "rest": 100_000,
+        "functions": {"torch._inductor.scheduler.Scheduler.fuse_nodes": 10_000},
+    }
+    return CompileWork(**fields | changed)
 
 
 def make_randomness(mean_gap=1.0, own_gap=1.0, **compiled):

@@ -4,9 +4,11 @@ import dataclasses
 
 import pytest
 
+from compilegate.judging.aspects import ASPECTS
 from compilegate.judging.budgets import Machine
 from compilegate.records.case import Case
 from compilegate.records.environment import Device
+from compilegate.runs.files import read
 from compilegate.session.description import describe
 from tests.unit.making import make_environment, make_header, make_observation
 from tests.unit.planned import CPU, GPU, make_options, make_plan_of, write_run
@@ -141,3 +143,27 @@ def test_a_run_file_cannot_move_the_cursor(tmp_path):
         make_options(tmp_path), environment=make_environment(versions={"torch": "2\x1b[2J"})
     )
     assert all(line.isprintable() for line in describe(plan))
+
+
+# Compile work.
+
+TRAINED = Case.parse("tiny-cpu-train-f32-default-auto")
+
+
+def test_only_a_sample_of_the_cases_has_its_compile_work_counted(tmp_path):
+    plan = make_plan_of(make_options(tmp_path), cases=[CPU, TRAINED])
+    assert plan.cases_of(ASPECTS["compile_work"]) == [TRAINED]
+    assert "compile_work" in plan.wants_of(ASPECTS["upgrade"], TRAINED)
+    assert plan.wants_of(ASPECTS["upgrade"], CPU) == {*ASPECTS["upgrade"].wants} - {"compile_work"}
+
+
+def test_a_replay_judges_compile_work_where_the_run_counted_it(tmp_path):
+    made = make_observation(case=CPU.id, wants=("capture", "compile_work"))
+    without = make_observation(case=TRAINED.id, wants=("capture",))
+    write_run(tmp_path / "a.jsonl", make_header(), made, without)
+    plan = make_plan_of(
+        make_options(tmp_path, replay="a"),
+        stored=read(tmp_path / "a.jsonl"),
+        cases=[CPU, TRAINED],
+    )
+    assert plan.cases_of(ASPECTS["compile_work"]) == [CPU]

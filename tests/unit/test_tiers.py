@@ -6,6 +6,7 @@ import pytest
 
 from compilegate.records.case import AXES, Case, UnknownNameError
 from compilegate.zoo import registry, selection, tiers
+from compilegate.zoo.registry import Model
 
 MODELS = list(registry.load().values())
 SHIPPED = [model.name for model in MODELS]
@@ -163,3 +164,36 @@ def test_a_users_model_compiles_cold_in_its_smoke_settings_in_every_tier():
         assert all(tiers.is_cold(case, tier, shipped=False) for case in cold)
         assert not tiers.is_cold(warm, tier, shipped=False)
         assert not any(tiers.is_cold(case, tier, shipped=True) for case in cold)
+
+
+def counted(tier, device):
+    chosen = tiers.tier_cases(tier, MODELS, device, SHIPPED)
+    by_name = {model.name: model for model in MODELS}
+    return [case for case in chosen if tiers.counts_work(case, by_name[case.model], shipped=True)]
+
+
+def test_compile_work_is_counted_in_few_cases_that_cover_training_and_dynamic_shapes():
+    assert [case.id for case in counted("smoke", "cpu")] == [
+        "matvec-cpu-infer-f32-default-static",
+        "matvec-cpu-train-f32-default-marked",
+        "conv_pool_linear-cpu-train-f32-default-auto",
+        "conv_pool_linear-cpu-infer-bf16-default-dynamic",
+        "transformer_encoder-cpu-infer-f32-default-auto-regional",
+    ]
+    for device in ("cpu", "cuda"):
+        sample = counted("standard", device)
+        assert len(sample) < 12
+        assert {case.model for case in sample} == set(tiers.COUNTED)
+        assert {case.phase for case in sample} == {"infer", "train"}
+        assert {"static", "dynamic", "marked"} <= {case.dynamic for case in sample}
+        assert not any(case.autotunes or case.uses_cuda_graphs for case in sample)
+
+
+@pytest.mark.parametrize(
+    ("settings", "setting"),
+    [(("*",), "train-f32-default-auto"), (("infer-*",), "infer-f32-default-static")],
+)
+def test_the_work_of_a_user_s_model_is_counted_in_training_where_it_trains(settings, setting):
+    model = Model("mine", "mine", settings=settings)
+    sample = [c for c in tiers.cases_of(model, "cpu") if tiers.counts_work(c, model, shipped=False)]
+    assert [case.setting for case in sample] == [setting]

@@ -9,6 +9,7 @@ import time
 
 import torch
 from torch import nn
+from torch._dynamo.output_graph import OutputGraph
 
 from compilegate import Example, model
 
@@ -66,6 +67,28 @@ def larger():
 @model("slower_eager")
 def slower_eager():
     return working(more_in_eager=12)
+
+
+def fuse_nodes():
+    """Do nothing, as often as the compiler calls it."""
+
+
+compile_graph = OutputGraph.compile_and_call_fx_graph
+
+
+def compile_more(*args, **kwargs):
+    """Compile a graph, and call a function nine thousand times before."""
+    for _ in range(9_000):
+        fuse_nodes()
+    return compile_graph(*args, **kwargs)
+
+
+@model("compiles_more")
+def compiles_more():
+    """Return a layer whose compilation calls 5% more functions under the candidate."""
+    if not BASELINE:
+        OutputGraph.compile_and_call_fx_graph = compile_more
+    return working()
 
 
 class Acts(nn.Module):

@@ -7,6 +7,7 @@ from compilegate.judging.rules import rules
 from compilegate.records.performance import Energy
 from compilegate.suites import (
     test_compile_time,
+    test_compile_work,
     test_cuda_graphs,
     test_energy,
     test_forward,
@@ -23,6 +24,7 @@ from tests.unit.making import (
     make_memory,
     make_observation,
     make_timing,
+    make_work,
 )
 from tests.unit.rules.common import STRICT
 
@@ -35,6 +37,7 @@ SUITES = {
     "recompiles": test_recompiles,
     "speedup": test_speedup,
     "compile_time": test_compile_time,
+    "compile_work": test_compile_work,
     "memory": test_memory,
     "cuda_graphs": test_cuda_graphs,
     "energy": test_energy,
@@ -45,6 +48,7 @@ HEALTHY = make_observation(
     memory=make_memory(),
     energy=Energy(eager_j=1.0, compiled_j=0.8),
     capture=make_capture(cudagraphs=2),
+    compile_work=make_work(),
 )
 
 
@@ -66,6 +70,7 @@ def test_a_healthy_observation_passes(aspect):
         ("speedup", "min_speedup"),
         ("compile_time", "max_compile_s"),
         ("memory", "max_memory_ratio"),
+        ("compile_work", "max_compile_calls"),
     ],
 )
 def test_without_a_threshold_nothing_is_judged_and_the_reason_is_shown(aspect, key):
