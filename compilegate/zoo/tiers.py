@@ -52,7 +52,7 @@ SMOKE_DEFAULT = ("infer-f32-default-static", "train-f32-default-auto")
 COUNTED = {
     "matvec": ("*-default-*",),
     "conv_pool_linear": ("*-default-*",),
-    "transformer_encoder": ("train-bf16-default-static", "infer-f32-default-marked"),
+    "transformer_encoder": ("infer-*-default-auto-regional",),
 }
 
 #: The models whose kernels the tier *standard* tunes, and the mode for inference. Training uses the

@@ -178,7 +178,7 @@ def test_compile_work_is_counted_in_few_cases_that_cover_training_and_dynamic_sh
         "matvec-cpu-train-f32-default-marked",
         "conv_pool_linear-cpu-train-f32-default-auto",
         "conv_pool_linear-cpu-infer-bf16-default-dynamic",
-        "transformer_encoder-cpu-train-bf16-default-static",
+        "transformer_encoder-cpu-infer-f32-default-auto-regional",
     ]
     for device in ("cpu", "cuda"):
         sample = counted("standard", device)
