@@ -88,8 +88,8 @@ def _again(results: Mapping[str, CaseResult], session: str) -> Iterator[str]:
         )
     ]
     if cases:
-        more = f" first {_NAMED} of {len(cases)}" if len(cases) > _NAMED else ""
-        yield f"observe again on an idle machine{more}: {session} {' '.join(cases[:_NAMED])}"
+        which = f" (the first {_NAMED} of {len(cases)})" if len(cases) > _NAMED else ""
+        yield f"observe again on an idle machine{which}: {session} {' '.join(cases[:_NAMED])}"
 
 
 def time_lines(effort: Effort) -> Iterator[str]:

@@ -55,7 +55,7 @@ class TerminalSummary:
         return CaseResult.of(CaseRecord.of(observation, verdicts))
 
     def write(self, letters: str, why_nothing: str) -> None:
-        """Print it all.
+        """Print it all: the evidence first, and the decision last, where a reader looks first.
 
         Args:
             letters: All letters that the lines of cases showed.
@@ -63,7 +63,9 @@ class TerminalSummary:
         """
         session, line = self._session, self._reporter.write_line
         self._leave_failures_to_pytest()
-        self._write_title(titles.of_cases(self._cases, why_nothing))
+        self._reporter.section("compilegate", sep="-")
+        if session.comparison is not None:
+            self._write_evidence(session.comparison)
         again, page = session.plan.session_command, _compilegate("html", self._run)
         for text in session_summary.summary_lines(self._cases, self._width, again, page):
             line(plain(text))
@@ -79,6 +81,7 @@ class TerminalSummary:
         self._write_files()
         for text in github.report(self._cases, session.plan.environment, session.comparison):
             line(text)
+        self._write_decision(titles.of_cases(self._cases, why_nothing))
 
     def _write_wrapped(self, text: str) -> None:
         """Print a sentence in as many lines as it needs. Commands stay whole, to be copied."""
@@ -92,35 +95,39 @@ class TerminalSummary:
         if ours and self._config.getoption("reportchars") == _DEFAULT_REPORTCHARS:
             self._reporter.reportchars = self._reporter.reportchars.replace("f", "")
 
-    def _write_title(self, of_run: str) -> None:
+    def _write_evidence(self, comparison: Comparison) -> None:
+        """Print what a decision rests on; pytest shows the details with the failed tests."""
+        unfold = f"to see them: {_compilegate('compare', self._earlier, self._run, '--all')}"
+        layout = Layout(details=False, unfold=unfold, width=self._width)
+        for line in comparison_text.evidence_lines(comparison, layout):
+            self._reporter.write_line(line)
+        if text := self._other_failures(comparison):
+            self._reporter.write_line(text)
+
+    def _write_decision(self, of_run: str) -> None:
         """Print the decision where two versions were compared, else how many cases failed."""
-        session = self._session
-        comparison = session.comparison
-        place, text = titles.where(session.plan.environment, self._cases), of_run
-        if comparison is not None:
-            decision = decide(comparison)
-            place, text = decision.where, titles.of_decision(decision, self._cases)
-        title = plain(f"compilegate: {titles.with_place(place, text)}")
-        fits = len(title) <= self._width - len("= ") - len(" =")
-        self._reporter.section(title if fits else plain(f"compilegate: {text}"), sep="=", bold=True)
-        if place and not fits:
-            self._write_wrapped(plain(place))
-        if comparison is not None:
-            if decision.command:
-                self._reporter.write_line(plain(f"to decide, run: {decision.command}"))
-            # pytest shows the evidence with the failed tests.
-            unfold = f"to see them: {_compilegate('compare', self._earlier, self._run, '--all')}"
-            layout = Layout(details=False, unfold=unfold, width=self._width)
-            for line in comparison_text.evidence_lines(comparison, layout):
-                self._reporter.write_line(line)
-            if text := self._other_failures(comparison):
-                self._reporter.write_line(text)
-        elif session.plan.before is not None:
+        plan, comparison = self._session.plan, self._session.comparison
+        if comparison is None:
+            lines = titles.fitted(of_run, titles.where(plan.environment, self._cases), self._room)
+        else:
+            lines = titles.fitted_decision(decide(comparison), self._cases, self._room)
+        title, *others = map(plain, lines)
+        self._reporter.section(title, sep="=", bold=True)
+        for text in others:
+            self._write_wrapped(text)
+        if comparison is not None and (command := decide(comparison).command):
+            self._reporter.write_line(plain(f"to decide, run: {command}"))
+        if comparison is None and plan.before is not None:
             self._reporter.write_line(
                 "no decision: the selected tests lack test_upgrade.py; to get one, select all "
                 f"suites: {' '.join(reproduction.suites_words())}",
                 yellow=True,
             )
+
+    @property
+    def _room(self) -> int:
+        """The characters of a title between its rules."""
+        return int(self._width) - len("= ") - len(" =")
 
     @property
     def _run(self) -> Path:

@@ -12,6 +12,9 @@ from compilegate.reports.case_result import CaseResult
 from compilegate.reports.text import count
 from compilegate.upgrade.decision import Decision
 
+#: What a title begins with, where other programs print, too.
+_NAME = "compilegate"
+
 
 def of_cases(results: Mapping[str, CaseResult], why_nothing: str = "") -> str:
     """Return the title of one run: how many cases it has, and how many are not good.
@@ -51,6 +54,44 @@ def of_decision(decision: Decision, results: Mapping[str, CaseResult]) -> str:
     is_counted = "inconclusive" in f"{because} {decision.counts}"
     also = f", {undecided} with an inconclusive verdict" if undecided and not is_counted else ""
     return f"{decision.answer}{because} ({decision.counts}{also})"
+
+
+def fitted(title: str, place: str, room: int) -> list[str]:
+    """Return a title for a terminal: with its place if both fit into one line.
+
+    Args:
+        title: The title.
+        place: What it is about; empty if that is not known.
+        room: The characters of a line.
+
+    Returns:
+        The first line, then the lines under it.
+    """
+    whole = f"{_NAME}: {with_place(place, title)}"
+    if len(whole) <= room:
+        return [whole]
+    below = [place] if place else []
+    if len(short := f"{_NAME}: {title}") <= room:
+        return [short, *below]
+    return [_NAME, title, *below]
+
+
+def fitted_decision(decision: Decision, results: Mapping[str, CaseResult], room: int) -> list[str]:
+    """Return the title of an upgrade for a terminal. A long reason stands under the answer.
+
+    Args:
+        decision: The decision.
+        results: The results of the candidate's cases.
+        room: The characters of a line.
+
+    Returns:
+        The first line, then the lines under it.
+    """
+    lines = fitted(of_decision(decision, results), decision.where, room)
+    if lines[0] != _NAME:
+        return lines
+    reason = lines[1].removeprefix(f"{decision.answer}: ")
+    return [f"{_NAME}: {decision.answer}", reason, *lines[2:]]
 
 
 def is_judged(results: Mapping[str, CaseResult]) -> bool:

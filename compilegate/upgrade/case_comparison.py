@@ -171,7 +171,7 @@ def compare_case(
 
 def accepted(comparison: CaseComparison) -> CaseComparison:
     """Return a comparison that a budgets file accepts: its class does not count."""
-    reason = Change("", "note", f"{comparison.kind}: {comparison.reason}", accepted=True)
+    reason = Change("", "note", f"{comparison.kind}: {comparison.reason}")
     return CaseComparison(comparison.case, "accepted", (reason, *comparison.changes))
 
 

@@ -66,8 +66,9 @@ def test_a_replay_with_another_seed_or_backend_is_refused(compilegate, runs):
 
 def pasted(output, before, runs):
     """Run the command that follows a text in the output, from where the session ran."""
-    (line,) = [line for line in output.splitlines() if before in line]
-    return run_to_its_end(shlex.split(line.partition(before)[2]), None, runs)
+    assert output.count(before) == 1, output
+    command = output.partition(before)[2].lstrip().partition("\n")[0]
+    return run_to_its_end(shlex.split(command), None, runs)
 
 
 def test_the_command_that_shows_all_of_a_comparison_works_when_pasted(compilegate, runs):
@@ -79,6 +80,6 @@ def test_the_command_that_shows_all_of_a_comparison_works_when_pasted(compilegat
     write_run(runs / "b.jsonl", make_observation(case=CASE), make_verdict(case=CASE))
     session = compilegate("suites/", "--replay", "b", "--baseline-run", "a")
     assert session.status == 0, session.output
-    shown = pasted(session.output, "would hold what is better: to see them: ", runs)
+    shown = pasted(session.output, "would keep the improvement: to see them:", runs)
     assert shown.status == 0, shown.output
     assert "graph_breaks" in shown.output
