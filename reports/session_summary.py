@@ -49,6 +49,7 @@ def summary_lines(
     for outcome in ("failed", "inconclusive"):
         groups = _across_models(case_groups.of_verdicts(results, (outcome,)))
         aspects = dict.fromkeys(group.aspect for group in groups)
+        aspects.pop("upgrade", None)  # the table of the comparison has it
         for aspect in aspects:
             heading = aspect or "all aspects"
             yield f"{heading}, inconclusive:" if outcome == "inconclusive" else f"{heading}:"

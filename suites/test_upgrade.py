@@ -53,14 +53,13 @@ def rule(comparison: CaseComparison) -> Finding:
     lines = []
     for change in comparison.changes:
         if change.aspect and (change.effect != "better" or comparison.kind != "broken"):
-            lines.append(f"{change.effect}: {change.aspect}: {change.text}")
+            if change is not comparison.decisive:  # the summary has it
+                lines.append(f"{change.effect}: {change.aspect}: {change.text}")
             lines += [f"  {line}" for line in change.details]
     lines += [f"budget: {line}" for line in proposals(comparison)]
     reason = f": {comparison.reason}" if comparison.reason else ""
     summary = f"{comparison.kind}{reason}"
-    # The summary repeats the change that decided the class.
-    details = [line for line in lines if line != summary]
-    return Finding(outcome, summary, tuple(details))
+    return Finding(outcome, summary, tuple(lines))
 
 
 @pytest.mark.aspect("upgrade")

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from compilegate.runs.reader import decode
+from compilegate.runs.reproduction import python
 from tests.integration.conftest import CHECKOUT, FORWARD, MATVEC, ZOOS, faulty_case, surroundings
 
 
@@ -106,7 +107,7 @@ def test_the_printed_command_works_when_it_is_pasted(compilegate, write):
     (line,) = [line for line in message.splitlines() if line.startswith("reproduce: ")]
     words = shlex.split(line.removeprefix("reproduce: "))
     assert words == [
-        *("python", "-m", "compilegate", "observe", case, "--zoo", "tests/zoos/faulty.py"),
+        *(python(), "-m", "compilegate", "observe", case, "--zoo", "tests/zoos/faulty.py"),
         *("--budgets", mine, "--seed", "7", "--backend", "aot_eager", "--cold"),
     ]
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])

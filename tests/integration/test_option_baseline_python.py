@@ -48,7 +48,7 @@ def slowdown(session, model):
 
 def is_found(verdict):
     """Whether a slowdown failed, or was seen and could not be judged on a busy machine."""
-    assert re.search(r", [3-9]\.\d× \[.* over [36] fresh pairs", verdict.summary), verdict.summary
+    assert re.search(r", [2-9]\.\d× \[.* over [36] fresh pairs", verdict.summary), verdict.summary
     if verdict.outcome == "failed":
         return verdict.summary.startswith("compiled code is slower")
     assert verdict.outcome == "inconclusive"
@@ -101,7 +101,7 @@ def test_memory_that_grew_fails_after_one_more_observation(compilegate, baseline
     assert "and eager, too (" in found.summary
     assert "in 2 pairs, more than 5.0% counts" in found.summary
     assert verdicts[case("steady"), "memory_growth"].outcome == "passed"
-    assert "do not upgrade: 1 with more memory (2 cases)" in session.output
+    assert re.search(r"do not upgrade: 1 (with more memory|slower) \(2 cases", session.output)
     assert session.run("two").pairs[case("larger"), 1].candidate.compiled_peak_bytes
 
 
