@@ -1,3 +1,3 @@
-"""Registers compilegate's plugin for every session in the checkout."""
+"""Registers the plugins of compilegate for every session in the checkout."""
 
-pytest_plugins = ["compilegate.plugin"]
+pytest_plugins = ["compilegate.entry", "compilegate.plugin"]
