@@ -18,7 +18,7 @@ from compilegate.commands import observe, thresholds
 from compilegate.commands.observe import ArgumentError
 from compilegate.judging.budgets import BudgetError
 from compilegate.processes.child_process import ObserverError
-from compilegate.reports import comparison_text, markdown
+from compilegate.reports import candidates_text, comparison_text, markdown
 from compilegate.runs import files, merge
 from compilegate.runs.archive import Archive
 from compilegate.runs.reader import RunError
@@ -76,8 +76,14 @@ def _add_run_commands(commands: Any) -> None:
     one = commands.add_parser(
         "compare", parents=[shared], help="compare run B with run A, and decide"
     )
+    one.epilog = (
+        "With several runs B, one table shows the decision on each, and names the newest safe "
+        "PyTorch. The exit status is then 0 if one is safe, 1 if none may be adopted, 2 otherwise."
+    )
     one.add_argument("baseline", metavar="A", help="the run of the PyTorch in use")
-    one.add_argument("candidate", metavar="B", help="the run of the PyTorch to move to")
+    one.add_argument(
+        "candidates", metavar="B", nargs="+", help="the run of the PyTorch to move to, or several"
+    )
     one.add_argument(
         "--format", choices=("text", "markdown", "html"), default="text", help="default: text"
     )
@@ -109,9 +115,11 @@ def _find(name: str, options: argparse.Namespace) -> Path:
 
 
 def _compare(options: argparse.Namespace) -> int:
+    if len(options.candidates) > 1:
+        return _compare_several(options)
     with (
         Archive(_find(options.baseline, options)) as baseline,
-        Archive(_find(options.candidate, options)) as candidate,
+        Archive(_find(options.candidates[0], options)) as candidate,
     ):
         comparison = compare(baseline, candidate, cost_changes(baseline, candidate))
         match options.format:
@@ -128,11 +136,28 @@ def _compare(options: argparse.Namespace) -> int:
     return decide(comparison).exit_status
 
 
+def _compare_several(options: argparse.Namespace) -> int:
+    if options.format != "text":
+        raise ArgumentError(
+            f"--format {options.format} shows one comparison: name one run B, or leave it out"
+        )
+    comparisons = {}
+    with Archive(_find(options.baseline, options)) as baseline:
+        for name in options.candidates:
+            with Archive(_find(name, options)) as candidate:
+                paired = cost_changes(baseline, candidate)
+                comparisons[files.name_of(candidate.path)] = compare(baseline, candidate, paired)
+    width = comparison_text.Layout().columns
+    lines = candidates_text.candidate_lines(comparisons, width=width, everything=options.all)
+    _write(options.output, (f"{line}\n" for line in lines))
+    return candidates_text.exit_status(comparisons)
+
+
 def _html(options: argparse.Namespace) -> int:
     from compilegate.reports import html  # noqa: PLC0415 (only pages need Jinja)
 
     if options.baseline:
-        options.candidate, options.format, options.all = options.run, "html", False
+        options.candidates, options.format, options.all = [options.run], "html", False
         return _compare(options)
     with Archive(_find(options.run, options)) as run:
         _write_page(options, run.path, html.of_run(run))
