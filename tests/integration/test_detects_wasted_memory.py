@@ -10,6 +10,6 @@ def test_wasted_memory_fails_memory_only(faulty):
 
 def test_the_summary_names_what_failed_under_its_aspect(faulty):
     assert faulty.status == 1
-    summary = faulty.output.partition("= compilegate: ")[2]
+    summary = faulty.output.partition("-- compilegate --")[2]
     case = "wastes_memory-cpu-infer-f32-default-static"
     assert f"\nmemory:\n  {case}: peak 16.0 MiB" in summary

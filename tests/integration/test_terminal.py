@@ -83,7 +83,7 @@ def test_each_failure_is_shown_once(compilegate, stored):
     output = compilegate(*REPLAY).output
     assert "short test summary" not in output
     assert output.count("reproduce: ") == 1
-    block = output.partition("= compilegate: ")[2]
+    block = output.partition("-- compilegate --")[2]
     assert f"graph_breaks:\n  {faulty_case('breaks')}: " in block
     assert "letters: B graph_breaks" in block
     assert "short test summary" in compilegate(*REPLAY, "-rf").output  # as it was asked for
