@@ -110,8 +110,10 @@ def test_lines_fit_a_terminal_of_80_columns(compilegate, stored):
     output = compilegate(*REPLAY, env={"COLUMNS": "80"}).output
     head, figures, *_ = re.findall(r"^\[1/2\].*\n.*$", output, re.MULTILINE)[0].splitlines()
     assert figures.startswith("  forward ")
-    block = output.partition("= compilegate: ")[2].partition("run file")[0].splitlines()[1:]
-    assert all(len(line) <= 80 for line in (head, figures, *block) if "pytest suites/" not in line)
+    block = output.partition("-- compilegate --")[2].splitlines()
+    assert len(block) > 4
+    lines = [line for line in (head, figures, *block) if " -m compilegate " not in line]
+    assert max(map(len, lines)) <= 80
 
 
 def test_the_title_is_the_last_block_and_the_first_line_names_what_starts(compilegate, stored):
