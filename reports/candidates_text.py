@@ -31,6 +31,7 @@ def candidate_lines(
     for name, comparison in comparisons.items():
         decision = decide(comparison)
         because = f": {decision.because}" if decision.because else ""
+        because += ", costs not compared" if comparison.machines else ""
         text = f"{name:<{names}}  {versions[name]:<{column}}  {decision.answer}{because}"
         yield plain(text if everything else cut(text, width))
     yield ""

@@ -3,6 +3,7 @@
 import pytest
 
 from compilegate.__main__ import main
+from compilegate.records.environment import Device
 from tests.unit.making import make_environment, make_observation, make_verdict
 from tests.unit.runs import write_run
 
@@ -68,6 +69,20 @@ def test_a_candidate_that_cannot_be_decided_is_not_safe(reports, run, tmp_path):
     status, output = reports("compare", "old", "bad", "unjudged")
     assert status == 2
     assert "none of them is safe" in output.out
+
+
+def test_a_candidate_of_another_machine_is_compared_without_its_costs(reports, run, tmp_path):
+    run("old", "2.8.1")
+    run("here", "2.9.0")
+    devices = (Device(kind="cpu", name="Intel Xeon", memory_bytes=1, cores=2),)
+    elsewhere = make_environment(versions={"torch": "2.9.0"}, devices=devices)
+    observed = [make_observation(case=case) for case in CASES]
+    passed = [make_verdict(case=case) for case in CASES]
+    write_run(tmp_path / "there.jsonl", *observed, *passed, environment=elsewhere)
+    _, output = reports("compare", "old", "here", "there")
+    here, there = output.out.splitlines()[1:3]
+    assert here.endswith(" safe")
+    assert there.endswith(" safe, costs not compared")
 
 
 def test_other_formats_show_one_comparison_only(reports, run):
