@@ -17,7 +17,6 @@ cost explains a growth, but does not excuse it.
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 from collections import defaultdict
@@ -88,14 +87,16 @@ def own_spread(fresh: Iterable[Sequence[float]], one_version: Iterable[float] = 
     """Return how far apart two processes are on this machine if nothing changed.
 
     Tukey's outer fence, Q3 + 3·IQR, of differences between processes of one version; zero where
-    there are too few of them. What the versions differ by cancels in two successive pairs, and so
-    does what drifts on the machine.
+    there are too few of them.
 
     Args:
-        fresh: D of the fresh pairs of each suspect, in their order.
+        fresh: Logarithms of the figures of one version in the fresh pairs of a suspect, in their
+            order. Two successive ones give a difference.
         one_version: D of further pairs, both of whose sides ran the same version.
     """
-    differences = [abs(a - b) / math.sqrt(2) for some in fresh for a, b in itertools.pairwise(some)]
+    differences = [
+        abs(a - b) for some in fresh for a, b in zip(some[::2], some[1::2], strict=False)
+    ]
     differences += map(abs, one_version)
     return far_out(differences) if len(differences) >= _FEWEST_OWN else 0.0
 
@@ -157,7 +158,11 @@ def _measured(pairs: Iterable[Pair], cost: Cost) -> list[Pair]:
 def _spread_of(
     cost: Cost, suspected: Mapping[Suspect, Sequence[Pair]], one_version: Iterable[Pair]
 ) -> float:
-    fresh = [_differences(some, cost) for (_, other), some in suspected.items() if other is cost]
+    fresh = []
+    for (_, other), some in suspected.items():
+        if other is cost:
+            both = filter(None, (_figures(pair, cost) for pair in some))
+            fresh += [list(map(math.log, side)) for side in zip(*both, strict=True)]
     return own_spread(fresh, _differences(one_version, cost))
 
 

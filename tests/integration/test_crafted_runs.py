@@ -2,6 +2,8 @@
 
 import shlex
 
+import pytest
+
 from tests.integration.conftest import run_to_its_end
 from tests.unit.making import (
     make_break,
@@ -83,3 +85,27 @@ def test_the_command_that_shows_all_of_a_comparison_works_when_pasted(compilegat
     shown = pasted(session.output, "would keep the improvement: to see them:", runs)
     assert shown.status == 0, shown.output
     assert "graph_breaks" in shown.output
+
+
+@pytest.mark.parametrize(
+    ("lacks", "answer", "status"), [(True, "cannot say", 2), (False, "safe (1 case)", 0)]
+)
+def test_an_upgrade_is_safe_only_if_every_case_has_its_library(
+    compilegate, runs, lacks, answer, status
+):
+    """The other case fails under both versions, so it does not stop the upgrade."""
+    runs.mkdir()
+    broken = make_observation(case=CASE, capture=make_capture(breaks=(make_break(),)))
+    needs = make_failed_observation(
+        "unavailable", stage="build", message="nosuchlib cannot be imported", case=OTHER
+    )
+    judged = [
+        make_verdict(case=CASE),
+        make_verdict("failed", case=CASE, aspect="graph_breaks"),
+    ]
+    for name in ("a", "b"):
+        write_run(runs / f"{name}.jsonl", broken, *([needs] if lacks else []), *judged)
+    session = compilegate("suites/", "--replay", "b", "--baseline-run", "a")
+    assert session.counts["failed"] == 1, session.output
+    assert f": {answer}" in session.output
+    assert session.status == status
