@@ -71,7 +71,7 @@ def add_parser(commands: Any) -> None:
         "--want",
         action="append",
         choices=WANTS,
-        help="what to observe (repeatable; default: everything)",
+        help="what to observe (repeatable; default: as in a session of one version)",
     )
     parser.set_defaults(do=run)
 

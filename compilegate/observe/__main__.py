@@ -152,9 +152,14 @@ def _list(files: list[str]) -> int:
 
 
 def _everything(case: Case, model: registry.Model, shipped: Container[str]) -> list[Want]:
-    """Return all wants, but compile work only where a session counts it: that takes long."""
+    """Return what a session of one version observes.
+
+    Only two versions are compared by their warm start, and compile work takes too long to be
+    counted in every case.
+    """
     counts_work = tiers.counts_work(case, model, shipped=model.name in shipped)
-    return [want for want in WANTS if want != "compile_work" or counts_work]
+    left_out = {"start"} if counts_work else {"start", "compile_work"}
+    return [want for want in WANTS if want not in left_out]
 
 
 def _foreground(options: argparse.Namespace, models: dict[str, registry.Model]) -> int:
