@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge, shorten
 from compilegate.records.observation import Observation
 

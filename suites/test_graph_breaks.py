@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from compilegate.judging.aspects import AllowedBreak, Budget
+from compilegate.judging.budget import AllowedBreak, Budget
 from compilegate.judging.judge import Finding, Judge, indented, shorten
 from compilegate.records.observation import GraphBreak, Observation
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
 from compilegate.judging.tensors import describe_difference
 from compilegate.records.observation import Observation, Randomness

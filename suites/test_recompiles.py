@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator, Sequence
 
 import pytest
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge, indented, shorten
 from compilegate.records.call import CallFacts
 from compilegate.records.case import Case

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pytest
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge, shorten
 from compilegate.judging.tensors import examine
 from compilegate.records.observation import Observation

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
 from compilegate.records.case import Case
 from compilegate.records.observation import Observation

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding
 from compilegate.judging.judge import judge_change as judge_finding
 from compilegate.judging.rules import verdicts

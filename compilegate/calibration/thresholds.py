@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from compilegate.judging.aspects import DEPENDS_ON
+from compilegate.judging.budget import DEPENDS_ON
 from compilegate.judging.budgets import Machine
 from compilegate.judging.judge import nothing_compiled
 from compilegate.records import environment_changes

@@ -33,7 +33,8 @@ from typing import Any, get_args
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from compilegate.judging.aspects import ASPECTS, KEYS, AllowedBreak, KeyKind
+from compilegate.judging.aspects import ASPECTS
+from compilegate.judging.budget import KEYS, AllowedBreak, KeyKind
 from compilegate.judging.budgets import SELECTORS, BudgetError, Budgets, Entry, Machine
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.records.case import AXES, Case, UnknownNameError

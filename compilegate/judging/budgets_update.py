@@ -9,7 +9,7 @@ from typing import Any
 
 import tomlkit
 
-from compilegate.judging.aspects import DEPENDS_ON
+from compilegate.judging.budget import DEPENDS_ON
 from compilegate.judging.budgets import SELECTORS, BudgetError, Machine
 from compilegate.records.case import Case
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compilegate.judging.aspects import KEYS, Budget, KeyKind, aspect_named
+from compilegate.judging.aspects import aspect_named
+from compilegate.judging.budget import KEYS, Budget, KeyKind
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.toml_values import toml
 from compilegate.records.observation import BUSY_MACHINE, Failure, Observation, Want

@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 
-from compilegate.judging.aspects import ASPECTS, Aspect, Budget
+from compilegate.judging.aspects import ASPECTS, Aspect
+from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Rule, judge
 from compilegate.records.case import Case
 from compilegate.records.observation import Observation

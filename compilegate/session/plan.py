@@ -15,7 +15,8 @@ from functools import cached_property
 
 import pytest
 
-from compilegate.judging.aspects import Aspect, Budget
+from compilegate.judging.aspects import Aspect
+from compilegate.judging.budget import Budget
 from compilegate.judging.budgets import Budgets, Machine
 from compilegate.processes.observer import Observer
 from compilegate.records.case import Case, model_of

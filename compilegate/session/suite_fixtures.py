@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from compilegate.judging import judge as judging
-from compilegate.judging.aspects import Aspect, Budget
+from compilegate.judging.aspects import Aspect
+from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge, Judgement, Rule
 from compilegate.judging.rules import verdicts
 from compilegate.records.case import Case

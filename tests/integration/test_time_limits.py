@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 import pytest
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, judge
 from compilegate.processes.attempt import Attempt
 from compilegate.processes.child_output import OBSERVING

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.judging.judge import judge
 from compilegate.observe.model_session import ModelSession
 from compilegate.records.request import Request

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.judging.judge import judge
 from compilegate.processes import attempt
 from compilegate.processes.attempt import Attempt, death

@@ -3,7 +3,7 @@
 import pytest
 
 from compilegate.judging import budgets_toml
-from compilegate.judging.aspects import AllowedBreak, Budget
+from compilegate.judging.budget import AllowedBreak, Budget
 from compilegate.judging.budgets import SELECTORS, BudgetError, Machine
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.layout import SHIPPED_BUDGETS

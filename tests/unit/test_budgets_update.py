@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compilegate.judging import budgets_toml
-from compilegate.judging.aspects import AllowedBreak
+from compilegate.judging.budget import AllowedBreak
 from compilegate.judging.budgets import SELECTORS, BudgetError, Machine
 from compilegate.judging.budgets_update import add_exact_entries
 from compilegate.records.case import Case

@@ -9,7 +9,7 @@ import torch._dynamo.utils as dynamo
 from torch import nn
 from torch._inductor.compile_fx import compile_fx
 
-from compilegate.judging.aspects import AllowedBreak, Budget
+from compilegate.judging.budget import AllowedBreak, Budget
 from compilegate.observe.capture import compile_log
 from compilegate.observe.capture.compile_log import CompileLog, compile_time
 from compilegate.suites import test_graph_breaks

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.judge import Finding, judge
 from tests.unit.making import (

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.records.pair import Costs
 from compilegate.records.performance import Energy, Timing
 from compilegate.upgrade.cost_change import finding

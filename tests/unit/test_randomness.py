@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.observe.compare import randomness
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.subject import Subject

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from compilegate.fixtures import tutorials
-from compilegate.judging.aspects import AllowedBreak
+from compilegate.judging.budget import AllowedBreak
 from compilegate.observe.capture import source_place
 from compilegate.observe.capture.source_place import name_from, place
 from compilegate.suites.test_graph_breaks import is_allowed

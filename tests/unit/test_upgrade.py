@@ -2,7 +2,8 @@
 
 import pytest
 
-from compilegate.judging.aspects import ASPECTS, Budget
+from compilegate.judging.aspects import ASPECTS
+from compilegate.judging.budget import Budget
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.judge import Finding, judge_change
 from compilegate.judging.rules import rules, verdicts

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from compilegate.judging.aspects import AllowedBreak, Budget
+from compilegate.judging.budget import AllowedBreak, Budget
 from tests.unit.making import (
     make_call,
     make_observation,

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from compilegate.judging.aspects import AllowedBreak, Budget
+from compilegate.judging.budget import AllowedBreak, Budget
 from compilegate.suites import test_graph_breaks
 from tests.unit.making import (
     make_break,

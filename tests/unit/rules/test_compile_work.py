@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.suites.test_compile_work import rule
 from tests.unit.making import make_observation, make_work
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.records.performance import Condition, Energy
 from compilegate.suites import test_compile_time, test_energy, test_memory, test_speedup
 from tests.unit.making import (

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.suites import test_randomness
 from tests.unit.making import make_observation, make_randomness
 

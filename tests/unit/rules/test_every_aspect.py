@@ -2,7 +2,7 @@
 
 import pytest
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.judging.rules import rules
 from compilegate.records.performance import Energy
 from compilegate.suites import (

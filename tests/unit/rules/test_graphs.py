@@ -1,6 +1,6 @@
 """The rule of CUDA graphs: recorded, or skipped for a reason that is budgeted."""
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.suites import test_cuda_graphs
 from tests.unit.making import (
     make_capture,

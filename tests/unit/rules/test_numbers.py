@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.suites import test_forward, test_gradients, test_side_effects
 from tests.unit.making import (
     make_call,

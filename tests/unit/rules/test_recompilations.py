@@ -2,7 +2,7 @@
 
 import pytest
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.judge import judge
 from compilegate.session.suite_fixtures import _message
