@@ -17,6 +17,7 @@ from compilegate.reports.text import count, plain, wrapped
 from compilegate.runs import files, reproduction
 from compilegate.runs.archive import CaseRecord
 from compilegate.runs.reproduction import as_seen
+from compilegate.session.plan import unmatched_budgets
 from compilegate.session.results import Results
 from compilegate.upgrade.case_comparison import WORSE
 from compilegate.upgrade.comparison import Comparison
@@ -168,7 +169,7 @@ class TerminalSummary:
                 self._reporter.write_line(f"reproduce: {again}")
 
     def _write_budgets(self) -> None:
-        for line in self._session.plan.unmatched_budgets:
+        for line in unmatched_budgets(self._session.plan):
             self._reporter.write_line(f"unused budget entry: {line}", yellow=True)
         if self._config.getoption("budgets_update"):
             nothing = ["budget updated: no budget needed to change"]

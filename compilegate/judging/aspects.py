@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from compilegate.records.case import Case
 from compilegate.records.observation import WANTS, Want
+from compilegate.records.practice import PRACTICES, PracticeName
 
 if TYPE_CHECKING:  # reports of stored runs need no pytest
     import pytest
 
-Group = Literal["numerics", "state", "capture", "cost", "upgrade"]
+Group = Literal["numerics", "state", "capture", "cost", "practice", "upgrade"]
 #: How a new verdict on a case counts when two runs are compared:
 #: *verdict*: passed before and failing now is *broken*;
 #: *threshold*: beyond a threshold on a measured quantity is *worse*, and not every run judges it;
@@ -63,6 +64,11 @@ class Aspect:
     sampled: bool = False
     needs: Needs = ""
     gone: bool = False
+
+    @property
+    def practice(self) -> PracticeName | None:
+        """The practice that it judges, which only some cases are observed for."""
+        return next((name for name in PRACTICES if name == self.name), None)
 
     @property
     def is_occasional(self) -> bool:
@@ -187,6 +193,7 @@ ASPECTS: dict[str, Aspect] = {
             of_machine=True,
             applies=_on_gpu,
         ),
+        Aspect("checkpoints", "practice", "k", "", ("capture", "checkpoints")),
         Aspect("eager", "numerics", "A", "", _VARIED, change="itself", needs="baseline"),
         Aspect(
             "slowdown",

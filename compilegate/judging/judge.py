@@ -17,6 +17,7 @@ from compilegate.judging.budget import KEYS, Budget, KeyKind
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.toml_values import toml
 from compilegate.records.observation import BUSY_MACHINE, Failure, Observation, Want
+from compilegate.records.practice import PRACTICES
 from compilegate.records.verdict import Outcome, Verdict
 
 
@@ -162,9 +163,16 @@ def _reason(expected: ExpectedFailure) -> str:
     return f"{expected.reason}{link}"
 
 
+#: The stages that only some requests have.
+_OPTIONAL_STAGES = (
+    *("time", "memory", "energy", "vary", "random", "restart", "compile_work"),
+    *PRACTICES,
+)
+
+
 def _concerns(expected: ExpectedFailure, aspect: str, observation: Observation) -> bool:
     """Whether the entry is about this aspect, or about a stage that the case had to reach."""
-    if expected.stage in ("time", "memory", "energy", "vary", "random", "restart", "compile_work"):
+    if expected.stage in _OPTIONAL_STAGES:
         return expected.stage in observation.wants
     return bool(expected.stage) or expected.aspect == aspect
 

@@ -28,6 +28,7 @@ def verdicts(observation: Observation, budget: Budget) -> Iterator[Verdict]:
     """The verdicts of all suites on a case."""
     case = Case.parse(observation.case)
     for aspect, rule in rules():
-        is_left_out = aspect.sampled and not {*aspect.wants} <= {*observation.wants}
+        is_sampled = aspect.sampled or aspect.practice is not None
+        is_left_out = is_sampled and not {*aspect.wants} <= {*observation.wants}
         if aspect.applies(case) and (observation.cold or not aspect.cold) and not is_left_out:
             yield judge(observation, budget, aspect.name, rule, aspect.wants).verdict

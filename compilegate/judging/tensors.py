@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from compilegate.judging.judge import shorten
 from compilegate.judging.tolerances import Check, beyond, checks_of_rows, in_half, widening
@@ -21,11 +21,21 @@ BLIND_SHARE = 0.5
 
 
 @dataclass(frozen=True)
+class Excess:
+    """A tensor that is out of bounds, and the checks that it fails."""
+
+    group: int
+    error: TensorError
+    beyond: tuple[Check, ...]
+
+
+@dataclass(frozen=True)
 class Numerics:
     """The result of checking tensors against their bounds.
 
     Attributes:
         complaints: One line for each tensor that is out of bounds or differs exactly.
+        excesses: The tensors that are out of bounds.
         tensors: How many were compared, over all calls.
         floating: How many floating tensors there were.
         blind: Why each tensor that could show nothing could not, by name.
@@ -37,6 +47,7 @@ class Numerics:
     """
 
     complaints: tuple[str, ...] = ()
+    excesses: tuple[Excess, ...] = ()
     tensors: int = 0
     floating: int = 0
     blind: Mapping[str, str] = field(default_factory=dict)
@@ -64,16 +75,33 @@ class Numerics:
 
 def examine(observation: Observation, group: str) -> Numerics:
     """Check the tensors of a group (``outputs``, ``gradients``, ``state``) against their bounds."""
-    differences: list[tuple[int, str]] = []
-    excesses: list[_Excess] = []
+    calls = [
+        (_name(observation, index), getattr(call, group))
+        for index, call in enumerate(observation.calls)
+    ]
+    seen = examine_groups(observation, calls)
+    if not (in_half(observation) and group == "gradients"):
+        excesses = seen.excesses
+    else:
+        excesses = tuple(o for o in seen.excesses if not _is_chance(o, seen.excesses, observation))
+    complaints = _complaints(calls, excesses)
+    return replace(seen, complaints=(*complaints, *_complaints_of_rows(observation, group)))
+
+
+def examine_groups(observation: Observation, groups: Sequence[tuple[str, Checked]]) -> Numerics:
+    """Check named groups of tensors against their bounds.
+
+    Args:
+        observation: The case.
+        groups: Each comparison, with the name that complaints begin with.
+    """
+    excesses: list[Excess] = []
     blind: dict[str, str] = {}
     tensors = compared = floating = blind_times = ties = 0
     opaque: dict[str, None] = {}
     worst = 0.0
     half = in_half(observation)
-    for index, call in enumerate(observation.calls):
-        checked: Checked = getattr(call, group)
-        differences += [(index, describe_difference(d)) for d in checked.differences]
+    for index, (_, checked) in enumerate(groups):
         tensors += checked.tensors
         compared += checked.tensors - len(checked.opaque)
         floating += len(checked.errors)
@@ -87,16 +115,10 @@ def examine(observation: Observation, group: str) -> Numerics:
             else:
                 worst = max(worst, error.compiled_rms)
             if found := beyond(error, pooled, widening(error, observation), half=half):
-                excesses.append(_Excess(index, error, found))
-    if half and group == "gradients":
-        excesses = [one for one in excesses if not _is_chance(one, excesses, observation)]
-    lines = differences + [(one.call, sentence(one.error, one.beyond[0])) for one in excesses]
-    complaints = [
-        f"{_name(observation, index)}: {line}"
-        for index, line in sorted(lines, key=lambda line: line[0])
-    ]
+                excesses.append(Excess(index, error, found))
     return Numerics(
-        complaints=(*complaints, *_complaints_of_rows(observation, group)),
+        complaints=_complaints(groups, excesses),
+        excesses=tuple(excesses),
         tensors=tensors,
         floating=floating,
         blind=blind,
@@ -108,6 +130,20 @@ def examine(observation: Observation, group: str) -> Numerics:
     )
 
 
+def _complaints(
+    groups: Sequence[tuple[str, Checked]], excesses: Sequence[Excess]
+) -> tuple[str, ...]:
+    lines = [
+        (index, describe_difference(difference))
+        for index, (_, checked) in enumerate(groups)
+        for difference in checked.differences
+    ]
+    lines += [(one.group, sentence(one.error, one.beyond[0])) for one in excesses]
+    return tuple(
+        f"{groups[index][0]}: {line}" for index, line in sorted(lines, key=lambda line: line[0])
+    )
+
+
 def _name(observation: Observation, index: int) -> str:
     call = observation.calls[index]
     name = name_of_call(index, call.sizes)
@@ -116,21 +152,12 @@ def _name(observation: Observation, index: int) -> str:
     return f"{name}, another forward before its backward, cotangents in another layout"
 
 
-@dataclass(frozen=True)
-class _Excess:
-    """A tensor that is out of bounds in a call, and the checks that it fails."""
-
-    call: int
-    error: TensorError
-    beyond: tuple[Check, ...]
-
-
-def _is_chance(one: _Excess, excesses: Sequence[_Excess], observation: Observation) -> bool:
+def _is_chance(one: Excess, excesses: Sequence[Excess], observation: Observation) -> bool:
     """Whether a gradient in half precision is out of bounds by little, and in one call alone."""
     kinds = [(call.sizes, call.overlaps) for call in observation.calls]
     return (
         all(check.share < ONCE and check.what != "scale" for check in one.beyond)
-        and kinds.count(kinds[one.call]) > 1
+        and kinds.count(kinds[one.group]) > 1
         and all(other is one or other.error.name != one.error.name for other in excesses)
     )
 

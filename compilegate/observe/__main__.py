@@ -20,9 +20,10 @@ from typing import Any
 from compilegate.records.case import Case, UnknownNameError
 from compilegate.records.encoding import dumps
 from compilegate.records.observation import WANTS, Observation, Stage, Want
+from compilegate.records.practice import PRACTICES
 from compilegate.records.request import Request
 from compilegate.records.run import encode
-from compilegate.zoo import registry, tiers
+from compilegate.zoo import practices, registry, tiers
 
 
 def main() -> int:
@@ -154,11 +155,13 @@ def _list(files: list[str]) -> int:
 def _everything(case: Case, model: registry.Model, shipped: Container[str]) -> list[Want]:
     """Return what a session of one version observes.
 
-    Only two versions are compared by their warm start, and compile work takes too long to be
-    counted in every case.
+    Only two versions are compared by their warm start. Compile work and practices take too long to
+    be observed in every case.
     """
-    counts_work = tiers.counts_work(case, model, shipped=model.name in shipped)
-    left_out = {"start"} if counts_work else {"start", "compile_work"}
+    practised = practices.practices_of(case, model)
+    left_out: set[Want] = {"start", *(name for name in PRACTICES if name not in practised)}
+    if not tiers.counts_work(case, model, shipped=model.name in shipped):
+        left_out.add("compile_work")
     return [want for want in WANTS if want not in left_out]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -27,7 +26,7 @@ from compilegate.observe.model.calls import (
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.snapshot import Snapshot
 from compilegate.observe.model.subject import Subject
-from compilegate.observe.phases import compile_work, costs, random_numbers, warm_start
+from compilegate.observe.phases import compile_work, costs, practising, random_numbers, warm_start
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.calls import CallsSeen, PairedCalls
 from compilegate.observe.phases.eager import FirstCall, make_first_call
@@ -36,6 +35,7 @@ from compilegate.observe.phases.recompiling import Recompiler
 from compilegate.records.case import Case
 from compilegate.records.observation import Capture, Failure, Observation, Randomness, Status
 from compilegate.records.performance import CompileWork, Energy, Memory, Timing
+from compilegate.records.practice import Practice
 from compilegate.records.request import Request, StageReport
 from compilegate.zoo.registry import Model
 
@@ -86,6 +86,7 @@ class CaseRun:
         self._energy: Energy | None = None
         self._randomness: Randomness | None = None
         self._compile_work: CompileWork | None = None
+        self._practices: dict[str, Practice] = {}
         self._started = time.perf_counter()
 
     def observe(self, treated: Treated, reference_for: Callable[[bool], Reference]) -> None:
@@ -126,6 +127,11 @@ class CaseRun:
             self._timing = costs.add_empty_call(self._timing, compiled, self.request, self.progress)
         if "compile_work" in wants and first.result.error is None:
             self._compile_work = compile_work.count(again, call)
+        practices = practising.observe(
+            self.builder, self.request, self.progress, reference, draws=self._draws
+        )
+        for name, practice in practices if first.result.error is None else ():
+            self._practices[name] = practice
 
     def _build_compiled(self, first: FirstCall, treated: Treated) -> Subject:
         """Build the model that will be compiled, and describe its weights."""
@@ -176,24 +182,14 @@ class CaseRun:
 
     def _measure(self, first: FirstCall, compiled: Subject) -> None:
         """Measure time, memory and energy as requested; then restore the models' state."""
-        wants, eager, beat = self.request.wants, first.eager, self.progress.beat
         steps_weights = any(name.startswith("parameter ") for name in first.result.written)
         kept = [
             Snapshot(side.module, parameters=steps_weights, given=fixed_arguments(side.example))
-            for side in (eager, compiled)
+            for side in (first.eager, compiled)
         ]
-        steps = costs.prepare(eager, compiled, first_call(self._vary), self.device)
-        with self.progress.spend("run"):
-            if "time" in wants:
-                self.progress.enter("time")
-                self._timing = costs.time_calls(steps, self.request, self._parent, beat)
-            if "memory" in wants:
-                self.progress.enter("memory")
-                peaks = costs.measure_memory(steps, self.seen.compile_peak_bytes)
-                self._memory = replace(peaks, first_call_kept_bytes=self.seen.first_call_kept_bytes)
-            if "energy" in wants and self.device.has_sensors:
-                self.progress.enter("energy")
-                self._energy = costs.measure_energy(steps, self.request)
+        steps = costs.prepare(first.eager, compiled, first_call(self._vary), self.device)
+        measured = costs.measure(steps, self.request, self.seen, self.progress, self._parent)
+        self._timing, self._memory, self._energy = measured
         for snapshot in kept:
             snapshot.put_back()
 
@@ -234,6 +230,7 @@ class CaseRun:
             draws=self._draws,
             randomness=self._randomness,
             compile_work=self._compile_work,
+            practices=self._practices,
             signal=self._signal,
             input_gradients=self.builder.input_gradients,
             written_inputs=self.builder.written_inputs,

@@ -28,7 +28,7 @@ def of_error(error: Exception, stage: Stage, raised_alone: str) -> Failure:
         kind=type(error).__name__,
         message=error_text.of(error),
         call=raised_alone,
-        traceback="".join(_own_frames(error)),
+        traceback=traceback_of(error),
     )
 
 
@@ -69,12 +69,12 @@ def of_out_of_memory(error: BaseException, stage: Stage, device: Device) -> Fail
         stage=stage,
         kind=type(error).__name__,
         message=f"{lines[0].partition('. ')[0] if lines else 'out of memory'}{peak}",
-        traceback="".join(_own_frames(error)),
+        traceback=traceback_of(error),
         held_by_others=others,
     )
 
 
-def _own_frames(error: BaseException) -> list[str]:
+def traceback_of(error: BaseException) -> str:
     """Return the traceback without this package's frames, which do not help the reader."""
     ours = (os.path.dirname(__file__), os.path.dirname(registry.__file__))
     chain = traceback.TracebackException.from_exception(error)
@@ -83,4 +83,4 @@ def _own_frames(error: BaseException) -> list[str]:
         kept = [frame for frame in link.stack if not frame.filename.startswith(ours)]
         link.stack = traceback.StackSummary.from_list(kept)
         link = link.__cause__ or link.__context__
-    return list(chain.format())
+    return "".join(chain.format())

@@ -11,12 +11,15 @@ from typing import Literal, get_args
 
 from compilegate.records.call import CallFacts, Difference
 from compilegate.records.performance import CompileTime, CompileWork, Energy, Memory, Timing
+from compilegate.records.practice import Practice, PracticeName
 
 #: PyTorch's pages about graph breaks, one for each entry of its registry.
 _PAGES = "https://meta-pytorch.org/compile-graph-break-site/gb"
 
 #: What a suite may want to know about a case, in the order in which it is observed.
-Want = Literal["capture", "time", "memory", "energy", "vary", "random", "start", "compile_work"]
+Want = Literal[
+    "capture", "time", "memory", "energy", "vary", "random", "start", "compile_work", PracticeName
+]
 
 WANTS: tuple[Want, ...] = get_args(Want)
 
@@ -34,6 +37,7 @@ Status = Literal[
 #: The stages of observing a case: start the process, build the model, run it eagerly, compile it
 #: (the first call), call it again, time it, measure its memory and energy, call it at other sizes,
 #: let it draw random numbers, compile it again with warm caches, and twice more to count calls.
+#: Each practice is a stage, too.
 Stage = Literal[
     "start",
     "build",
@@ -47,6 +51,7 @@ Stage = Literal[
     "random",
     "restart",
     "compile_work",
+    PracticeName,
 ]
 
 
@@ -267,6 +272,7 @@ class Observation:
         draws: Whether a call draws random numbers.
         randomness: Statistics of what it draws, if wanted.
         compile_work: Python calls while it compiled, if wanted.
+        practices: What each practice that was wanted showed, by its name.
         signal: Whether weights were treated after building, so that the computation shows.
         input_gradients: Whether inputs could take part in differentiation.
         written_inputs: Inputs that could not, because the model writes to them.
@@ -295,6 +301,7 @@ class Observation:
     draws: bool = False
     randomness: Randomness | None = None
     compile_work: CompileWork | None = None
+    practices: dict[str, Practice] = field(default_factory=dict)
     signal: Literal["", "off", "as built", "treated"] = ""
     input_gradients: bool = False
     written_inputs: tuple[str, ...] = ()

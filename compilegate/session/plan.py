@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cached_property
 
 import pytest
 
@@ -22,6 +21,7 @@ from compilegate.processes.observer import Observer
 from compilegate.records.case import Case, model_of
 from compilegate.records.environment import Environment
 from compilegate.records.observation import Observation, Want
+from compilegate.records.practice import PRACTICES, PracticeName
 from compilegate.runs import files, reproduction
 from compilegate.runs.reproduction import as_seen
 from compilegate.session.markers import DEVICE_MARKERS
@@ -29,7 +29,7 @@ from compilegate.session.options import Options
 from compilegate.session.workers import ALONE, Share
 from compilegate.upgrade.baseline import Baseline
 from compilegate.upgrade.paired_baseline import PairedBaseline
-from compilegate.zoo import tiers
+from compilegate.zoo import practices, tiers
 from compilegate.zoo.registry import Model
 
 #: Where the session keeps its plan.
@@ -99,10 +99,17 @@ class Plan:
         model = self.models[case.model]
         return tiers.counts_work(case, model, shipped=model.build is not None)
 
+    def practices_of(self, case: Case) -> Sequence[PracticeName]:
+        """Return the practices that are observed on a case."""
+        if self.replays and self.stored is not None:
+            wants = self.stored.observations[case.id].wants
+            return [name for name in PRACTICES if name in wants]
+        return practices.practices_of(case, self.models[case.model])
+
     def wants_of(self, aspect: Aspect, case: Case) -> set[Want]:
         """Return what has to be observed of a case for an aspect."""
         spared: set[Want] = set() if self.counts_work(case) else {"compile_work"}
-        return {*aspect.wants} - spared
+        return {*aspect.wants} - spared - {*PRACTICES}.difference(self.practices_of(case))
 
     def cases_of(self, aspect: Aspect) -> Sequence[Case]:
         """Return the cases that a suite judges, before markers select among them."""
@@ -117,6 +124,7 @@ class Plan:
             if aspect.applies(case)
             and (not aspect.cold or self.is_cold(case))
             and (not aspect.sampled or self.counts_work(case))
+            and (not aspect.practice or aspect.practice in self.practices_of(case))
         ]
 
     def waits(self, aspect: Aspect) -> bool:
@@ -215,23 +223,21 @@ class Plan:
                 "Inductor compiles C++ on CPU and found no compiler: install g++ or set CXX"
             )
 
-    @cached_property
-    def unmatched_budgets(self) -> list[str]:
-        """Budget entries that match no case of the zoo on the selected devices.
 
-        A session that selects among models checks only the models that entries name. A replay does
-        not know the user's zoo: there, only a name close to that of a model of the run is an error.
-        """
-        if self.options.filtered or self.replays:
-            return [*_budgets_of_unknown_models(self)]
-        possible = [
-            c for m in self.models.values() for d in self.tier for c in tiers.cases_of(m, d)
-        ]
-        return [
-            f"{entry.where}: matches no case: {dict(entry.selectors)}"
-            for entry in self.budgets.unmatched(possible)
-            if entry.selectors.get("device", "*") in (*self.tier, "*")
-        ]
+def unmatched_budgets(plan: Plan) -> list[str]:
+    """Budget entries that match no case of the zoo on the selected devices.
+
+    A session that selects among models checks only the models that entries name. A replay does
+    not know the user's zoo: there, only a name close to that of a model of the run is an error.
+    """
+    if plan.options.filtered or plan.replays:
+        return [*_budgets_of_unknown_models(plan)]
+    possible = [c for m in plan.models.values() for d in plan.tier for c in tiers.cases_of(m, d)]
+    return [
+        f"{entry.where}: matches no case: {dict(entry.selectors)}"
+        for entry in plan.budgets.unmatched(possible)
+        if entry.selectors.get("device", "*") in (*plan.tier, "*")
+    ]
 
 
 def _budgets_of_unknown_models(plan: Plan) -> Iterator[str]:

@@ -25,7 +25,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from compilegate.records.case import MODEL_NAME
+from compilegate.records.case import MODEL_NAME, UnknownNameError
+from compilegate.records.practice import PRACTICES, PracticeName
 from compilegate.zoo import import_failure
 from compilegate.zoo.example import Example
 
@@ -73,6 +74,8 @@ class Model:
         settings: Globs on the part of a case id that follows the device (``train-f32-default-*``).
             The model has only the cases that match one of them.
         requires: The package that the model needs. Without it, the cases are skipped.
+        practices: What is observed of the model other than calls: see
+            :mod:`compilegate.zoo.practices`.
         source: The file that defines the model.
         build: The recipe. It takes no argument, or ``device`` if the model differs by device.
     """
@@ -85,6 +88,7 @@ class Model:
     slow: bool = False
     settings: tuple[str, ...] = ("*",)
     requires: str | None = None
+    practices: tuple[PracticeName, ...] = ()
     source: str = ""
     build: Callable[..., Example] | None = None
 
@@ -137,6 +141,7 @@ def model(
     slow: bool = False,
     settings: Sequence[str] = ("*",),
     requires: str | None = None,
+    practices: Sequence[str] = (),
 ) -> Callable[[Callable[..., Example]], Callable[..., Example]]:
     """Add the decorated function to the zoo.
 
@@ -167,13 +172,15 @@ def model(
         settings: Globs on what follows the device in a case id, such as ``"train-f32-default-*"``.
             The model has only the cases that match one of them.
         requires: The package that the model needs. Without it, the cases are skipped.
+        practices: What to observe of the model other than calls, such as ``"checkpoints"``. Each
+            adds to one case of the model.
 
     Returns:
         The decorator. It returns the function unchanged.
 
     Raises:
-        ZooError: The name is malformed or already taken, or the sizes would make torch.compile
-            specialise by accident.
+        ZooError: The name is malformed or already taken, the sizes would make torch.compile
+            specialise by accident, or there is no such practice.
     """
 
     def register(build: Callable[..., Example]) -> Callable[..., Example]:
@@ -195,6 +202,7 @@ def model(
             slow=slow,
             settings=(settings,) if isinstance(settings, str) else tuple(settings),
             requires=requires,
+            practices=_checked_practices(where, practices),
             source=source,
             build=build,
         )
@@ -219,6 +227,14 @@ def _checked_sizes(where: str, vary: Sizes | None) -> dict[str, tuple[int, ...]]
                 f"(torch.compile specialises on 0 and 1), not {tuple(sizes)}"
             )
     return {name: tuple(sizes) for name, sizes in (vary or {}).items()}
+
+
+def _checked_practices(where: str, names: Sequence[str]) -> tuple[PracticeName, ...]:
+    names = (names,) if isinstance(names, str) else names
+    for name in names:
+        if name not in PRACTICES:
+            raise ZooError(f"{where}: {UnknownNameError('practice', name, PRACTICES)}")
+    return tuple(practice for practice in PRACTICES if practice in names)
 
 
 def load() -> dict[str, Model]:

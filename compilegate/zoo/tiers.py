@@ -14,6 +14,7 @@ from itertools import combinations
 from operator import ne
 
 from compilegate.records.case import AUTOTUNE_MODES, AXES, Case, possible_cases
+from compilegate.zoo import practices
 from compilegate.zoo.registry import Model
 
 TIERS = ("smoke", "standard", "full")
@@ -28,9 +29,9 @@ TUNING_FACTOR = 3
 SMOKE: dict[str, tuple[str, ...]] = {
     "matvec": ("infer-f32-default-static*", "train-f32-default-marked"),
     "matvec_decorated": ("infer-f32-default-auto",),
+    "mlp": ("infer-f32-default-static", "train-f32-default-static"),
     "conv_pool_linear": ("train-f32-default-auto*", "infer-bf16-default-dynamic"),
     "transformer_encoder": ("infer-f32-default-auto-regional", "train-bf16-default-static"),
-    "alexnet": ("infer-f32-default-dynamic",),
     "squeezenet1_1": ("infer-f32-default-static",),
     "resnet18": ("infer-f32-default-static",),
     "test_resnet": ("infer-bf16-default-dynamic",),
@@ -95,18 +96,25 @@ def tier_cases(
     """
     if tier == "full":
         return [case for model in models for case in cases_of(model, device)]
-    if tier == "standard":
-        return [*_standard(models, device), *_autotuned(models, device, set(shipped))]
     shipped = set(shipped)
+    if tier == "standard":
+        chosen = [*_standard(models, device), *_autotuned(models, device, shipped)]
+        practised = (case for model in models for case in practices.cases_of(model, device))
+        return [*dict.fromkeys([*chosen, *practised])]
     return [
         case
         for model in models
         for case in (
             _named(model, device, SMOKE.get(model.name, ()))
             if model.name in shipped
-            else _named(model, device, SMOKE_DEFAULT) or cases_of(model, device)[:1]
+            else _smoke_of_users(model, device)
         )
     ]
+
+
+def _smoke_of_users(model: Model, device: str) -> Iterable[Case]:
+    chosen = _named(model, device, SMOKE_DEFAULT) or cases_of(model, device)[:1]
+    return dict.fromkeys([*chosen, *practices.cases_of(model, device)])
 
 
 def _named(model: Model, device: str, settings: Iterable[str]) -> list[Case]:

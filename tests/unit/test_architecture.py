@@ -69,14 +69,14 @@ def test_every_import_is_declared(graph):
     extras = PROJECT["optional-dependencies"]
     declared = [*PROJECT["dependencies"], *extras["transformers"], *extras["dev"]]
     names = {re.match(r"[\w-]+", text)[0].replace("-", "_") for text in declared}
-    names |= {"_pytest", "markupsafe", "pynvml", "sympy", "xdist"}  # of pytest, jinja2, torch, …
+    names |= {"_pytest", "markupsafe", "pynvml", "safetensors", "sympy", "xdist"}  # of others
     foreign = {name for name in graph.modules if name.split(".")[0] != "compilegate"}
     assert foreign - sys.stdlib_module_names <= names
 
 
 @pytest.mark.parametrize(
     ("package", "allowed"),
-    [("records", set()), ("zoo", set()), ("observe", {"pynvml", "sympy", "torch"})],
+    [("records", set()), ("zoo", set()), ("observe", {"pynvml", "safetensors", "sympy", "torch"})],
 )
 def test_an_observed_environment_needs_only_torch(graph, package, allowed):
     """The contract names the distributions that must not appear. This names all that may."""

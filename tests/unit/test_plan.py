@@ -8,9 +8,12 @@ from compilegate.judging.aspects import ASPECTS
 from compilegate.judging.budgets import Budgets, Entry, Machine
 from compilegate.records.case import Case
 from compilegate.records.environment import Device
+from compilegate.records.practice import PRACTICES
 from compilegate.runs.files import read
 from compilegate.runs.reproduction import python
 from compilegate.session.description import describe
+from compilegate.session.plan import unmatched_budgets
+from compilegate.zoo.registry import Model
 from tests.unit.making import make_environment, make_header, make_observation
 from tests.unit.planned import CPU, GPU, make_options, make_plan_of, write_run
 
@@ -157,7 +160,7 @@ def test_a_session_of_some_models_reports_entries_of_models_that_do_not_exist(tm
     entries = [entry("tiny"), entry("large*"), entry("tinny", 3), Entry({}, {}, "", 1, "a:1")]
     options = make_options(tmp_path, filtered=True, models=("large",))
     plan = make_plan_of(options, budgets=Budgets(entries))
-    assert plan.unmatched_budgets == [
+    assert unmatched_budgets(plan) == [
         "mine.toml:3: matches no model: 'tinny'; did you mean 'tiny'?"
     ]
 
@@ -169,7 +172,7 @@ def test_a_replay_reports_only_a_name_close_to_a_model_of_its_run(tmp_path):
     options = make_options(tmp_path, replay="a")
     stored = read(tmp_path / "a.jsonl")
     plan = make_plan_of(options, budgets=Budgets(entries), stored=stored)
-    assert plan.unmatched_budgets == [
+    assert unmatched_budgets(plan) == [
         "mine.toml:1: matches no model: 'my_nett'; did you mean 'my_net'?"
     ]
 
@@ -183,7 +186,18 @@ def test_only_a_sample_of_the_cases_has_its_compile_work_counted(tmp_path):
     plan = make_plan_of(make_options(tmp_path), cases=[CPU, TRAINED])
     assert plan.cases_of(ASPECTS["compile_work"]) == [TRAINED]
     assert "compile_work" in plan.wants_of(ASPECTS["upgrade"], TRAINED)
-    assert plan.wants_of(ASPECTS["upgrade"], CPU) == {*ASPECTS["upgrade"].wants} - {"compile_work"}
+    assert plan.wants_of(ASPECTS["upgrade"], CPU) == {*ASPECTS["upgrade"].wants} - {
+        "compile_work",
+        *PRACTICES,
+    }
+
+
+def test_only_the_cases_of_a_practice_are_observed_for_it(tmp_path):
+    practised = Model("tiny", "tiny", practices=("checkpoints",))
+    plan = make_plan_of(make_options(tmp_path), cases=[CPU, TRAINED], models={"tiny": practised})
+    assert plan.cases_of(ASPECTS["checkpoints"]) == [CPU]
+    assert "checkpoints" in plan.wants_of(ASPECTS["upgrade"], CPU)
+    assert "checkpoints" not in plan.wants_of(ASPECTS["upgrade"], TRAINED)
 
 
 def test_a_replay_judges_compile_work_where_the_run_counted_it(tmp_path):

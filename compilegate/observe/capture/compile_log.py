@@ -38,6 +38,17 @@ def reset() -> None:
     torch._inductor.metrics.reset()
 
 
+def graphs() -> int:
+    """Return how many graphs were captured since the last reset."""
+    return int(dynamo.counters["stats"]["unique_graphs"])
+
+
+def compilations() -> int:
+    """Return how many code objects were compiled since the last reset, recompilations included."""
+    metrics = dynamo.get_compilation_metrics()
+    return sum(e.is_forward is not False and bool(e.has_guarded_code) for e in metrics)
+
+
 class CompileLog:
     """What ``torch.compile`` did in the calls of one case.
 
@@ -81,7 +92,7 @@ class CompileLog:
         limits += [c.failure for c in self._compilations if _LIMIT.search(c.failure)]
         recorded = cuda_graphs.recorded()
         return Capture(
-            graphs=dynamo.counters["stats"]["unique_graphs"],
+            graphs=graphs(),
             lowered=any(map(_is_lowered, dynamo.get_compilation_metrics())),
             breaks=tuple(breaks),
             compilations=tuple(self._compilations),

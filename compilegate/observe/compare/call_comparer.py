@@ -46,6 +46,10 @@ class CallComparer:
         self._sampler = Sampler(build)
         self._training = Training(eager, compiled, half=half)
 
+    def start_from_eager(self) -> None:
+        """Measure changes of parameters from eager's: eager is new, and compiled was called."""
+        self._training.restart()
+
     def of_call(
         self, planned: PlannedCall, eager: Result, compiled: Result
     ) -> tuple[Checked, Checked, Checked]:

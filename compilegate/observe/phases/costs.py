@@ -17,6 +17,7 @@ from compilegate.observe.measure.empty_call import empty_call_ns
 from compilegate.observe.measure.rounds import paired_rounds
 from compilegate.observe.model.calls import PlannedCall, items_of
 from compilegate.observe.model.subject import Subject
+from compilegate.observe.phases.calls import CallsSeen
 from compilegate.observe.phases.progress import Progress
 from compilegate.records.performance import Energy, Memory, Timing
 from compilegate.records.request import Request
@@ -62,6 +63,37 @@ def prepare(eager: Subject, compiled: Subject, planned: PlannedCall, device: Dev
     drop_gradients()
     items = items_of(sides[0][1], planned.sizes)
     return Steps(steps[0], steps[1], drop_gradients, items, device)
+
+
+def measure(
+    steps: Steps,
+    request: Request,
+    seen: CallsSeen,
+    progress: Progress,
+    parent: ParentConnection | None,
+) -> tuple[Timing | None, Memory | None, Energy | None]:
+    """Measure time, memory and energy of the calls, as requested.
+
+    Args:
+        steps: The calls.
+        request: Says what is wanted.
+        seen: What the first call allocated.
+        progress: Is given the stages and the time.
+        parent: The connection to the parent, which lets processes alternate.
+    """
+    timing, memory_, energy_ = None, None, None
+    with progress.spend("run"):
+        if "time" in request.wants:
+            progress.enter("time")
+            timing = time_calls(steps, request, parent, progress.beat)
+        if "memory" in request.wants:
+            progress.enter("memory")
+            peaks = measure_memory(steps, seen.compile_peak_bytes)
+            memory_ = replace(peaks, first_call_kept_bytes=seen.first_call_kept_bytes)
+        if "energy" in request.wants and steps.device.has_sensors:
+            progress.enter("energy")
+            energy_ = measure_energy(steps, request)
+    return timing, memory_, energy_
 
 
 def time_calls(

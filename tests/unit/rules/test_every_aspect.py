@@ -1,10 +1,13 @@
 """Every rule: a healthy observation passes, and nothing is judged without a threshold."""
 
+import importlib
+
 import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.rules import rules
 from compilegate.records.performance import Energy
+from compilegate.records.practice import PRACTICES, Practice, Step
 from compilegate.suites import (
     test_compile_time,
     test_compile_work,
@@ -21,6 +24,8 @@ from compilegate.suites import (
 )
 from tests.unit.making import (
     make_capture,
+    make_checked,
+    make_error,
     make_memory,
     make_observation,
     make_timing,
@@ -41,7 +46,9 @@ SUITES = {
     "memory": test_memory,
     "cuda_graphs": test_cuda_graphs,
     "energy": test_energy,
+    **{name: importlib.import_module(f"compilegate.suites.test_{name}") for name in PRACTICES},
 }
+STEP = Step(name="call", outputs=make_checked(make_error("output")))
 HEALTHY = make_observation(
     cold=True,
     timing=make_timing(2.0),
@@ -49,6 +56,7 @@ HEALTHY = make_observation(
     energy=Energy(eager_j=1.0, compiled_j=0.8),
     capture=make_capture(cudagraphs=2),
     compile_work=make_work(),
+    practices={name: Practice(steps=(STEP,), graphs=1) for name in PRACTICES},
 )
 
 

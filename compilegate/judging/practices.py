@@ -1,0 +1,71 @@
+"""Judges the steps of a practice: the part that all suites of practices share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compilegate.judging.judge import Finding, shorten
+from compilegate.judging.tensors import examine_groups
+from compilegate.records.observation import Observation
+from compilegate.records.practice import Practice, PracticeName, Step
+
+
+def judge_steps(observation: Observation, name: PracticeName) -> Finding:
+    """Judge every step of a practice: its errors, its numbers, and its compilations.
+
+    Args:
+        observation: What was measured.
+        name: The practice.
+    """
+    practice = observation.practices.get(name)
+    if practice is None:
+        return Finding("skipped", "the first call raises, as in eager: nothing to practise")
+    if practice.unavailable:
+        return Finding("skipped", f"unavailable: {practice.unavailable}")
+    if not practice.graphs:
+        return Finding("failed", "nothing was compiled in any step")
+    numerics = examine_groups(
+        observation,
+        [
+            (step.name, checked)
+            for step in practice.steps
+            for checked in (step.outputs, step.gradients, step.state)
+        ],
+    )
+    lines = [*_raised(practice), *numerics.complaints, *_recompiled(practice)]
+    if lines:
+        return Finding("failed", lines[0], shorten(lines))
+    taken = [step for step in practice.steps if not step.unavailable]
+    left_out = [step for step in practice.steps if step.unavailable]
+    if not numerics.tensors:
+        reason = f": {left_out[0].unavailable}" if left_out else ""
+        return Finding("failed", f"no step could be checked{reason}")
+    text = f"{len(taken)} steps, {numerics.tensors} values compared{numerics.notes}"
+    if left_out:
+        text += f"; not taken: {', '.join(f'{s.name} ({s.unavailable})' for s in left_out)}"
+    return Finding("passed", text)
+
+
+def _raised(practice: Practice) -> Iterator[str]:
+    """Yield each error of a step, with its traceback below it."""
+    for step in practice.steps:
+        if step.raised:
+            yield f"{step.name}: raised {step.raised}"
+            yield from (f"  {line}" for line in step.traceback.splitlines())
+
+
+def _recompiled(practice: Practice) -> Iterator[str]:
+    for step in practice.steps:
+        if excess := excess_compilations(step):
+            yield (
+                f"{step.name}: {step.compilations} compilations, {step.needed} needed"
+                if step.needed
+                else f"{step.name}: compiled again {excess} times, where no compilation is needed"
+            )
+
+
+def excess_compilations(step: Step) -> int:
+    """Return how many more compilations a step caused than it needs."""
+    if step.compilations is None or step.needed is None:
+        return 0
+    return max(step.compilations - step.needed, 0)

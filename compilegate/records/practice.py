@@ -1,0 +1,61 @@
+"""The records of a practice: what people do with a compiled model other than calling it.
+
+A practice consists of steps, each a thing that a user does: save, load, export, train. Standard
+library only: the observed interpreter need not have more than torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from compilegate.records.call import Checked
+
+#: The practices, in the order in which they are observed. Each has a suite of its name.
+PracticeName = Literal["checkpoints"]
+
+PRACTICES: tuple[PracticeName, ...] = get_args(PracticeName)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One step of a practice, and what it showed.
+
+    Attributes:
+        name: What was done: ``load_state_dict into the compiled model``.
+        outputs: The outputs of compiled code, compared with eager's and with the fp64 reference's.
+        gradients: The gradients, compared likewise.
+        state: Weights, buffers and inputs, and what is exact about the step: names, files, flags.
+        compilations: Compilations of code objects that the step caused; None if not counted.
+        needed: The most compilations that the step needs; None if any number is right.
+        raised: The error that the step raised where eager raises none, with its class.
+        traceback: The traceback of that error, as Python prints it.
+        unavailable: Why the step was not taken: this version of PyTorch lacks something.
+    """
+
+    name: str
+    outputs: Checked = field(default_factory=Checked)
+    gradients: Checked = field(default_factory=Checked)
+    state: Checked = field(default_factory=Checked)
+    compilations: int | None = None
+    needed: int | None = None
+    raised: str = ""
+    traceback: str = ""
+    unavailable: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Practice:
+    """What a practice showed.
+
+    Attributes:
+        steps: Its steps, in order.
+        graphs: Graphs that were compiled in all of its steps.
+        figures: What was measured, by a name that ends in its unit: ``compiled_step_ms``.
+        unavailable: Why none of its steps can be taken with this model or on this device.
+    """
+
+    steps: tuple[Step, ...] = ()
+    graphs: int = 0
+    figures: dict[str, float] = field(default_factory=dict)
+    unavailable: str = ""

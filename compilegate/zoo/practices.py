@@ -1,0 +1,41 @@
+"""The cases that a practice is observed on.
+
+A model names its practices in its decorator. Each practice has one setting on CPU and one on a GPU,
+because what it shows depends little on the other axes, and each costs compilations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from compilegate.records.case import Case
+from compilegate.records.practice import PracticeName
+from compilegate.zoo.registry import Model
+
+#: The settings of each practice by device. A model takes the first one that it has.
+SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
+    "checkpoints": {
+        "cpu": ("infer-f32-default-static",),
+        "cuda": ("infer-bf16-default-static", "infer-f32-default-static"),
+    },
+}
+
+
+def cases_of(model: Model, device: str) -> Iterator[Case]:
+    """Yield the cases of a model that its practices are observed on; a case may occur twice."""
+    for name in model.practices:
+        for setting in SETTINGS[name].get(device, ()):
+            if model.has_setting(setting):
+                yield Case.parse(f"{model.name}-{device}-{setting}")
+                break
+
+
+def practices_of(case: Case, model: Model) -> tuple[PracticeName, ...]:
+    """Return the practices that are observed on a case, in the order in which they are observed."""
+    return tuple(
+        name
+        for name in SETTINGS
+        if name in model.practices
+        and case.setting
+        == next(filter(model.has_setting, SETTINGS[name].get(case.device, ())), None)
+    )

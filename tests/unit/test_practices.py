@@ -1,0 +1,127 @@
+"""Practices: which cases are observed for them, and how their steps are judged."""
+
+import dataclasses
+
+import pytest
+
+from compilegate.judging.aspects import ASPECTS
+from compilegate.judging.practices import judge_steps
+from compilegate.records.case import Case
+from compilegate.records.practice import PRACTICES, Practice, Step
+from compilegate.zoo import practices, registry, tiers
+from tests.unit.making import make_checked, make_difference, make_error, make_observation
+
+MODELS = registry.load()
+NAME = PRACTICES[0]
+LOADED = "load_state_dict into the compiled module"
+
+
+def practised(*steps, graphs=1, **fields):
+    practice = Practice(steps=steps, graphs=graphs, **fields)
+    return make_observation(practices={NAME: practice}, wants=("capture", NAME))
+
+
+def step(**fields):
+    healthy = {"outputs": make_checked(make_error("output")), "compilations": 0, "needed": 0}
+    return Step(name=LOADED, **healthy | fields)
+
+
+def test_a_healthy_practice_passes():
+    finding = judge_steps(practised(step(), step()), NAME)
+    assert finding.outcome == "passed", finding
+    assert finding.summary == "2 steps, 2 values compared"
+
+
+WRONG = make_checked(make_error("output", compiled_rms=1e-3, compiled_max=1e-2))
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"outputs": WRONG}, "output (float32): root mean square error is 0.001"),
+        ({"gradients": WRONG}, "output (float32): root mean square error is 0.001"),
+        (
+            {"state": make_checked(differences=[make_difference("the state_dict", "names")])},
+            "the state_dict: names differs",
+        ),
+        ({"raised": "ValueError: no"}, "raised ValueError: no"),
+        ({"compilations": 2}, "compiled again 2 times, where no compilation is needed"),
+        ({"compilations": 3, "needed": 1}, "3 compilations, 1 needed"),
+    ],
+)
+def test_a_wrong_step_fails_and_is_named(fields, complaint):
+    finding = judge_steps(practised(step(), step(**fields)), NAME)
+    assert finding.outcome == "failed"
+    assert finding.summary.startswith(f"{LOADED}: {complaint}")
+
+
+def test_the_noise_of_a_step_widens_no_bound_of_another():
+    noisy = make_checked(make_error("output", eager_rms=1e-2, eager_max=1e-1))
+    assert judge_steps(practised(step(outputs=noisy), step(outputs=WRONG)), NAME).outcome == (
+        "failed"
+    )
+
+
+def test_a_practice_without_a_graph_fails():
+    finding = judge_steps(practised(step(), graphs=0), NAME)
+    assert (finding.outcome, finding.summary) == ("failed", "nothing was compiled in any step")
+
+
+def test_a_practice_that_compared_nothing_fails():
+    bare = step(outputs=make_checked(tensors=0), unavailable="safetensors is not installed")
+    finding = judge_steps(practised(bare), NAME)
+    assert finding.outcome == "failed"
+    assert finding.summary == "no step could be checked: safetensors is not installed"
+
+
+def test_a_step_that_was_not_taken_is_named():
+    finding = judge_steps(practised(step(), step(unavailable="not installed")), NAME)
+    assert finding.outcome == "passed"
+    assert finding.summary.endswith(f"not taken: {LOADED} (not installed)")
+
+
+def test_an_unavailable_practice_is_skipped_with_its_reason():
+    finding = judge_steps(practised(unavailable="a function has no checkpoint"), NAME)
+    assert (finding.outcome, finding.summary) == (
+        "skipped",
+        "unavailable: a function has no checkpoint",
+    )
+
+
+@pytest.mark.parametrize("name", PRACTICES)
+def test_each_practice_has_a_suite_and_models_of_each_library(name):
+    assert ASPECTS[name].practice == name
+    for device in ("cpu", "cuda"):
+        libraries = {
+            MODELS[case.model].requires
+            for case in tiers.tier_cases("standard", [*MODELS.values()], device, MODELS)
+            if name in practices.practices_of(case, MODELS[case.model])
+        }
+        assert {"torchvision", "timm", "transformers"} <= libraries, device
+
+
+@pytest.mark.parametrize("name", PRACTICES)
+def test_each_practice_has_a_case_in_smoke(name):
+    smoke = tiers.tier_cases("smoke", [*MODELS.values()], "cpu", MODELS)
+    assert any(name in practices.practices_of(case, MODELS[case.model]) for case in smoke)
+
+
+def test_a_model_is_practised_in_one_setting():
+    model = dataclasses.replace(MODELS["matvec"], name="own", practices=(NAME,))
+    (case,) = practices.cases_of(model, "cpu")
+    assert practices.practices_of(case, model) == (NAME,)
+    other = Case.parse(f"own-cpu-train-bf16-default-{case.dynamic}")
+    assert practices.practices_of(other, model) == ()
+
+
+def test_a_user_s_practised_case_is_in_smoke():
+    model = dataclasses.replace(
+        MODELS["matvec"], name="own", practices=PRACTICES, settings=("*-f32-*",)
+    )
+    smoke = tiers.tier_cases("smoke", [model], "cpu", ())
+    assert {*practices.cases_of(model, "cpu")} <= {*smoke}
+
+
+def test_an_unknown_practice_is_refused():
+    with pytest.raises(registry.ZooError, match=r"unknown practice 'checkpoint'.*'checkpoints'"):
+        registry.model("own_practised", practices=("checkpoint",))(lambda: None)

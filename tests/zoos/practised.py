@@ -1,0 +1,55 @@
+"""Models with practices: healthy ones, and twins with a fault that only a practice shows.
+
+``torch.compiler.is_compiling()`` guards each fault, as a fault of the compiler would be.
+"""
+
+import torch
+from torch import nn
+from torch.compiler import is_compiling
+
+from compilegate import Example, model
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 16)
+        self.norm = nn.BatchNorm1d(16)
+        self.second = nn.Linear(16, 4)
+
+    def forward(self, x):
+        return self.second(self.norm(self.first(x)).relu())
+
+
+def example(net):
+    return Example(net, inputs=lambda batch: (torch.randn(batch, 8),), dims={0: {0: "batch"}})
+
+
+def practised(name, *practices):
+    """Enter a model that is observed for practices."""
+    return model(name, family="practised", vary={"batch": (6, 5, 7)}, practices=practices)
+
+
+@practised("sound_checkpoints", "checkpoints")
+def sound_checkpoints():
+    return example(Net())
+
+
+@practised("loses_loaded_bias", "checkpoints")
+def loses_loaded_bias():
+    """Compiled code keeps a copy of the bias, and loading does not renew it."""
+
+    class Loses(Net):
+        was_compiled = False
+
+        def forward(self, x):
+            if is_compiling():
+                Loses.was_compiled = True
+            return super().forward(x)
+
+        def load_state_dict(self, state, *others, **named):
+            if Loses.was_compiled:
+                state = {**state, "second.bias": self.second.bias.detach().clone()}
+            return super().load_state_dict(state, *others, **named)
+
+    return example(Loses())
