@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from compilegate.records.run import RECORD_TYPES, SCHEMA, Header
+from compilegate.runs.plausibility import implausible
 
 #: The form of a case id: a model and at least five settings. A stored run may come from a version
 #: whose axes have other values.
@@ -19,9 +20,6 @@ _CASE_ID = re.compile(_ID.decode())
 _BEGINNING = re.compile(rb'\{"record":"([a-z]+)","case":"(' + _ID + rb')"')
 #: The byte that msgspec names.
 _BYTE = re.compile(r" \(byte (\d+)\)$")
-#: A value, not the beginning of a longer one, that may be an integer of more than 64 bits.
-_LONG_INTEGER = re.compile(rb"[:,\[]-?[0-9]{19,}")
-_MOST_INTEGER = 2**63
 #: Characters of a message that a line can make longer.
 _MOST_TEXT = 200
 
@@ -106,15 +104,25 @@ def case_named_in(text: bytes) -> str:
 
 
 def check_text(text: bytes) -> None:
+    """Refuse a line that is no UTF-8: decoders skip what they do not need.
+
+    Raises:
+        NoRecordError: It is none.
+    """
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        raise NoRecordError("invalid UTF-8", error.start) from error
+
+
+def check_fields(text: bytes) -> None:
     """Refuse a line that two decoders may read differently, although its JSON is correct.
 
     Raises:
-        NoRecordError: A field occurs twice, or the line is no UTF-8.
+        NoRecordError: A field occurs twice.
     """
     try:
-        json.loads(text.decode(), object_pairs_hook=_fields)
-    except UnicodeDecodeError as error:
-        raise NoRecordError("invalid UTF-8", error.start) from error
+        json.loads(text, object_pairs_hook=_fields)
     except RecursionError as error:
         raise NoRecordError("it is nested too deeply") from error
     except NoRecordError:
@@ -149,6 +157,16 @@ def decode(text: bytes, content: type[Content], case: str) -> Content:
     if isinstance(record, Header):
         _check_ids(record.planned)
     return record
+
+
+def check_figures(record: object) -> None:
+    """Refuse a record with figures that rules and reports cannot compute with.
+
+    Raises:
+        NoRecordError: No observing process writes them.
+    """
+    if why := implausible(record):
+        raise NoRecordError(why)
 
 
 def _check_ids(cases: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -109,7 +110,9 @@ def _is_there(path: Path) -> bool:
         RunError: The path cannot be looked up.
     """
     try:
-        return path.exists() and not path.is_dir()
+        return not stat.S_ISDIR(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # a NUL in a name is the last
+        return False
     except OSError as error:
         raise RunError(f"cannot read the run file {path}: {error.strerror}") from error
 

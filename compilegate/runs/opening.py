@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-#: A compressed file may unpack to this many bytes, or to so many times its size. Run files shrink
+#: A compressed file may unpack to this many bytes, or to a multiple of its size. Run files shrink
 #: to a fifth or a tenth of their size; a file of equal bytes shrinks to a thousandth.
 FEWEST_UNPACKED_BYTES = 2**26
 MOST_EXPANSION = 200

@@ -63,9 +63,11 @@ class Line(NamedTuple):
             RunError: The line is no such record.
         """
         try:
-            return decoding.decode(self.text, content, self.case)
+            record = decoding.decode(self.text, content, self.case)
+            decoding.check_figures(record)
         except NoRecordError as error:
             _refuse(self.path, self.number, self.offset, self.text, error)
+        return record
 
     def record(self) -> Record:
         """Decode the complete record.
@@ -221,7 +223,8 @@ class Reader:
     def _line(self, text: bytes, number: int, offset: int) -> Line:
         try:
             if checksum.state(text) == "wrong":
-                raise NoRecordError("a byte of it changed after it was written (CRC-32)")
+                raise NoRecordError("it was changed after it was written: its CRC-32 is another")
+            decoding.check_text(text)
             start = decoding.recognise(text)
         except NewerFormatError as error:
             raise RunError(f"{self.path}: {error}") from error
@@ -244,7 +247,7 @@ class Reader:
         try:
             if is_required or line.schema >= FIRST_WITH_CHECKSUMS:
                 raise NoRecordError("its checksum is missing")
-            decoding.check_text(line.text)
+            decoding.check_fields(line.text)
         except NoRecordError as error:
             _refuse(self.path, line.number, line.offset, line.text, error)
         return False
