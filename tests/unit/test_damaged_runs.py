@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 
 from compilegate.__main__ import main
 from compilegate.judging.aspects import Budget
@@ -113,6 +113,7 @@ def test_a_damaged_run_is_read_or_refused_by_every_command(folder, made):
     path = folder / "new.jsonl"
     path.write_bytes(made)
     whole, by_case = read_whole(path), read_by_case(path)
+    event("refused" if whole else "read")
     for reason in filter(None, (whole, by_case)):
         check_sentence(reason, path)
     for name, (words, written) in commands(folder, path).items():

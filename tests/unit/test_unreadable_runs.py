@@ -145,6 +145,7 @@ def test_a_damaged_line_is_named_by_every_command(folder, damage):
         assert re.search(why, found[1]), text
         assert start <= int(found[2]) <= end, text
         assert len(text) < 1000
+    assert path.read_bytes() == made
 
 
 def kept(made):
