@@ -4,22 +4,20 @@
 the figures of long runs.
 """
 
-import contextlib
 import gzip
-import io
 import os
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 
-from compilegate.__main__ import main
 from compilegate.judging.aspects import Budget
 from compilegate.judging.rules import verdicts
 from compilegate.runs import files
 from compilegate.runs.archive import Archive
 from compilegate.runs.reader import RunError
 from tests.unit.damage import content, damaged, flipped, whole_run
+from tests.unit.reading_commands import commands, run_command, whole_runs
 
 EXAMPLES = int(os.environ.get("COMPILEGATE_FUZZ_EXAMPLES", "60"))
 FUZZ = settings(
@@ -32,7 +30,6 @@ FUZZ = settings(
 DATA = Path(__file__).parents[1] / "data"
 
 NEW = whole_run("2.15.0", baseline="old")
-OLD = whole_run("2.14.1")
 #: A real run of an earlier version: two cases of an H200.
 REAL = gzip.decompress((DATA / "h200-max-autotune.jsonl.gz").read_bytes()).decode().splitlines()
 #: Budgets that hold every figure of a case to something.
@@ -48,34 +45,8 @@ STRICT = Budget(
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a whole baseline, a twin of the candidate, and room for the candidate."""
-    (tmp_path / "old.jsonl").write_bytes(content(OLD))
-    twin = whole_run("2.15.0", created="2026-02-02T00:00:00+00:00")
-    (tmp_path / "twin.jsonl").write_bytes(content(twin))
-    return tmp_path
-
-
-def run_command(*words):
-    """A command's exit status, and what it wrote to its two outputs."""
-    output, errors = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
-        status = main([str(word) for word in words])
-    return status, output.getvalue(), errors.getvalue()
-
-
-def commands(folder, run):
-    """Every command that reads a run, and the file that it writes."""
-    page, merged = folder / "page.html", folder / "merged.jsonl"
-    old, twin = folder / "old.jsonl", folder / "twin.jsonl"
-    return {
-        "compare": (("compare", old, run), None),
-        "compare, as baseline": (("compare", run, old), None),
-        "html": (("html", run, "-o", page), page),
-        "html of two": (("html", run, old, "-o", page), page),
-        "markdown": (("markdown", run), None),
-        "merge": (("merge", run, "-o", merged), merged),
-        "thresholds": (("thresholds", run, twin), None),
-    }
+    """A folder of whole runs."""
+    return whole_runs(tmp_path)
 
 
 def read_whole(path):

@@ -17,7 +17,7 @@ from compilegate.runs.reader import RunError
 from compilegate.session.planning import make_plan
 from tests.unit.damage import CASES, content, unsealed, whole_run
 from tests.unit.planned import make_options
-from tests.unit.test_damaged_runs import commands, folder, run_command
+from tests.unit.reading_commands import commands, run_command, whole_runs
 
 LINES = whole_run("2.15.0")
 WHOLE = content(LINES)
@@ -29,7 +29,11 @@ SEALED_BINARY = unsealed(SEEN)[:-1].encode() + b',"\xff":0'
 SEALED_BINARY += b',"crc32":"%08x"}' % zlib.crc32(SEALED_BINARY)
 NESTED = "[" * 100_000 + "]" * 100_000
 
-__all__ = ["folder"]
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of whole runs."""
+    return whole_runs(tmp_path)
 
 
 def with_line(line, number=2):
