@@ -19,7 +19,7 @@ from compilegate.runs.reader import RunError
 from tests.unit.damage import content, damaged, flipped, whole_run
 from tests.unit.reading_commands import commands, run_command, whole_runs
 
-EXAMPLES = int(os.environ.get("COMPILEGATE_FUZZ_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("COMPILEGATE_FUZZ_EXAMPLES", "200"))
 FUZZ = settings(
     max_examples=EXAMPLES,
     derandomize=True,  # a change that breaks nothing never fails
