@@ -111,6 +111,8 @@ def thresholds(measured: Mapping[str, Sequence[float]], margin: float = MARGIN) 
     found: dict[str, float] = {}
     for key, values in measured.items():
         typical = statistics.median(values)
+        if not typical:  # a share of nothing is no margin
+            continue
         spread = (max(values) - min(values)) / typical
         least = COMPILE_MARGIN if key == "max_compile_s" else 0.0
         share = max(margin, least, SPREADS * spread)

@@ -169,7 +169,7 @@ def checks(
     tail = TAIL * max(error.numel / MANY, 1.0) ** 0.25 if beyond_rounding else TAIL
     largest = allowed_of("max", max(error.eager_max, tail * noise), jumping)
     # In a tensor of few elements, the largest jump alone decides the root mean square.
-    one_jump = largest / math.sqrt(error.numel) if beyond_rounding else 0.0
+    one_jump = largest / math.sqrt(error.numel or 1) if beyond_rounding else 0.0
     column = wider * COLUMN.factor * max(error.eager_column, noise) + COLUMN.floor * eps
     return (
         Check(
@@ -195,7 +195,7 @@ def checks(
             abs(error.compiled_projection),
             abs(error.eager_projection),
             allowed_of("projection", abs(error.eager_projection))
-            + wider * noise * max(TAIL / math.sqrt(error.numel), correlated),
+            + wider * noise * max(TAIL / math.sqrt(error.numel or 1), correlated),
         ),
     )
 

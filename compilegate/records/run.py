@@ -13,8 +13,11 @@ from compilegate.records.observation import Observation
 from compilegate.records.pair import Pair
 from compilegate.records.verdict import Verdict
 
-#: Version of the record format; a reader refuses a newer one. 2 added pairs.
-SCHEMA = 2
+#: Version of the record format; a reader refuses a newer one. 2 added pairs, 3 checksums.
+SCHEMA = 3
+#: From this version on, every line has a checksum. Some lines of earlier files have one, too: those
+#: that a later version added.
+FIRST_WITH_CHECKSUMS = 3
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,11 +11,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from compilegate.records.case import Case
 from compilegate.records.observation import Observation
 from compilegate.records.pair import Pair, latest
 from compilegate.records.verdict import Verdict
-from compilegate.runs.reader import Line, Reader
+from compilegate.runs.reader import Line, Reader, parse_case
 from compilegate.runs.slim import SlimObservation, SlimVerdict, slim_observation, slim_verdict
+
+#: By kind of record, what is decoded of it.
+_SLIM: dict[str, type] = {"observation": SlimObservation, "verdict": SlimVerdict, "pair": Pair}
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,15 @@ class Archive(Reader):
         """Planned cases that were not observed."""
         return [case for case in self.header.planned if not self.observed(case)]
 
+    def parse(self, case: str) -> Case:
+        """Return a case of the run, given its id.
+
+        Raises:
+            RunError: This version of compilegate has no such case.
+        """
+        spans = self._spans.get(case)
+        return parse_case(self.path, spans[0].number if spans else 1, case)
+
     def observed(self, case: str) -> bool:
         """Whether the run holds an observation of a case."""
         return case in self._observed
@@ -114,6 +127,15 @@ class Archive(Reader):
         """Yield the lines of a case as they are in the file."""
         return (line.text.decode() for line in self._lines(case))
 
+    def check(self, case: str) -> None:
+        """Decode the complete records of a case; everything else here decodes slim ones.
+
+        Raises:
+            RunError: A line is no record of a run.
+        """
+        for line in self._lines(case):
+            line.record()
+
     def _lines(self, case: str) -> Iterator[Line]:
         for span in self._spans.get(case, ()):
             yield from self.at(span.offset, span.length, span.number)
@@ -127,5 +149,6 @@ class Archive(Reader):
                 before, span = line.case, _Span(line.number, line.offset, 0)
                 self._spans.setdefault(line.case, []).append(span)
             span.length += len(line.text) + 1
+            line.decode(_SLIM[line.kind])  # a damaged record is refused before anything is shown
             if line.kind == "observation":
                 self._observed.add(line.case)

@@ -9,15 +9,17 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from compilegate.records.checksum import seal
 from compilegate.records.observation import Observation
 from compilegate.records.pair import Pair, latest
 from compilegate.records.run import Closing, Header, Record, encode
 from compilegate.records.verdict import Verdict
-from compilegate.runs.reader import Reader, RunError
+from compilegate.runs.reader import Reader, RunError, parse_case
 
 
 @dataclass
@@ -52,11 +54,15 @@ def read(path: Path) -> Run:
     """Read a run file, compressed (``NAME.jsonl.gz``) or not.
 
     Raises:
-        RunError: It does not exist, is not a run file, or was written by a newer version.
+        RunError: It does not exist, is not a run file, was written by a newer version, or has a
+            case that does not exist here.
     """
     with Reader(path) as reader:
         run, pairs = Run(path, reader.header), list[Pair]()
+        for case in reader.header.planned:
+            parse_case(path, 1, case)
         for line in reader.lines():
+            parse_case(path, line.number, line.case)
             match line.record():
                 case Observation() as observation:
                     run.observations[line.case] = observation
@@ -87,7 +93,7 @@ def find(name: str, directory: Path) -> Path:
     given = Path(name)
     named = (directory / f"{name}{suffix}" for suffix in ("", *_SUFFIXES))
     for candidate in (given, *named):
-        if candidate.is_file():
+        if _is_there(candidate):
             return candidate
     if given.is_dir():
         raise RunError(f"{name} is a directory; give a run in it by its path")
@@ -95,6 +101,20 @@ def find(name: str, directory: Path) -> Path:
     nearest = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known) or 'none'}"
     raise RunError(f"no run {name!r} in {directory}; {hint}")
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a path exists and is no folder. The reader refuses what else is no file.
+
+    Raises:
+        RunError: The path cannot be looked up.
+    """
+    try:
+        return not stat.S_ISDIR(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # a NUL in a name is the last
+        return False
+    except OSError as error:
+        raise RunError(f"cannot read the run file {path}: {error.strerror}") from error
 
 
 class Writer:
@@ -117,7 +137,7 @@ class Writer:
         """Append one record (or its line) and flush it to disk. A full disk is remembered."""
         if self.trouble:
             return
-        line = record if isinstance(record, str) else encode(record)
+        line = seal(record if isinstance(record, str) else encode(record))
         try:
             if self._file is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from compilegate.records import environment_changes
 from compilegate.records.environment import changes
-from compilegate.records.run import Closing, Header
+from compilegate.records.run import SCHEMA, Closing, Header
 from compilegate.runs import files
 from compilegate.runs.archive import Archive
 from compilegate.runs.reader import RunError
@@ -44,12 +44,15 @@ def merge(paths: Sequence[Path], target: Path) -> tuple[int, list[str]]:
         planned = tuple(dict.fromkeys(case for shard in shards for case in shard.header.planned))
         header = replace(
             shards[0].header,
+            schema=SCHEMA,
             created=min(shard.header.created for shard in shards),
             planned=planned,
             # The baselines of paired shards must be merged, too, under this name.
             baseline=f"{target.stem}.baseline" if shards[0].header.baseline else "",
         )
         missing = [case for case in planned if case not in owner]
+        for case, shard in owner.items():
+            shard.check(case)
         writer = files.Writer(target)
         writer.write(header)
         for case, shard in owner.items():

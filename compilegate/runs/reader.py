@@ -1,49 +1,38 @@
 """The one reader of run files: it recognises the record of each line and decodes it.
 
 A run file begins with its header. A last line that a crash cut short is left out; every other line
-must be a record. Errors name the file and the line.
+must be a record, unchanged since it was written. Errors name the file, the line and the byte.
 """
 
 from __future__ import annotations
 
-import gzip
 import os
-import re
-import tempfile
-import zlib
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self, TypeVar, cast
+from typing import BinaryIO, NamedTuple, NoReturn, Self, TypeVar
 
-import msgspec
+from compilegate.records import checksum
+from compilegate.records.case import Case
+from compilegate.records.run import (
+    FIRST_WITH_CHECKSUMS,
+    RECORD_TYPES,
+    Closing,
+    Header,
+    Record,
+)
+from compilegate.runs import decoding
+from compilegate.runs.decoding import NewerFormatError, NoRecordError
+from compilegate.runs.opening import UnpackError, open_content
 
-from compilegate.records.run import RECORD_TYPES, SCHEMA, Closing, Header, Record
-
-#: How a line begins that :func:`compilegate.records.run.encode` wrote.
-_BEGINNING = re.compile(rb'\{"record":"([a-z]+)","case":"([^"\\]+)"')
+#: A longer line is no record. Those of the largest models have a few megabytes.
+MOST_LINE_BYTES = 2**28
 
 Content = TypeVar("Content")
 
 
 class RunError(ValueError):
     """A run file cannot be used; the text names the file and the reason."""
-
-
-class _Start(msgspec.Struct):
-    """The fields that identify a record: its kind, its case, the version of the format."""
-
-    record: str
-    case: str = ""
-    schema: int = 0
-
-
-_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
-
-
-def _decoder(content: Any) -> msgspec.json.Decoder[Any]:
-    if content not in _DECODERS:
-        _DECODERS[content] = msgspec.json.Decoder(content, strict=False)
-    return _DECODERS[content]
 
 
 class Line(NamedTuple):
@@ -56,6 +45,7 @@ class Line(NamedTuple):
         text: The line without its newline.
         kind: The kind of its record.
         case: The case that it is about; empty in a header and a closing record.
+        schema: In a header, the version of the format; 0 in other lines.
     """
 
     path: Path
@@ -64,6 +54,7 @@ class Line(NamedTuple):
     text: bytes
     kind: str
     case: str
+    schema: int
 
     def decode(self, content: type[Content]) -> Content:
         """Decode the record, or as much of it as a slim type has.
@@ -72,9 +63,11 @@ class Line(NamedTuple):
             RunError: The line is no such record.
         """
         try:
-            return cast("Content", _decoder(content).decode(self.text))
-        except msgspec.MsgspecError as error:
-            raise no_record(self.path, self.number, error) from error
+            record = decoding.decode(self.text, content, self.case)
+            decoding.check_figures(record)
+        except NoRecordError as error:
+            _refuse(self.path, self.number, self.offset, self.text, error)
+        return record
 
     def record(self) -> Record:
         """Decode the complete record.
@@ -91,44 +84,51 @@ def decode(text: str) -> Record:
     Raises:
         ValueError: It is no record.
     """
-    return cast("Record", _decoder(RECORD_TYPES[_kind_and_case(text.encode())[0]]).decode(text))
+    content = text.encode()
+    start = decoding.recognise(content)
+    return decoding.decode(content, RECORD_TYPES[start.record], start.case)
 
 
-def no_record(path: Path, number: int, why: object) -> RunError:
-    """Return the error of a line that is no record."""
-    return RunError(
-        f"{path}:{number}: not a record of a run: {why}; "
-        "name a file that compilegate wrote, or run the session again"
-    )
+def _refuse(path: Path, number: int, offset: int, text: bytes, error: NoRecordError) -> NoReturn:
+    """Refuse a line that is no record.
 
-
-def _kind_and_case(text: bytes) -> tuple[str, str]:
-    """Recognise the record of a line.
+    Args:
+        path: The file.
+        number: The number of the line.
+        offset: Bytes of the file before the line.
+        text: The line.
+        error: What is wrong with it.
 
     Raises:
-        ValueError: No run file has such a line.
+        RunError: Always.
     """
-    found = _BEGINNING.match(text)
-    if found and (kind := found[1].decode()) in RECORD_TYPES:
-        return kind, found[2].decode()
-    start = _decoder(_Start).decode(text)
-    if start.record not in RECORD_TYPES:
-        raise ValueError(f"unknown kind of record {start.record!r}")
-    if start.record not in ("header", "closing") and not start.case:
-        raise ValueError("it names no case")
-    if start.schema > SCHEMA:
-        raise _NewerError(start.schema)
-    return start.record, start.case
-
-
-class _NewerError(Exception):
-    """The file is in a format that a newer compilegate writes."""
-
-    def __init__(self, schema: int) -> None:
-        super().__init__(
-            f"written by a newer compilegate (format {schema}, "
-            f"this one reads up to {SCHEMA}): update compilegate"
+    way_out = "name a file that compilegate wrote, or run the session again"
+    if number > 1 and path.suffix != ".gz":
+        case = decoding.case_named_in(text) or "the run"
+        way_out = (
+            f"delete the line (sed -i {number}d {shlex.quote(str(path))}) and continue with "
+            f"--resume, which observes again what {case} then lacks"
         )
+    raise RunError(
+        f"{path}:{number}: not a record of a run: {error}, at byte {offset + error.byte}; {way_out}"
+    ) from error
+
+
+def parse_case(path: Path, number: int, case_id: str) -> Case:
+    """Return the case of an id in a run file.
+
+    Args:
+        path: The file.
+        number: The number of a line that has the id.
+        case_id: The id.
+
+    Raises:
+        RunError: This version of compilegate has no such case.
+    """
+    try:
+        return Case.parse(case_id)
+    except ValueError as error:
+        raise RunError(f"{path}:{number}: {error}") from error
 
 
 class Reader:
@@ -184,8 +184,14 @@ class Reader:
             offset: Where the part begins.
             length: Its bytes; it ends with a complete line.
             number: The number of its first line.
+
+        Raises:
+            RunError: The file was changed in the meantime.
         """
-        for text in os.pread(self._file.fileno(), length, offset).split(b"\n")[:-1]:
+        part = os.pread(self._file.fileno(), length, offset)
+        if len(part) < length:
+            raise RunError(f"{self.path} became shorter while it was read: read it again")
+        for text in part.split(b"\n")[:-1]:
             yield self._line(text, number, offset)
             number, offset = number + 1, offset + len(text) + 1
 
@@ -198,46 +204,61 @@ class Reader:
 
     def _all_lines(self) -> Iterator[Line]:
         self._file.seek(0)
-        offset = 0
-        for number, text in enumerate(self._file, start=1):
+        offset, is_checked = 0, False
+        for number, text in enumerate(iter(self._next_line, b""), start=1):
             if not text.endswith(b"\n"):
+                if len(text) > MOST_LINE_BYTES:
+                    why = NoRecordError(f"the line is longer than {MOST_LINE_BYTES} bytes")
+                    _refuse(self.path, number, offset, text, why)
                 self.truncated = True
                 return
-            yield self._line(text[:-1], number, offset)
+            line = self._line(text[:-1], number, offset)
+            is_checked |= self._has_checksum(line, is_required=is_checked)
+            yield line
             offset += len(text)
+
+    def _next_line(self) -> bytes:
+        return self._file.readline(MOST_LINE_BYTES + 1)
 
     def _line(self, text: bytes, number: int, offset: int) -> Line:
         try:
-            kind, case = _kind_and_case(text)
-        except _NewerError as error:
+            if checksum.state(text) == "wrong":
+                raise NoRecordError("it was changed after it was written: its CRC-32 is another")
+            decoding.check_text(text)
+            start = decoding.recognise(text)
+        except NewerFormatError as error:
             raise RunError(f"{self.path}: {error}") from error
-        except ValueError as error:  # msgspec's and the codec's errors are such
-            raise no_record(self.path, number, error) from error
-        return Line(self.path, number, offset, text, kind, case)
+        except NoRecordError as error:
+            _refuse(self.path, number, offset, text, error)
+        return Line(self.path, number, offset, text, start.record, start.case, start.schema)
+
+    def _has_checksum(self, line: Line, *, is_required: bool) -> bool:
+        """Return whether a line has a checksum.
+
+        Args:
+            line: The line.
+            is_required: Whether a line before it has one.
+
+        Raises:
+            RunError: It needs one and has none, or it has none and can be misread.
+        """
+        if checksum.state(line.text) == "right":
+            return True
+        try:
+            if is_required or line.schema >= FIRST_WITH_CHECKSUMS:
+                raise NoRecordError("its checksum is missing")
+            decoding.check_fields(line.text)
+        except NoRecordError as error:
+            _refuse(self.path, line.number, line.offset, line.text, error)
+        return False
 
 
 def _open(path: Path) -> BinaryIO:
-    """Open a run file so that any part of it can be read; a compressed one is unpacked first."""
     try:
-        if path.suffix != ".gz":
-            return path.open("rb", buffering=2**20)
-        content = cast("BinaryIO", tempfile.TemporaryFile(buffering=2**20))
-        try:
-            content.writelines(_unpacked(path))
-        except BaseException:
-            content.close()
-            raise
-        return content
-    except (OSError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise RunError(f"cannot read the run file {path}: {reason}") from error
-
-
-def _unpacked(path: Path) -> Iterator[bytes]:
-    """Yield the content of a compressed file; where that was cut short, what comes before."""
-    with gzip.open(path) as file:
-        try:
-            while piece := file.read1(2**20):
-                yield piece
-        except EOFError:
-            return
+        return open_content(path)
+    except UnpackError as error:
+        raise RunError(
+            f"cannot read the run file {path}: {error}; name an undamaged copy of it"
+        ) from error
+    except OSError as error:
+        raise RunError(f"cannot read the run file {path}: {error.strerror or error}") from error

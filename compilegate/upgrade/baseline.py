@@ -127,7 +127,7 @@ class StoredBaseline(Baseline):
     ) -> None:
         self._archive = archive
         here = {case.id for case in cases}
-        others = select(Case.parse(case_id) for case_id in archive.cases if case_id not in here)
+        others = select(archive.parse(case_id) for case_id in archive.cases if case_id not in here)
         theirs = archive.header.tier
         of_tier = {device for device in tier if tier[device] == theirs.get(device)}
         self.gone = [case for case in others if case.device in of_tier]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from compilegate.records.checksum import seal
 from compilegate.records.run import Closing, Record, encode
 from compilegate.records.verdict import Verdict
 from compilegate.runs import files
@@ -292,7 +293,7 @@ def stored(faulty: Session, runs: Path) -> Callable[..., Path]:
         records.append(Closing(cases=len(cases), wall_s=1.0))
         runs.mkdir(exist_ok=True)
         path = runs / "stored.jsonl"
-        path.write_text("".join(encode(changed(record)) + "\n" for record in records))
+        path.write_text("".join(seal(encode(changed(record))) + "\n" for record in records))
         return path
 
     return write

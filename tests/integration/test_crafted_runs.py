@@ -1,9 +1,11 @@
 """Runs that are made for one question, and judged again: nothing is compiled."""
 
+import re
 import shlex
 
 import pytest
 
+from compilegate.records.checksum import seal
 from tests.integration.conftest import run_to_its_end
 from tests.unit.making import (
     make_break,
@@ -19,6 +21,7 @@ from tests.unit.runs import write_run
 
 CASE = "mlp-cpu-infer-f32-default-static"
 OTHER = "matvec-cpu-infer-f32-default-static"
+SOUND = make_observation(case=CASE)
 SUITES = ("suites/test_forward.py", "suites/test_graph_breaks.py")
 
 
@@ -64,6 +67,24 @@ def test_a_replay_with_another_seed_or_backend_is_refused(compilegate, runs):
     refused = compilegate(*SUITES, "--replay", "some", "--seed", "4")
     assert refused.status == 4
     assert "with --seed 4: the run began with --seed 3" in refused.output
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--replay", "bad"), ("--resume", "bad"), ("--replay", "good", "--baseline-run", "bad")],
+)
+def test_a_damaged_run_is_a_usage_error_that_names_the_line(compilegate, runs, options):
+    """Not 1, which means that something is worse."""
+    runs.mkdir()
+    lines = [seal(line) for line in write_run(runs / "good.jsonl", SOUND).read_text().splitlines()]
+    damaged = lines[1].replace('"seed":0', '"seed":8')
+    (runs / "bad.jsonl").write_text(f"{lines[0]}\n{damaged}\n{lines[2]}\n")
+    session = compilegate(*SUITES, *options)
+    assert session.status == 4, session.output
+    byte = len(lines[0]) + 1
+    said = f"bad.jsonl:2: not a record of a run: it was changed after .*, at byte {byte}; delete"
+    assert len(re.findall(f"^ERROR: .*{said}", session.output, re.MULTILINE)) == 1, session.output
+    assert "Traceback" not in session.output
 
 
 def pasted(output, before, runs):

@@ -1,5 +1,8 @@
 """``--replay RUN``: a stored run is judged again; nothing is compiled, torch is not needed."""
 
+import json
+
+from compilegate.records.checksum import seal
 from compilegate.records.run import SCHEMA
 from tests.integration.conftest import EXACT, FORWARD, SPEEDUP
 
@@ -89,7 +92,10 @@ def test_a_file_that_is_not_a_run_is_refused_with_its_line(compilegate, stored):
 
 def test_a_run_of_a_newer_format_asks_for_a_newer_compilegate(compilegate, stored):
     path = stored("sound")
-    path.write_text(path.read_text().replace(f'"schema":{SCHEMA}', '"schema":99'))
+    header, rest = path.read_text().split("\n", 1)
+    newer = json.loads(header) | {"schema": SCHEMA + 1}
+    del newer["crc32"]
+    path.write_text(f"{seal(json.dumps(newer))}\n{rest}")
     session = compilegate("--replay", "stored")
     assert session.status == 4
     assert "update compilegate" in session.output

@@ -168,11 +168,11 @@ def test_files_that_are_no_runs_are_refused_with_their_line(path, lines, message
         Archive(path)
 
 
-def test_a_record_with_a_wrong_field_is_refused_when_its_case_is_read(path):
+def test_a_record_with_a_wrong_field_is_refused_before_anything_is_shown(path):
     broken = encode(make_observation()).replace('"status":"completed"', '"status":"great"')
     write(path, make_header(), broken)
-    with Archive(path) as run, pytest.raises(RunError, match=r"nightly\.jsonl:2: not a record"):
-        run.seen(CASE_ID)
+    with pytest.raises(RunError, match=r"nightly\.jsonl:2: not a record"):
+        Archive(path)
 
 
 @pytest.mark.parametrize("content", [bytes(range(128, 256)), b'{"record":"\xff"}\n'])

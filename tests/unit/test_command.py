@@ -224,6 +224,14 @@ def test_a_mistake_gives_one_sentence_and_exit_status_2(
     assert errors.count("\n") == 1
 
 
+def test_a_bug_exits_with_2_and_shows_its_traceback(reports, three, monkeypatch):
+    monkeypatch.setattr("compilegate.reports.markdown.of_run", lambda run: 1 / 0)
+    status, output, errors = reports("markdown", "old")
+    assert (status, output) == (2, "")
+    assert "ZeroDivisionError" in errors
+    assert errors.endswith("compilegate: this is a bug: report it with the lines above\n")
+
+
 @pytest.mark.parametrize("arguments", [[], ["compare", "a"], ["frobnicate"]])
 def test_a_wrong_command_line_exits_with_2(arguments):
     with pytest.raises(SystemExit) as ended:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from compilegate.records.checksum import seal
 from compilegate.records.run import SCHEMA, Closing, encode
 from compilegate.runs.files import Writer, find, read
 from compilegate.runs.reader import RunError, decode
@@ -192,7 +193,7 @@ def test_fields_that_are_unknown_here_are_overlooked(path):
     write(path, make_header())
     content = json.loads(encode(make_observation())) | {"invented": 1}
     with path.open("a") as file:
-        file.write(json.dumps(content) + "\n")
+        file.write(seal(json.dumps(content)) + "\n")
     assert read(path).observations == {CASE_ID: make_observation()}
 
 

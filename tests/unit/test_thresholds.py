@@ -252,3 +252,7 @@ def test_several_processors_are_several_machines_on_cpu(runs):
 def test_a_run_that_does_not_exist_is_reported(runs, tmp_path):
     runs.words = [str(tmp_path / "none.jsonl")]
     assert "none.jsonl" in runs.refusal()
+
+
+def test_memory_that_no_compiled_call_needs_gets_no_threshold():
+    assert thresholds.thresholds({"max_memory_ratio": (0.0, 0.0)}) == {}

@@ -180,6 +180,12 @@ def test_zeros_stay_zeros():
     assert complaint(**zeros, compiled_max=1e-5, compiled_rms=1e-5) != ""
 
 
+def test_a_tensor_without_finite_elements_is_within_bounds():
+    """Where it is NaN on all sides, all figures are zero."""
+    figures = ("scale", "eager_max", "eager_rms", "compiled_max", "compiled_rms")
+    assert complaint(numel=0, **dict.fromkeys(figures, 0.0)) == ""
+
+
 def test_gross_errors_show_even_where_a_tensor_is_blind():
     noisy = {"eager_rms": 0.5, "eager_max": 2.0, "compiled_rms": 0.5}
     assert complaint(**noisy, compiled_max=100.0) == ""
