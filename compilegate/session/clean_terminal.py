@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from compilegate.judging.aspects import ASPECTS
 from compilegate.output.streams import CleanStream
 from compilegate.output.visible import visible_lines
-from compilegate.records.case import case_id_of
+from compilegate.records.case import suite_of
 from compilegate.session.options import judges_suites
 
 
@@ -48,7 +49,7 @@ def pytest_runtest_logreport(report: Any) -> Generator[None]:
 
     https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_runtest_logreport
     """
-    if case_id_of(report.nodeid):
+    if suite_of(report.nodeid) in ASPECTS:
         report.longrepr = _cleaned(report.longrepr)
         report.sections = _cleaned(report.sections)
         if hasattr(report, "wasxfail"):
