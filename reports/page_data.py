@@ -81,7 +81,7 @@ def _cleaned(value: Any) -> Any:
         case list() | tuple():
             return [_cleaned(item) for item in value]
         case dict():
-            return {key: _cleaned(item) for key, item in value.items()}
+            return {visible_lines(key): _cleaned(item) for key, item in value.items()}
     return value
 
 

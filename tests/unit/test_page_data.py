@@ -61,7 +61,7 @@ def test_numbers_keep_the_digits_of_a_run_file(value, shown):
 def test_no_text_can_end_its_script_element():
     text = encode({HOSTILE: [HOSTILE]})
     assert not re.search(r"[<>&\u2028\u2029]", text)
-    assert json.loads(text) == {HOSTILE: [visible(HOSTILE)]}
+    assert json.loads(text) == {visible(HOSTILE): [visible(HOSTILE)]}
 
 
 def test_no_text_of_a_page_acts_on_what_stands_next_to_it():
