@@ -1,6 +1,7 @@
 """Names, messages and output of a model that try to act in a terminal or in a workflow's log."""
 
 import contextlib
+import os
 import re
 import subprocess
 import sys
@@ -184,18 +185,38 @@ def hostile_run(path, **changed):
     return write_run(path, *records, environment=environment, arguments=(EVIL,), revision=EVIL)
 
 
+#: A plugin that makes pytest itself print hostile text.
+PLUGIN = f"""
+import warnings
+
+EVIL = {EVIL!r}
+
+def pytest_runtest_setup(item):
+    warnings.warn(EVIL)
+    print(EVIL)
+
+def pytest_runtest_call(item):
+    if "test_memory" in item.nodeid:
+        raise RuntimeError(EVIL)
+"""
+
+
 @pytest.mark.parametrize("colour", ["no", "yes"])
 def test_a_replay_of_a_hostile_run_shows_it_and_lets_none_of_it_act(runs, tmp_path, colour):
     runs.mkdir()
     hostile_run(runs / "old.jsonl")
     hostile_run(runs / "new.jsonl", python=EVIL)
+    (tmp_path / "evil_plugin.py").write_text(PLUGIN, encoding="utf-8")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     compared = ("--replay", "new", "--baseline-run", "old", f"--color={colour}", "-rA")
     junit = str(tmp_path / "junit.xml")
-    done = run(command("suites/", *compared, "--junitxml", junit, runs=runs), runs)
+    words = command("suites/", *compared, "-p", "evil_plugin", "--junitxml", junit, runs=runs)
+    done = run(words, runs, PYTHONPATH=path)
     assert done.returncode in (1, 2), done.stdout + done.stderr
     assert_clean(done.stdout, colours=colour == "yes")
     assert_clean(done.stderr, colours=colour == "yes")
-    assert r"evil\u001b[2J" in done.stdout
+    for text in (r"evil\u001b[2J", "warnings summary", "Captured stdout", "RuntimeError: "):
+        assert text in done.stdout
     assert_clean((tmp_path / "junit.xml").read_text())
 
 
