@@ -18,6 +18,7 @@ from compilegate.calibration.thresholds import ThresholdsError
 from compilegate.commands import observe, thresholds
 from compilegate.commands.observe import ArgumentError
 from compilegate.judging.budgets import BudgetError
+from compilegate.output.streams import clean_streams
 from compilegate.processes.child_process import ObserverError
 from compilegate.reports import candidates_text, comparison_text, markdown
 from compilegate.runs import files, merge
@@ -31,6 +32,7 @@ from compilegate.upgrade.paired_costs import cost_changes
 _ERRORS = (RunError, CompareError, BudgetError, ObserverError, ArgumentError, ThresholdsError)
 
 
+@clean_streams()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand.
 

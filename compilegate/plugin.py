@@ -14,6 +14,7 @@ from compilegate.session.options import add_options, judges_suites
 from compilegate.session.plan import PLAN
 
 pytest_plugins = (
+    "compilegate.session.clean_terminal",
     "compilegate.session.xdist_hooks",
     "compilegate.session.suite_fixtures",
     "compilegate.session.replay_clock",

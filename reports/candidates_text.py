@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from packaging.version import InvalidVersion, Version
 
-from compilegate.reports.text import count, cut, plain
+from compilegate.output.visible import visible
+from compilegate.reports.text import count, cut
 from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide, version
 
@@ -33,12 +34,12 @@ def candidate_lines(
         because = f": {decision.because}" if decision.because else ""
         because += ", costs not compared" if comparison.machines else ""
         text = f"{name:<{names}}  {versions[name]:<{column}}  {decision.answer}{because}"
-        yield plain(text if everything else cut(text, width))
+        yield visible(text if everything else cut(text, width))
     yield ""
     if (newest := newest_safe(comparisons)) is None:
         yield "none of them is safe"
     else:
-        yield plain(f"newest safe: torch {versions[newest]}, run {newest}")
+        yield visible(f"newest safe: torch {versions[newest]}, run {newest}")
     yield from _cases(comparisons, everything=everything)
 
 
@@ -79,6 +80,6 @@ def _cases(comparisons: Mapping[str, Comparison], *, everything: bool) -> Iterat
     yield ""
     for row in shown:
         cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        yield plain("  ".join(cells).rstrip())
+        yield visible("  ".join(cells).rstrip())
     if len(rows) > len(shown):
         yield f"… and {count(len(rows) - len(shown), 'more row')}; to see them, add --all"

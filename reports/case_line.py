@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compilegate.judging.aspects import ASPECTS
+from compilegate.output.visible import visible
 from compilegate.records.observation import Observation
 from compilegate.reports.columns import COLUMNS, figures_of
 from compilegate.reports.text import cut, duration
@@ -99,7 +100,7 @@ def _figures(observation: Observation) -> Iterator[str]:
     failure = observation.failure
     if failure is not None:
         what = observation.status.replace("_", " ")
-        yield cut(f"{what} in stage {failure.stage}: {failure.message}", 100)
+        yield cut(visible(f"{what} in stage {failure.stage}: {failure.message}"), 100)
         return
     figures = figures_of(observation)
     shown = figures.shown

@@ -6,9 +6,10 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from compilegate.output.visible import visible
 from compilegate.reports import case_groups, environment_text
 from compilegate.reports.case_groups import CaseGroup
-from compilegate.reports.text import count, cut, plain, wrapped
+from compilegate.reports.text import count, cut, wrapped
 from compilegate.upgrade.case_comparison import CLASSES, WORSE
 from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide
@@ -66,15 +67,15 @@ def comparison_lines(comparison: Comparison, *, everything: bool = False) -> Ite
         everything: Whether all groups, rows and lines are shown.
     """
     decision, layout = decide(comparison), Layout(everything=everything)
-    yield from wrapped(plain(str(decision)), layout.columns)
+    yield from wrapped(visible(str(decision)), layout.columns)
     if decision.command:
-        yield plain(f"to decide, run: {decision.command}")
+        yield visible(f"to decide, run: {decision.command}")
     yield from evidence_lines(comparison, layout)
 
 
 def evidence_lines(comparison: Comparison, layout: Layout) -> Iterator[str]:
     """Yield the lines under the decision."""
-    return map(plain, _lines(comparison, layout))
+    return map(visible, _lines(comparison, layout))
 
 
 def _lines(comparison: Comparison, layout: Layout) -> Iterator[str]:
@@ -83,7 +84,7 @@ def _lines(comparison: Comparison, layout: Layout) -> Iterator[str]:
         text = f"costs are not compared, because the machines differ: {comparison.machines}"
         yield from wrapped(text, layout.columns)
     for caution in comparison.cautions:
-        yield from wrapped(plain(f"note: {caution}"), layout.columns)
+        yield from wrapped(visible(f"note: {caution}"), layout.columns)
     groups = case_groups.of_comparison(comparison)
     worse = [group for group in groups if group.kind in WORSE]
     if worse and layout.details:
@@ -110,9 +111,9 @@ def _lines(comparison: Comparison, layout: Layout) -> Iterator[str]:
 
 def _first(group: CaseGroup, layout: Layout) -> Iterator[str]:
     yield f"  {group.who}"
-    yield from wrapped(plain(f"    {group.what}"), layout.columns)
+    yield from wrapped(visible(f"    {group.what}"), layout.columns)
     for line in group.details[:DETAILS]:
-        yield from wrapped(plain(f"      {line}"), layout.columns)
+        yield from wrapped(visible(f"      {line}"), layout.columns)
     if len(group.details) > DETAILS:
         yield f"      … and {len(group.details) - DETAILS} more lines"
 
@@ -153,7 +154,7 @@ def _notes(comparison: Comparison, layout: Layout) -> Iterator[str]:
     if notes and layout.everything:
         yield from ("", "notes:")
         for note in notes:
-            yield from wrapped(plain(note), layout.columns)
+            yield from wrapped(visible(note), layout.columns)
     elif notes:
         differences = f"{len(notes)} difference{'s' * (len(notes) != 1)}"
         yield f"notes: {differences}, mostly in times; {layout.unfold}"

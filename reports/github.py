@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from compilegate.output import workflow_command
 from compilegate.records.environment import Environment
 from compilegate.reports import case_groups, markdown
 from compilegate.reports.case_groups import CaseGroup
@@ -22,36 +23,46 @@ ANNOTATIONS = 10
 #: Characters after which a message is cut.
 LENGTH = 1000
 
-_IN_MESSAGE = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
-_IN_PROPERTY = _IN_MESSAGE | str.maketrans({":": "%3A", ",": "%2C"})
 
-
-def report(
-    results: Mapping[str, CaseResult],
-    environment: Environment | None,
-    comparison: Comparison | None,
+def error_commands(
+    results: Mapping[str, CaseResult], comparison: Comparison | None
 ) -> Iterator[str]:
-    """Write the job summary, if the step has one, and yield the lines of workflow commands.
+    """Yield the workflow commands that show errors next to the workflow's run.
 
     Args:
         results: The results of all planned cases.
-        environment: Where they were observed.
         comparison: The session compared with an earlier run, if it was.
     """
     if os.environ.get("GITHUB_ACTIONS") == "true":
         decision = decide(comparison) if comparison else None
         bad_news = str(decision) if decision and decision.answer != "safe" else ""
         yield from error_annotations(case_groups.of_verdicts(results, ("failed",)), bad_news)
+
+
+def write_summary(
+    results: Mapping[str, CaseResult],
+    environment: Environment | None,
+    comparison: Comparison | None,
+) -> str:
+    """Write the job summary, if the step has one.
+
+    Args:
+        results: The results of all planned cases.
+        environment: Where they were observed.
+        comparison: The session compared with an earlier run, if it was.
+
+    Returns:
+        Why it was not written; empty if it was, or the step has none.
+    """
     if not (path := os.environ.get("GITHUB_STEP_SUMMARY")):
-        return
+        return ""
 
     def write(room: int) -> str:
         upgrade = markdown.of_comparison(comparison, room // 2) if comparison else ""
         rest = room - len(upgrade.encode()) - 1
         return f"{upgrade}\n{markdown.of_cases(results, environment, rest)}"
 
-    if trouble := append_summary(Path(path), write, markdown.LIMIT):
-        yield f"no job summary: {trouble}"
+    return append_summary(Path(path), write, markdown.LIMIT)
 
 
 def error_annotations(groups: Sequence[CaseGroup], decision: str = "") -> Iterator[str]:
@@ -64,16 +75,12 @@ def error_annotations(groups: Sequence[CaseGroup], decision: str = "") -> Iterat
     room = ANNOTATIONS - bool(decision)
     shown = groups if len(groups) <= room else groups[: room - 1]
     if decision:
-        yield _error("compilegate", decision)
+        yield workflow_command.error("compilegate", decision[:LENGTH])
     for group in shown:
-        yield _error(f"compilegate: {group.who}", group.what)
+        yield workflow_command.error(f"compilegate: {group.who}", group.what[:LENGTH])
     if len(shown) < len(groups):
-        yield _error("compilegate", f"{len(groups) - len(shown)} more: see the job summary")
-
-
-def _error(title: str, message: str) -> str:
-    title, message = title.translate(_IN_PROPERTY), message[:LENGTH].translate(_IN_MESSAGE)
-    return f"::error title={title}::{message}"
+        more = f"{len(groups) - len(shown)} more: see the job summary"
+        yield workflow_command.error("compilegate", more)
 
 
 def append_summary(path: Path, write: Callable[[int], str], limit: int) -> str:

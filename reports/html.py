@@ -1,7 +1,8 @@
 """A run, or two compared, as one self-contained page that opens offline.
 
-Jinja escapes everything that comes from a run, or the page's script sets it as text. The page's
-security policy forbids other scripts and loads nothing.
+Jinja escapes everything that comes from a run, or the page's script sets it as text. Either way
+characters that would act are shown as escapes. The page's security policy forbids other scripts and
+loads nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from compilegate.output.visible import visible_lines
 from compilegate.records.case import AXES
 from compilegate.records.run import Header
 from compilegate.reports import case_groups, environment_text, page_data, titles
@@ -39,6 +41,7 @@ _ENVIRONMENT = Environment(
     loader=FileSystemLoader(PAGE),
     autoescape=True,
     undefined=StrictUndefined,
+    finalize=lambda value: visible_lines(value) if type(value) is str else value,
     trim_blocks=True,
     lstrip_blocks=True,
 )

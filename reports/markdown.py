@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
 from compilegate.reports import case_groups, environment_text, titles
 from compilegate.reports.case_groups import CaseGroup
@@ -15,7 +16,7 @@ from compilegate.reports.case_result import CaseResult, results_of
 from compilegate.reports.columns import COLUMNS
 from compilegate.reports.comparison_text import MEANING
 from compilegate.reports.environment_text import ChangeGroup
-from compilegate.reports.text import count, plain
+from compilegate.reports.text import count
 from compilegate.runs.archive import Archive
 from compilegate.upgrade.case_comparison import WORSE, Class
 from compilegate.upgrade.comparison import Comparison
@@ -33,7 +34,7 @@ _SPECIAL = re.compile(r"[\\`*{}\[\]<>#|~&$!@]|(?<!\w)_|_(?!\w)|(?<=http):|(?<=ht
 
 def escape(text: str) -> str:
     """Return text that Markdown, HTML and a table's cell show unchanged, in one line."""
-    line = plain(" ".join(text.split()))
+    line = visible(" ".join(text.split()))
     return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", line)
 
 
@@ -46,7 +47,9 @@ def of_comparison(comparison: Comparison, limit: int = LIMIT) -> str:
     """Return two runs compared: the decision, what to look at first, the rest folded."""
     decision = decide(comparison)
     lines = [f"## {escape(str(decision))}", ""]
-    lines += ["To know, run:", "", f"    {plain(decision.command)}", ""] if decision.command else []
+    lines += (
+        ["To know, run:", "", f"    {visible(decision.command)}", ""] if decision.command else []
+    )
     if comparison.machines:
         machines = escape(comparison.machines)
         lines += [f"Costs are not compared, because the machines differ: {machines}.", ""]

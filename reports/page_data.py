@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from compilegate.output.visible import visible_lines
 from compilegate.records.environment import Environment
 from compilegate.records.observation import Capture
 from compilegate.records.run import Header
@@ -62,10 +63,26 @@ def number(value: float | None) -> float | int | str | None:
 
 def encode(value: Any) -> str:
     """Return JSON that does not end the script element that holds it."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = _json(value)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
+
+
+def _json(value: Any) -> str:
+    return json.dumps(_cleaned(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _cleaned(value: Any) -> Any:
+    """Return data in which every text is cleaned: the page shows it with all its characters."""
+    match value:
+        case str():
+            return visible_lines(value)
+        case list() | tuple():
+            return [_cleaned(item) for item in value]
+        case dict():
+            return {visible_lines(key): _cleaned(item) for key, item in value.items()}
+    return value
 
 
 @dataclass
@@ -94,8 +111,8 @@ class PageData:
             self._compress()
 
     def _compress(self) -> None:
-        text = json.dumps(self._open, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        self.chunks.append(base64.b64encode(zlib.compress(text.encode(), 6)).decode())
+        compressed = zlib.compress(_json(self._open).encode(), 6)
+        self.chunks.append(base64.b64encode(compressed).decode())
         self._open = []
 
 

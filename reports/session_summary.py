@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from compilegate.output.visible import visible
 from compilegate.records.observation import Observation
 from compilegate.reports import case_groups
 from compilegate.reports.case_groups import CaseGroup
 from compilegate.reports.case_result import CaseResult
-from compilegate.reports.text import cut, duration, plain
+from compilegate.reports.text import cut, duration
 
 #: How many cases the command names that observes them again.
 _NAMED = 6
@@ -61,11 +62,11 @@ def summary_lines(
 
 
 def _lines(group: CaseGroup, width: int) -> list[str]:
-    line = plain(f"  {group.who}: {group.text}")
+    line = visible(f"  {group.who}: {group.text}")
     room = width - line.index(": ")
     if len(line) <= width or room > width / 3:
         return [cut(line, width)]
-    return [plain(f"  {group.who}:"), cut(plain(f"    {group.text}"), width)]
+    return [visible(f"  {group.who}:"), cut(visible(f"    {group.text}"), width)]
 
 
 def _across_models(groups: Sequence[CaseGroup]) -> list[CaseGroup]:

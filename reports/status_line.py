@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from compilegate.output.visible import visible
 from compilegate.reports.text import cut, duration
 
 #: Least seconds between two updates of the status line.
@@ -40,7 +41,7 @@ class StatusLine:
             if self._reporter is None or (self._is_shown and now - self._last_s < _PAUSE_S):
                 return
             self._last_s, self._is_shown = now, True
-            self._reporter.rewrite(cut(text, self._reporter._tw.fullwidth - 1), erase=True)
+            self._reporter.rewrite(cut(visible(text), self._reporter._tw.fullwidth - 1), erase=True)
             self._reporter.flush()
 
     def clear(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from compilegate.output.visible import visible
 from compilegate.records.case import case_id_of, suite_of
 from compilegate.records.pair import Pair
 from compilegate.reports import case_line
@@ -22,6 +23,7 @@ from compilegate.reports.comparison_text import NARROWEST
 from compilegate.reports.status_line import StatusLine, WorkersAtWork, observed_text
 from compilegate.reports.terminal_summary import TerminalSummary, why_nothing_saved
 from compilegate.reports.text import cut, duration
+from compilegate.session.clean_terminal import clean
 from compilegate.session.options import judges_suites
 from compilegate.session.results import RESULTS, Results
 from compilegate.upgrade import paired_costs
@@ -62,7 +64,7 @@ def _starting(config: pytest.Config) -> Iterator[None]:
     if reporter is not None and _STARTED not in config.stash:
         config.stash[_STARTED] = True
         reporter.ensure_newline()
-        reporter.write_line(cut(starting_line(config), width_of(reporter)), flush=True)
+        reporter.write_line(cut(visible(starting_line(config)), width_of(reporter)), flush=True)
     starting = Starting(reporter)
     config.pluginmanager.register(starting)
     try:
@@ -83,7 +85,7 @@ def _reporter_at_start(config: pytest.Config) -> Any:
     if config.getoption("collectonly") or not config.pluginmanager.hasplugin("terminal"):
         return None
     known = config.pluginmanager.get_plugin("terminalreporter")
-    return known or pytest.TerminalReporter(config, sys.stdout)
+    return known or clean(pytest.TerminalReporter(config, sys.stdout))
 
 
 def starting_line(config: pytest.Config) -> str:
@@ -225,7 +227,8 @@ class TerminalReport:
             seen = (change.brief for change in paired_costs.screen(pair) if change.compiled)
             found = ", ".join(seen) or pair.failure
             reporter.ensure_newline()
-            reporter.write_line(f"suspect {pair.case}, fresh pair {pair.number}: {found}")
+            text = f"suspect {pair.case}, fresh pair {pair.number}: {found}"
+            reporter.write_line(visible(text))
 
     def pytest_compilegate_progress(
         self, case_id: str, stage: str, elapsed_s: float, at_work: str

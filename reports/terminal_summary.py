@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
+from compilegate.output.visible import visible
 from compilegate.records.case import case_id_of
 from compilegate.reports import case_line, comparison_text, github, session_summary, titles
 from compilegate.reports.case_result import CaseResult
 from compilegate.reports.comparison_text import NARROWEST, Layout
-from compilegate.reports.text import count, plain, wrapped
+from compilegate.reports.text import count, wrapped
 from compilegate.runs import files, reproduction
 from compilegate.runs.archive import CaseRecord
 from compilegate.runs.reproduction import as_seen
+from compilegate.session.clean_terminal import write_command
 from compilegate.session.plan import unmatched_budgets
 from compilegate.session.results import Results
 from compilegate.upgrade.case_comparison import WORSE
@@ -69,7 +71,7 @@ class TerminalSummary:
             self._write_evidence(session.comparison)
         again, page = session.plan.session_command, _compilegate("html", self._run)
         for text in session_summary.summary_lines(self._cases, self._width, again, page):
-            line(plain(text))
+            line(visible(text))
         if legend := case_line.legend(letters):
             self._write_wrapped(f"letters: {legend}")
         effort = session_summary.Effort(
@@ -80,13 +82,16 @@ class TerminalSummary:
         self._write_commands()
         self._write_budgets()
         self._write_files()
-        for text in github.report(self._cases, session.plan.environment, session.comparison):
-            line(text)
+        for command in github.error_commands(self._cases, session.comparison):
+            write_command(self._reporter, command)
+        environment = session.plan.environment
+        if trouble := github.write_summary(self._cases, environment, session.comparison):
+            line(visible(f"no job summary: {trouble}"))
         self._write_decision(titles.of_cases(self._cases, why_nothing))
 
     def _write_wrapped(self, text: str) -> None:
         """Print a sentence in as many lines as it needs. Commands stay whole, to be copied."""
-        for line in wrapped(text, self._width):
+        for line in wrapped(visible(text), self._width):
             self._reporter.write_line(line)
 
     def _leave_failures_to_pytest(self) -> None:
@@ -112,12 +117,12 @@ class TerminalSummary:
             lines = titles.fitted(of_run, titles.where(plan.environment, self._cases), self._room)
         else:
             lines = titles.fitted_decision(decide(comparison), self._cases, self._room)
-        title, *others = map(plain, lines)
+        title, *others = map(visible, lines)
         self._reporter.section(title, sep="=", bold=True)
         for text in others:
             self._write_wrapped(text)
         if comparison is not None and (command := decide(comparison).command):
-            self._reporter.write_line(plain(f"to decide, run: {command}"))
+            self._reporter.write_line(visible(f"to decide, run: {command}"))
         if comparison is None and plan.before is not None:
             self._reporter.write_line(
                 "no decision: the selected tests lack test_upgrade.py; to get one, select all "
@@ -166,15 +171,15 @@ class TerminalSummary:
         for case_id in failed[:_COMMANDS]:
             if (observation := self._session.observation(case_id)) is not None:
                 again = self._session.plan.reproduction(observation)
-                self._reporter.write_line(f"reproduce: {again}")
+                self._reporter.write_line(visible(f"reproduce: {again}"))
 
     def _write_budgets(self) -> None:
         for line in unmatched_budgets(self._session.plan):
-            self._reporter.write_line(f"unused budget entry: {line}", yellow=True)
+            self._reporter.write_line(visible(f"unused budget entry: {line}"), yellow=True)
         if self._config.getoption("budgets_update"):
             nothing = ["budget updated: no budget needed to change"]
             for line in self._session.budget_changes or nothing:
-                self._reporter.write_line(line)
+                self._reporter.write_line(visible(line))
 
     def _write_files(self) -> None:
         writer, baseline = self._session.writer, self._session.baseline_path

@@ -9,11 +9,6 @@ import textwrap
 _COMMAND = re.compile(r": (?=(?:\S*/)?(?:python[\d.]*|pytest|compilegate) )")
 
 
-def plain(line: str) -> str:
-    """Return a line without control characters: a run file may hold any text."""
-    return "".join(character if character.isprintable() else " " for character in line)
-
-
 def cut(line: str, width: int) -> str:
     """Return a line of at most ``width`` characters, with an ellipsis where it was longer."""
     return line if len(line) <= width else f"{line[: width - 1]}…"

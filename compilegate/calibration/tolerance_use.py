@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from compilegate.judging.tolerances import checks, checks_of_rows, in_half, widening
+from compilegate.output.streams import clean_streams
 from compilegate.records.case import Case, model_of
 from compilegate.records.observation import Observation
 from compilegate.records.rounding import is_blind, pooled_noise
@@ -62,6 +63,7 @@ def table(observations: Iterable[Observation]) -> list[str]:
     return lines
 
 
+@clean_streams()
 def main() -> None:
     """Print the table of some run files."""
     parser = argparse.ArgumentParser(

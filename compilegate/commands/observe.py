@@ -16,6 +16,7 @@ from compilegate.judging import budgets_toml
 from compilegate.judging.budgets import Budgets, Machine
 from compilegate.judging.completeness import is_judged
 from compilegate.layout import SHIPPED_BUDGETS
+from compilegate.output.visible import visible
 from compilegate.processes import cpp_compiler, foreground
 from compilegate.processes.observer import BACKENDS
 from compilegate.records.case import Case, UnknownNameError
@@ -23,7 +24,6 @@ from compilegate.records.environment import Environment
 from compilegate.records.observation import WANTS, Observation
 from compilegate.records.run import encode
 from compilegate.records.verdict import Verdict
-from compilegate.reports.text import plain
 from compilegate.zoo import registry
 
 
@@ -157,12 +157,12 @@ def _text(
     shown: set[tuple[str, ...]] = set()
     for verdict in verdicts:
         outcome = verdict.outcome.replace("_", " ")
-        yield plain(f"{outcome:<16}  {verdict.aspect:<{width}}  {verdict.summary}")
+        yield visible(f"{outcome:<16}  {verdict.aspect:<{width}}  {verdict.summary}")
         details = tuple(line for line in verdict.details if line not in verdict.summary)
         if verdict.outcome in ("passed", "skipped") or details in shown:
             continue
         shown.add(details)  # all aspects of a case that did not run share the traceback
-        yield from (plain(f"  {line}") for line in details)
+        yield from (visible(f"  {line}") for line in details)
     counts = Counter(verdict.outcome.replace("_", " ") for verdict in verdicts)
     yield ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
 
@@ -174,4 +174,4 @@ def _place(observation: Observation, environment: Environment) -> str:
     parts += [device.name] if device else []
     parts += [f"backend {observation.backend}", f"seed {observation.seed}"]
     parts += ["cold" if observation.cold else "warm cache"]
-    return plain(", ".join(parts))
+    return visible(", ".join(parts))

@@ -17,6 +17,7 @@ from collections.abc import Container
 from dataclasses import asdict
 from typing import Any
 
+from compilegate.output.streams import clean_streams
 from compilegate.records.case import Case, UnknownNameError
 from compilegate.records.encoding import dumps
 from compilegate.records.observation import WANTS, Observation, Stage, Want
@@ -55,12 +56,16 @@ def main() -> int:
     )
     parser.add_argument("--serve", type=int, metavar="FD", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.list is not None:
-        return _list(options.list)
     if options.serve is not None:
         return _serve(options)
-    if options.case is None:
+    if options.list is None and options.case is None:
         parser.error("name a case, for instance resnet18-cpu-infer-f32-default-static")
+    with clean_streams():
+        return _list(options.list) if options.list is not None else _observe(options)
+
+
+def _observe(options: argparse.Namespace) -> int:
+    """Observe one case in the foreground."""
     try:
         case = Case.parse(options.case)
         shipped = registry.load()

@@ -6,24 +6,21 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator
 
+from compilegate.output.visible import visible
 from compilegate.session.plan import Plan
 
 
 def describe(plan: Plan, width: int = 80) -> list[str]:
-    """Return the plan in a few lines. Text from run files cannot move the cursor.
+    """Return the plan in a few lines.
 
     Args:
         plan: The plan.
         width: Characters of a line; a word that is longer stays whole.
     """
-    printable = (
-        "".join(character if character.isprintable() else " " for character in line)
-        for line in _lines(plan)
-    )
     wrap = textwrap.TextWrapper(
         width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
-    return [part for line in printable for part in wrap.wrap(line)]
+    return [part for line in map(visible, _lines(plan)) for part in wrap.wrap(line)]
 
 
 def _lines(plan: Plan) -> Iterator[str]:

@@ -12,6 +12,7 @@ import pytest
 from _pytest.junitxml import xml_key
 
 from compilegate.judging.aspects import Aspect
+from compilegate.output.visible import visible
 from compilegate.records.case import Case, case_id_of
 from compilegate.records.pair import Pair
 from compilegate.records.run import Closing, encode
@@ -150,7 +151,7 @@ class Recorder:
             session.exitstatus = self._exit_status(decide(results.comparison).exit_status)
         junit = self._config.stash.get(xml_key, None)
         if results.comparison is not None and junit is not None:
-            junit.add_global_property("compilegate", str(decide(results.comparison)))
+            junit.add_global_property("compilegate", visible(str(decide(results.comparison))))
 
     def _exit_status(self, decision: int) -> int:
         """Return the status of a session that compares: the decision's, unless other tests failed.

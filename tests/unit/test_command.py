@@ -121,7 +121,7 @@ def test_a_run_file_cannot_move_the_cursor_or_begin_a_line(reports, tmp_path, th
     write_run(tmp_path / "new.jsonl", *three, *cases)
     for everything in ((), ("--all",)):
         _, output, _ = reports("compare", "old", "new", *everything)
-        assert "off [2J ::error::owned" in output
+        assert r"off\u001b[2J\u000a::error::owned\u000d\u009b1m" in output
         assert not any(line.startswith("::") for line in output.splitlines())
         assert output.replace("\n", "").isprintable()
 

@@ -23,8 +23,8 @@ def test_a_failure_is_one_line_that_github_understands():
     ("text", "shown"),
     [
         ("50% worse", "50%25 worse"),
-        ("a\nb\r\nc", "a%0Ab%0D%0Ac"),
-        ("x\n::set-output name=a::b", "x%0A::set-output name=a::b"),
+        ("a\nb\r\nc\rd", "a%0Ab%0Ac\\u000dd"),
+        ("x\n::set-output name=a::b", "x%0A\\u003a:set-output name=a::b"),
         ("a, b: c", "a, b: c"),
     ],
 )

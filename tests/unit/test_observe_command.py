@@ -1,6 +1,8 @@
 """``compilegate observe``: what it prints for a record, and its exit status."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -131,3 +133,22 @@ def test_a_wrong_argument_is_refused_in_one_sentence(monkeypatch, capsys, argume
     assert captured.out == ""
     assert message in captured.err
     assert captured.err.count("\n") == 1
+
+
+def test_what_the_observing_process_writes_is_shown_at_once_and_cleaned(
+    monkeypatch, capsys, tmp_path
+):
+    """A process that it left behind keeps the pipe open, and is not waited for."""
+    monkeypatch.setattr(foreground, "_LAST_WORDS_S", 0.2)
+    python = tmp_path / "python"
+    python.write_text(
+        "#!/usr/bin/env bash\n"
+        'sleep 20 > /dev/null & echo $! > "${0%/*}/left"\n'
+        "printf '\\n::error::a\\e[2J (Pdb) ' >&2\n"
+        "exit 3\n"
+    )
+    python.chmod(0o755)
+    made = foreground.observe([CASE_ID], str(python))
+    os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
+    assert made.end == "exited with status 3 without an answer"
+    assert capsys.readouterr().err == "\n\\u003a:error::a\\u001b[2J (Pdb) "

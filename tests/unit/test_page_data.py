@@ -8,6 +8,7 @@ import zlib
 import pytest
 
 from compilegate.judging.aspects import ASPECTS
+from compilegate.output.visible import visible
 from compilegate.records.performance import Energy
 from compilegate.reports import html, page_data
 from compilegate.reports.columns import COLUMNS, figures_of
@@ -60,7 +61,15 @@ def test_numbers_keep_the_digits_of_a_run_file(value, shown):
 def test_no_text_can_end_its_script_element():
     text = encode({HOSTILE: [HOSTILE]})
     assert not re.search(r"[<>&\u2028\u2029]", text)
-    assert json.loads(text) == {HOSTILE: [HOSTILE]}
+    assert json.loads(text) == {visible(HOSTILE): [visible(HOSTILE)]}
+
+
+def test_no_text_of_a_page_acts_on_what_stands_next_to_it():
+    assert json.loads(encode(["a\u202eb", ["\x1b[8m"], "é 日本"])) == [
+        r"a\u202eb",
+        [r"\u001b[8m"],
+        "é 日本",
+    ]
 
 
 def test_details_are_read_back_unchanged():
@@ -71,7 +80,7 @@ def test_details_are_read_back_unchanged():
     assert len(data.rows) == page_data.CHUNK + 3
     chunks = [json.loads(zlib.decompress(base64.b64decode(chunk))) for chunk in data.chunks]
     assert [len(chunk) for chunk in chunks] == [page_data.CHUNK, 3]
-    assert chunks[1][2] == {"case": f"case {page_data.CHUNK + 2}", "text": HOSTILE}
+    assert chunks[1][2] == {"case": f"case {page_data.CHUNK + 2}", "text": visible(HOSTILE)}
     assert re.fullmatch(r"[A-Za-z0-9+/=]+", data.chunks[0])
 
 

@@ -5,9 +5,10 @@ import threading
 import pytest
 
 from compilegate.judging.aspects import ASPECTS
+from compilegate.output.visible import visible
 from compilegate.reports.case_line import Progress, case_lines, failure_letter, legend
 from compilegate.reports.status_line import StatusLine, observed_text
-from compilegate.reports.text import cut, duration, plain, wrapped
+from compilegate.reports.text import cut, duration, wrapped
 from tests.unit.making import (
     CASE_ID,
     make_break,
@@ -57,7 +58,7 @@ def test_a_sentence_wraps_and_its_ids_and_its_command_stay_whole():
 
 
 def test_lines_are_printable_and_fit():
-    assert plain("a\x1b[2Jb\nc") == "a [2Jb c"
+    assert visible("a\x1b[2Jb\nc") == r"a\u001b[2Jb\u000ac"
     assert cut("abcdef", 6) == "abcdef"
     assert cut("abcdefg", 6) == "abcde…"
 

