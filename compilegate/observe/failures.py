@@ -10,6 +10,7 @@ import traceback
 from compilegate.observe import error_text
 from compilegate.observe.device.protocol import Device
 from compilegate.observe.device.unsupported import UnsupportedError
+from compilegate.records.bounded_text import bounded
 from compilegate.records.observation import Failure, Stage
 from compilegate.zoo import registry
 
@@ -28,7 +29,7 @@ def of_error(error: Exception, stage: Stage, raised_alone: str) -> Failure:
         kind=type(error).__name__,
         message=error_text.of(error),
         call=raised_alone,
-        traceback="".join(_own_frames(error)),
+        traceback=_traceback(error),
     )
 
 
@@ -69,12 +70,12 @@ def of_out_of_memory(error: BaseException, stage: Stage, device: Device) -> Fail
         stage=stage,
         kind=type(error).__name__,
         message=f"{lines[0].partition('. ')[0] if lines else 'out of memory'}{peak}",
-        traceback="".join(_own_frames(error)),
+        traceback=_traceback(error),
         held_by_others=others,
     )
 
 
-def _own_frames(error: BaseException) -> list[str]:
+def _traceback(error: BaseException) -> str:
     """Return the traceback without this package's frames, which do not help the reader."""
     ours = (os.path.dirname(__file__), os.path.dirname(registry.__file__))
     chain = traceback.TracebackException.from_exception(error)
@@ -83,4 +84,4 @@ def _own_frames(error: BaseException) -> list[str]:
         kept = [frame for frame in link.stack if not frame.filename.startswith(ours)]
         link.stack = traceback.StackSummary.from_list(kept)
         link = link.__cause__ or link.__context__
-    return list(chain.format())
+    return bounded("".join(chain.format()))

@@ -19,8 +19,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from compilegate.processes import kernel_view
 from compilegate.processes.case_clock import Work
-from compilegate.processes.child_output import output_of
+from compilegate.processes.child_output import OBSERVING, output_of
 from compilegate.processes.process_tree import ProcessTree
 from compilegate.records.encoding import dumps
 from compilegate.records.observation import Stage
@@ -72,6 +73,7 @@ class Child:
         self._requests: BinaryIO = os.fdopen(request_write, "wb", buffering=0)
         self._answers: BinaryIO = os.fdopen(answer_read, "rb", buffering=0)
         self._mark = 0
+        self._seen_from_outside = ""
         self._pending = b""
         if not reply:
             self.close()
@@ -138,7 +140,11 @@ class Child:
         return None
 
     def ask_for_stacks(self) -> None:
-        """Make a hanging child write its threads' stacks, if it still can."""
+        """Make a hanging child write its threads' stacks, if it still can.
+
+        :meth:`output` then also returns what the kernel shows: of the processes that the child
+        started, and of the child itself if it wrote no stacks.
+        """
         with contextlib.suppress(ProcessLookupError):
             before = size = self._written()
             os.kill(self.pid, STACKS_PLEASE)
@@ -148,10 +154,14 @@ class Child:
                 earlier, size = size, self._written()
                 if before < earlier == size:
                     break
+            wrote = OBSERVING in self.output()
+            shown = [pid for pid in self._tree.pids() if pid != self.pid or not wrote]
+            self._seen_from_outside = kernel_view.describe(shown)
 
     def output(self) -> str:
         """Return what the child wrote since the last request: see :func:`output_of`."""
-        return output_of(self._output, since=self._mark)
+        written = output_of(self._output, since=self._mark)
+        return "\n".join(filter(None, (written, self._seen_from_outside)))
 
     def _written(self) -> int:
         return os.fstat(self._output.fileno()).st_size
