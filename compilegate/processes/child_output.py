@@ -77,6 +77,13 @@ def output_of(file: IO[bytes], since: int = 0) -> str:
     return bounded(text.strip())
 
 
+def last_words_of(file: IO[bytes], since: int = 0) -> str:
+    """Return the end of what a process wrote, stacks included."""
+    size = os.fstat(file.fileno()).st_size
+    start = max(since, size - _OUTPUT_BYTES)
+    return os.pread(file.fileno(), size - start, start).decode(errors="replace")
+
+
 def _without_own_frames(data: bytes) -> bytes:
     """Return an output without the observer's frames."""
     lines = data.splitlines(keepends=True)

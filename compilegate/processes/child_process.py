@@ -19,11 +19,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from compilegate.processes import kernel_view
+from compilegate.processes import kernel_view, lack_of_memory
 from compilegate.processes.case_clock import Work
-from compilegate.processes.child_output import OBSERVING, output_of
+from compilegate.processes.child_output import OBSERVING, last_words_of, output_of
 from compilegate.processes.process_tree import ProcessTree
 from compilegate.records.encoding import dumps
+from compilegate.records.host_memory import MemoryAccount
 from compilegate.records.observation import Stage
 from compilegate.records.request import STACKS_PLEASE
 
@@ -82,10 +83,13 @@ class Child:
         self.stage: Stage = "start"
         self.ended: Ended | None = None
         self._tree = ProcessTree(self.pid)
+        self._memory = MemoryAccount(self.pid)
+        self._kills = self._memory.kills()
 
     def ask(self, request: Mapping[str, Any]) -> None:
         """Send one request. :meth:`output` returns what the child writes from now on."""
         self._mark = os.fstat(self._output.fileno()).st_size
+        self._kills = self._memory.kills()
         self.send(request)
 
     def send(self, message: Mapping[str, Any]) -> None:
@@ -138,6 +142,14 @@ class Child:
             if packet := self._server.recv(65536):
                 return int(json.loads(packet)["status"])
         return None
+
+    def lack_of_memory(self) -> str:
+        """Return how memory ran out, of a child that died of it since the last request."""
+        killed = self._memory.kills() != self._kills
+        words = last_words_of(self._output, since=self._mark)
+        status = self.ended.status if self.ended else None
+        why = lack_of_memory.why(status, words, killed=killed)
+        return f"{why}; {self._memory.describe()}" if why else ""
 
     def ask_for_stacks(self) -> None:
         """Make a hanging child write its threads' stacks, if it still can.
