@@ -1,4 +1,4 @@
-"""Tells a process that died because memory ran out from one that crashed."""
+"""Distinguishes a process that died because memory ran out from one that crashed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that died of a lack of memory is told from one that crashed or was killed."""
+"""A process that died of a lack of memory is distinguished from one that crashed or was killed."""
 
 import signal
 
