@@ -17,6 +17,7 @@ from collections.abc import Container
 from dataclasses import asdict
 from typing import Any
 
+from compilegate.records.bounded_text import bounded
 from compilegate.records.case import Case, UnknownNameError
 from compilegate.records.encoding import dumps
 from compilegate.records.observation import WANTS, Observation, Stage, Want
@@ -146,7 +147,7 @@ def _list(files: list[str]) -> int:
             found = [m for file in files for m in registry.load_file(file, must_define_model=True)]
             answer = {"models": [model.to_dict() for model in found]}
         except registry.ZooError as error:
-            answer = {"error": str(error)}
+            answer = {"error": bounded(str(error))}
     print(dumps(answer))
     return 0
 
