@@ -45,14 +45,14 @@ def test_a_line_keeps_its_head_and_tail_and_whole_characters(unit):
 
 
 def test_a_text_of_many_lines_has_the_notice_on_a_line_of_its_own():
-    text = "".join(f"line {number}\n" for number in range(2_000_000))
+    text = "".join(f"line {number}\n" for number in range(500_000))
     cut = bounded(text)
     assert size(cut) <= LONGEST_TEXT
     (notice,) = (line for line in cut.splitlines() if "left out" in line)
     assert NOTICE.fullmatch(notice)
     assert adds_up(cut, text)
     assert cut.startswith("line 0\nline 1\n")
-    assert cut.endswith("line 1999999\n")
+    assert cut.endswith("line 499999\n")
 
 
 def test_a_long_line_among_others_is_cut_by_itself():
@@ -68,6 +68,14 @@ def test_a_long_line_among_others_is_cut_by_itself():
 )
 def test_a_bounded_text_is_not_cut_again(text):
     assert bounded(bounded(text)) == bounded(text)
+
+
+@pytest.mark.parametrize("most", range(300, 1_400, 30))
+def test_a_text_that_is_cut_again_counts_all_that_was_left_out(most):
+    text = "".join(f"{number} " for number in range(10_000))
+    cut = shortened(shortened(text, 1_500), most)
+    assert len(NOTICE.findall(cut)) == 1
+    assert adds_up(cut, text)
 
 
 @pytest.mark.parametrize(
