@@ -17,6 +17,7 @@ pytest_plugins = (
     "compilegate.session.clean_terminal",
     "compilegate.session.xdist_hooks",
     "compilegate.session.suite_fixtures",
+    "compilegate.session.lost_device",
     "compilegate.session.replay_clock",
     "compilegate.reports.terminal",
 )

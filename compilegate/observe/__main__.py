@@ -18,6 +18,7 @@ from dataclasses import asdict
 from typing import Any
 
 from compilegate.output.streams import clean_streams
+from compilegate.records.bounded_text import bounded
 from compilegate.records.case import Case, UnknownNameError
 from compilegate.records.encoding import dumps
 from compilegate.records.observation import WANTS, Observation, Stage, Want
@@ -152,7 +153,7 @@ def _list(files: list[str]) -> int:
             found = [m for file in files for m in registry.load_file(file, must_define_model=True)]
             answer = {"models": [model.to_dict() for model in found]}
         except registry.ZooError as error:
-            answer = {"error": str(error)}
+            answer = {"error": bounded(str(error))}
     print(dumps(answer))
     return 0
 

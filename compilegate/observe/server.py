@@ -30,8 +30,8 @@ import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from compilegate.observe import stacks
 from compilegate.observe.cache_repair import remove_truncated
-from compilegate.records.request import STACKS_PLEASE
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -125,7 +125,7 @@ def _fork(control: socket.socket, descriptors: list[int], serve: Serve) -> int:
         # If memory runs out, the Linux kernel must kill this process, not pytest's.
         Path("/proc/self/oom_score_adj").write_text("1000")
         faulthandler.enable()  # writes the stack of a crash to the output
-        faulthandler.register(STACKS_PLEASE)
+        stacks.write_on_request()
         serve(requests, answers)
         status = 0
     except BaseException:

@@ -19,10 +19,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from compilegate.processes import kernel_view, lack_of_memory
 from compilegate.processes.case_clock import Work
-from compilegate.processes.child_output import output_of
+from compilegate.processes.child_output import OBSERVING, last_words_of, output_of
 from compilegate.processes.process_tree import ProcessTree
 from compilegate.records.encoding import dumps
+from compilegate.records.host_memory import MemoryAccount
 from compilegate.records.observation import Stage
 from compilegate.records.request import STACKS_PLEASE
 
@@ -72,6 +74,7 @@ class Child:
         self._requests: BinaryIO = os.fdopen(request_write, "wb", buffering=0)
         self._answers: BinaryIO = os.fdopen(answer_read, "rb", buffering=0)
         self._mark = 0
+        self._seen_from_outside = ""
         self._pending = b""
         if not reply:
             self.close()
@@ -80,10 +83,13 @@ class Child:
         self.stage: Stage = "start"
         self.ended: Ended | None = None
         self._tree = ProcessTree(self.pid)
+        self._memory = MemoryAccount(self.pid)
+        self._kills = self._memory.kills()
 
     def ask(self, request: Mapping[str, Any]) -> None:
         """Send one request. :meth:`output` returns what the child writes from now on."""
         self._mark = os.fstat(self._output.fileno()).st_size
+        self._kills = self._memory.kills()
         self.send(request)
 
     def send(self, message: Mapping[str, Any]) -> None:
@@ -137,8 +143,20 @@ class Child:
                 return int(json.loads(packet)["status"])
         return None
 
+    def lack_of_memory(self) -> str:
+        """Return how memory ran out, of a child that died of it since the last request."""
+        killed = self._memory.kills() != self._kills
+        words = last_words_of(self._output, since=self._mark)
+        status = self.ended.status if self.ended else None
+        why = lack_of_memory.why(status, words, killed=killed)
+        return f"{why}; {self._memory.describe()}" if why else ""
+
     def ask_for_stacks(self) -> None:
-        """Make a hanging child write its threads' stacks, if it still can."""
+        """Make a hanging child write its threads' stacks, if it still can.
+
+        :meth:`output` then also returns what the kernel shows: of the processes that the child
+        started, and of the child itself if it wrote no stacks.
+        """
         with contextlib.suppress(ProcessLookupError):
             before = size = self._written()
             os.kill(self.pid, STACKS_PLEASE)
@@ -148,10 +166,14 @@ class Child:
                 earlier, size = size, self._written()
                 if before < earlier == size:
                     break
+            wrote = OBSERVING in self.output()
+            shown = [pid for pid in self._tree.pids() if pid != self.pid or not wrote]
+            self._seen_from_outside = kernel_view.describe(shown)
 
     def output(self) -> str:
         """Return what the child wrote since the last request: see :func:`output_of`."""
-        return output_of(self._output, since=self._mark)
+        written = output_of(self._output, since=self._mark)
+        return "\n".join(filter(None, (written, self._seen_from_outside)))
 
     def _written(self) -> int:
         return os.fstat(self._output.fileno()).st_size

@@ -16,9 +16,11 @@ import msgspec
 
 from compilegate.layout import OBSERVER
 from compilegate.output.streams import CleanStream
+from compilegate.processes import lack_of_memory
 from compilegate.processes.attempt import death
 from compilegate.processes.observer import QUIET
 from compilegate.records.environment import Environment
+from compilegate.records.host_memory import MemoryAccount
 from compilegate.records.observation import Observation
 from compilegate.runs.reader import decode
 
@@ -57,6 +59,8 @@ def observe(arguments: Sequence[str], python: str = sys.executable) -> Foregroun
     """
     options = ["-X", "faulthandler", "-P"]  # a process that crashes shows its stack
     command = [python, *options, str(OBSERVER), "--environment", *arguments]
+    memory = MemoryAccount()
+    kills = memory.kills()
     errors, theirs = os.pipe()
     environment = {**os.environ, **QUIET}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment)
@@ -71,7 +75,10 @@ def observe(arguments: Sequence[str], python: str = sys.executable) -> Foregroun
     passing.join(_LAST_WORDS_S)  # a process that it left behind may keep the pipe open
     observation, observed_in = _records(output.decode(errors="replace").splitlines())
     status = process.returncode
-    _, end = death(-status if status < 0 else status << 8)
+    ended = -status if status < 0 else status << 8
+    _, end = death(ended)
+    if lack := lack_of_memory.why(ended, "", killed=memory.kills() != kills):
+        end = f"ended: {lack}; {memory.describe()}"
     return Foreground(observation, observed_in, status == REFUSED, end)
 
 

@@ -97,8 +97,11 @@ class Observer:
         packages = sorted({model.requires for model in models if model.requires})
         self._preload = {"preload": packages, "cpp": cpp}
 
-    def environment(self) -> Environment:
+    def environment(self, timeout_s: float = _START_TIMEOUT_S) -> Environment:
         """Return what a child finds: its interpreter, packages, compiler and devices.
+
+        Args:
+            timeout_s: Seconds until the child must have answered.
 
         Raises:
             ObserverError: The interpreter cannot be started or has no torch.
@@ -107,13 +110,13 @@ class Observer:
         child.ask({"environment": True})
         began = time.monotonic()
         try:
-            for message in child.listen(every_s=PROGRESS_S, deadline=began + _START_TIMEOUT_S):
+            for message in child.listen(every_s=PROGRESS_S, deadline=began + timeout_s):
                 if "environment" in message:
                     return msgspec.convert(message["environment"], Environment, strict=False)
                 self.progress("", "start", time.monotonic() - began, "")
             _, how = death(child.ended.status if child.ended else None)
         except TimeoutError:
-            how = f"did not answer within {_START_TIMEOUT_S:g} s"
+            how = f"did not answer within {timeout_s:g} s"
         text = child.output()
         self.end_child()
         raise ObserverError(

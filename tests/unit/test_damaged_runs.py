@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 
-from compilegate.judging.aspects import Budget
+from compilegate.judging.budget import Budget
 from compilegate.judging.rules import verdicts
 from compilegate.runs import files
 from compilegate.runs.archive import Archive
