@@ -185,7 +185,8 @@ class Recorder:
     def _close(self, files: RunFiles) -> None:
         stored = self._plan.stored if self._plan.options.resume else None
         planned = stored.header.planned if stored else self._results.planned
-        if self._results.expected and all(map(self._results.observation, planned)):
+        is_whole = bool(self._results.expected) and self._results.saved.issuperset(planned)
+        if is_whole and not files.trouble:
             closing = Closing(cases=len(planned), wall_s=self._results.wall_s)
             files.candidate.write(closing)
             files.write_baseline(encode(closing))

@@ -9,13 +9,16 @@ import os
 import resource
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from compilegate.runs import files
 from compilegate.runs.writer import ROOM, Writer
-from tests.integration.conftest import CHECKOUT, Session, command, surroundings
+from tests.integration.conftest import CHECKOUT, FORWARD, Session, command, surroundings
+from tests.unit.making import make_observation
+from tests.unit.runs import write_run
 
 STORED = CHECKOUT / "tests" / "data" / "h200-live-1.jsonl.gz"
 
@@ -38,10 +41,12 @@ Replay = Callable[..., Session]
 @pytest.fixture(scope="module")
 def replay(tmp_path_factory: pytest.TempPathFactory) -> Replay:
     """Judges the stored run again, in a session that may not write more bytes than a limit."""
-    stored = tmp_path_factory.mktemp("stored") / "stored.jsonl"
-    stored.write_bytes(gzip.decompress(STORED.read_bytes()))
+    unpacked = tmp_path_factory.mktemp("stored") / "stored.jsonl"
+    unpacked.write_bytes(gzip.decompress(STORED.read_bytes()))
 
-    def run(runs: Path, *arguments: str, limit: int | None = None, env=None) -> Session:
+    def run(
+        runs: Path, *arguments: str, stored: Path = unpacked, limit: int | None = None, env=None
+    ) -> Session:
         def limit_files() -> None:
             if limit is not None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
@@ -111,6 +116,23 @@ def test_a_disk_that_is_full_at_the_last_record_fails_a_session_that_passed(runs
     assert "the file holds 30 of 30 cases" in session.output
     run = files.read(runs / "mine.jsonl")
     assert (run.missing, run.closing) == ([], None)
+
+
+def test_a_baselines_file_that_cannot_be_written_fails_the_session(runs, replay):
+    runs.mkdir()
+    cases = [f"{model}-cpu-infer-f32-default-static" for model in ("matvec", "mlp")]
+    ours = [make_observation(case=case) for case in cases]
+    theirs = [replace(made, output="x" * ROOM) for made in ours]
+    write_run(runs / "night.jsonl", *ours, baseline="night.baseline")
+    write_run(runs / "night.baseline.jsonl", *theirs)
+    session = replay(runs, FORWARD, stored=runs / "night.jsonl", limit=ROOM)
+    assert session.status == 2, session.output
+    assert f"failed: {runs}/mine.baseline.jsonl: File too large" in session.output
+    assert session.run("mine").closing is None
+    assert session.run("mine.baseline").missing == cases
+    again = replay(runs, FORWARD, "--save", "again", stored=runs / "night.jsonl")
+    assert again.status == 0, again.output
+    assert again.run("again.baseline").closing is not None
 
 
 def test_a_folder_that_is_removed_fails_the_session(runs, replay, write):

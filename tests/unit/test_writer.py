@@ -1,12 +1,10 @@
 """A run file is written whole, by one session at a time, or the session learns that it is not."""
 
 import os
-import resource
 import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from compilegate.runs import writer as writers
 from compilegate.runs.files import read
 from compilegate.runs.reader import RunError
 from compilegate.runs.writer import ROOM, Writer
+from tests.unit.disk import limited
 from tests.unit.making import CASE_ID, make_header, make_observation, make_verdict
 
 OTHER_ID = "tiny-cpu-infer-f32-default-static"
@@ -33,17 +32,6 @@ def write(path, *records):
         assert writer.write(record)
     writer.close()
     assert not writer.trouble
-
-
-@contextmanager
-def limited(size):
-    """No file of this process can grow beyond a size: a disk that is full, for every user."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_every_record_is_on_disk_before_the_next_is_made(path):
