@@ -64,8 +64,8 @@ class Writer:
         self._identity = os.fstat(descriptor)
         self._made = made or ()
         self._is_empty = made is not None
-        #: Whether the last line may have been cut short.
-        self._is_unchecked = made is None
+        #: Bytes of the complete records; None for a resumed file, whose last line may be cut short.
+        self._size = 0 if made is not None else None
         self._is_open = True
 
     @classmethod
@@ -127,7 +127,7 @@ class Writer:
     @property
     def holds_records(self) -> bool:
         """Whether the file is at its path and begins with a header, so that it can be read."""
-        return not self._is_empty and self._is_there()
+        return not self._is_empty and self._is_there() and self.path.stat().st_size > 0
 
     def write(self, record: Record | str) -> bool:
         """Append one record, or its line, and flush it to disk. The first error ends all writing.
@@ -159,14 +159,18 @@ class Writer:
             os.close(self._descriptor)
 
     def _append(self, data: bytes) -> None:
-        if self._is_unchecked:
-            os.ftruncate(self._descriptor, _end_of_records(self.path))
-            self._is_unchecked = False
-        before = os.fstat(self._descriptor).st_size
+        if self._size is None:
+            self._size = _end_of_records(self.path)
+            os.ftruncate(self._descriptor, self._size)
+        before = self._size
+        if os.fstat(self._descriptor).st_size != before:
+            raise OSError(errno.EIO, "another program changed the file while it was written")
         try:
             _write(self._descriptor, data)
             os.fsync(self._descriptor)
+            self._size = before + len(data)
         except BaseException:  # Ctrl-C, too
+            self._size = before
             # Where this fails, a part of the line stays, and readers leave it out.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._descriptor, before)

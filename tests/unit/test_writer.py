@@ -194,6 +194,25 @@ def test_a_file_that_is_removed_after_its_last_record_is_trouble(path):
     assert "removed or moved" in writer.trouble
 
 
+def append(path):
+    with path.open("a") as file:
+        file.write("something\n")
+
+
+@pytest.mark.parametrize("change", [append, lambda path: path.write_text("")])
+def test_a_file_that_another_program_changes_is_trouble(path, change):
+    """A file system without locks lets a second session write it, too."""
+    writer = Writer.create(path)
+    writer.write(make_header())
+    change(path)
+    before = path.read_text()
+    assert not writer.write(make_observation())
+    writer.close()
+    assert writer.trouble == f"{path}: another program changed the file while it was written"
+    assert path.read_text() == before
+    assert writer.holds_records == bool(before)
+
+
 # One file, one session.
 
 
