@@ -145,8 +145,13 @@ class Recorder:
         """Stop the session, since a run file cannot be written: what follows would be lost."""
         plugins = self._config.pluginmanager
         # Under xdist, its controller runs the loop, and does not look at the session.
-        loop: Any = plugins.get_plugin("dsession") or plugins.get_plugin("session")
+        controller: Any = plugins.get_plugin("dsession")
+        loop: Any = controller or plugins.get_plugin("session")
+        if loop.shouldstop:
+            return
         loop.shouldstop = "compilegate: the run file cannot be written"
+        if controller is not None:
+            controller.sched.abandon()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:

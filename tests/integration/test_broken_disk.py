@@ -5,6 +5,7 @@ stands for a full disk: it stops every user at the same byte.
 """
 
 import gzip
+import itertools
 import os
 import resource
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from compilegate.records.case import AXES
 from compilegate.runs import files
 from compilegate.runs.writer import ROOM, Writer
 from tests.integration.conftest import CHECKOUT, FORWARD, Session, command, surroundings
@@ -105,6 +107,21 @@ def test_a_disk_that_fills_up_stops_the_session_and_fails_it(runs, replay, worke
     lost = session.output.partition("observed, but not in the file: ")[2].partition("\n")[0]
     assert set(lost.split(", ")) & set(planned)
     assert not set(lost.split(", ")) & run.observations.keys()
+
+
+def test_workers_do_not_go_on_with_cases_that_cannot_be_saved(runs, replay):
+    """A worker has all cases of its model waiting."""
+    runs.mkdir()
+    settings = itertools.product(
+        *(AXES[axis] for axis in ("phase", "precision", "mode", "dynamic"))
+    )
+    cases = ["-".join(("mlp", "cuda", *values)) for values in settings]
+    records = [make_observation(case=case, output="x" * 8192) for case in cases]
+    write_run(runs / "one.jsonl", *records)
+    session = replay(runs, FORWARD, "-n", "2", stored=runs / "one.jsonl", limit=ROOM)
+    assert session.status == 2, session.output
+    saved = len(session.run("mine").observations)
+    assert 0 < saved < session.counts["passed"] < len(cases)
 
 
 def test_a_disk_that_is_full_at_the_last_record_fails_a_session_that_passed(runs, replay, whole):
