@@ -3,9 +3,11 @@
 import time
 
 import pytest
+import torch
 
 from compilegate.observe.cache_repair import remove_truncated
 from compilegate.observe.wall_clock import WallClock
+from tests.unit.observed import Linear, observation
 
 HOUR_S = 3600.0
 
@@ -55,3 +57,25 @@ def test_a_library_that_a_killed_compiler_left_is_found_although_the_clock_was_s
     clock(0.0)
     (tmp_path / "kernel.so").write_bytes(b"half of")
     assert remove_truncated(tmp_path, wall.earliest_s) == [tmp_path / "kernel.so"]
+
+
+def test_compile_time_is_that_of_the_call_if_the_clock_was_set_while_it_compiled(monkeypatch):
+    right, right_ns, jumps = time.time, time.time_ns, []
+
+    @torch._dynamo.assume_constant_result
+    def set_clock():
+        """Dynamo calls this while it traces."""
+        jumps.append(3 * HOUR_S)
+        monkeypatch.setattr(time, "time", lambda: right() + sum(jumps))
+        monkeypatch.setattr(time, "time_ns", lambda: right_ns() + int(sum(jumps)) * 10**9)
+        return 0
+
+    def jump(x, y):
+        set_clock()
+        return y
+
+    seen = observation(lambda: Linear(jump)).compile_time
+    assert jumps
+    assert 0 < seen.total_s == seen.first_call_s < HOUR_S
+    calm = observation(Linear).compile_time
+    assert 0 < calm.dynamo_s <= calm.total_s < calm.first_call_s
