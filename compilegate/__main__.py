@@ -45,7 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _ERRORS as error:
         print(f"compilegate: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader has closed the pipe
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # the reader has closed the pipe
+            print(f"compilegate: cannot write the output: {error.strerror}", file=sys.stderr)
+        # What is still in the buffer must not fail again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 2
     except Exception:  # Python itself would exit with 1, which means that something is worse

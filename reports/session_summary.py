@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compilegate.output.visible import visible
@@ -11,7 +11,7 @@ from compilegate.records.observation import Observation
 from compilegate.reports import case_groups
 from compilegate.reports.case_groups import CaseGroup
 from compilegate.reports.case_result import CaseResult
-from compilegate.reports.text import cut, duration
+from compilegate.reports.text import count, cut, duration
 
 #: How many cases the command names that observes them again.
 _NAMED = 6
@@ -92,6 +92,27 @@ def _again(results: Mapping[str, CaseResult], session: str) -> Iterator[str]:
     if cases:
         which = f" (the first {_NAMED} of {len(cases)})" if len(cases) > _NAMED else ""
         yield f"observe again on an idle machine{which}: {session} {' '.join(cases[:_NAMED])}"
+
+
+def lost_lines(
+    planned: Sequence[str], saved: Collection[str], unsaved: Sequence[str]
+) -> Iterator[str]:
+    """Yield what a run file holds that could not be written to its end, and what it lacks.
+
+    Args:
+        planned: The planned cases.
+        saved: Those whose observation the file holds; none if the file is gone.
+        unsaved: Those that were observed, but not written down.
+    """
+    held = [case_id for case_id in planned if case_id in saved]
+    yield (
+        f"the file holds {len(held)} of {count(len(planned), 'case')}"
+        if held
+        else ("no case is in the file")
+    )
+    if unsaved:
+        more = f" and {len(unsaved) - _NAMED} more" if len(unsaved) > _NAMED else ""
+        yield f"observed, but not in the file: {', '.join(unsaved[:_NAMED])}{more}"
 
 
 def time_lines(effort: Effort) -> Iterator[str]:

@@ -138,9 +138,9 @@ class TerminalSummary:
     @property
     def _run(self) -> Path:
         """The file of the run that this session writes, or judges again."""
-        stored, writer = self._session.plan.stored, self._session.writer
-        if writer is not None:
-            return writer.path
+        stored, written = self._session.plan.stored, self._session.plan.run_files
+        if written is not None:
+            return written.candidate.path
         assert stored is not None, "a session that writes no run file replays one"
         return stored.path
 
@@ -150,8 +150,9 @@ class TerminalSummary:
         options = self._session.plan.options
         if options.baseline_run is not None:
             return files.find(options.baseline_run, options.runs)
-        if self._session.baseline_path is not None:
-            return self._session.baseline_path
+        written = self._session.plan.run_files
+        if written is not None and written.baseline_path is not None:
+            return written.baseline_path
         return self._run.with_name(f"{files.name_of(self._run)}.baseline.jsonl")
 
     def _other_failures(self, comparison: Comparison) -> str:
@@ -182,22 +183,34 @@ class TerminalSummary:
                 self._reporter.write_line(visible(line))
 
     def _write_files(self) -> None:
-        writer, baseline = self._session.writer, self._session.baseline_path
-        if writer is None:
+        session, written = self._session, self._session.plan.run_files
+        if written is None:
             return
-        if writer.trouble:
-            self._reporter.write_line(
-                f"writing the run file failed: {writer.trouble}; the records before are readable",
-                red=True,
-            )
+        writer = written.candidate
+        if written.trouble:
+            lost = session_summary.lost_lines(session.planned, session.saved, session.unsaved)
+            for text in (f"writing the run file failed: {written.trouble}", *lost):
+                self._reporter.write_line(visible(text), red=True)
+        if not writer.holds_records:
+            return
         self._reporter.write_line(f"run file: {_relative(writer.path)}")
-        if baseline is not None:
-            self._reporter.write_line(f"the baseline's run file: {_relative(baseline)}")
-        if not self._session.is_whole:
-            words = reproduction.resuming_words(
-                self._session.plan.options.arguments, writer.path.stem
+        if not writer.is_locked:
+            self._reporter.write_line(
+                "its file system has no locks: let no two sessions write it", yellow=True
             )
+        if written.baseline_path is not None:
+            self._reporter.write_line(
+                f"the baseline's run file: {_relative(written.baseline_path)}"
+            )
+        if (written.trouble or not session.is_whole) and not session.plan.replays:
+            words = reproduction.resuming_words(session.plan.options.arguments, self._name)
             self._reporter.write_line(f"to continue: {shlex.join(words)}")
+
+    @property
+    def _name(self) -> str:
+        """The name of the session's run, or its path where it is in another folder."""
+        path, folder = self._run, self._session.plan.options.runs
+        return path.stem if path.parent.resolve() == folder.resolve() else as_seen(str(path))
 
 
 def why_nothing_saved(config: pytest.Config, results: Results | None) -> str:
@@ -208,8 +221,8 @@ def why_nothing_saved(config: pytest.Config, results: Results | None) -> str:
         results: The results of the session; None if it judges no suite.
     """
     name = config.getoption("save")
-    writer = results.writer if results is not None else None
-    if not name or (writer is not None and (writer.trouble or writer.path.exists())):
+    written = results.plan.run_files if results is not None else None
+    if not name or (written is not None and (written.trouble or written.candidate.holds_records)):
         return ""
     if config.getoption("collectonly"):
         why = "--collect-only observes nothing"

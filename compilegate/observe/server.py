@@ -25,13 +25,13 @@ import select
 import signal
 import socket
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from compilegate.observe import stacks
 from compilegate.observe.cache_repair import remove_truncated
+from compilegate.observe.wall_clock import WallClock
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -86,7 +86,7 @@ def run(control: socket.socket, serve: Serve) -> None:
             preload(message["preload"], cpp=message["cpp"])
             control.send(b'{"ready": true}')
             continue
-        born = time.time()
+        since_birth = WallClock()
         child = _fork(control, descriptors, serve)
         control.send(json.dumps({"pid": child}).encode())
         if not _ended(child, control):
@@ -94,7 +94,7 @@ def run(control: socket.socket, serve: Serve) -> None:
         _, status = os.waitpid(child, 0)
         _kill_orphans(child)
         if os.WIFSIGNALED(status):
-            remove_truncated(_inductor_cache(), since=born)
+            remove_truncated(_inductor_cache(), since=since_birth.earliest_s)
         with contextlib.suppress(OSError):
             control.send(json.dumps({"ended": child, "status": status}).encode())
 

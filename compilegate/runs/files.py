@@ -1,4 +1,4 @@
-"""Run files: one session in one environment as JSON lines, each record written when it is made.
+"""Run files: one session in one environment as JSON lines, read completely or found by name.
 
 ``header, (observation | verdict | pair)*, closing``. The closing record shows that every planned
 case was observed. A line cut short by a crash is dropped and reported; everything before it counts.
@@ -6,18 +6,15 @@ case was observed. A line cut short by a crash is dropped and reported; everythi
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import os
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
 
-from compilegate.records.checksum import seal
 from compilegate.records.observation import Observation
 from compilegate.records.pair import Pair, latest
-from compilegate.records.run import Closing, Header, Record, encode
+from compilegate.records.run import Closing, Header
 from compilegate.records.verdict import Verdict
 from compilegate.runs.reader import Reader, RunError, parse_case
 
@@ -115,42 +112,3 @@ def _is_there(path: Path) -> bool:
         return False
     except OSError as error:
         raise RunError(f"cannot read the run file {path}: {error.strerror}") from error
-
-
-class Writer:
-    """Writes a run file, a record at a time.
-
-    Args:
-        path: The file; the first record creates it.
-        resumed: The run to continue, whose last line may be cut short.
-    """
-
-    def __init__(self, path: Path, resumed: Run | None = None) -> None:
-        self.path = path
-        self._file: TextIO | None = None
-        #: Why writing stopped; empty while it works.
-        self.trouble = ""
-        if resumed is not None and resumed.truncated:
-            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
-
-    def write(self, record: Record | str) -> None:
-        """Append one record (or its line) and flush it to disk. A full disk is remembered."""
-        if self.trouble:
-            return
-        line = seal(record if isinstance(record, str) else encode(record))
-        try:
-            if self._file is None:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = self.path.open("a")
-            self._file.write(line + "\n")
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            self.trouble = f"{self.path}: {error.strerror}"
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):  # a disk that was full still is
-                self._file.close()
-            self._file = None

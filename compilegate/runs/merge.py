@@ -11,9 +11,9 @@ from typing import Any
 from compilegate.records import environment_changes
 from compilegate.records.environment import changes
 from compilegate.records.run import SCHEMA, Closing, Header
-from compilegate.runs import files
 from compilegate.runs.archive import Archive
 from compilegate.runs.reader import RunError
+from compilegate.runs.writer import Writer
 
 
 def merge(paths: Sequence[Path], target: Path) -> tuple[int, list[str]]:
@@ -53,7 +53,7 @@ def merge(paths: Sequence[Path], target: Path) -> tuple[int, list[str]]:
         missing = [case for case in planned if case not in owner]
         for case, shard in owner.items():
             shard.check(case)
-        writer = files.Writer(target)
+        writer = Writer.create(target, "give another --output")
         writer.write(header)
         for case, shard in owner.items():
             for line in shard.raw(case):
@@ -63,7 +63,8 @@ def merge(paths: Sequence[Path], target: Path) -> tuple[int, list[str]]:
             writer.write(Closing(cases=len(planned), wall_s=wall_s))
         writer.close()
     if writer.trouble:
-        raise RunError(f"cannot write {writer.trouble}")
+        target.unlink(missing_ok=True)  # a part of the shards would look like a run
+        raise RunError(f"cannot write {writer.trouble}; no file was made")
     return len(planned), missing
 
 

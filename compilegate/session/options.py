@@ -13,6 +13,9 @@ import pytest
 from compilegate.entry import names_suites
 from compilegate.processes.observer import BACKENDS
 from compilegate.records.case import UnknownNameError
+from compilegate.runs import lock
+from compilegate.runs.reader import Reader, RunError
+from compilegate.runs.writer import taken
 from compilegate.upgrade.paired_costs import FEWEST_PAIRS, PAIRS
 from compilegate.zoo import tiers
 
@@ -243,10 +246,22 @@ def _refuse_taken(name: str, runs: Path) -> None:
             "the ini setting runs_dir names the folder of runs"
         )
     for file in (f"{name}.jsonl", f"{name}.jsonl.gz", f"{name}.baseline.jsonl"):
-        if (runs / file).exists():
-            way = "choose another name"
-            way += f", or continue it with --resume {name}" if file == f"{name}.jsonl" else ""
-            raise ValueError(f"--save {name}: {runs / file} exists; {way}")
+        path = runs / file
+        if not os.path.lexists(path):
+            continue
+        text = f"--save {name}: {path} {taken(path)}"
+        if file == f"{name}.jsonl" and not lock.holder(path) and _is_run(path):
+            text += f", or continue it with --resume {name}"
+        raise ValueError(text)
+
+
+def _is_run(path: Path) -> bool:
+    """Whether a file can be read as a run, so that it can be resumed."""
+    try:
+        Reader(path).close()
+    except RunError:
+        return False
+    return True
 
 
 def judges_suites(config: pytest.Config) -> bool:

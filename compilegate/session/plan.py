@@ -26,6 +26,7 @@ from compilegate.runs import files, reproduction
 from compilegate.runs.reproduction import as_seen
 from compilegate.session.markers import DEVICE_MARKERS
 from compilegate.session.options import Options
+from compilegate.session.run_files import RunFiles
 from compilegate.session.workers import ALONE, Share
 from compilegate.upgrade.baseline import Baseline
 from compilegate.upgrade.paired_baseline import PairedBaseline
@@ -53,6 +54,8 @@ class Plan:
         paired: The PyTorch in use, if every case is observed under it, too.
         before: The earlier results to compare with: a stored run, or the other half of the pairs.
         unobserved: Cases of a replayed run that were planned and not observed.
+        run_files: The run files that the session writes; None if it writes none, or if xdist's
+            controller writes them.
         resources: Started processes and open files. :meth:`close` ends them.
     """
 
@@ -68,6 +71,7 @@ class Plan:
     paired: PairedBaseline | None = None
     before: Baseline | None = None
     unobserved: Sequence[str] = ()
+    run_files: RunFiles | None = None
     resources: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def close(self) -> None:

@@ -24,17 +24,18 @@ from compilegate.processes.zoo_listing import list_models
 from compilegate.records.case import Case
 from compilegate.runs import files
 from compilegate.runs.archive import Archive
+from compilegate.runs.writer import Writer
 from compilegate.session.markers import DEVICE_MARKERS, could_select
 from compilegate.session.options import Options, check
 from compilegate.session.plan import Plan
 from compilegate.session.resume import (
     as_in,
-    refuse_compressed,
     refuse_other_environment,
     refuse_other_pairing,
     refuse_unknown_models,
-    stored_run,
+    resumable,
 )
+from compilegate.session.run_files import RunFiles
 from compilegate.session.workers import Known
 from compilegate.upgrade import paired_baseline
 from compilegate.upgrade.baseline import Baseline, LiveBaseline, StoredBaseline
@@ -47,6 +48,7 @@ def make_plan(
     options: Options,
     *,
     needs_environment: bool,
+    writes: bool = False,
     known: Known | None = None,
     progress: Progress = ignore_progress,
 ) -> Plan:
@@ -55,6 +57,7 @@ def make_plan(
     Args:
         options: The options of the session.
         needs_environment: Whether cases will be observed. If so, a child reports what it finds.
+        writes: Whether this process writes a run file.
         known: What this process need not find out again.
         progress: Called while a child starts.
 
@@ -68,7 +71,9 @@ def make_plan(
     try:
         with contextlib.ExitStack() as started:
             plan = _make(
-                options, started, known or Known(), observer, needs_environment=needs_environment
+                *(options, started, known or Known(), observer),
+                needs_environment=needs_environment,
+                writes=writes,
             )
             plan.resources = started.pop_all()
             return plan
@@ -85,14 +90,13 @@ def _make(
     start: Callable[[Launch], Observer],
     *,
     needs_environment: bool,
+    writes: bool,
 ) -> Plan:
     if known.models is None:
         check(options)
-    stored = stored_run(options)
+    stored, run_files = _stored_and_written(options, started, writes=writes)
     if stored is not None:
         options = as_in(options, stored)
-    if stored is not None and options.resume:
-        refuse_other_pairing(options, stored)
     if needs_environment and [*_tiers(options)] == ["cpu"]:
         cpp_compiler.require("cpu", options.backend)
     zoo = tuple(dict.fromkeys(os.path.abspath(file) for file in options.zoo))
@@ -114,6 +118,7 @@ def _make(
         stored=stored,
         environment=stored.header.environment if options.replay and stored else known.environment,
         share=known.share,
+        run_files=run_files,
     )
     _select(plan)
     if needs_environment and plan.writes_cpp:
@@ -130,6 +135,43 @@ def _make(
     plan.paired = _paired(plan, launch, started)
     plan.before = _before(plan, started)
     return plan
+
+
+def _stored_and_written(
+    options: Options, started: contextlib.ExitStack, *, writes: bool
+) -> tuple[files.Run | None, RunFiles | None]:
+    """Return the run that is replayed or resumed, and the run files that the session writes.
+
+    Raises:
+        RunError: The run cannot be read, or a file cannot be written to.
+        ValueError: The run cannot be resumed with these options.
+    """
+    if options.resume:
+        return _resumed(options, options.resume, started, writes=writes)
+    stored = files.read(files.find(options.replay, options.runs)) if options.replay else None
+    if not writes:
+        return stored, None
+    paired = bool(stored.header.baseline if stored else options.baseline_python)
+    written = RunFiles.create(options, paired=paired)
+    started.callback(written.close)
+    return stored, written
+
+
+def _resumed(
+    options: Options, name: str, started: contextlib.ExitStack, *, writes: bool
+) -> tuple[files.Run, RunFiles | None]:
+    """Return a run to continue, and its files. They are locked before they are read."""
+    path = resumable(name, options.runs)
+    written = RunFiles(Writer.resume(path)) if writes else None
+    if written is not None:
+        started.callback(written.close)
+    stored = files.read(path)
+    refuse_other_pairing(options, stored)
+    if stored.header.baseline:
+        baseline = resumable(stored.header.baseline, path.parent)
+        if written is not None:
+            written.baseline = Writer.resume(baseline)
+    return stored, written
 
 
 def _users_models(options: Options, zoo: Sequence[str], known: Known) -> dict[str, Model]:
@@ -202,8 +244,6 @@ def _paired(plan: Plan, launch: Launch, started: contextlib.ExitStack) -> Paired
     """Return the PyTorch in use: that of an interpreter, or that of a stored paired run."""
     options = plan.options
     known = paired_baseline.stored(plan.stored) if plan.stored else None
-    if options.resume and known is not None and known.run is not None:
-        refuse_compressed(known.run.path)
     if options.baseline_python is None or plan.environment is None:
         return known
     theirs = replace(launch, python=options.baseline_python)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,15 +13,14 @@ from _pytest.junitxml import xml_key
 from compilegate.judging.aspects import Aspect
 from compilegate.output.visible import visible
 from compilegate.records.case import Case, case_id_of
+from compilegate.records.observation import Observation
 from compilegate.records.pair import Pair
 from compilegate.records.run import Closing, encode
-from compilegate.runs import files
 from compilegate.runs.reader import decode
-from compilegate.session.baseline_run import BaselineRun
 from compilegate.session.budget_updates import update_budgets
 from compilegate.session.comparing import SessionComparison
-from compilegate.session.plan import Plan
 from compilegate.session.results import Results
+from compilegate.session.run_files import RunFiles
 from compilegate.session.run_header import header_of
 from compilegate.upgrade.case_comparison import CaseComparison
 from compilegate.upgrade.decision import decide
@@ -33,7 +31,8 @@ _JUDGED = (
     pytest.ExitCode.TESTS_FAILED,
     pytest.ExitCode.NO_TESTS_COLLECTED,
 )
-#: The status of a session that left cases open, as of ``compilegate markdown``: "cannot say".
+#: The status of a session that left cases open or could not write them down, as of ``compilegate
+#: markdown``: "cannot say".
 INCOMPLETE = 2
 
 
@@ -53,9 +52,7 @@ class Recorder:
         self._proposals: dict[Case, dict[str, Any]] = {}
         #: Whether a test failed that belongs to no suite.
         self._failed_otherwise = False
-        self._writer = results.writer = _open_writer(results.plan)
-        self._baseline = BaselineRun(results.plan.paired, self._writer)
-        results.baseline_path = self._baseline.path
+        self._files = results.plan.run_files
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -82,12 +79,14 @@ class Recorder:
         self._results.expect(nodeids)
         self._comparison.expect(nodeids)
         environment = self._plan.environment
-        if not self._results.expected or environment is None or self._writer is None:
+        if not self._results.expected or environment is None or self._files is None:
             return
         if not self._plan.options.resume:
+            paired = self._plan.paired
             header = header_of(self._results, environment)
-            self._writer.write(header)
-            self._baseline.begin(header)
+            self._files.begin(header, paired.environment if paired else None)
+        if self._files.trouble:
+            raise pytest.UsageError(f"cannot write {self._files.trouble}; nothing was observed")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -107,7 +106,7 @@ class Recorder:
             self.pytest_compilegate_observed(lines)
         if line := getattr(report, "compilegate_verdict", None):
             self._results.verdicts.setdefault(case_id, []).append(self._record(line))
-            self._baseline.write(report.compilegate_baseline_verdict)
+            self._record_baseline(report.compilegate_baseline_verdict)
             if proposal := json.loads(report.compilegate_proposal):
                 self._proposals.setdefault(Case.parse(case_id), {}).update(proposal)
         if line := getattr(report, "compilegate_comparison", None):
@@ -118,7 +117,7 @@ class Recorder:
         """Write the records of a case."""
         observation, *_ = [self._record(line) for line in records["candidate"]]
         self._results.add(observation)
-        self._baseline.write(*records["baseline"])
+        self._record_baseline(*records["baseline"])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_compilegate_pair(self, pair: Pair) -> None:
@@ -126,9 +125,34 @@ class Recorder:
         self._record(encode(pair))
 
     def _record(self, line: str) -> Any:
-        if self._writer is not None:
-            self._writer.write(line)
-        return decode(line)
+        record = decode(line)
+        if self._files is None:
+            return record
+        is_saved = self._files.candidate.write(line)
+        if isinstance(record, Observation):
+            note = self._results.saved.add if is_saved else self._results.saved.discard
+            note(record.case)
+        if not is_saved:
+            self._stop()
+        return record
+
+    def _record_baseline(self, *lines: str) -> None:
+        if self._files is not None:
+            self._files.write_baseline(*lines)
+            if self._files.trouble:
+                self._stop()
+
+    def _stop(self) -> None:
+        """Stop the session, since a run file cannot be written: what follows would be lost."""
+        plugins = self._config.pluginmanager
+        # Under xdist, its controller runs the loop, and does not look at the session.
+        controller: Any = plugins.get_plugin("dsession")
+        loop: Any = controller or plugins.get_plugin("session")
+        if loop.shouldstop:
+            return
+        loop.shouldstop = "compilegate: the run file cannot be written"
+        if controller is not None:
+            controller.sched.abandon()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -137,8 +161,8 @@ class Recorder:
         https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_sessionfinish
         """
         results = self._results
-        if self._writer is not None and results.expected:
-            self._close(self._writer)
+        if self._files is not None:
+            self._close(self._files)
         if self._config.getoption("budgets_update"):
             results.budget_changes = update_budgets(self._plan, self._proposals)
         if exitstatus == 0 and results.expected:
@@ -149,6 +173,8 @@ class Recorder:
         results.comparison = self._comparison.complete()
         if results.comparison is not None and session.exitstatus in _JUDGED:
             session.exitstatus = self._exit_status(decide(results.comparison).exit_status)
+        if self._files is not None and self._files.trouble and session.exitstatus == 0:
+            session.exitstatus = INCOMPLETE
         junit = self._config.stash.get(xml_key, None)
         if results.comparison is not None and junit is not None:
             junit.add_global_property("compilegate", visible(str(decide(results.comparison))))
@@ -162,23 +188,14 @@ class Recorder:
         fails = self._failed_otherwise or (is_strict and self._results.is_inconclusive)
         return pytest.ExitCode.TESTS_FAILED if decision == 0 and fails else decision
 
-    def _close(self, writer: files.Writer) -> None:
+    def _close(self, files: RunFiles) -> None:
         stored = self._plan.stored if self._plan.options.resume else None
         planned = stored.header.planned if stored else self._results.planned
-        if all(self._results.observation(case_id) for case_id in planned):
+        is_whole = bool(self._results.expected) and self._results.saved.issuperset(planned)
+        if is_whole and not files.trouble:
             closing = Closing(cases=len(planned), wall_s=self._results.wall_s)
-            writer.write(closing)
-            self._baseline.write(encode(closing))
-        writer.close()
-        self._baseline.close()
-
-
-def _open_writer(plan: Plan) -> files.Writer | None:
-    """Return the writer of the run file; None for a replay without a name."""
-    options = plan.options
-    if plan.replays and not options.save:
-        return None
-    if options.resume and plan.stored:
-        return files.Writer(plan.stored.path, plan.stored)
-    now = datetime.datetime.now().strftime("%Y-%m-%d-%H%M%S-%f")
-    return files.Writer(options.runs / f"{options.save or now}.jsonl")
+            files.candidate.write(closing)
+            files.write_baseline(encode(closing))
+        files.close()
+        if not files.candidate.holds_records:
+            self._results.saved.clear()  # it was removed

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from compilegate.judging.completeness import is_judged, is_open
 from compilegate.records.case import Case, case_id_of, suite_of
 from compilegate.records.observation import Observation
 from compilegate.records.verdict import Verdict
-from compilegate.runs.files import Writer
 from compilegate.session.plan import Plan
 from compilegate.session.workers import count_of
 from compilegate.upgrade.comparison import Comparison
@@ -37,8 +35,7 @@ class Results:
         verdicts: The verdicts on each case, by case id.
         comparison: The comparison with an earlier run, when the session is over.
         budget_changes: The lines that report what ``--budgets-update`` changed.
-        writer: Writes the run file; None if the session writes none.
-        baseline_path: The baseline's run file; None if there is none.
+        saved: The cases whose observation the run file holds.
     """
 
     def __init__(self, config: pytest.Config, plan: Plan) -> None:
@@ -47,8 +44,8 @@ class Results:
         self.verdicts: dict[str, list[Verdict]] = {}
         self.comparison: Comparison | None = None
         self.budget_changes: list[str] = []
-        self.writer: Writer | None = None
-        self.baseline_path: Path | None = None
+        resumed = plan.stored if plan.options.resume else None
+        self.saved: set[str] = set(resumed.observations) if resumed else set()
         self._config = config
         self._started = time.monotonic()
         #: The number of tests of each case that have ended.
@@ -118,6 +115,11 @@ class Results:
         if case_id not in self._observations and stored is not None:
             return stored.observations.get(case_id)
         return self._observations.get(case_id)
+
+    @property
+    def unsaved(self) -> Sequence[str]:
+        """The cases that were observed, or judged again, and that the run file does not hold."""
+        return [case_id for case_id in self._observations if case_id not in self.saved]
 
     @property
     def made(self) -> Sequence[Observation]:

@@ -15,25 +15,16 @@ from compilegate.session.options import Options
 from compilegate.zoo.registry import Model
 
 
-def stored_run(options: Options) -> files.Run | None:
-    """Return the run that is replayed or resumed, if there is one.
+def resumable(name: str, folder: Path) -> Path:
+    """Return the file of a run to continue, given its path or its name in a folder.
 
     Raises:
-        RunError: The run cannot be read, or cannot be written to although it is resumed.
+        RunError: There is no such run, or it is compressed, so that no record can be added.
     """
-    name = options.replay or options.resume
-    if not name:
-        return None
-    path = files.find(name, options.runs)
-    if options.resume:
-        refuse_compressed(path)
-    return files.read(path)
-
-
-def refuse_compressed(path: Path) -> None:
-    """Refuse to continue a compressed file: no record can be added to it."""
+    path = files.find(name, folder)
     if path.suffix == ".gz":
         raise RunError(f"cannot resume {path}: it is compressed; gunzip it first")
+    return path
 
 
 def as_in(options: Options, stored: files.Run) -> Options:

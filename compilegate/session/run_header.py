@@ -13,7 +13,8 @@ from compilegate.session.results import Results
 
 def header_of(results: Results, environment: Environment) -> Header:
     """Return the header of the session's run."""
-    options = results.plan.options
+    options, files = results.plan.options, results.plan.run_files
+    baseline = files.baseline_path if files else None
     return Header(
         schema=SCHEMA,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -24,7 +25,7 @@ def header_of(results: Results, environment: Environment) -> Header:
         tier=results.plan.tier,
         backend=options.backend,
         planned=tuple(results.planned),
-        baseline=results.baseline_path.stem if results.baseline_path else "",
+        baseline=baseline.stem if baseline else "",
         tf32=options.tf32,
         files=options.files,
     )

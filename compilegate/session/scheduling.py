@@ -6,7 +6,10 @@ therefore reads the model from the node id.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from compilegate.records.case import case_id_of, model_of
 
@@ -16,3 +19,24 @@ class ModelScheduling(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         return model_of(case_id_of(nodeid)) or nodeid
+
+    def abandon(self) -> None:
+        """Ask the workers to give back all tests that they have not begun.
+
+        A worker has the tests of whole models waiting, and runs them even if the session stops.
+        """
+        for node, work in self.assigned_work.items():
+            numbers = {nodeid: n for n, nodeid in enumerate(self.registered_collections[node])}
+            for nodeid in (
+                n for tests in work.values() for n, is_over in tests.items() if not is_over
+            ):
+                # One by one: a worker gives back all tests of a message or none.
+                node.send_steal([numbers[nodeid]])
+
+    def remove_pending_tests_from_node(
+        self, node: WorkerController, indices: Sequence[int]
+    ) -> None:
+        """Note the tests that a worker gave back. Nobody runs them."""
+        for index in indices:
+            nodeid = self.registered_collections[node][index]
+            self.assigned_work[node][self._split_scope(nodeid)][nodeid] = True

@@ -73,11 +73,13 @@ def plan_of(config: pytest.Config) -> Plan:
     """
     if (plan := config.stash.get(PLAN, None)) is None:
         refuse_other_distributions(config)
-        observes = not (config.getoption("collectonly") or config.getoption("replay"))
+        runs, known = not config.getoption("collectonly"), from_controller(config)
+        options = Options.of(config)
         plan = config.stash[PLAN] = make_plan(
-            Options.of(config),
-            needs_environment=observes,
-            known=from_controller(config),
+            options,
+            needs_environment=runs and not options.replay,
+            writes=runs and known is None and bool(options.save or not options.replay),
+            known=known,
             progress=progress_of(config),
         )
     return plan

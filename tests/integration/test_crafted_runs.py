@@ -49,6 +49,19 @@ def test_a_replay_of_a_part_of_a_plan_is_no_success(compilegate, runs):
     assert compilegate(*SUITES, "--replay", "part", "-k", "mlp").status == 0
 
 
+def test_a_replay_that_is_stopped_saves_an_open_run(compilegate, runs):
+    """The stored run has both cases, the new one only what was judged again."""
+    runs.mkdir()
+    broken = make_observation(case=OTHER, capture=make_capture(breaks=(make_break(),)))
+    write_run(runs / "both.jsonl", broken, make_observation(case=CASE))
+    session = compilegate("suites/test_graph_breaks.py", "--replay", "both", "--save", "mine", "-x")
+    assert session.status == 1, session.output
+    run = session.run("mine")
+    assert (list(run.observations), run.closing) == ([OTHER], None)
+    again = compilegate("suites/test_graph_breaks.py", "--replay", "both", "--save", "again")
+    assert again.run("again").closing is not None
+
+
 def test_what_a_case_wrote_is_shown_once_however_many_of_its_tests_fail(compilegate, runs):
     runs.mkdir()
     wrong = make_call(outputs=make_checked(differences=[make_difference()]))

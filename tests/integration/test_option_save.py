@@ -2,7 +2,9 @@
 
 import pytest
 
+from compilegate.records.run import encode
 from tests.integration.conftest import EXACT, MATVEC
+from tests.unit.making import make_header
 
 
 def test_the_run_is_kept_under_its_name(compilegate):
@@ -16,19 +18,27 @@ def test_the_run_is_kept_under_its_name(compilegate):
     assert run.closing is not None
 
 
-@pytest.mark.parametrize(
-    ("file", "resumable"),
-    [("mine.jsonl", True), ("mine.jsonl.gz", False), ("mine.baseline.jsonl", False)],
-)
-def test_a_run_is_never_overwritten(compilegate, runs, file, resumable):
+@pytest.mark.parametrize("file", ["mine.jsonl", "mine.jsonl.gz", "mine.baseline.jsonl"])
+def test_a_file_is_never_overwritten(compilegate, runs, file):
     runs.mkdir()
     (runs / file).write_text("precious\n")
     session = compilegate(*EXACT, "--cases", MATVEC, "--save", "mine")
     assert session.status == 4
     assert f"{file} exists; choose another name" in session.output
-    assert ("--resume mine" in session.output) is resumable
+    assert "--resume" not in session.output
     assert [path.name for path in runs.iterdir()] == [file]
     assert (runs / file).read_text() == "precious\n"
+
+
+def test_a_run_is_never_overwritten_but_can_be_continued(compilegate, runs):
+    runs.mkdir()
+    path = runs / "mine.jsonl"
+    path.write_text(f"{encode(make_header())}\n")
+    before = path.read_text()
+    session = compilegate(*EXACT, "--cases", MATVEC, "--save", "mine")
+    assert session.status == 4
+    assert "exists; choose another name, or continue it with --resume mine" in session.output
+    assert path.read_text() == before
 
 
 @pytest.mark.parametrize(

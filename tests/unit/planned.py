@@ -5,7 +5,7 @@ from pathlib import Path
 
 from compilegate.judging.budgets import Budgets
 from compilegate.records.case import Case
-from compilegate.runs.files import Writer
+from compilegate.runs.writer import Writer
 from compilegate.session.options import Options
 from compilegate.session.plan import Plan
 from compilegate.zoo.registry import Model
@@ -61,7 +61,7 @@ def make_plan_of(options: Options, **changed) -> Plan:
 
 
 def write_run(path: Path, *records) -> None:
-    writer = Writer(path)
+    writer = Writer.create(path)
     for record in records:
         writer.write(record)
     writer.close()

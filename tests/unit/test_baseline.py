@@ -13,6 +13,7 @@ from compilegate.records.request import Request
 from compilegate.records.run import Closing
 from compilegate.runs import files as run_files
 from compilegate.runs.reader import RunError
+from compilegate.runs.writer import Writer
 from compilegate.upgrade import paired_baseline
 from compilegate.upgrade.costs import COSTS
 from compilegate.upgrade.paired_baseline import CaseRequest, PairedBaseline, check_interpreter
@@ -233,7 +234,7 @@ def test_stored_pairs_are_judged_without_interpreters(tmp_path):
         ],
     }
     for name, records in files.items():
-        writer = run_files.Writer(tmp_path / f"{name}.jsonl")
+        writer = Writer.create(tmp_path / f"{name}.jsonl")
         for record in (*records, Closing(cases=1, wall_s=1.0)):
             writer.write(record)
         writer.close()
@@ -246,14 +247,14 @@ def test_stored_pairs_are_judged_without_interpreters(tmp_path):
 
 
 def test_a_run_that_was_not_paired_has_no_baseline(tmp_path):
-    writer = run_files.Writer(tmp_path / "plain.jsonl")
+    writer = Writer.create(tmp_path / "plain.jsonl")
     writer.write(make_header())
     writer.close()
     assert paired_baseline.stored(run_files.read(tmp_path / "plain.jsonl")) is None
 
 
 def test_a_baseline_that_is_not_next_to_its_run_is_reported_missing(tmp_path):
-    writer = run_files.Writer(tmp_path / "night.jsonl")
+    writer = Writer.create(tmp_path / "night.jsonl")
     writer.write(make_header(baseline="night.baseline"))
     writer.close()
     with pytest.raises(RunError, match=r"no run 'night\.baseline'"):

@@ -6,8 +6,9 @@ import pytest
 
 from compilegate.records.checksum import seal, state
 from compilegate.records.run import encode
-from compilegate.runs.files import Writer, read
+from compilegate.runs.files import read
 from compilegate.runs.reader import RunError
+from compilegate.runs.writer import Writer
 from tests.unit.making import CASE_ID, make_header, make_observation, make_verdict
 from tests.unit.runs import write_run
 
@@ -37,7 +38,7 @@ def test_every_changed_bit_is_noticed():
 
 
 def test_every_written_line_has_a_checksum(tmp_path):
-    writer = Writer(tmp_path / "new.jsonl")
+    writer = Writer.create(tmp_path / "new.jsonl")
     for record in (make_header(), encode(make_observation()), make_verdict()):
         writer.write(record)
     writer.close()
@@ -47,7 +48,7 @@ def test_every_written_line_has_a_checksum(tmp_path):
 
 def test_a_run_of_an_earlier_version_is_continued_with_checksums(tmp_path):
     path = write_run(tmp_path / "old.jsonl", make_observation(), complete=False)
-    writer = Writer(path, read(path))
+    writer = Writer.resume(path)
     writer.write(make_verdict())
     writer.close()
     lines = path.read_bytes().splitlines()

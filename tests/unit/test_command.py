@@ -266,3 +266,14 @@ def test_a_closed_pipe_is_no_error(tmp_path, three):
     process.stdout.close()
     _, errors = process.communicate()
     assert errors == b""
+
+
+@pytest.mark.parametrize("words", [["compare", "old", "new"], ["markdown", "new"]])
+def test_an_output_without_room_cannot_say(tmp_path, three, words):
+    """A traceback would exit with 1, which means that something is worse."""
+    run(tmp_path, "new", *three)
+    command = [sys.executable, "-m", "compilegate", *words, "--runs", str(tmp_path)]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "compilegate: cannot write the output: No space left on device\n"

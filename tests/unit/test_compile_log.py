@@ -1,6 +1,7 @@
 """The log of torch.compile, on functions so small that they compile in no time."""
 
 import inspect
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from torch._inductor.compile_fx import compile_fx
 from compilegate.judging.budget import AllowedBreak, Budget
 from compilegate.observe.capture import compile_log
 from compilegate.observe.capture.compile_log import CompileLog, compile_time
+from compilegate.observe.wall_clock import WallClock
 from compilegate.suites import test_graph_breaks
 from tests.unit.captured import X, run
 from tests.unit.making import make_observation
@@ -289,6 +291,23 @@ def test_phases_do_not_overlap_and_add_up(backend):
 def test_without_a_compilation_no_time_is_spent():
     seen = compile_time(0.1, busy=0.0)
     assert (seen.total_s, seen.dynamo_s, seen.aot_s, seen.inductor_s, seen.codegen_s) == (0,) * 5
+
+
+@pytest.mark.parametrize("hours", [3, -3])
+def test_a_clock_that_is_set_during_a_compilation_does_not_count(monkeypatch, hours):
+    right, wall = time.time_ns, WallClock()
+
+    def set_clock(graph, _):
+        monkeypatch.setattr(time, "time_ns", lambda: right() + hours * 3600 * 10**9)
+        monkeypatch.setattr(time, "time", lambda: time.time_ns() / 1e9)
+        return graph
+
+    torch.compile(whole, backend=set_clock)(torch.ones(3))
+    assert abs(compile_time(2.5, busy=0.0).total_s) > 3600, "PyTorch times phases by that clock"
+    assert wall.was_set
+    seen = compile_time(2.5, busy=0.0, clock_was_set=True)
+    assert (seen.total_s, seen.first_call_s) == (2.5, 2.5)
+    assert (seen.dynamo_s, seen.aot_s, seen.inductor_s, seen.codegen_s) == (0,) * 4
 
 
 # Places.

@@ -8,7 +8,10 @@ from compilegate.records.run import SCHEMA
 from compilegate.runs import files
 from compilegate.runs.merge import merge
 from compilegate.runs.reader import RunError
+from compilegate.runs.writer import ROOM
+from tests.unit.disk import limited
 from tests.unit.making import (
+    make_call,
     make_environment,
     make_inventory,
     make_observation,
@@ -145,8 +148,18 @@ def test_a_name_that_promises_a_compressed_file_is_refused(tmp_path):
         merge([shard(tmp_path / "a.jsonl", IDS[0])], tmp_path / "merged.jsonl.gz")
 
 
-def test_a_full_disk_is_reported(tmp_path):
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path):
     a = shard(tmp_path / "a.jsonl", IDS[0])
     (tmp_path / "file").touch()
-    with pytest.raises(RunError, match="cannot write"):
+    with pytest.raises(RunError, match=r"cannot write .*, or give another --output"):
         merge([a], tmp_path / "file" / "merged.jsonl")
+
+
+def test_a_disk_that_fills_up_leaves_no_part_of_a_merged_run(tmp_path, target):
+    """A part of the shards would look like a run that was interrupted."""
+    long = make_observation(case=IDS[0], calls=(make_call(),) * 400)
+    a = write_run(tmp_path / "a.jsonl", long, planned=IDS[:1])
+    with limited(ROOM), pytest.raises(RunError, match=r"cannot write .*too large; no file was mad"):
+        merge([a], target)
+    assert not target.exists()
+    assert merge([a], target) == (1, [])

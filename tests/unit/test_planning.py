@@ -1,13 +1,17 @@
 """Making the plan: every mistake is one sentence, and a stored run decides what is observed."""
 
 import dataclasses
+import datetime
+import os
 
 import pytest
 
 from compilegate.records.case import Case
 from compilegate.records.environment import Device
 from compilegate.runs.reader import RunError
+from compilegate.runs.writer import Writer
 from compilegate.session.planning import make_plan
+from compilegate.session.run_files import RunFiles
 from compilegate.session.workers import Known
 from tests.unit.making import make_environment, make_header, make_inventory, make_observation
 from tests.unit.planned import CPU, GPU, make_options, write_run
@@ -31,6 +35,7 @@ def options(tmp_path):
         ({"resume": "paired"}, "compared with another PyTorch; name its interpreter again with"),
         ({"resume": "there", "baseline_python": "python"}, "began without it; start a new run"),
         ({"save": "there"}, "--save there: .* exists; .*--resume there"),
+        ({"save": "nothing"}, "nothing.jsonl exists and is empty; choose another .* remove it$"),
         ({"case_timeout": 0.0}, "--case-timeout 0: expected seconds above 0"),
         ({"case_timeout": -2.5}, "--case-timeout -2.5: expected seconds above 0"),
         ({"zoo": ("nowhere.py",)}, "no zoo file nowhere.py"),
@@ -56,6 +61,7 @@ def options(tmp_path):
 def test_a_wrong_option_is_refused_in_one_sentence(options, changed, message):
     write_run(options.runs / "there.jsonl", make_header(), make_observation())
     write_run(options.runs / "empty.jsonl", make_header())
+    (options.runs / "nothing.jsonl").touch()
     write_run(options.runs / "paired.jsonl", make_header(baseline="paired.baseline"))
     options = dataclasses.replace(options, **changed)
     with pytest.raises(pytest.UsageError, match=message):
@@ -84,9 +90,9 @@ def write_begun(options):
     write_run(options.runs / "there.jsonl", header, make_observation(case=CPU.id))
 
 
-def resume(options, **changed):
+def resume(options, writes=False, **changed):
     options = dataclasses.replace(options, resume="there", **changed)
-    return make_plan(options, needs_environment=False, known=TINY)
+    return make_plan(options, needs_environment=False, writes=writes, known=TINY)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +151,59 @@ def test_a_run_is_not_resumed_with_another_variable(options):
             needs_environment=False,
             known=dataclasses.replace(TINY, environment=other),
         )
+
+
+def test_a_run_that_is_being_written_is_not_resumed(options):
+    write_begun(options)
+    other = Writer.resume(options.runs / "there.jsonl")
+    with pytest.raises(pytest.UsageError, match=rf"process {os.getpid()} is writing it; wait"):
+        resume(options, writes=True)
+    other.close()
+    plan = resume(options, writes=True)
+    assert plan.run_files.candidate.path == other.path
+    plan.close()
+
+
+def test_a_refused_session_leaves_no_file_and_no_lock(options):
+    write_begun(options)
+    with pytest.raises(pytest.UsageError, match="with --seed 3"):
+        resume(options, writes=True, seed=3, explicit=("seed",))
+    new = dataclasses.replace(options, save="new", models=("resnet81",))
+    with pytest.raises(pytest.UsageError, match="did you mean 'resnet18'"):
+        make_plan(new, needs_environment=False, writes=True)
+    assert [path.name for path in options.runs.iterdir()] == ["there.jsonl"]
+    resume(options, writes=True).close()
+
+
+def test_a_run_without_a_name_gets_another_where_the_clock_was_set_back(options, monkeypatch):
+    class Stopped(datetime.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(2026, 10, 25, 2, 30, tzinfo=tz)
+
+    monkeypatch.setattr("datetime.datetime", Stopped)
+    options = dataclasses.replace(options, models=("resnet18",))
+    plans = [make_plan(options, needs_environment=False, writes=True) for _ in range(3)]
+    names = [plan.run_files.candidate.path.stem for plan in plans]
+    for plan in plans:
+        plan.close()
+    first = "2026-10-25-023000-000000"
+    assert names == [first, f"{first}-2", f"{first}-3"]
+
+
+def test_both_files_of_a_paired_run_are_created_or_none(options):
+    (options.runs / "mine.baseline.jsonl").symlink_to(options.runs / "elsewhere")
+    paired = dataclasses.replace(options, save="mine", baseline_python="python")
+    with pytest.raises(RunError, match=r"mine\.baseline\.jsonl is a symbolic link"):
+        RunFiles.create(paired, paired=True)
+    assert [path.name for path in options.runs.iterdir()] == ["mine.baseline.jsonl"]
+    (options.runs / "mine.baseline.jsonl").unlink()
+    made = RunFiles.create(paired, paired=True)
+    made.begin(make_header(baseline="mine.baseline"), make_environment())
+    made.close()
+    assert sorted(path.name for path in options.runs.iterdir()) == [
+        *("mine.baseline.jsonl", "mine.jsonl")
+    ]
 
 
 H200 = Device(kind="cuda", name="H200", memory_bytes=2**37, cores=132, driver="580")

@@ -2,14 +2,14 @@
 
 import gzip
 import json
-from pathlib import Path
 
 import pytest
 
 from compilegate.records.checksum import seal
 from compilegate.records.run import SCHEMA, Closing, encode
-from compilegate.runs.files import Writer, find, read
+from compilegate.runs.files import find, read
 from compilegate.runs.reader import RunError, decode
+from compilegate.runs.writer import Writer
 from tests.unit.making import CASE_ID, make_header, make_observation, make_pair, make_verdict
 
 OTHER_ID = "tiny-cpu-infer-f32-default-static"
@@ -21,7 +21,7 @@ def path(tmp_path):
 
 
 def write(path, *records):
-    writer = Writer(path)
+    writer = Writer.create(path)
     for record in records:
         writer.write(record)
     writer.close()
@@ -43,19 +43,6 @@ def test_a_whole_run_is_read_back(path):
 def test_records_given_as_lines_are_written_unchanged(path):
     write(path, make_header(), encode(make_observation()))
     assert read(path).observations == {CASE_ID: make_observation()}
-
-
-def test_every_record_is_on_disk_before_the_next_is_made(path):
-    writer = Writer(path)
-    writer.write(make_header())
-    assert read(path).header == make_header()
-    writer.write(make_verdict())
-    assert list(read(path).verdicts) == [(CASE_ID, "forward")]
-
-
-def test_no_file_is_made_before_there_is_a_record(path):
-    Writer(path).close()
-    assert not path.exists()
 
 
 def test_what_was_planned_and_not_observed_is_missing(path):
@@ -149,29 +136,6 @@ def test_a_run_cut_anywhere_is_read_or_refused_never_misread(path):
         assert run.truncated == (not whole[:cut].endswith(b"\n"))
 
 
-def test_a_resumed_run_loses_only_the_cut_line(path):
-    write(path, make_header(planned=(CASE_ID, OTHER_ID)), make_observation(), make_verdict())
-    path.write_text(path.read_text()[:-20])
-    writer = Writer(path, read(path))
-    writer.write(make_observation(case=OTHER_ID))
-    writer.write(Closing(cases=2, wall_s=1.0))
-    writer.close()
-    run = read(path)
-    assert not run.truncated
-    assert list(run.observations) == [CASE_ID, OTHER_ID]
-    assert run.closing is not None
-
-
-def test_resuming_a_whole_run_only_adds_to_it(path):
-    write(path, make_header(), make_observation())
-    before = path.read_text()
-    writer = Writer(path, read(path))
-    writer.write(make_verdict())
-    writer.close()
-    assert path.read_text().startswith(before)
-    assert list(read(path).verdicts) == [(CASE_ID, "forward")]
-
-
 def test_a_newer_format_is_refused_with_the_way_out(path):
     write(path, make_header(schema=SCHEMA + 1))
     with pytest.raises(RunError, match=rf"newer compilegate \(format {SCHEMA + 1}.*update"):
@@ -246,30 +210,6 @@ def test_a_malformed_line_is_refused_by_its_number(path, line):
 def test_lines_of_other_programs_are_no_records():
     with pytest.raises((ValueError, KeyError)):
         decode('{"record": "invented"}')
-
-
-def test_a_full_disk_is_remembered_and_reported_once():
-    writer = Writer(Path("/dev/full"))
-    writer.write(make_header())
-    assert writer.trouble == "/dev/full: No space left on device"
-    writer.write(make_observation())
-    assert writer.trouble == "/dev/full: No space left on device"
-
-
-def test_a_writer_closes_after_a_full_disk():
-    """What could not be written must not surface again when the file is closed."""
-    writer = Writer(Path("/dev/full"))
-    writer.write(make_header())
-    writer.close()
-    assert "No space left" in writer.trouble
-
-
-def test_a_folder_that_cannot_be_made_is_trouble_not_an_error(tmp_path):
-    (tmp_path / "file").touch()
-    writer = Writer(tmp_path / "file" / "run.jsonl")
-    writer.write(make_header())
-    writer.close()
-    assert "run.jsonl: Not a directory" in writer.trouble or "File exists" in writer.trouble
 
 
 @pytest.mark.parametrize("name", ["nightly", "nightly.jsonl", "{}/runs/nightly.jsonl"])

@@ -4,7 +4,7 @@ import pytest
 
 from compilegate.records.environment import Device
 from compilegate.reports.case_result import CaseResult
-from compilegate.reports.session_summary import Effort, summary_lines, time_lines
+from compilegate.reports.session_summary import Effort, lost_lines, summary_lines, time_lines
 from compilegate.reports.titles import is_judged, is_open, of_cases, of_decision, where
 from compilegate.runs.archive import CaseRecord
 from compilegate.upgrade.decision import Decision
@@ -145,6 +145,30 @@ def test_warming_the_toolchain_is_compiling():
 
 def test_a_session_that_observed_nothing_accounts_for_no_time():
     assert list(time_lines(Effort(80.0))) == []
+
+
+# What a run file lacks that could not be written to its end.
+
+
+@pytest.mark.parametrize(
+    ("saved", "unsaved", "lines"),
+    [
+        ("abc", "", ["the file holds 3 of 3 cases"]),
+        ("a", "b", ["the file holds 1 of 3 cases", "observed, but not in the file: b"]),
+        ("", "ab", ["no case is in the file", "observed, but not in the file: a, b"]),
+        ("x", "", ["no case is in the file"]),
+        (
+            "",
+            "abcdefgh",
+            [
+                "no case is in the file",
+                "observed, but not in the file: a, b, c, d, e, f and 2 more",
+            ],
+        ),
+    ],
+)
+def test_it_is_reported_which_cases_a_run_file_holds(saved, unsaved, lines):
+    assert list(lost_lines("abc", set(saved), unsaved)) == lines
 
 
 def summary(some, width=200):

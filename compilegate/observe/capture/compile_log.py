@@ -134,13 +134,25 @@ def _has_operators(entry: Any) -> bool:
     return bool(entry.has_guarded_code and getattr(entry, "graph_op_count", None))
 
 
-def compile_time(first_call_s: float, busy: float) -> CompileTime:
+def compile_time(first_call_s: float, busy: float, *, clock_was_set: bool = False) -> CompileTime:
     """Return the compile time so far, split into phases that do not overlap.
 
     Args:
-        first_call_s: Wall time of the first call, in seconds.
+        first_call_s: Seconds of the first call, on the monotonic clock.
         busy: Share of the processor's time that other processes took during that call.
+        clock_was_set: Whether the wall clock, by which PyTorch times the phases, was set during
+            that call. The whole call then counts as compiling, and no phase is known.
     """
+    if clock_was_set:
+        return CompileTime(
+            total_s=first_call_s,
+            dynamo_s=0.0,
+            aot_s=0.0,
+            inductor_s=0.0,
+            codegen_s=0.0,
+            first_call_s=first_call_s,
+            busy=busy,
+        )
     metrics = dynamo.get_compilation_metrics()
     compiles = [entry for entry in metrics if not getattr(entry, "is_runtime", False)]
 

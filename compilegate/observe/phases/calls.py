@@ -21,6 +21,7 @@ from compilegate.observe.model.snapshot import Snapshot
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases.eager import call_eager
 from compilegate.observe.phases.progress import Progress
+from compilegate.observe.wall_clock import WallClock
 from compilegate.records.call import CallFacts, name_of_call
 from compilegate.records.performance import CompileTime
 from compilegate.zoo.example import Call
@@ -175,7 +176,7 @@ class PairedCalls:
         self._progress.enter_call("compile")
         allocator = self._device.allocator
         peak = AllocatorPeak(self._device, allocator) if allocator else None
-        others = OtherProcesses()
+        others, clock = OtherProcesses(), WallClock()
         start = time.perf_counter()
         with self._progress.spend("compile"):
             result = self._compiled.call(call, planned.index, around=peak)
@@ -183,5 +184,7 @@ class PairedCalls:
         if peak is not None:
             self.seen.compile_peak_bytes = peak.allocated_bytes
             self.seen.first_call_kept_bytes = peak.kept_bytes
-        self.seen.compile_time = compile_log.compile_time(taken_s, others.share())
+        self.seen.compile_time = compile_log.compile_time(
+            taken_s, others.share(), clock_was_set=clock.was_set
+        )
         return result
