@@ -15,6 +15,7 @@ from compilegate.session.plan import PLAN
 
 pytest_plugins = (
     "compilegate.session.clean_terminal",
+    "compilegate.session.unreadable_run",
     "compilegate.session.xdist_hooks",
     "compilegate.session.suite_fixtures",
     "compilegate.session.lost_device",

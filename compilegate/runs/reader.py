@@ -35,6 +35,10 @@ class RunError(ValueError):
     """A run file cannot be used; the text names the file and the reason."""
 
 
+class UnreadableRunError(RunError):
+    """A file is no run, or it was damaged, or another program keeps it from being read."""
+
+
 class Line(NamedTuple):
     """A complete line of a run file.
 
@@ -109,7 +113,7 @@ def _refuse(path: Path, number: int, offset: int, text: bytes, error: NoRecordEr
             f"delete the line (sed -i {number}d {shlex.quote(str(path))}) and continue with "
             f"--resume, which observes again what {case} then lacks"
         )
-    raise RunError(
+    raise UnreadableRunError(
         f"{path}:{number}: not a record of a run: {error}, at byte {offset + error.byte}; {way_out}"
     ) from error
 
@@ -128,7 +132,7 @@ def parse_case(path: Path, number: int, case_id: str) -> Case:
     try:
         return Case.parse(case_id)
     except ValueError as error:
-        raise RunError(f"{path}:{number}: {error}") from error
+        raise UnreadableRunError(f"{path}:{number}: {error}") from error
 
 
 class Reader:
@@ -190,7 +194,7 @@ class Reader:
         """
         part = os.pread(self._file.fileno(), length, offset)
         if len(part) < length:
-            raise RunError(f"{self.path} became shorter while it was read: read it again")
+            raise UnreadableRunError(f"{self.path} became shorter while it was read: read it again")
         for text in part.split(b"\n")[:-1]:
             yield self._line(text, number, offset)
             number, offset = number + 1, offset + len(text) + 1
@@ -198,9 +202,13 @@ class Reader:
     def _read_header(self) -> Header:
         for line in self._all_lines():
             if line.kind != "header":
-                raise RunError(f"{self.path}:{line.number}: a run file begins with its header")
+                raise UnreadableRunError(
+                    f"{self.path}:{line.number}: a run file begins with its header"
+                )
             return line.decode(Header)
-        raise RunError(f"{self.path}: has no header: it is not a run file, or it was cut short")
+        raise UnreadableRunError(
+            f"{self.path}: has no header: it is not a run file, or it was cut short"
+        )
 
     def _all_lines(self) -> Iterator[Line]:
         self._file.seek(0)
@@ -227,7 +235,7 @@ class Reader:
             decoding.check_text(text)
             start = decoding.recognise(text)
         except NewerFormatError as error:
-            raise RunError(f"{self.path}: {error}") from error
+            raise UnreadableRunError(f"{self.path}: {error}") from error
         except NoRecordError as error:
             _refuse(self.path, number, offset, text, error)
         return Line(self.path, number, offset, text, start.record, start.case, start.schema)
@@ -257,8 +265,10 @@ def _open(path: Path) -> BinaryIO:
     try:
         return open_content(path)
     except UnpackError as error:
-        raise RunError(
+        raise UnreadableRunError(
             f"cannot read the run file {path}: {error}; name an undamaged copy of it"
         ) from error
     except OSError as error:
-        raise RunError(f"cannot read the run file {path}: {error.strerror or error}") from error
+        raise UnreadableRunError(
+            f"cannot read the run file {path}: {error.strerror or error}"
+        ) from error

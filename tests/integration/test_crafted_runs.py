@@ -86,14 +86,14 @@ def test_a_replay_with_another_seed_or_backend_is_refused(compilegate, runs):
     "options",
     [("--replay", "bad"), ("--resume", "bad"), ("--replay", "good", "--baseline-run", "bad")],
 )
-def test_a_damaged_run_is_a_usage_error_that_names_the_line(compilegate, runs, options):
-    """Not 1, which means that something is worse."""
+def test_a_damaged_run_ends_with_2_and_names_the_line(compilegate, runs, options):
+    """Not with 1, which means that something is worse, nor with 4, for a wrong command line."""
     runs.mkdir()
     lines = [seal(line) for line in write_run(runs / "good.jsonl", SOUND).read_text().splitlines()]
     damaged = lines[1].replace('"seed":0', '"seed":8')
     (runs / "bad.jsonl").write_text(f"{lines[0]}\n{damaged}\n{lines[2]}\n")
     session = compilegate(*SUITES, *options)
-    assert session.status == 4, session.output
+    assert session.status == 2, session.output
     byte = len(lines[0]) + 1
     said = f"bad.jsonl:2: not a record of a run: it was changed after .*, at byte {byte}; delete"
     assert len(re.findall(f"^ERROR: .*{said}", session.output, re.MULTILINE)) == 1, session.output

@@ -86,7 +86,7 @@ def test_a_file_that_is_not_a_run_is_refused_with_its_line(compilegate, stored):
     path = stored("sound")
     path.write_text(path.read_text().replace('"record":"observation"', '"record":"sighting"'))
     session = compilegate("--replay", "stored")
-    assert session.status == 4
+    assert session.status == 2
     assert "stored.jsonl:2: not a record of a run" in session.output
 
 
@@ -97,5 +97,5 @@ def test_a_run_of_a_newer_format_asks_for_a_newer_compilegate(compilegate, store
     del newer["crc32"]
     path.write_text(f"{seal(json.dumps(newer))}\n{rest}")
     session = compilegate("--replay", "stored")
-    assert session.status == 4
+    assert session.status == 2
     assert "update compilegate" in session.output

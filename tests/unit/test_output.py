@@ -29,6 +29,7 @@ WRITERS = {
     "compilegate/observe/server.py": "the parent, which reads it from a file",
     "compilegate/output/streams.py": "it is what cleans",
     "compilegate/processes/foreground.py": "CleanStream",
+    "compilegate/session/unreadable_run.py": "CleanStream",
     "reports/terminal.py": "clean of compilegate/session/clean_terminal.py",
 }
 #: The modules that write through pytest's terminal, which is cleaned.
