@@ -14,7 +14,7 @@ import msgspec
 
 from compilegate.layout import OBSERVER
 from compilegate.processes.attempt import death
-from compilegate.processes.observer import QUIET
+from compilegate.processes.server_process import QUIET
 from compilegate.records.environment import Environment
 from compilegate.records.observation import Observation
 from compilegate.runs.reader import decode
