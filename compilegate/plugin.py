@@ -16,6 +16,7 @@ from compilegate.session.plan import PLAN
 pytest_plugins = (
     "compilegate.session.xdist_hooks",
     "compilegate.session.suite_fixtures",
+    "compilegate.session.lost_device",
     "compilegate.session.replay_clock",
     "compilegate.reports.terminal",
 )

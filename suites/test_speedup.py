@@ -119,6 +119,8 @@ def describe(timing: Timing) -> tuple[str, ...]:
         lines.append(f"empty compiled call: {timing.empty_call_ns / 1e3:.3g} µs")
     if timing.clock == "events":
         lines.append(_condition(timing.conditions))
+    if timing.conditions_unavailable:
+        lines.append(f"clocks of the GPU: unavailable: {timing.conditions_unavailable}")
     return tuple(lines)
 
 

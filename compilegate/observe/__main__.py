@@ -18,6 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from compilegate.records.bounded_text import bounded
 from compilegate.records.case import Case, UnknownNameError
 from compilegate.records.encoding import dumps
 from compilegate.records.observation import WANTS, Observation, Stage, Want
@@ -158,7 +159,7 @@ def _list(files: list[str]) -> int:
             found = [m for file in files for m in registry.load_file(file, must_define_model=True)]
             answer = {"models": [model.to_dict() for model in found]}
         except registry.ZooError as error:
-            answer = {"error": str(error)}
+            answer = {"error": bounded(str(error))}
         finally:
             descendants.kill_children()
     print(dumps(answer))

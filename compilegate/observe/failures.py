@@ -5,13 +5,20 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import traceback
 
 from compilegate.observe import error_text
+from compilegate.observe.device import out_of_memory
 from compilegate.observe.device.protocol import Device
 from compilegate.observe.device.unsupported import UnsupportedError
+from compilegate.records.bounded_text import bounded
+from compilegate.records.host_memory import MemoryAccount, gib, own_peak_bytes
 from compilegate.records.observation import Failure, Stage
 from compilegate.zoo import registry
+
+#: What PyTorch's allocator writes before its message: the check that failed.
+_ALLOCATOR_CHECK = re.compile(r"^\[enforce fail at [^]]*\] [^.]*\. ")
 
 
 def of_error(error: Exception, stage: Stage, raised_alone: str) -> Failure:
@@ -28,7 +35,7 @@ def of_error(error: Exception, stage: Stage, raised_alone: str) -> Failure:
         kind=type(error).__name__,
         message=error_text.of(error),
         call=raised_alone,
-        traceback="".join(_own_frames(error)),
+        traceback=_traceback(error),
     )
 
 
@@ -47,34 +54,42 @@ def of_unsupported(error: UnsupportedError, stage: Stage) -> Failure:
     return Failure(stage=stage, kind=type(error.__cause__ or error).__name__, message=str(error))
 
 
-def of_out_of_memory(error: BaseException, stage: Stage, device: Device) -> Failure:
-    """Return the record of running out of memory, with other processes' share.
+def of_out_of_memory(
+    error: BaseException, stage: Stage, device: Device, account: MemoryAccount
+) -> Failure:
+    """Return the record of running out of memory, with the limit and the peak.
 
     Args:
         error: What reports it.
         stage: The stage in which it was raised.
         device: Ran the case.
+        account: The machine's memory that this process may use.
     """
-    peak = ""
     others: float | None = 0.0
-    if device.allocator is not None:
-        others = None
-        with contextlib.suppress(RuntimeError):  # a driver without a byte left does not answer
-            free, total = device.allocator.free_and_total()
-            others = (total - free - device.allocator.reserved()) / total
-            most = device.allocator.peak_allocated()
-            peak = f"; peak allocated {most / 2**30:.1f} GiB of {total / 2**30:.1f} GiB"
-    lines = str(error).strip().splitlines()
+    if out_of_memory.is_of_host(error):
+        text = _ALLOCATOR_CHECK.sub("", error_text.of(error))
+        peak = f"its peak was {gib(own_peak_bytes())}"
+        message = "; ".join(filter(None, (text, account.describe(), peak)))
+    else:
+        peak = ""
+        if device.allocator is not None:
+            others = None
+            with contextlib.suppress(RuntimeError):  # a driver without a byte left does not answer
+                free, total = device.allocator.free_and_total()
+                others = (total - free - device.allocator.reserved()) / total
+                peak = f"; peak allocated {gib(device.allocator.peak_allocated())} of {gib(total)}"
+        text = error_text.one_line(str(error)).partition(". ")[0] or "out of memory"
+        message = f"{text}{peak}"
     return Failure(
         stage=stage,
         kind=type(error).__name__,
-        message=f"{lines[0].partition('. ')[0] if lines else 'out of memory'}{peak}",
-        traceback="".join(_own_frames(error)),
+        message=message,
+        traceback=_traceback(error),
         held_by_others=others,
     )
 
 
-def _own_frames(error: BaseException) -> list[str]:
+def _traceback(error: BaseException) -> str:
     """Return the traceback without this package's frames, which do not help the reader."""
     ours = (os.path.dirname(__file__), os.path.dirname(registry.__file__))
     chain = traceback.TracebackException.from_exception(error)
@@ -83,4 +98,4 @@ def _own_frames(error: BaseException) -> list[str]:
         kept = [frame for frame in link.stack if not frame.filename.startswith(ours)]
         link.stack = traceback.StackSummary.from_list(kept)
         link = link.__cause__ or link.__context__
-    return list(chain.format())
+    return bounded("".join(chain.format()))

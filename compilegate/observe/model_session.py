@@ -23,6 +23,7 @@ from compilegate.observe.model.global_state import put_back
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.threads import one_thread
 from compilegate.records.case import Case
+from compilegate.records.host_memory import MemoryAccount
 from compilegate.records.observation import Observation
 from compilegate.records.request import Request, StageReport
 from compilegate.zoo.registry import Model
@@ -65,6 +66,7 @@ class ModelSession:
         self._reference: tuple[tuple[str, str, str, int], Reference] | None = None
         self._treated: tuple[tuple[str, int], Treated] | None = None
         self._toolchain_is_warm = False
+        self._memory = MemoryAccount()
         self.is_spoiled = False
         for message in _EXPECTED_WARNINGS:
             warnings.filterwarnings("ignore", message, UserWarning)
@@ -76,6 +78,7 @@ class ModelSession:
             request: The case, and what to observe of it.
         """
         case = Case.parse(request.case)
+        kills = self._memory.kills()
         run = CaseRun(self._models[case.model], case, request, self._report, parent=self._parent)
         try:
             if run.model.requires is not None:
@@ -92,15 +95,16 @@ class ModelSession:
             failure = failures.of_unsupported(error, run.progress.stage)
             return run.observation("unavailable", failure)
         except Exception as error:
-            return self._observation_of_error(run, error)
+            killed = self._memory.kills() != kills
+            return self._observation_of_error(run, error, killed=killed)
         finally:
             self._clean_up(run.device)
 
-    def _observation_of_error(self, run: CaseRun, error: Exception) -> Observation:
+    def _observation_of_error(self, run: CaseRun, error: Exception, *, killed: bool) -> Observation:
         stage = run.progress.stage
-        if (cause := out_of_memory.find(error)) is not None:
+        if (cause := out_of_memory.find(error, killed=killed)) is not None:
             self.is_spoiled = True
-            failure = failures.of_out_of_memory(cause, stage, run.device)
+            failure = failures.of_out_of_memory(cause, stage, run.device, MemoryAccount())
             return run.observation("out_of_memory", failure)
         if self._debug is not None:
             self._debug(error.__traceback__)

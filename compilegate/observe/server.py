@@ -28,10 +28,9 @@ import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from compilegate.observe import descendants, temporary_folder
+from compilegate.observe import descendants, stacks, temporary_folder
 from compilegate.observe.cache_repair import remove_truncated
 from compilegate.observe.supervisor import inductor_cache, supervise
-from compilegate.records.request import STACKS_PLEASE
 
 #: Runs in a child, with the file descriptors of its requests and answers, and its own folder for
 #: temporary files.
@@ -140,7 +139,7 @@ def _fork(control: socket.socket, descriptors: list[int], serve: Serve, folder: 
         # If memory runs out, the Linux kernel must kill this process, not pytest's.
         Path("/proc/self/oom_score_adj").write_text("1000")
         faulthandler.enable()  # writes the stack of a crash to the output
-        faulthandler.register(STACKS_PLEASE)
+        stacks.write_on_request()
         serve(requests, answers, folder)
         status = 0
     except BaseException:

@@ -121,7 +121,9 @@ class Attempt:
             self._fail(child, "timed_out", kind, self._clock.why(reached))
         else:
             assert child.ended is not None
-            self._fail(child, "crashed", *end_of(child.ended))
+            kind, how = end_of(child.ended)
+            lack = child.lack_of_memory()
+            self._fail(child, "out_of_memory" if lack else "crashed", kind, lack or how)
         return None
 
     def _look(self, child: Child) -> Reason | None:
@@ -184,10 +186,10 @@ def death(status: int | None) -> tuple[str, str]:
         return "exit", "vanished"
     if not os.WIFSIGNALED(status):
         return "exit", f"exited with status {os.waitstatus_to_exitcode(status)} without an answer"
-    name = signal.Signals(os.WTERMSIG(status)).name
-    if name == "SIGKILL":
-        return name, f"was killed by another process, most likely because memory ran out: {name}"
-    return name, f"died of {name}"
+    number = os.WTERMSIG(status)
+    named = {each.value: each.name for each in signal.Signals}
+    name = named.get(number, f"signal {number}")  # most real-time signals have no name
+    return name, f"was killed by {name}" if name == "SIGKILL" else f"died of {name}"
 
 
 def failed(request: Request, status: Status, failure: Failure, lost_s: float = 0.0) -> Observation:

@@ -19,8 +19,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from compilegate.processes import kernel_view, lack_of_memory
 from compilegate.processes.case_clock import Work
-from compilegate.processes.child_output import output_of
+from compilegate.processes.child_output import OBSERVING, last_words_of, output_of
 from compilegate.processes.memory_file import memory_file
 from compilegate.processes.process_tree import ProcessTree
 from compilegate.processes.protocol import (
@@ -31,6 +32,7 @@ from compilegate.processes.protocol import (
     decode_packet,
 )
 from compilegate.records.encoding import dumps
+from compilegate.records.host_memory import MemoryAccount
 from compilegate.records.observation import Stage
 from compilegate.records.request import STACKS_PLEASE
 
@@ -85,10 +87,13 @@ class Child:
         self._answers: BinaryIO = os.fdopen(answer_read, "rb", buffering=0)
         self._lines = Lines()
         self._mark = 0
+        self._seen_from_outside = ""
         self.pid: int = packet.pid
         self.stage: Stage = "start"
         self.ended: Ended | None = None
         self._tree = ProcessTree(self.pid)
+        self._memory = MemoryAccount(self.pid)
+        self._kills = self._memory.kills()
 
     def _start(self, *descriptors: int) -> Packet:
         try:
@@ -107,6 +112,7 @@ class Child:
     def ask(self, request: Mapping[str, Any]) -> None:
         """Send one request. :meth:`output` returns what the child writes from now on."""
         self._mark = os.fstat(self._output.fileno()).st_size
+        self._kills = self._memory.kills()
         self.send(request)
 
     def send(self, message: Mapping[str, Any]) -> None:
@@ -173,8 +179,20 @@ class Child:
             packet = Packet()
         return Ended(packet.status, packet.server)
 
+    def lack_of_memory(self) -> str:
+        """Return how memory ran out, of a child that died of it since the last request."""
+        killed = self._memory.kills() != self._kills
+        words = last_words_of(self._output, since=self._mark)
+        status = self.ended.status if self.ended else None
+        why = lack_of_memory.why(status, words, killed=killed)
+        return f"{why}; {self._memory.describe()}" if why else ""
+
     def ask_for_stacks(self) -> None:
-        """Make a hanging child write its threads' stacks, if it still can."""
+        """Make a hanging child write its threads' stacks, if it still can.
+
+        :meth:`output` then also returns what the kernel shows: of the processes that the child
+        started, and of the child itself if it wrote no stacks.
+        """
         with contextlib.suppress(ProcessLookupError):
             before = size = self._written()
             os.kill(self.pid, STACKS_PLEASE)
@@ -184,10 +202,14 @@ class Child:
                 earlier, size = size, self._written()
                 if before < earlier == size:
                     break
+            wrote = OBSERVING in self.output()
+            shown = [pid for pid in self._tree.pids() if pid != self.pid or not wrote]
+            self._seen_from_outside = kernel_view.describe(shown)
 
     def output(self) -> str:
         """Return what the child wrote since the last request: see :func:`output_of`."""
-        return output_of(self._output, since=self._mark)
+        written = output_of(self._output, since=self._mark)
+        return "\n".join(filter(None, (written, self._seen_from_outside)))
 
     def _written(self) -> int:
         return os.fstat(self._output.fileno()).st_size

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import msgspec
 
 from compilegate.layout import OBSERVER
+from compilegate.processes import lack_of_memory
 from compilegate.processes.attempt import death
 from compilegate.processes.server_process import QUIET
 from compilegate.records.environment import Environment
+from compilegate.records.host_memory import MemoryAccount
 from compilegate.records.observation import Observation
 from compilegate.runs.reader import decode
 
@@ -49,6 +51,8 @@ def observe(arguments: Sequence[str], python: str = sys.executable) -> Foregroun
     """
     options = ["-X", "faulthandler", "-P"]  # a process that crashes shows its stack
     command = [python, *options, str(OBSERVER), "--environment", *arguments]
+    memory = MemoryAccount()
+    kills = memory.kills()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **QUIET})
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the observing process
     try:
@@ -57,7 +61,10 @@ def observe(arguments: Sequence[str], python: str = sys.executable) -> Foregroun
         signal.signal(signal.SIGINT, before)
     observation, environment = _records(output.decode(errors="replace").splitlines())
     status = process.returncode
-    _, end = death(-status if status < 0 else status << 8)
+    ended = -status if status < 0 else status << 8
+    _, end = death(ended)
+    if lack := lack_of_memory.why(ended, "", killed=memory.kills() != kills):
+        end = f"ended: {lack}; {memory.describe()}"
     return Foreground(observation, environment, status == REFUSED, end)
 
 

@@ -63,8 +63,11 @@ class Observer:
         packages = sorted({model.requires for model in models if model.requires})
         self._preload = {"preload": packages, "cpp": cpp}
 
-    def environment(self) -> Environment:
+    def environment(self, timeout_s: float = START_TIMEOUT_S) -> Environment:
         """Return what a child finds: its interpreter, packages, compiler and devices.
+
+        Args:
+            timeout_s: Seconds until the child must have answered.
 
         Raises:
             ObserverError: The interpreter cannot be started or has no torch.
@@ -73,14 +76,14 @@ class Observer:
         child.ask({"environment": True})
         began = time.monotonic()
         try:
-            for message in child.listen(every_s=PROGRESS_S, deadline=began + START_TIMEOUT_S):
+            for message in child.listen(every_s=PROGRESS_S, deadline=began + timeout_s):
                 if message.environment is not None:
                     return message.environment
                 self.progress("", "start", time.monotonic() - began, "")
             assert child.ended is not None
             _, how = end_of(child.ended)
         except TimeoutError:
-            how = f"the process did not answer within {START_TIMEOUT_S:g} s"
+            how = f"the process did not answer within {timeout_s:g} s"
         except GarbledAnswerError as error:
             how = f"garbled answer: {error}"
         text = child.output()

@@ -43,6 +43,10 @@ class ProcessTree:
         self._read_at = time.monotonic()
         self.work()
 
+    def pids(self) -> list[int]:
+        """Return the processes that live, the first one first."""
+        return [pid for pid, threads in self._descend() if threads]
+
     def work(self) -> Work:
         """Return what the processes did since the last reading."""
         now = time.monotonic()

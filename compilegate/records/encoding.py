@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 
-def dumps(value: Any) -> str:
-    """JSON of plain data in one line, non-finite floats as strings."""
-    return json.dumps(_plain(value), allow_nan=False, separators=(",", ":"))
+def dumps(value: Any, text: Callable[[str], str] = str) -> str:
+    """JSON of plain data in one line, non-finite floats as strings.
+
+    Args:
+        value: The data.
+        text: Is given each text and name in it, and returns what is written.
+    """
+    return json.dumps(_plain(value, text), allow_nan=False, separators=(",", ":"))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, text: Callable[[str], str]) -> Any:
     """Data that JSON has."""
     match value:
         case float():
@@ -25,18 +31,18 @@ def _plain(value: Any) -> Any:
                 return float(f"{value:.6g}")
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case str():
-            return value.encode("utf-8", "replace").decode()  # a lone surrogate is no JSON
+            return text(value).encode("utf-8", "replace").decode()  # a lone surrogate is no JSON
         case int() | None:
             return value
         case list() | tuple():
-            return [_plain(item) for item in value]
+            return [_plain(item, text) for item in value]
         case _ if is_dataclass(value) and not isinstance(value, type):
             value = fields_of(value)
         case dict():
             pass
         case _:
             raise TypeError(f"{type(value).__name__} cannot be stored in a record: {value!r}")
-    return {str(key): _plain(item) for key, item in value.items()}
+    return {text(str(key)): _plain(item, text) for key, item in value.items()}
 
 
 def fields_of(record: Any) -> dict[str, Any]:

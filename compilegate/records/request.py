@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from compilegate.records.observation import Stage, Want
 
 #: The signal at which a child writes the stacks of all its threads; sent before it is killed.
-STACKS_PLEASE = signal.SIGUSR1
+#: Libraries that save their state at a signal take SIGUSR1 and SIGUSR2. A machine that only replays
+#: runs may lack real-time signals.
+STACKS_PLEASE: int = getattr(signal, "SIGRTMAX", signal.SIGUSR1)
 
 #: Reports the stage that was reached, so that the pytest side knows it if the process dies.
 StageReport = Callable[[Stage], None]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compilegate.records.bounded_text import bounded
 from compilegate.records.encoding import dumps, fields_of
 from compilegate.records.environment import Environment
 from compilegate.records.observation import Observation
@@ -57,5 +58,10 @@ RECORD_TYPES: dict[str, type[Record]] = {
 
 
 def encode(record: Record) -> str:
-    """One line of JSON, without the newline."""
-    return dumps({"record": type(record).__name__.lower(), **fields_of(record)})
+    """One line of JSON, without the newline.
+
+    What a model may write is bounded (see :mod:`.bounded_text`). A header is written in full, since
+    two environments are compared by it.
+    """
+    content = {"record": type(record).__name__.lower(), **fields_of(record)}
+    return dumps(content, str if isinstance(record, Header) else bounded)

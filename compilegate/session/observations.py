@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from compilegate.processes import lost_device
 from compilegate.processes.attempt import Progress
 from compilegate.records.case import Case
 from compilegate.records.observation import WANTS, Observation, Want
@@ -45,6 +46,8 @@ class Observations:
         self.wants: dict[str, tuple[Want, ...]] = {}
         self._plan = plan
         self._observed: dict[str, Observation] = {}
+        #: Why a kind of device cannot be used any more, in this session.
+        self._lost: dict[str, str] = {}
         plan.observer.progress = progress
         if plan.paired is not None:
             plan.paired.report_progress(progress)
@@ -62,6 +65,10 @@ class Observations:
             for case in plan.cases
             if case.id in self.wants and case.id not in self._observed and not plan.lacks(case)
         ]
+
+    def why_unobservable(self, case: Case) -> str:
+        """Return why a case that is not observed yet cannot be; empty if nothing is known."""
+        return "" if case.id in self._observed else self._lost.get(case.device, "")
 
     def observe(self, case: Case) -> tuple[Observation, bool]:
         """Return the observation of a case, and whether this call made it."""
@@ -119,12 +126,21 @@ class Observations:
         )
 
     def _make(self, case: Case, wants: tuple[Want, ...]) -> Observation:
-        asked = self.ask(case, wants)
-        if self._plan.paired is not None:
-            return self._plan.paired.observe(asked, self._plan.observer)
-        return self._plan.observer.observe(
-            asked.request, model=case.model, device=case.device, timeout_s=asked.timeout_s
-        )
+        asked, plan = self.ask(case, wants), self._plan
+        if plan.paired is not None:
+            made = plan.paired.observe(asked, plan.observer)
+        else:
+            made = plan.observer.observe(
+                asked.request, model=case.model, device=case.device, timeout_s=asked.timeout_s
+            )
+        if lost_device.is_suspected(made) and (
+            why := lost_device.why_gone(plan.observer, case.device)
+        ):
+            self._lost[case.device] = (
+                f"the device {case.device} is gone since {case.id}; a new process that looked for "
+                f"it: {why}"
+            )
+        return made
 
 
 def _in_order(wants: Collection[Want]) -> tuple[Want, ...]:

@@ -20,6 +20,12 @@ ASPECTS = {"forward", "side_effects", "graph_breaks", "recompiles", "memory"}
         ("exits", "crashed in stage 'eager': the process exited with status 0 without an answer"),
         ("raises_in_build", "raised in stage 'build': RuntimeError: no such weights"),
         ("segfaults_in_build", "crashed in stage 'build': the process died of SIGSEGV"),
+        ("raises_20_megabytes", "raised in stage 'build': RuntimeError: head xxx"),
+        (
+            "exhausts_its_address_space",
+            "ran out of memory in stage 'eager': DefaultCPUAllocator: can't allocate memory: you "
+            "tried to allocate 17179869184 bytes",
+        ),
         ("wrong_shape", "raised in stage 'eager': RuntimeError: "),
         ("not_a_module", "holds str; it must hold a module or a function"),
         ("not_an_example", "returned Linear; it must return an Example"),
@@ -63,6 +69,7 @@ def test_the_traceback_is_of_the_users_file_and_nothing_of_ours(hostile, model, 
     [
         "healthy_first",
         "prints_a_megabyte",
+        "has_names_of_a_megabyte",
         "leaves_a_thread",
         "leaves_a_process",
         "healthy_last",
@@ -71,6 +78,17 @@ def test_the_traceback_is_of_the_users_file_and_nothing_of_ours(hostile, model, 
 def test_the_neighbours_pass_every_aspect(hostile, model):
     assert hostile.verdicts(model).keys() == ASPECTS
     assert hostile.outcomes(model) == {"passed"}
+
+
+def test_texts_of_megabytes_are_cut_in_the_run_file_and_on_the_terminal(hostile):
+    assert len(hostile.output) < 400_000
+    (path,) = hostile.runs.glob("*.jsonl")
+    text = path.read_text()
+    assert len(text) < 2_000_000
+    for model in ("raises_20_megabytes", "breaks_for_a_megabyte", "has_names_of_a_megabyte"):
+        lines = (line for line in text.splitlines() if f'"case":"{model}-' in line)
+        assert any("bytes left out" in line for line in lines), model
+    assert hostile.failed("breaks_for_a_megabyte").keys() == {"graph_breaks"}
 
 
 def test_what_models_print_is_not_shown_and_the_run_is_complete(hostile):

@@ -70,11 +70,52 @@ def test_a_case_that_sleeps_hangs_and_its_stack_comes_first(observe):
     assert made.failure.others_took is not None
 
 
+BLOCKED = """
+import ctypes, signal, threading, time
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+send(stage="eager")
+
+def observes():
+    WAIT
+
+observes()
+"""
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        pytest.param("time.sleep(600)", id="in Python"),
+        pytest.param("ctypes.PyDLL(None).sleep(600)", id="in C, with the interpreter's lock"),
+    ],
+)
+def test_a_case_that_blocks_every_signal_shows_its_stack(observe, wait):
+    made, verdict = observe(BLOCKED.replace("WAIT", wait), 1.0)
+    assert_hangs(made, verdict, 1)
+    head, frame, *_ = made.failure.output.splitlines()
+    assert head.endswith(f"{OBSERVING}:")
+    assert frame.endswith("in observes")
+    assert "no Python frame" not in made.failure.output
+
+
+def test_a_process_that_writes_no_stacks_is_described_by_the_kernel(observe):
+    code = "import os, signal\nsend(stage='eager')\nos.kill(os.getpid(), signal.SIGSTOP)"
+    made, verdict = observe(code, 1.0)
+    assert_hangs(made, verdict, 1)
+    assert "state T (stopped)" in made.failure.output
+    assert OBSERVING not in made.failure.output
+
+
 def test_a_case_that_waits_for_a_process_that_sleeps_hangs(observe):
     code = "import subprocess; subprocess.run(['sleep', '600'])"
     made, verdict = observe(f"send(stage='eager')\n{code}", 1.0)
     assert_hangs(made, verdict, 1)
+    head, *_ = made.failure.output.splitlines()
+    assert head.endswith(f"{OBSERVING}:")
     assert "case.py" in made.failure.output
+    assert "(sleep): state S (sleeping)" in made.failure.output
 
 
 def test_a_case_that_spins_hangs(observe):

@@ -23,7 +23,8 @@ REQUEST = Request(case=CASE_ID, wants=("capture",), seed=3, tf32=True)
 class Child:
     """Sends messages, and ends. Its processes do the same in each second."""
 
-    def __init__(self, clock, *messages, work=None):
+    def __init__(self, clock, *messages, work=None, lack=""):
+        self.lack = lack
         self.stage, self.ended, self._clock, self._messages = "start", None, clock, [*messages]
         self._work = work or Work()
 
@@ -50,6 +51,9 @@ class Child:
 
     def ask_for_stacks(self):
         pass
+
+    def lack_of_memory(self):
+        return self.lack
 
 
 @pytest.fixture
@@ -87,6 +91,15 @@ def test_a_child_that_dies_leaves_a_failed_observation(clock):
     assert made.failure.message == "the process died of SIGSEGV"
     assert (made.seed, made.tf32, made.output) == (3, True, "last words")
     assert died == [("crashed", made.failure)]
+
+
+def test_a_child_that_memory_ended_ran_out_of_memory(clock):
+    child = Child(clock, (2, {"stage": "compile"}), lack="the kernel killed it; 2 GiB")
+    made = Attempt(REQUEST, child, 60.0).finish()
+    assert (made.status, made.failure.kind) == ("out_of_memory", "SIGSEGV")
+    assert judge(made, Budget(), "forward", lambda *_: None).verdict.summary == (
+        "ran out of memory in stage 'compile': the kernel killed it; 2 GiB"
+    )
 
 
 def watched(clock, *messages, timeout_s=10.0, **child):
@@ -179,11 +192,8 @@ def test_only_listening_counts(clock):
         (None, "exit", "vanished"),
         (3 << 8, "exit", "exited with status 3 without an answer"),
         (signal.SIGSEGV, "SIGSEGV", "died of SIGSEGV"),
-        (
-            signal.SIGKILL,
-            "SIGKILL",
-            "was killed by another process, most likely because memory ran out",
-        ),
+        (signal.SIGKILL, "SIGKILL", "was killed by SIGKILL"),
+        (40, "signal 40", "died of signal 40"),
     ],
 )
 def test_the_end_of_a_process_is_described(status, kind, how):

@@ -1,5 +1,6 @@
 """A case that cannot be judged fails with its cause: the compiler, the model or the recipe."""
 
+import errno
 import itertools
 import warnings
 
@@ -9,6 +10,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch._inductor.exc import InductorError
 
 from compilegate.observe.model_session import ModelSession
+from compilegate.records.host_memory import MemoryAccount
 from compilegate.records.request import Request
 from compilegate.zoo.example import Example
 from compilegate.zoo.registry import Model
@@ -123,6 +125,42 @@ def test_memory_that_runs_out_in_a_later_eager_call_is_not_the_model_s_error(err
         return y
 
     assert verdict(lambda: Linear(fail)).summary.startswith(summary)
+
+
+ALLOCATOR = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4294967296 bytes."
+KILLED_COMPILER = "C++ compile error\n\nOutput:\ng++: fatal error: Killed signal terminated program"
+
+
+@pytest.mark.parametrize(
+    ("error", "killed", "summary"),
+    [
+        (MemoryError(), False, "ran out of memory in stage 'eager': test_model_session.py:"),
+        (
+            RuntimeError(f"[enforce fail at alloc_cpu.cpp:127] err == 0. {ALLOCATOR}"),
+            *(False, f"ran out of memory in stage 'eager': {ALLOCATOR}"),
+        ),
+        (RuntimeError("std::bad_alloc"), False, "ran out of memory in stage 'eager': std::bad_"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), False, "ran out of memory"),
+        (ImportError("a.so: Cannot allocate memory"), False, "ran out of memory"),
+        (RuntimeError("cc1plus: out of memory allocating 65536 bytes"), False, "ran out"),
+        (RuntimeError(KILLED_COMPILER), True, "ran out of memory"),
+        (RuntimeError(KILLED_COMPILER), False, "raised in stage 'eager': RuntimeError: C++"),
+        (RuntimeError("a process was terminated abruptly"), True, "ran out of memory"),
+        (RuntimeError("odd"), True, "raised in stage 'eager': RuntimeError: odd"),
+        (OSError(errno.ENOENT, "No such file"), False, "raised in stage 'eager': FileNotFoundE"),
+    ],
+)
+def test_the_memory_of_the_machine_can_run_out(monkeypatch, error, killed, summary):
+    kills = itertools.count()
+    counter = (lambda _: next(kills)) if killed else (lambda _: 0)
+    monkeypatch.setattr(MemoryAccount, "kills", counter)
+
+    def fail(x, y):
+        raise error
+
+    shown = verdict(lambda: Linear(fail)).summary
+    assert shown.startswith(summary)
+    assert (" GiB; its peak was " in shown) is summary.startswith("ran out")
 
 
 @pytest.mark.parametrize("lacks", [True, False])

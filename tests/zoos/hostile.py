@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -83,6 +84,41 @@ def segfaults_in_build():
     ctypes.string_at(0)
 
 
+@model("raises_20_megabytes")
+def raises_20_megabytes():
+    raise RuntimeError("head " + "x" * 20_000_000 + "\n" + "y\n" * 1_000_000 + "tail")
+
+
+@model("breaks_for_a_megabyte")
+def breaks_for_a_megabyte():
+    class Breaks(nn.Linear):
+        def forward(self, x):
+            torch._dynamo.graph_break(msg="x" * 1_000_000)
+            return super().forward(x)
+
+    return Example(Breaks(4, 4), inputs=lambda: (torch.randn(2, 4),))
+
+
+@model("has_names_of_a_megabyte")
+def has_names_of_a_megabyte():
+    class Names(nn.Linear):
+        def forward(self, x):
+            return {"n" * 1_000_000: super().forward(x)}
+
+    return Example(Names(4, 4), inputs=lambda: (torch.randn(2, 4),))
+
+
+@model("exhausts_its_address_space")
+def exhausts_its_address_space():
+    def exhaust():
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = pages * os.sysconf("SC_PAGE_SIZE") + 2**28
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+        torch.empty(2**32)
+
+    return acting(exhaust)
+
+
 @model("wrong_shape")
 def wrong_shape():
     return Example(nn.Linear(4, 4), inputs=lambda: (torch.randn(2, 5),))
@@ -120,7 +156,7 @@ def other_weights_each_time():
 def prints_a_megabyte():
     print("x" * 1_000_000)
     print('{"observation": {}}')
-    sys.stderr.write("y" * 1_000_000)
+    sys.stderr.write("y" * 20_000_000)
     return Example(nn.Linear(4, 4), inputs=lambda: (torch.randn(2, 4),))
 
 

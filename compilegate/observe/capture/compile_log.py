@@ -16,6 +16,7 @@ import torch._inductor.metrics
 from compilegate.observe import error_text
 from compilegate.observe.capture import cuda_graphs
 from compilegate.observe.capture.source_place import place
+from compilegate.records.bounded_text import bounded
 from compilegate.records.call import name_of_call
 from compilegate.records.observation import Capture, Compilation, GraphBreak
 from compilegate.records.performance import CompileTime
@@ -170,12 +171,13 @@ def _breaks() -> list[GraphBreak]:
         frame = item.user_stack[-1] if item.user_stack else None
         where = place(frame.filename, frame.lineno or 0, frame.name) if frame else None
         number = re.search(r"gb/gb(\d+)", item.reason)
+        reason = bounded(item.reason)
         graph_break = GraphBreak(
-            reason=error_text.one_line(item.reason) or "no reason given",
+            reason=error_text.one_line(reason) or "no reason given",
             id=f"GB{number[1]}" if number else "",
             place=where,
-            explanation=" ".join(_labelled("Explanation", item.reason)),
-            hint="\n".join(_labelled("Hint", item.reason)),
+            explanation=" ".join(_labelled("Explanation", reason)),
+            hint="\n".join(_labelled("Hint", reason)),
         )
         found[graph_break] = None
     return list(found)

@@ -24,6 +24,11 @@ _VECTORS = frozenset(
         *("asimd", "bf16", "i8mm", "sve", "sve2", "svebf16"),
     }
 )
+#: How PyTorch's allocator, C++'s and g++ report that an allocation failed.
+_OUT_OF_MEMORY = re.compile(
+    r"DefaultCPUAllocator: (?:can't allocate|not enough) memory|std::bad_alloc"
+    r"|Cannot allocate memory|cc1plus: out of memory|virtual memory exhausted"
+)
 
 
 class Cpu:
@@ -87,8 +92,12 @@ class Cpu:
         return torch.get_rng_state()
 
     def is_out_of_memory(self, error: RuntimeError) -> bool:
-        """Return False: the kernel ends a process that takes too much, and no error is raised."""
-        return False
+        """Return whether PyTorch's allocator, C++ or a compiler reports it.
+
+        Allocations fail where the address space is limited, or one asks for more than there can be.
+        Otherwise the kernel kills a process that takes too much.
+        """
+        return _OUT_OF_MEMORY.search(str(error)) is not None
 
     def open_sensors(self) -> Sensors:
         """Raise: no sensors are read.

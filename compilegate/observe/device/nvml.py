@@ -6,9 +6,11 @@ https://docs.nvidia.com/deploy/nvml-api/
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from functools import partial
 from typing import Any
 
+from compilegate.observe import error_text
 from compilegate.observe.device.protocol import UnavailableError
 from compilegate.records.performance import Condition
 
@@ -35,7 +37,8 @@ class NvmlSensors:
         uuid: The GPU's UUID, without the prefix ``GPU-``.
 
     Raises:
-        UnavailableError: The binding or the driver's library is absent, or does not know the GPU.
+        UnavailableError: The binding or the driver's library is absent or broken, or does not know
+            the GPU.
     """
 
     def __init__(self, uuid: object) -> None:
@@ -43,35 +46,54 @@ class NvmlSensors:
             import pynvml
         except ImportError as error:
             raise UnavailableError("nvidia-ml-py is not installed") from error
+        except Exception as error:  # another package of that name
+            text = error_text.with_kind(error)
+            raise UnavailableError(f"pynvml cannot be imported: {text}") from error
         self._nvml: Any = pynvml
-        try:
-            pynvml.nvmlInit()
-            self._handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
-        except pynvml.NVMLError as error:
-            raise UnavailableError(f"NVML: {error}") from error
+        self._ask("nvmlInit")
+        self._handle = self._ask("nvmlDeviceGetHandleByUUID", f"GPU-{uuid}")
 
-    def condition(self) -> Condition | None:
-        """Return the GPU's condition; None if NVML does not report why it throttles."""
+    def condition(self) -> Condition:
+        """Return the GPU's condition.
+
+        Raises:
+            UnavailableError: NVML does not report why the GPU throttles.
+        """
         nvml = self._nvml
-        queries = (getattr(nvml, name, None) for name in _REASONS)
-        answers = (self._answer(query) for query in queries if query is not None)
-        reasons = next((answer for answer in answers if answer is not None), None)
+        reasons, failure = None, UnavailableError("the binding of NVML has no query for throttling")
+        for query in filter(partial(hasattr, nvml), _REASONS):
+            try:
+                reasons = int(self._ask(query, self._handle))
+                break
+            except UnavailableError as error:
+                failure = error
         if reasons is None:
-            return None
-        power_mw = self._answer(nvml.nvmlDeviceGetPowerUsage)
+            raise failure
+        power_mw = self._answer("nvmlDeviceGetPowerUsage")
         return Condition(
-            sm_mhz=self._answer(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
-            temperature_c=self._answer(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
+            sm_mhz=self._answer("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+            temperature_c=self._answer("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
             power_w=None if power_mw is None else power_mw / 1000,
             throttled=tuple(name for bit, name in _THROTTLES.items() if reasons & bit),
         )
 
-    def _answer(self, query: Callable[..., int], *arguments: int) -> int | None:
-        """Return NVML's answer to a query; None where this GPU does not support it."""
+    def _ask(self, query: str, *arguments: object) -> Any:
+        """Return NVML's answer to a query.
+
+        Raises:
+            UnavailableError: There is none: NVML refuses, the GPU is lost, the binding is older
+                than the query. Whatever it is, a case goes on without its sensors.
+        """
         try:
-            return query(self._handle, *arguments)
-        except self._nvml.NVMLError:
-            return None
+            return getattr(self._nvml, query)(*arguments)
+        except Exception as error:
+            raise UnavailableError(f"NVML: {error_text.of(error)}") from error
+
+    def _answer(self, query: str, *arguments: object) -> int | None:
+        """Return NVML's answer about the GPU; None where there is none."""
+        with contextlib.suppress(UnavailableError):
+            return int(self._ask(query, self._handle, *arguments))
+        return None
 
     def energy_j(self) -> float:
         """Return the joules that the GPU has consumed since the driver was loaded.
@@ -79,16 +101,13 @@ class NvmlSensors:
         Raises:
             UnavailableError: The GPU has no such counter.
         """
-        try:
-            return float(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle)) / 1000
-        except self._nvml.NVMLError as error:
-            raise UnavailableError(f"NVML: {error}") from error
+        return float(self._ask("nvmlDeviceGetTotalEnergyConsumption", self._handle)) / 1000
 
     def limits(self) -> dict[str, str]:
         """Return the highest clock and the most power of the GPU, where NVML reports them."""
         nvml = self._nvml
-        clock = self._answer(nvml.nvmlDeviceGetMaxClockInfo, nvml.NVML_CLOCK_SM)
-        power_mw = self._answer(nvml.nvmlDeviceGetPowerManagementLimit)
+        clock = self._answer("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM)
+        power_mw = self._answer("nvmlDeviceGetPowerManagementLimit")
         found = {"maximum clock of the GPU": f"{clock} MHz"} if clock is not None else {}
         if power_mw is not None:
             found["power limit of the GPU"] = f"{power_mw / 1000:.0f} W"

@@ -63,8 +63,12 @@ class Allocator(Protocol):
 class Sensors(Protocol):
     """What a device measures about itself: clocks, temperature, power and energy."""
 
-    def condition(self) -> Condition | None:
-        """Return the device's condition; None if it does not report throttling."""
+    def condition(self) -> Condition:
+        """Return the device's condition.
+
+        Raises:
+            UnavailableError: It does not report throttling.
+        """
 
     def energy_j(self) -> float:
         """Return a counter of the energy that it has consumed, in joules.

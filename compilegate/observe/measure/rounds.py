@@ -88,6 +88,7 @@ def paired_rounds(
         eager_kernels_ns=kernels[0],
         compiled_kernels_ns=kernels[1],
         conditions=tuple(conditions.seen),
+        conditions_unavailable=conditions.unavailable,
         shares_gpu=shares_gpu,
     )
 
@@ -140,17 +141,27 @@ def _warm_call_ns(step: Step, device: Device) -> float:
 
 
 class _Conditions:
-    """The device's condition over time; empty where it has no sensors or they do not answer."""
+    """The device's condition over time; empty where it has no sensors or they do not answer.
+
+    Attributes:
+        seen: What was read.
+        unavailable: Why the last reading failed; empty if none did.
+    """
 
     def __init__(self, device: Device) -> None:
         self.seen: list[Condition] = []
+        self.unavailable = ""
         self._sensors: Sensors | None = None
         if device.has_sensors:
             try:
                 self._sensors = device.open_sensors()
-            except UnavailableError:
-                self._sensors = None
+            except UnavailableError as error:
+                self.unavailable = str(error)
 
     def read(self) -> None:
-        if self._sensors is not None and (condition := self._sensors.condition()) is not None:
-            self.seen.append(condition)
+        if self._sensors is None:
+            return
+        try:
+            self.seen.append(self._sensors.condition())
+        except UnavailableError as error:
+            self.unavailable = str(error)
