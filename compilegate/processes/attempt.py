@@ -12,7 +12,13 @@ from typing import Any
 
 from compilegate.processes.case_clock import CaseClock, Reason
 from compilegate.processes.child_process import Child, Ended
-from compilegate.processes.protocol import SILENCE, GarbledAnswerError, Message, Turn
+from compilegate.processes.protocol import (
+    SILENCE,
+    GarbledAnswerError,
+    Message,
+    MisbehaviourError,
+    Turn,
+)
 from compilegate.records.observation import BUSY_MACHINE, Failure, Observation, Stage, Status
 from compilegate.records.request import Request
 
@@ -75,8 +81,7 @@ class Attempt:
     def finish(self) -> Observation:
         """Listen until the case ends, and return its observation."""
         while self.observation is None:
-            if self.hear_turn() is not None and self._child is not None:
-                self._fail_garbled(self._child, "it timed rounds that nobody asked for")
+            self._hear(expects_turn=False)
         return self.observation
 
     def send(self, **content: Any) -> None:
@@ -90,12 +95,18 @@ class Attempt:
         Returns:
             The rounds. None if the case ended instead; ``observation`` is then set.
         """
+        return self._hear(expects_turn=True)
+
+    def _hear(self, *, expects_turn: bool) -> Turn | None:
         if self.observation is not None or self._child is None:
             return None
         try:
-            return self._listen(self._child)
-        except GarbledAnswerError as error:
-            self._fail_garbled(self._child, str(error))
+            turn = self._listen(self._child)
+            if turn is not None and not expects_turn:
+                raise GarbledAnswerError("it timed rounds that nobody asked for")
+            return turn
+        except MisbehaviourError as error:
+            self._fail(self._child, "crashed", error.kind, f"{error.kind}: {error}")
         return None
 
     def _listen(self, child: Child) -> Turn | None:
@@ -136,9 +147,6 @@ class Attempt:
         self._clock.advance(self._heard_s, work, beat=self._beats or bool(work.helpers))
         self._heard_s, self._beats = 0.0, False
         return self._clock.reached
-
-    def _fail_garbled(self, child: Child, why: str) -> None:
-        self._fail(child, "crashed", "garbled answer", f"garbled answer: {why}")
 
     def _fail(self, child: Child, status: Status, kind: str, message: str) -> None:
         """Record that the case has failed, and end the child."""

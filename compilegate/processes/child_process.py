@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from compilegate.processes import kernel_view, lack_of_memory
+from compilegate.processes import kernel_view, lack_of_memory, protocol
 from compilegate.processes.case_clock import Work
 from compilegate.processes.child_output import OBSERVING, last_words_of, output_of
 from compilegate.processes.memory_file import memory_file
@@ -38,6 +38,8 @@ from compilegate.records.request import STACKS_PLEASE
 
 #: Writing stacks takes at most this many seconds. Output that has not grown for a moment is whole.
 _STACKS_S, _MOMENT_S = 5.0, 0.25
+#: How often the size of the output is looked at, in seconds.
+_GLANCE_S = 0.5
 
 
 class ObserverError(Exception):
@@ -133,17 +135,23 @@ class Child:
 
         Raises:
             TimeoutError: The child was still running at the deadline.
-            GarbledAnswerError: What has arrived is no message.
+            MisbehaviourError: What has arrived is no message, or there is too much output.
         """
         with selectors.DefaultSelector() as selector:
             selector.register(self._answers, selectors.EVENT_READ)
             selector.register(self._server, selectors.EVENT_READ)
+            silent_at = time.monotonic() + every_s
             while self.ended is None:
                 remaining = deadline - time.monotonic()
                 if remaining <= 0:
                     raise TimeoutError
-                wait_s = min(remaining, every_s)
-                ready = {key.fileobj for key, _ in selector.select(wait_s)}
+                wait_s = min(remaining, silent_at - time.monotonic(), _GLANCE_S)
+                ready = {key.fileobj for key, _ in selector.select(max(wait_s, 0.0))}
+                self._refuse_flood()
+                if ready or time.monotonic() >= silent_at:
+                    silent_at = time.monotonic() + every_s
+                else:
+                    continue
                 if self._answers in ready:
                     chunk = self._answers.read(1 << 20)
                     if not chunk:
@@ -159,6 +167,10 @@ class Child:
         status = self.ended.status
         if status is not None and os.WIFEXITED(status) and not self._lines.is_empty:
             raise self._lines.incomplete()
+
+    def _refuse_flood(self) -> None:
+        if self._written() > protocol.MOST_OUTPUT:
+            raise protocol.TooMuchOutputError(f"more than {protocol.MOST_OUTPUT >> 20} MiB")
 
     def refuse_more(self) -> None:
         """Refuse what follows the answer of a case.

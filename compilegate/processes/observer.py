@@ -20,7 +20,7 @@ from compilegate.processes.attempt import (
     ignore_progress,
 )
 from compilegate.processes.child_process import Child, ObserverError
-from compilegate.processes.protocol import GarbledAnswerError
+from compilegate.processes.protocol import MisbehaviourError
 from compilegate.processes.server_process import START_TIMEOUT_S, Launch, ServerProcess
 from compilegate.records.environment import Environment
 from compilegate.records.observation import BUSY_MACHINE, Failure, Observation, Status
@@ -84,8 +84,8 @@ class Observer:
             _, how = end_of(child.ended)
         except TimeoutError:
             how = f"the process did not answer within {timeout_s:g} s"
-        except GarbledAnswerError as error:
-            how = f"garbled answer: {error}"
+        except MisbehaviourError as error:
+            how = f"{error.kind}: {error}"
         text = child.output()
         self.end_child()
         raise ObserverError(

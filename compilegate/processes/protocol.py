@@ -17,12 +17,32 @@ from compilegate.records.observation import Observation, Stage
 
 #: The most bytes of one message of a child.
 LONGEST_MESSAGE = 64 << 20
+#: The most bytes of output of one child, which is kept in memory.
+MOST_OUTPUT = 256 << 20
 #: How many bytes of a refused answer are shown.
 _SHOWN = 60
 
 
-class GarbledAnswerError(Exception):
-    """A child sent something that is no answer. The text says what, and shows how it begins."""
+class MisbehaviourError(Exception):
+    """A child does what no observer does, and is to be killed. The text says what.
+
+    Attributes:
+        kind: The kind of the failure, in words.
+    """
+
+    kind = ""
+
+
+class GarbledAnswerError(MisbehaviourError):
+    """A child sent something that is no answer. The text shows how it begins."""
+
+    kind = "garbled answer"
+
+
+class TooMuchOutputError(MisbehaviourError):
+    """A child floods its output, which fills the memory of the machine."""
+
+    kind = "too much output"
 
 
 class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

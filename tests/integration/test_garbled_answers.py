@@ -86,6 +86,15 @@ def test_a_stream_without_end_is_refused_at_the_size_limit(server, monkeypatch):
     assert made.status == "completed"
 
 
+def test_a_child_that_floods_its_output_is_killed(server, monkeypatch):
+    monkeypatch.setattr(protocol, "MOST_OUTPUT", 1 << 20)
+    made, verdict = server.observe("import os\nwhile True: os.write(1, b'z' * 65536)", 60.0)
+    assert (made.status, made.failure.kind) == ("crashed", "too much output")
+    assert "too much output: more than 1 MiB" in verdict.summary
+    made, _ = server.observe("import os\nos.write(1, b'z' * 1000_000)\nend()", 60.0)
+    assert made.status == "completed"
+
+
 def test_messages_without_end_are_ended_by_the_time_limit(server):
     made, _ = server.observe('while True: write(b\'{"stage": "call"}\\n\' * 100)', 0.3)
     assert made.status == "timed_out"
