@@ -23,7 +23,7 @@ def make(where: Path) -> Path:
         OSError: It cannot be made.
     """
     where.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(dir=where))
+    return Path(tempfile.mkdtemp(prefix="", dir=where))
 
 
 def enter(folder: Path) -> None:

@@ -21,7 +21,7 @@ from compilegate.zoo.registry import Model, ZooError
 
 #: Importing torch from a cold disk takes long. A file that takes longer than this hangs.
 _TIMEOUT_S = 300.0
-#: The answer is the last line that the process writes, within so many bytes.
+#: The answer is the last line that the process writes. It is looked for in as many bytes.
 _LONGEST_ANSWER = 16 << 20
 
 
