@@ -44,7 +44,7 @@ def bounded(text: str) -> str:
 def shortened(text: str, most: int) -> str:
     """Return the head and the tail of a text that is longer than a number of bytes.
 
-    Where the text has several lines, the notice is a line of its own. It counts what earlier
+    Where several lines remain, the notice is a line of its own. It counts what earlier
     notices counted that it replaces.
 
     Args:
@@ -60,7 +60,7 @@ def shortened(text: str, most: int) -> str:
     middle = data[len(head) : len(data) - len(tail)]
     earlier = list(_NOTICE.finditer(middle))
     counted = sum(int(found[1].replace(b",", b"")) - len(found[0]) for found in earlier)
-    return _joined(head, tail, len(middle) + counted, own_line=b"\n" in data)
+    return _joined(head, tail, len(middle) + counted)
 
 
 def excerpt(first: bytes, last: bytes, size: int, most: int, *, lines: tuple[int, int]) -> str:
@@ -77,7 +77,7 @@ def excerpt(first: bytes, last: bytes, size: int, most: int, *, lines: tuple[int
     left_out = size - len(head) - len(tail)
     if left_out <= 0:
         return first.decode(errors="replace")
-    return _joined(head, tail, left_out, own_line=b"\n" in first or b"\n" in last)
+    return _joined(head, tail, left_out)
 
 
 def _ends(
@@ -95,9 +95,9 @@ def _ends(
     return first, last
 
 
-def _joined(head: bytes, tail: bytes, left_out: int, *, own_line: bool) -> str:
+def _joined(head: bytes, tail: bytes, left_out: int) -> str:
     notice = f"… {left_out:,} bytes left out …"
-    if own_line:
+    if b"\n" in head or b"\n" in tail.rstrip(b"\n"):
         notice = f"{notice}\n" if head.endswith(b"\n") else f"\n{notice}\n"
     return f"{head.decode(errors='replace')}{notice}{tail.decode(errors='replace')}"
 

@@ -20,7 +20,7 @@ ASPECTS = {"forward", "side_effects", "graph_breaks", "recompiles", "memory"}
         ("exits", "crashed in stage 'eager': the process exited with status 0 without an answer"),
         ("raises_in_build", "raised in stage 'build': RuntimeError: no such weights"),
         ("segfaults_in_build", "crashed in stage 'build': the process died of SIGSEGV"),
-        ("raises_20_megabytes", "raised in stage 'build': RuntimeError: head xxx"),
+        ("raises_20_megabytes", "raised in stage 'build': RuntimeError: head mmm"),
         (
             "exhausts_its_address_space",
             "ran out of memory in stage 'eager': DefaultCPUAllocator: can't allocate memory: you "

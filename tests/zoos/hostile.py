@@ -86,14 +86,14 @@ def segfaults_in_build():
 
 @model("raises_20_megabytes")
 def raises_20_megabytes():
-    raise RuntimeError("head " + "x" * 20_000_000 + "\n" + "y\n" * 1_000_000 + "tail")
+    raise RuntimeError("head " + "m" * 20_000_000 + "\n" + "y\n" * 1_000_000 + "tail")
 
 
 @model("breaks_for_a_megabyte")
 def breaks_for_a_megabyte():
     class Breaks(nn.Linear):
         def forward(self, x):
-            torch._dynamo.graph_break(msg="x" * 1_000_000)
+            torch._dynamo.graph_break(msg="r" * 1_000_000)
             return super().forward(x)
 
     return Example(Breaks(4, 4), inputs=lambda: (torch.randn(2, 4),))
