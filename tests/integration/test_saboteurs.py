@@ -39,6 +39,9 @@ def test_the_model_after_it_passes(session, name):
 @pytest.mark.parametrize(
     ("name", "summary"),
     [
+        ("deletes_its_temporary_folder", "raised in stage 'build': FileNotFoundError: "),
+        ("deletes_every_temporary_folder", "raised in stage 'build': FileNotFoundError: "),
+        ("allows_no_file", "raised in stage 'compile': OSError: [Errno 24] Too many open files"),
         ("closes_every_descriptor", "crashed in stage 'eager': the process exited with status 1"),
         ("writes_junk_to_every_descriptor", "crashed in stage 'eager': garbled answer: "),
         ("answers_for_another_case", "crashed in stage 'eager': garbled answer: it is about "),
@@ -57,10 +60,11 @@ def test_a_model_that_breaks_off_its_own_case_fails(session, name, summary):
 @pytest.mark.parametrize(
     "name",
     [
-        "deletes_its_temporary_folder",
-        "deletes_every_temporary_folder",
         "fills_and_locks_its_temporary_folder",
         "deletes_the_compile_cache",
+        "leaves_for_a_folder_that_is_gone",
+        "has_no_home_and_no_permissions",
+        "allows_no_process",
         "detaches_a_process",
     ],
 )
