@@ -6,6 +6,8 @@ from tests.integration.conftest import ZOOS, command, run_to_its_end
 from tests.integration.processes import living, soon
 
 CASE = "{}-cpu-train-f32-default-static"
+KERNELS = ("segfaults_in_a_kernel", "segfaults_in_a_backward_kernel")
+MODELS = (*KERNELS, "segfaults_in_a_compile_worker", "healthy")
 ASPECTS = {"forward", "gradients"}
 
 
@@ -14,12 +16,12 @@ def session(tmp_path_factory):
     """All of the zoo, compiled by Inductor to C++."""
     runs = tmp_path_factory.mktemp("segfaults") / "runs"
     suites = [f"suites/test_{aspect}.py" for aspect in sorted(ASPECTS)]
-    cases = ["--cases", CASE.format("segfaults_*"), "--cases", CASE.format("healthy")]
+    cases = [word for model in MODELS for word in ("--cases", CASE.format(model))]
     zoo = ["--zoo", str(ZOOS / "segfaults.py")]
     return run_to_its_end(command(*suites, *zoo, *cases, runs=runs, backend="inductor"), None, runs)
 
 
-@pytest.mark.parametrize("model", ["segfaults_in_a_kernel", "segfaults_in_a_backward_kernel"])
+@pytest.mark.parametrize("model", KERNELS)
 def test_a_segmentation_fault_in_generated_code_is_a_crash_of_its_case(session, model):
     failed = session.failed(model)
     assert failed.keys() == ASPECTS
