@@ -1,7 +1,7 @@
 """The observer's command line, which :mod:`compilegate.processes` runs under any interpreter.
 
 ``CASE_ID`` observes one case in the foreground and prints records as lines of JSON. ``--list FILE``
-prints the models of zoo files. ``--serve FD`` runs the fork server.
+prints the models of zoo files. ``--serve FD --scratch DIR`` runs the fork server.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import socket
 import sys
 from collections.abc import Container
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from compilegate.output.streams import clean_streams
@@ -56,6 +57,7 @@ def main() -> int:
         "--list", action="append", metavar="FILE", help="print the models of a zoo file"
     )
     parser.add_argument("--serve", type=int, metavar="FD", help=argparse.SUPPRESS)
+    parser.add_argument("--scratch", metavar="DIR", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve is not None:
         return _serve(options)
@@ -96,11 +98,15 @@ def _serve(options: argparse.Namespace) -> int:
     # Imports ask for GPUs. If the CUDA runtime answered here, no forked child could use them.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     control = socket.socket(fileno=options.serve)
-    server.run(control, lambda requests, answers: _answer(requests, answers, options))
+    server.run(
+        control,
+        lambda requests, answers, folder: _answer(requests, answers, folder, options),
+        Path(options.scratch),
+    )
     return 0
 
 
-def _answer(requests: int, answers: int, options: argparse.Namespace) -> None:
+def _answer(requests: int, answers: int, folder: Path, options: argparse.Namespace) -> None:
     """Answer the requests of the parent in a forked child, until it closes the connection.
 
     Requests and answers are lines of JSON.
@@ -108,8 +114,10 @@ def _answer(requests: int, answers: int, options: argparse.Namespace) -> None:
     Args:
         requests: The file descriptor of the requests.
         answers: The file descriptor of the answers.
+        folder: The child's own folder for temporary files.
         options: The user's zoo files and the root of the user's project.
     """
+    from compilegate.observe import temporary_folder
     from compilegate.observe.capture import source_place
     from compilegate.observe.host import environment
     from compilegate.observe.measure.alternation import ParentConnection
@@ -135,9 +143,10 @@ def _answer(requests: int, answers: int, options: argparse.Namespace) -> None:
                 answer(environment=asdict(environment()))
             else:
                 report("start")
-                session = session or ModelSession(
-                    registry.load_with(options.zoo), report, parent=ParentConnection(send, lines)
-                )
+                if session is None:
+                    temporary_folder.enter(folder)
+                    models = registry.load_with(options.zoo)
+                    session = ModelSession(models, report, parent=ParentConnection(send, lines))
                 wants = tuple(request.pop("wants"))
                 observation = session.observe(Request(wants=wants, **request))
                 sys.stdout.flush()
@@ -147,13 +156,18 @@ def _answer(requests: int, answers: int, options: argparse.Namespace) -> None:
 
 def _list(files: list[str]) -> int:
     """Print the models of zoo files, or a sentence about the first mistake."""
+    from compilegate.observe import descendants
+
     answer: dict[str, Any]
+    descendants.adopt_orphans()
     with contextlib.redirect_stdout(sys.stderr):  # only the answer goes to stdout
         try:
             found = [m for file in files for m in registry.load_file(file, must_define_model=True)]
             answer = {"models": [model.to_dict() for model in found]}
         except registry.ZooError as error:
             answer = {"error": bounded(str(error))}
+        finally:
+            descendants.kill_children()
     print(dumps(answer))
     return 0
 

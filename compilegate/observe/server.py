@@ -4,11 +4,11 @@ The parent and the server exchange packets over one ``SOCK_SEQPACKET`` socket, e
 
 - ``{"preload": [packages], "cpp": …}`` is answered with ``{"ready": true}`` after the imports.
 - ``{"start": true}`` with three file descriptors (requests, answers, output) is answered with
-  ``{"pid": …}``.
+  ``{"pid": …}``, or with ``{"failed": reason}`` where the machine starts no process.
 - When that child has ended for whatever reason, the server sends
   ``{"ended": pid, "status": wait status}``.
+- When the server itself has ended, its supervisor sends ``{"server": wait status}``.
 
-The parent sends nothing while a child lives: if the socket becomes readable, the parent has ended.
 The server never runs a model and starts no thread, so forking is safe. Only children initialise
 CUDA. The server ends when the socket closes, and ends every process that it started.
 """
@@ -16,12 +16,10 @@ CUDA. The server ends when the socket closes, and ends every process that it sta
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
 import importlib
 import json
 import os
-import select
 import signal
 import socket
 import sys
@@ -29,14 +27,14 @@ import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from compilegate.observe import stacks
+from compilegate.observe import descendants, stacks, temporary_folder
 from compilegate.observe.cache_repair import remove_truncated
+from compilegate.observe.supervisor import inductor_cache, supervise
 from compilegate.observe.wall_clock import WallClock
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
-
-Serve = Callable[[int, int], None]
+#: Runs in a child, with the file descriptors of its requests and answers, and its own folder for
+#: temporary files.
+Serve = Callable[[int, int, Path], None]
 
 
 def preload(packages: Iterable[str], *, cpp: bool) -> None:
@@ -66,15 +64,17 @@ def _import_torch() -> None:
     import torch._inductor.compile_fx  # noqa: F401
 
 
-def run(control: socket.socket, serve: Serve) -> None:
+def run(control: socket.socket, serve: Serve, scratch: Path) -> None:
     """Fork children on request until the socket closes.
 
     Args:
         control: The socket to the parent.
-        serve: Runs in each child, with the file descriptors of its requests and answers.
+        serve: Runs in each child.
+        scratch: The folder that holds the temporary folders of children. It is removed at the end.
     """
+    supervise(control, scratch)
     # Compile workers and other processes that a child leaves become children of this process.
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    descendants.adopt_orphans()
     _import_torch()
     control.send(b'{"ready": true}')
     while True:
@@ -84,40 +84,54 @@ def run(control: socket.socket, serve: Serve) -> None:
         message = json.loads(packet)
         if "preload" in message:
             preload(message["preload"], cpp=message["cpp"])
-            control.send(b'{"ready": true}')
-            continue
-        since_birth = WallClock()
-        child = _fork(control, descriptors, serve)
-        control.send(json.dumps({"pid": child}).encode())
-        if not _ended(child, control):
-            _kill_group(child)
-        _, status = os.waitpid(child, 0)
-        _kill_orphans(child)
-        if os.WIFSIGNALED(status):
-            remove_truncated(_inductor_cache(), since=since_birth.earliest_s)
+            answer: dict[str, object] = {"ready": True}
+        else:
+            answer = _run_child(control, descriptors, serve, scratch)
         with contextlib.suppress(OSError):
-            control.send(json.dumps({"ended": child, "status": status}).encode())
+            control.send(json.dumps(answer).encode())
 
 
-def _inductor_cache() -> Path:
-    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+def _run_child(
+    control: socket.socket, descriptors: list[int], serve: Serve, scratch: Path
+) -> dict[str, object]:
+    """Start a child and wait until it has ended; return the packet that says so."""
+    since_birth = WallClock()
+    try:
+        folder = temporary_folder.make(scratch)
+        try:
+            child = _fork(control, descriptors, serve, folder)
+        except OSError:
+            temporary_folder.remove(folder)
+            raise
+    except OSError as error:
+        return {"failed": f"the fork server could not start a process: {error}"}
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    with contextlib.suppress(OSError):
+        control.send(json.dumps({"pid": child}).encode())
+    if not descendants.ends_before_peer(child, control):
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    descendants.kill_group(child)
+    descendants.kill_children()
+    if os.WIFSIGNALED(status):
+        remove_truncated(inductor_cache(), since=since_birth.earliest_s)
+    temporary_folder.remove(folder)
+    return {"ended": child, "status": status}
 
-    return Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR") or default_cache_dir())
 
-
-def _fork(control: socket.socket, descriptors: list[int], serve: Serve) -> int:
+def _fork(control: socket.socket, descriptors: list[int], serve: Serve, folder: Path) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
     if child:
-        for descriptor in descriptors:
-            os.close(descriptor)
         return child
     status = 1
     try:
         control.close()
         os.setsid()
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        descendants.die_with_parent()
         requests, answers, output = descriptors
         os.dup2(output, 1)
         os.dup2(output, 2)
@@ -126,7 +140,7 @@ def _fork(control: socket.socket, descriptors: list[int], serve: Serve) -> int:
         Path("/proc/self/oom_score_adj").write_text("1000")
         faulthandler.enable()  # writes the stack of a crash to the output
         stacks.write_on_request()
-        serve(requests, answers)
+        serve(requests, answers, folder)
         status = 0
     except BaseException:
         traceback.print_exc()
@@ -136,33 +150,3 @@ def _fork(control: socket.socket, descriptors: list[int], serve: Serve) -> int:
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(status)
-
-
-def _ended(child: int, control: socket.socket) -> bool:
-    """Wait until the child ends (return True) or the parent does (return False)."""
-    watched = os.pidfd_open(child)
-    try:
-        ready, _, _ = select.select([watched, control.fileno()], [], [])
-        return watched in ready
-    finally:
-        os.close(watched)
-
-
-def _kill_group(leader: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(leader, signal.SIGKILL)
-
-
-def _kill_orphans(leader: int) -> None:
-    """Kill the processes that a dead child has left, in its process group and out of it."""
-    _kill_group(leader)
-    while orphans := Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
-        for orphan in orphans:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(orphan), signal.SIGKILL)
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(int(orphan), 0)
-
-
-def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)

@@ -7,12 +7,18 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from compilegate.processes.case_clock import CaseClock, Reason
-from compilegate.processes.child_process import Child
+from compilegate.processes.child_process import Child, Ended
+from compilegate.processes.protocol import (
+    SILENCE,
+    GarbledAnswerError,
+    Message,
+    MisbehaviourError,
+    Turn,
+)
 from compilegate.records.observation import BUSY_MACHINE, Failure, Observation, Stage, Status
 from compilegate.records.request import Request
 
@@ -33,7 +39,7 @@ def ignore_progress(case_id: str, stage: Stage, elapsed_s: float, at_work: str) 
 class Attempt:
     """The attempt to observe one case.
 
-    Its clock runs only while :meth:`hear` waits for a message, so that a child which waits for
+    Its clock runs only while it waits for a message, so that a child which waits for
     another process loses no time.
 
     Args:
@@ -75,7 +81,7 @@ class Attempt:
     def finish(self) -> Observation:
         """Listen until the case ends, and return its observation."""
         while self.observation is None:
-            self.hear("observation")
+            self._hear(expects_turn=False)
         return self.observation
 
     def send(self, **content: Any) -> None:
@@ -83,32 +89,52 @@ class Attempt:
         if self._child is not None:
             self._child.send(content)
 
-    def hear(self, key: str) -> Any:
-        """Listen until a message has this key.
+    def hear_turn(self) -> Turn | None:
+        """Listen until the child has timed rounds.
 
         Returns:
-            The value of the key. None if the case ended instead; ``observation`` is then set.
+            The rounds. None if the case ended instead; ``observation`` is then set.
         """
-        child = self._child
-        if self.observation is not None or child is None:
+        return self._hear(expects_turn=True)
+
+    def _hear(self, *, expects_turn: bool) -> Turn | None:
+        if self.observation is not None or self._child is None:
             return None
+        try:
+            turn = self._listen(self._child)
+            if turn is not None and not expects_turn:
+                raise GarbledAnswerError("it timed rounds that nobody asked for")
+            return turn
+        except MisbehaviourError as error:
+            self._fail(self._child, "crashed", error.kind, f"{error.kind}: {error}")
+        return None
+
+    def _listen(self, child: Child) -> Turn | None:
         since = time.monotonic()
         reached: Reason | None = None
         for message in child.listen(every_s=self._every_s):
             now = time.monotonic()
             self._heard_s, since = self._heard_s + now - since, now
-            self._beats |= bool(message)
+            self._beats |= message is not SILENCE
             self._report_progress(child.stage)
-            if "observation" in message:
-                self._complete(child, message)
+            if message.observation is not None:
+                self._complete(child, message, message.observation)
                 return None
-            if key in message:
-                return message[key]
+            if message.turn is not None:
+                return message.turn
             reached = self._look(child)
             if reached is not None:
                 break
         self._heard_s += time.monotonic() - since
-        self._fail(child, reached)
+        if reached is not None:
+            child.ask_for_stacks()
+            kind = BUSY_MACHINE if reached == "busy machine" else "timeout"
+            self._fail(child, "timed_out", kind, self._clock.why(reached))
+        else:
+            assert child.ended is not None
+            kind, how = end_of(child.ended)
+            lack = child.lack_of_memory()
+            self._fail(child, "out_of_memory" if lack else "crashed", kind, lack or how)
         return None
 
     def _look(self, child: Child) -> Reason | None:
@@ -122,19 +148,8 @@ class Attempt:
         self._heard_s, self._beats = 0.0, False
         return self._clock.reached
 
-    def _fail(self, child: Child, reached: Reason | None) -> None:
-        """Record that the child died, or end it because it has reached a limit."""
-        status: Status
-        if reached is not None:
-            child.ask_for_stacks()
-            status, message = "timed_out", self._clock.why(reached)
-            kind = BUSY_MACHINE if reached == "busy machine" else "timeout"
-        else:
-            assert child.ended is not None
-            kind, how = death(child.ended.status)
-            lack = child.lack_of_memory()
-            status = "out_of_memory" if lack else "crashed"
-            message = lack or f"the process {how}"
+    def _fail(self, child: Child, status: Status, kind: str, message: str) -> None:
+        """Record that the case has failed, and end the child."""
         failure = Failure(
             stage=child.stage,
             kind=kind,
@@ -147,18 +162,30 @@ class Attempt:
         lost_s = self._clock.wall_s + self._heard_s
         self.observation = failed(self._request, status, failure, lost_s=lost_s)
 
-    def _complete(self, child: Child, message: dict[str, Any]) -> None:
-        made = message["observation"]
-        made["output"] = child.output()
-        if message["last"]:  # the next case needs another process
+    def _complete(self, child: Child, message: Message, observation: Observation) -> None:
+        if observation.case != self._request.case:
+            raise GarbledAnswerError(f"it is about another case: {observation.case[:200]!r}")
+        child.refuse_more()
+        self.observation = replace(observation, output=child.output())
+        if message.last:  # the next case needs another process
             self._end()
-        self.observation = msgspec.convert(made, Observation, strict=False)
 
     def _report_progress(self, stage: Stage) -> None:
         now = time.monotonic()
         if stage != self._stage or now - self._reported >= PROGRESS_S:
             self._stage, self._reported = stage, now
             self._progress(self._request.case, stage, now - self._began, self._at_work)
+
+
+def end_of(ended: Ended) -> tuple[str, str]:
+    """Return the kind of a failure by which a child ended, and its message."""
+    if ended.server is None:
+        kind, how = death(ended.status)
+        return kind, f"the process {how}"
+    if not os.WIFSIGNALED(ended.server):
+        return "exit", f"the fork server {death(ended.server)[1]}, and the process with it"
+    name = signal.Signals(os.WTERMSIG(ended.server)).name
+    return name, f"the fork server was killed, and the process with it: {name}"
 
 
 def death(status: int | None) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from compilegate.layout import OBSERVER
 from compilegate.output.streams import CleanStream
 from compilegate.processes import lack_of_memory
 from compilegate.processes.attempt import death
-from compilegate.processes.observer import QUIET
+from compilegate.processes.server_process import QUIET
 from compilegate.records.environment import Environment
 from compilegate.records.host_memory import MemoryAccount
 from compilegate.records.observation import Observation

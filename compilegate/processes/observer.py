@@ -6,61 +6,29 @@ its own, and so does the next case after a child that died.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import socket
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import IO, Any
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
-import msgspec
-
-from compilegate.layout import OBSERVER
 from compilegate.processes.attempt import (
     PROGRESS_S,
     Attempt,
     Progress,
-    death,
+    end_of,
     failed,
     ignore_progress,
 )
-from compilegate.processes.child_output import output_of
 from compilegate.processes.child_process import Child, ObserverError
-from compilegate.records.encoding import dumps
+from compilegate.processes.protocol import MisbehaviourError
+from compilegate.processes.server_process import START_TIMEOUT_S, Launch, ServerProcess
 from compilegate.records.environment import Environment
 from compilegate.records.observation import BUSY_MACHINE, Failure, Observation, Status
 from compilegate.records.request import Request
 from compilegate.zoo.registry import Model
 
-#: Importing torch from a cold disk takes long. A server that is not ready by then never will be.
-_START_TIMEOUT_S = 300.0
-#: The fork server answers at once, unless a process cannot be killed.
-_SERVER_TIMEOUT_S = 120.0
 #: The compiler backends of a case. Each but the first stops at an earlier stage.
 BACKENDS = ("inductor", "aot_eager_decomp_partition", "aot_eager", "eager")
-#: Silences the profiler's own messages, which would hide the reason of a failure.
-QUIET = {"KINETO_LOG_LEVEL": "99", "TORCH_CPP_LOG_LEVEL": "ERROR"}
-
-
-@dataclass(frozen=True)
-class Launch:
-    """How to start children.
-
-    Attributes:
-        python: The observed interpreter.
-        zoo: The user's zoo files.
-        environment: Variables that are added to the inherited ones.
-        root: The root of the user's project, from which the user's files are named.
-    """
-
-    python: str = sys.executable
-    zoo: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-    root: str = ""
 
 
 class Observer:
@@ -78,9 +46,7 @@ class Observer:
     def __init__(self, launch: Launch, progress: Progress = ignore_progress) -> None:
         self.progress = progress
         self._launch = launch
-        self._server: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
-        self._log: IO[bytes] | None = None
+        self._server: ServerProcess | None = None
         self._child: Child | None = None
         self._model = ""
         #: Models that died while they were built. Their other cases would die the same way.
@@ -97,7 +63,7 @@ class Observer:
         packages = sorted({model.requires for model in models if model.requires})
         self._preload = {"preload": packages, "cpp": cpp}
 
-    def environment(self, timeout_s: float = _START_TIMEOUT_S) -> Environment:
+    def environment(self, timeout_s: float = START_TIMEOUT_S) -> Environment:
         """Return what a child finds: its interpreter, packages, compiler and devices.
 
         Args:
@@ -111,16 +77,19 @@ class Observer:
         began = time.monotonic()
         try:
             for message in child.listen(every_s=PROGRESS_S, deadline=began + timeout_s):
-                if "environment" in message:
-                    return msgspec.convert(message["environment"], Environment, strict=False)
+                if message.environment is not None:
+                    return message.environment
                 self.progress("", "start", time.monotonic() - began, "")
-            _, how = death(child.ended.status if child.ended else None)
+            assert child.ended is not None
+            _, how = end_of(child.ended)
         except TimeoutError:
-            how = f"did not answer within {timeout_s:g} s"
+            how = f"the process did not answer within {timeout_s:g} s"
+        except MisbehaviourError as error:
+            how = f"{error.kind}: {error}"
         text = child.output()
         self.end_child()
         raise ObserverError(
-            f"{self._launch.python} {how} when asked for its environment:\n{text}".strip()
+            f"{self._launch.python} did not report its environment: {how}\n{text}".strip()
         )
 
     def observe(
@@ -161,15 +130,16 @@ class Observer:
         )
 
     def _start_child(self, model: str) -> Child:
-        if self._child is not None and self._model == model and self._child.ended is None:
+        if self._child is not None and self._model == model and self._child.is_idle:
             return self._child
         self.end_child()
         for attempt in (1, 2):
-            control = self._start_server()
             try:
+                server = self._server or ServerProcess(self._launch, self.progress)
+                self._server = server
                 if model and self._preload:
-                    self._send_preload(control)
-                self._child, self._model = Child(control), model
+                    server.preload(self._preload, self.progress)
+                self._child, self._model = Child(server.control), model
                 break
             except ObserverError:
                 self._stop_server()
@@ -178,56 +148,6 @@ class Observer:
         assert self._child is not None
         return self._child
 
-    def _start_server(self) -> socket.socket:
-        if self._control is not None:
-            return self._control
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._log = tempfile.TemporaryFile(prefix="compilegate-server-")
-        command = [self._launch.python, "-P", str(OBSERVER), "--serve", str(theirs.fileno())]
-        command += ["--root", self._launch.root]
-        for file in self._launch.zoo:
-            command += ["--zoo", os.path.abspath(file)]
-        try:
-            self._server = subprocess.Popen(
-                command,
-                env={**os.environ, **QUIET, **self._launch.environment},
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-                start_new_session=True,
-            )
-        except OSError as error:
-            self._stop_server()
-            raise ObserverError(f"cannot run {self._launch.python}: {error.strerror}") from error
-        finally:
-            theirs.close()
-        self._await_ready(self._control)
-        return self._control
-
-    def _send_preload(self, control: socket.socket) -> None:
-        """Ask the server to preload. It may be asked repeatedly: loaded packages cost no time."""
-        with contextlib.suppress(OSError):  # a server that died is noticed when it is asked
-            control.send(dumps(self._preload).encode())
-        self._await_ready(control)
-
-    def _await_ready(self, control: socket.socket) -> None:
-        control.settimeout(PROGRESS_S)
-        began, ready = time.monotonic(), False
-        while (waited := time.monotonic() - began) < _START_TIMEOUT_S:
-            try:
-                ready = bool(control.recv(65536))
-                break
-            except TimeoutError:
-                self.progress("", "start", waited, "")
-            except OSError:
-                break
-        control.settimeout(_SERVER_TIMEOUT_S)
-        if not ready:
-            log = output_of(self._log) if self._log is not None else ""
-            self._stop_server()
-            raise ObserverError(f"{self._launch.python} could not start the observer:\n{log}")
-
     def end_child(self) -> None:
         """End the living child, if there is one, and every process that it started."""
         if self._child is not None:
@@ -235,19 +155,9 @@ class Observer:
             self._child = None
 
     def _stop_server(self) -> None:
-        if self._control is not None:
-            self._control.close()
-            self._control = None
         if self._server is not None:
-            try:
-                self._server.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                self._server.kill()
-                self._server.wait()
+            self._server.stop()
             self._server = None
-        if self._log is not None:
-            self._log.close()
-            self._log = None
 
     def close(self) -> None:
         """End the child and the server. The next request starts new ones."""

@@ -81,8 +81,8 @@ class PairedObserver:
             attempts[side] = attempt
             if not timed:
                 attempt.finish()
-            elif (turn := attempt.hear("turn")) is not None:
-                ready[side] = turn["iterations"]
+            elif (turn := attempt.hear_turn()) is not None:
+                ready[side] = turn.iterations
         if timed:
             _alternate(attempts, ready, request.speedup_threshold, 2 * request.timing_budget_s)
         made = {side: attempts[side].finish() for side in order}
@@ -146,12 +146,12 @@ def _alternate(
             if side not in ready:  # it died earlier in this round
                 continue
             attempts[side].send(rounds=_ROUNDS_AT_A_TIME, iterations=agreed)
-            turn = attempts[side].hear("turn")
+            turn = attempts[side].hear_turn()
             if turn is None:
                 ready.remove(side)
                 continue
-            rounds[side][0].extend(turn["eager_ns"])
-            rounds[side][1].extend(turn["compiled_ns"])
+            rounds[side][0].extend(turn.eager_ns)
+            rounds[side][1].extend(turn.compiled_ns)
         watched: Side = "candidate" if "candidate" in ready else "baseline"
         if are_enough(*rounds[watched], threshold, late=time.monotonic() > deadline):
             break

@@ -6,19 +6,30 @@ once. A file that imports torch itself takes as long as that import.
 
 from __future__ import annotations
 
-import json
+import os
 import subprocess
-import tempfile
 from collections.abc import Sequence
+
+import msgspec
 
 from compilegate.layout import OBSERVER
 from compilegate.processes.attempt import death
 from compilegate.processes.child_output import output_of
 from compilegate.processes.child_process import ObserverError
+from compilegate.processes.memory_file import memory_file
 from compilegate.zoo.registry import Model, ZooError
 
 #: Importing torch from a cold disk takes long. A file that takes longer than this hangs.
 _TIMEOUT_S = 300.0
+#: The answer is the last line that the process writes. It is looked for in as many bytes.
+_LONGEST_ANSWER = 16 << 20
+
+
+class _Answer(msgspec.Struct):
+    """The answer of the process: its models, or the first mistake."""
+
+    models: list[Model] | None = None
+    error: str = ""
 
 
 def list_models(python: str, files: Sequence[str]) -> list[Model]:
@@ -38,12 +49,12 @@ def list_models(python: str, files: Sequence[str]) -> list[Model]:
     for file in files:
         command += ["--list", file]
     named = f"the zoo file {files[0]}" if len(files) == 1 else f"the zoo files {', '.join(files)}"
-    with tempfile.TemporaryFile(prefix="compilegate-zoo-") as log:
+    with memory_file("compilegate-models") as answer, memory_file("compilegate-zoo") as log:
         try:
             done = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                stdout=answer,  # a pipe stays open while a process that a file starts holds it
                 stderr=log,
                 timeout=_TIMEOUT_S,
                 check=False,
@@ -52,15 +63,19 @@ def list_models(python: str, files: Sequence[str]) -> list[Model]:
             raise ObserverError(f"cannot run {python}: {error.strerror}") from error
         except subprocess.TimeoutExpired:
             raise ZooError(f"importing {named} took longer than {_TIMEOUT_S:g} s") from None
-        *_, last = done.stdout.splitlines() or [b""]  # a library may have written lines before
+        size = os.fstat(answer.fileno()).st_size
+        written = os.pread(answer.fileno(), _LONGEST_ANSWER, max(size - _LONGEST_ANSWER, 0))
+        *_, last = written.splitlines() or [b""]  # a library may have written lines before
         try:
-            answer = json.loads(last)
-        except ValueError:
+            listed = msgspec.json.decode(last, type=_Answer)
+            if listed.models is None and not listed.error:
+                raise ValueError("the last line is no answer")
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             _, how = death(-done.returncode if done.returncode < 0 else done.returncode << 8)
             output = output_of(log)
             raise ZooError(
                 f"the process that imported {named} {how}" + (f":\n{output}" if output else "")
             ) from None
-    if "error" in answer:
-        raise ZooError(answer["error"])
-    return [Model(**entry) for entry in answer["models"]]
+    if listed.error:
+        raise ZooError(listed.error)
+    return listed.models or []

@@ -19,7 +19,8 @@ from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.processes import cpp_compiler
 from compilegate.processes.attempt import Progress, ignore_progress
 from compilegate.processes.child_process import ObserverError
-from compilegate.processes.observer import Launch, Observer
+from compilegate.processes.observer import Observer
+from compilegate.processes.server_process import Launch
 from compilegate.processes.zoo_listing import list_models
 from compilegate.records.case import Case
 from compilegate.runs import files

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from compilegate.processes.attempt import Progress
 from compilegate.processes.child_process import ObserverError
-from compilegate.processes.observer import Launch, Observer
+from compilegate.processes.observer import Observer
 from compilegate.processes.paired_observer import PairedObserver
+from compilegate.processes.server_process import Launch
 from compilegate.records import environment_changes
 from compilegate.records.case import Case
 from compilegate.records.environment import Environment

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,33 +22,88 @@ from tests.unit.making import CASE_ID
 #: Observes a piece of Python as a case, with a limit in seconds.
 Observe = Callable[[str, float], tuple[Observation, Verdict]]
 
-#: Serves children that run a file instead of a case. It can send messages, burn processor time,
-#: and report that the case is over.
-SERVER = """
+#: Serves children that run a file instead of a case. It can send messages, write bytes instead,
+#: burn processor time, and report that the case is over.
+_SERVER = """
 import json, os, pathlib, socket, sys, time
-from compilegate.observe import server
+from compilegate.observe import server, supervisor
 
-def serve(requests, answers):
+CASE = pathlib.Path(sys.argv[2])
+
+def serve(requests, answers, folder):
+    def write(content):
+        while content:
+            content = content[os.write(answers, content):]
+
     def send(**message):
-        os.write(answers, json.dumps(message).encode() + b"\\n")
+        write(json.dumps(message).encode() + b"\\n")
 
     def burn(seconds):
         end = time.thread_time() + seconds
         while time.thread_time() < end:
             pass
 
+    def answer(case="CASE_ID"):
+        send(observation={"case": case, "status": "completed"}, last=False)
+
     def end():
-        send(observation={"case": "CASE_ID", "status": "completed"}, last=False)
+        answer()
         time.sleep(600)
 
-    path = pathlib.Path(sys.argv[2])
-    code = compile(path.read_text(), str(path), "exec")
-    exec(code, {"send": send, "burn": burn, "end": end})
+    given = {"write": write, "send": send, "burn": burn, "answer": answer, "end": end}
+    exec(compile(CASE.read_text(), str(CASE), "exec"), {**given, "folder": folder})
 
 server._import_torch = lambda: None
-server._inductor_cache = lambda: pathlib.Path(sys.argv[2]).parent
-server.run(socket.socket(fileno=int(sys.argv[1])), serve)
+server.inductor_cache = supervisor.inductor_cache = lambda: CASE.parent
+server.run(socket.socket(fileno=int(sys.argv[1])), serve, CASE.with_name("scratch"))
 """.replace("CASE_ID", CASE_ID)
+
+
+class Served:
+    """A running fork server without torch.
+
+    Attributes:
+        control: The socket to it.
+        folder: It holds the file of the case, and the folder with temporary folders of children.
+        process: Its supervisor.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._case = folder / "case.py"
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            words = [sys.executable, "-c", _SERVER, str(theirs.fileno()), str(self._case)]
+            self.process = subprocess.Popen(
+                words, pass_fds=[theirs.fileno()], start_new_session=True
+            )
+        assert self.control.recv(65536) == b'{"ready": true}'
+
+    def child(self, code: str) -> Child:
+        """Start a child that runs Python code."""
+        self._case.write_text(code)
+        return Child(self.control)
+
+    def observe(self, code: str, limit_s: float) -> tuple[Observation, Verdict]:
+        """Observe a case that runs Python code; return the observation and a verdict."""
+        child = self.child(code)
+        request = Request(case=CASE_ID, wants=())
+        child.ask(asdict(request))
+        made = Attempt(request, child, limit_s, end=child.end).finish()
+        child.end()
+        rule = Finding("passed", "fine")
+        return made, judge(made, Budget(), "eager", lambda *_: rule).verdict
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[Served]:
+    """A fork server, which ends its processes and itself at the end."""
+    server = Served(folder)
+    try:
+        yield server
+    finally:
+        server.control.close()
+        server.process.wait(timeout=60)
 
 
 def observing(tmp_path: Path) -> Iterator[Observe]:
@@ -55,25 +111,6 @@ def observing(tmp_path: Path) -> Iterator[Observe]:
 
     A test module makes it a fixture: ``observe = pytest.fixture(observing)``.
     """
-    started = []
-
-    def run(code: str, limit_s: float) -> tuple[Observation, Verdict]:
-        path = tmp_path / "case.py"
-        path.write_text(code)
-        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            words = [sys.executable, "-c", SERVER, str(theirs.fileno()), str(path)]
-            server = subprocess.Popen(words, pass_fds=[theirs.fileno()], start_new_session=True)
-        started.append((control, server))
-        assert control.recv(65536) == b'{"ready": true}'
-        child = Child(control)
-        request = Request(case=CASE_ID, wants=())
-        child.ask(asdict(request))
-        made = Attempt(request, child, limit_s, end=child.end).finish()
-        rule = Finding("passed", "fine")
-        return made, judge(made, Budget(), "eager", lambda *_: rule).verdict
-
-    yield run
-    for control, server in started:
-        control.close()  # it ends its processes, and itself
-        assert server.wait(timeout=60) == 0
+    with served(tmp_path) as server:
+        yield server.observe
+    assert server.process.returncode == 0

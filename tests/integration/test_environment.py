@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from compilegate.processes.observer import Launch, Observer
+from compilegate.processes.observer import Observer
+from compilegate.processes.server_process import Launch
 from compilegate.records.environment_changes import deciding, headline
 from tests.integration.conftest import FORWARD
 

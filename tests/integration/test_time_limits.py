@@ -149,12 +149,12 @@ def test_a_case_that_never_ends_is_ended_although_it_makes_progress(observe):
     assert "it made progress, but did not end within 1.5 s" in verdict.summary
 
 
-def test_a_case_that_waits_for_the_processor_never_fails(observe, crowded):
+def test_a_case_that_waits_for_the_processor_never_fails(crowded, observe):
     made, verdict = observe("send(stage='eager')\nburn(1.0)\nend()", 2.0)  # 5 s and more
     assert made.status == "completed" or was_crowded_out(made, verdict)
 
 
-def test_a_busy_machine_is_inconclusive(observe, crowded):
+def test_a_busy_machine_is_inconclusive(crowded, observe):
     made, verdict = observe("while True: send(stage='eager'); burn(0.01)", 0.5)
     assert (made.status, made.failure.kind) == ("timed_out", BUSY_MACHINE)
     assert 0.5 < made.failure.others_took < 1

@@ -2,6 +2,7 @@
 
 import signal
 
+import msgspec
 import pytest
 
 from compilegate.judging.budget import Budget
@@ -10,7 +11,9 @@ from compilegate.processes import attempt
 from compilegate.processes.attempt import Attempt, death
 from compilegate.processes.case_clock import Work
 from compilegate.processes.child_process import Ended
-from compilegate.processes.observer import Launch, Observer
+from compilegate.processes.observer import Observer
+from compilegate.processes.protocol import SILENCE, Message, Turn
+from compilegate.processes.server_process import Launch
 from compilegate.records.request import Request
 from tests.unit.making import CASE_ID
 
@@ -31,7 +34,7 @@ class Child:
             seconds, message = self._messages.pop(0)
             self._clock.now += seconds
             self.stage = message.get("stage", self.stage)
-            yield message
+            yield msgspec.convert(message, Message) if message else SILENCE
         self.ended = Ended(signal.SIGSEGV)
 
     def work(self):
@@ -42,6 +45,9 @@ class Child:
 
     def output(self):
         return "last words"
+
+    def refuse_more(self):
+        pass
 
     def ask_for_stacks(self):
         pass
@@ -175,7 +181,7 @@ def test_only_listening_counts(clock):
     child = Child(clock, turn, turn, *QUIET)
     attempt = Attempt(REQUEST, child, 10.0)
     for _ in range(2):
-        assert attempt.hear("turn") == {"iterations": 1}
+        assert attempt.hear_turn() == Turn(iterations=1)
         clock.now += 1000  # another process has its turn
     assert attempt.finish().spent_s == {"lost to crashes": 12.5}
 

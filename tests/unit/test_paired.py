@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from compilegate.processes.paired_observer import PairedObserver
+from compilegate.processes.protocol import Turn
 from compilegate.records.request import Request
 from tests.unit.making import CASE_ID, make_failed_observation, make_observation, make_timing
 
@@ -27,18 +28,17 @@ class Attempt:
         self._wanted, self._agreed = rounds, iterations
         self.log.append(("turn" if rounds else "goes on", self.side))
 
-    def hear(self, key):
-        assert key == "turn"
+    def hear_turn(self):
         if self._left == 0:
             self.observation = make_failed_observation("crashed", stage="time")
             return None
         self._left -= 1
         self._rounds += self._wanted
-        return {
-            "eager_ns": [2e6] * self._wanted,
-            "compiled_ns": [self._compiled_ns] * self._wanted,
-            "iterations": self._iterations,
-        }
+        return Turn(
+            iterations=self._iterations,
+            eager_ns=(2e6,) * self._wanted,
+            compiled_ns=(self._compiled_ns,) * self._wanted,
+        )
 
     def finish(self):
         if self.observation is None:
