@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compilegate.records.attribution import Attribution
 from compilegate.records.encoding import dumps, fields_of
 from compilegate.records.environment import Environment
 from compilegate.records.observation import Observation
 from compilegate.records.pair import Pair
 from compilegate.records.verdict import Verdict
 
-#: Version of the record format; a reader refuses a newer one. 2 added pairs.
-SCHEMA = 2
+#: Version of the record format; a reader refuses a newer one. 2 added pairs, 3 attributions.
+SCHEMA = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +50,11 @@ class Closing:
     wall_s: float
 
 
-Record = Header | Observation | Verdict | Pair | Closing
+Record = Header | Observation | Verdict | Pair | Attribution | Closing
 
 RECORD_TYPES: dict[str, type[Record]] = {
-    kind.__name__.lower(): kind for kind in (Header, Observation, Verdict, Pair, Closing)
+    kind.__name__.lower(): kind
+    for kind in (Header, Observation, Verdict, Pair, Attribution, Closing)
 }
 
 
