@@ -18,6 +18,7 @@ pytest_plugins = (
     "compilegate.session.suite_fixtures",
     "compilegate.session.replay_clock",
     "compilegate.reports.terminal",
+    "compilegate.reports.candidate_sessions",
 )
 
 

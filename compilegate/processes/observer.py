@@ -71,13 +71,14 @@ class Observer:
         progress: The first value of the attribute.
 
     Attributes:
+        launch: How it starts children.
         progress: Called while a case is observed (see :class:`Attempt`), and with no case while
             the server starts or a child reports its environment.
     """
 
     def __init__(self, launch: Launch, progress: Progress = ignore_progress) -> None:
         self.progress = progress
-        self._launch = launch
+        self.launch = launch
         self._server: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._log: IO[bytes] | None = None
@@ -117,7 +118,7 @@ class Observer:
         text = child.output()
         self.end_child()
         raise ObserverError(
-            f"{self._launch.python} {how} when asked for its environment:\n{text}".strip()
+            f"{self.launch.python} {how} when asked for its environment:\n{text}".strip()
         )
 
     def observe(
@@ -180,14 +181,14 @@ class Observer:
             return self._control
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log = tempfile.TemporaryFile(prefix="compilegate-server-")
-        command = [self._launch.python, "-P", str(OBSERVER), "--serve", str(theirs.fileno())]
-        command += ["--root", self._launch.root]
-        for file in self._launch.zoo:
+        command = [self.launch.python, "-P", str(OBSERVER), "--serve", str(theirs.fileno())]
+        command += ["--root", self.launch.root]
+        for file in self.launch.zoo:
             command += ["--zoo", os.path.abspath(file)]
         try:
             self._server = subprocess.Popen(
                 command,
-                env={**os.environ, **QUIET, **self._launch.environment},
+                env={**os.environ, **QUIET, **self.launch.environment},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
@@ -196,7 +197,7 @@ class Observer:
             )
         except OSError as error:
             self._stop_server()
-            raise ObserverError(f"cannot run {self._launch.python}: {error.strerror}") from error
+            raise ObserverError(f"cannot run {self.launch.python}: {error.strerror}") from error
         finally:
             theirs.close()
         self._await_ready(self._control)
@@ -223,7 +224,7 @@ class Observer:
         if not ready:
             log = output_of(self._log) if self._log is not None else ""
             self._stop_server()
-            raise ObserverError(f"{self._launch.python} could not start the observer:\n{log}")
+            raise ObserverError(f"{self.launch.python} could not start the observer:\n{log}")
 
     def end_child(self) -> None:
         """End the living child, if there is one, and every process that it started."""

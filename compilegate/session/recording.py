@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from compilegate.records.pair import Pair
 from compilegate.records.run import Closing, encode
 from compilegate.runs import files
 from compilegate.runs.reader import decode
+from compilegate.session import attributing
 from compilegate.session.baseline_run import BaselineRun
 from compilegate.session.budget_updates import update_budgets
 from compilegate.session.comparing import SessionComparison
@@ -24,6 +26,7 @@ from compilegate.session.plan import Plan
 from compilegate.session.results import Results
 from compilegate.session.run_header import header_of
 from compilegate.upgrade.case_comparison import CaseComparison
+from compilegate.upgrade.comparison import Comparison, dump
 from compilegate.upgrade.decision import decide
 
 #: The statuses of a session that ran to its end: the decision on an upgrade replaces them.
@@ -136,6 +139,9 @@ class Recorder:
         https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_sessionfinish
         """
         results = self._results
+        results.comparison = self._comparison.complete()
+        if results.comparison is not None and exitstatus in _JUDGED:
+            results.comparison = self._attributed(results.comparison)
         if self._writer is not None and results.expected:
             self._close(self._writer)
         if self._config.getoption("budgets_update"):
@@ -145,12 +151,25 @@ class Recorder:
                 session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
             elif results.is_open:
                 session.exitstatus = INCOMPLETE
-        results.comparison = self._comparison.complete()
+        handed_over = self._config.getoption("comparison_file")
+        if results.comparison is not None and handed_over:
+            Path(handed_over).write_bytes(dump(results.comparison))
         if results.comparison is not None and session.exitstatus in _JUDGED:
             session.exitstatus = self._exit_status(decide(results.comparison).exit_status)
         junit = self._config.stash.get(xml_key, None)
         if results.comparison is not None and junit is not None:
             junit.add_global_property("compilegate", str(decide(results.comparison)))
+
+    def _attributed(self, comparison: Comparison) -> Comparison:
+        """Find what makes cases worse, where that is asked for, and write it down."""
+        known = {item.case: item.attribution for item in comparison.cases}
+        if self._plan.options.attribute:
+            comparison = attributing.attribute(self._config, self._plan, comparison)
+        for item in comparison.cases:
+            is_new = item.attribution != known[item.case] or self._plan.replays
+            if item.attribution is not None and is_new:
+                self._record(encode(item.attribution))
+        return comparison
 
     def _exit_status(self, decision: int) -> int:
         """Return the status of a session that compares: the decision's, unless other tests failed.
