@@ -10,7 +10,7 @@ import pytest
 from compilegate.judging.rules import verdicts
 from compilegate.processes.child_process import ObserverError
 from compilegate.records import environment_changes
-from compilegate.records.attribution import Attribution
+from compilegate.records.attribution import Attribution, Cause
 from compilegate.records.case import Case
 from compilegate.records.environment import Environment
 from compilegate.runs.archive import CaseRecord
@@ -22,6 +22,7 @@ from compilegate.upgrade.attribution.attribute import attribute as attributions
 from compilegate.upgrade.attribution.environments import Environments
 from compilegate.upgrade.attribution.groups import groups_of
 from compilegate.upgrade.attribution.observing import RedCase, Trials
+from compilegate.upgrade.attribution.search import as_causes
 from compilegate.upgrade.attribution.symptoms import Symptom
 from compilegate.upgrade.case_comparison import WORSE, CaseComparison
 from compilegate.upgrade.comparison import Comparison, attributed
@@ -82,10 +83,13 @@ def _found(
         writes_cpp=plan.writes_cpp,
     )
     groups = groups_of(before.distributions, now.distributions, changes.keys() - fixed.keys())
-    total = len(changes) - len(fixed)
 
     def try_(names: frozenset[str], cases: Sequence[str]) -> Tried:
-        text = _described(names, total, [str(changes[name]) for name in sorted(names)])
+        causes = [
+            Cause(changes=tuple(changes[name] for name in some))
+            for some in as_causes(names, groups)
+        ]
+        text = " together with ".join(map(str, causes)) or "a copy of the version in use"
         config.hook.pytest_compilegate_trial(changes=text, cases=cases)
         return trials(names, cases)
 
@@ -103,16 +107,6 @@ def _red_case(plan: Plan, observations: Observations, item: CaseComparison) -> R
     before = CaseRecord.of(theirs, verdicts(theirs, plan.budget_before(case)))
     symptom = Symptom.of(item, CaseRecord.of(made, ()))
     return RedCase(case, symptom, before, made.wants)
-
-
-def _described(names: frozenset[str], total: int, changes: Sequence[str]) -> str:
-    """Return how an environment differs from that of the version in use."""
-    if not names:
-        return "a copy of the version in use"
-    if len(names) == total:
-        return "all changed distributions"
-    more = f" and {len(changes) - 2} more" if len(changes) > 2 else ""
-    return f"{', '.join(changes[:2])}{more}"
 
 
 def _otherwise(before: Environment, now: Environment) -> str:

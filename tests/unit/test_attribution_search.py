@@ -2,7 +2,7 @@
 
 import math
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compilegate.upgrade.attribution.groups import Group
@@ -20,6 +20,8 @@ def group(*names):
 
 TORCH, TIMM = group("torch", "triton", "nvidia-cudnn"), group("timm")
 REST = group("a", "b", "c", "d", "e", "f", "g", "h")
+#: No example has a deadline: a busy machine proves nothing about logic.
+LOGIC = settings(deadline=None, database=None)
 GROUPS = [TORCH, TIMM, REST]
 
 
@@ -77,15 +79,16 @@ def test_nothing_is_attributed_to_a_change_that_shows_without_it():
 
 
 def test_an_environment_that_does_not_work_is_no_cause():
-    """A torch without its Triton cannot be imported, so the two stay together."""
+    """A torch without its Triton cannot be imported, so its group stays together."""
 
     def show(names):
         if ("torch" in names) != ("triton" in names):
             return "unclear"
         return of({"torch"})(names)
 
-    found, _ = run(GROUPS, show)
-    assert found.names == {"torch", "triton"}
+    found, tried = run(GROUPS, show)
+    assert found.names == TORCH.names
+    assert len(tried) == 1 + len(TORCH.parts) + 1
 
 
 def test_nothing_is_attributed_where_the_whole_cannot_be_tried():
@@ -108,6 +111,7 @@ def spread(groups, names):
     return sum(bool(one.names & names) for one in groups)
 
 
+@LOGIC
 @given(problems())
 def test_what_is_found_explains_and_nothing_in_it_can_be_left_out(problem):
     groups, causes = problem
@@ -118,6 +122,7 @@ def test_what_is_found_explains_and_nothing_in_it_can_be_left_out(problem):
     assert spread(groups, found.names) == min(spread(groups, cause) for cause in causes)
 
 
+@LOGIC
 @given(problems())
 def test_a_single_cause_is_found_exactly(problem):
     groups, (cause, *_) = problem
@@ -125,18 +130,21 @@ def test_a_single_cause_is_found_exactly(problem):
     assert found.names == cause
 
 
+@LOGIC
 @given(problems())
 def test_the_number_of_environments_is_bounded(problem):
     groups, causes = problem
     found, tried = run(groups, of(*causes))
     n, parts = len(groups), max(len(one.names) for one in groups)
+    # At most four parts of a group are first tried one by one.
     combined = sum(math.comb(n, size) for size in range(2, max(spread(groups, found.names), 2)))
     divided = sum(
-        2 * len(one.names & found.names) * (math.ceil(math.log2(parts)) + 1) + 1 for one in groups
+        2 * len(one.names & found.names) * (math.ceil(math.log2(parts)) + 1) + 5 for one in groups
     )
     assert len(tried) <= 2 * n + 2 + combined + divided
 
 
+@LOGIC
 @given(problems())
 def test_no_environment_is_tried_with_changes_that_do_not_exist(problem):
     groups, causes = problem

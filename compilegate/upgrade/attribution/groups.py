@@ -42,6 +42,11 @@ class Group:
     parts: tuple[Group, ...] = ()
 
 
+def rank(name: str) -> tuple[int, str]:
+    """Return a key that sorts distributions by how likely they are the cause, then by name."""
+    return (_LEADING.index(name) if name in _LEADING else len(_LEADING), name)
+
+
 def groups_of(before: Installed, now: Installed, changed: Iterable[str]) -> list[Group]:
     """Return the groups to try, the likeliest cause first. Together they hold every change.
 
@@ -50,7 +55,7 @@ def groups_of(before: Installed, now: Installed, changed: Iterable[str]) -> list
         now: Those of the candidate.
         changed: The names of those that differ.
     """
-    names = sorted(changed, key=_rank)
+    names = sorted(changed, key=rank)
     closures = {name: _closure(name, before, now, frozenset(names)) for name in names}
     groups: list[Group] = []
     others: list[Group] = []
@@ -59,7 +64,7 @@ def groups_of(before: Installed, now: Installed, changed: Iterable[str]) -> list
         if (closure := closures[name]) in seen:
             continue
         seen.add(closure)
-        head = min(closure, key=_rank)
+        head = min(closure, key=rank)
         group = Group(head, closure, _parts(closure))
         (groups if head in _LEADING else others).append(group)
     led = frozenset[str]().union(*(group.names for group in groups))
@@ -72,16 +77,12 @@ def groups_of(before: Installed, now: Installed, changed: Iterable[str]) -> list
     return groups
 
 
-def _rank(name: str) -> tuple[int, str]:
-    return (_LEADING.index(name) if name in _LEADING else len(_LEADING), name)
-
-
 def _parts(names: frozenset[str]) -> tuple[Group, ...]:
     """Divide a group. Of torch's, only Triton and the CUDA libraries can change without it."""
     if len(names) == 1:
         return ()
     if "torch" not in names:
-        return tuple(_single(name) for name in sorted(names, key=_rank))
+        return tuple(_single(name) for name in sorted(names, key=rank))
     triton = sorted(name for name in names if "triton" in name)
     cuda = sorted(name for name in names if name.startswith(_CUDA))
     bound = names.difference(triton, cuda)

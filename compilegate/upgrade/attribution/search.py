@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from compilegate.upgrade.attribution.groups import Group
+from compilegate.upgrade.attribution.groups import Group, rank
 
 #: What a case showed: the same change as under the candidate, not that change, or nothing clear.
 Shown = Literal["red", "green", "unclear"]
@@ -24,6 +24,8 @@ Search = Generator[Names, Shown, "Found"]
 _Step = Generator[Names, Shown, Names]
 
 _NOTHING: Names = frozenset()
+#: As many parts of a group are tried one by one; more are halved.
+_FEW = 4
 
 
 @dataclass(frozen=True)
@@ -94,9 +96,22 @@ def _fewest(groups: Sequence[Group]) -> Generator[Names, Shown, Sequence[Group]]
 
 
 def _divided(background: Names, group: Group) -> _Step:
-    """Return the part of a group that is red on top of a background; the whole group is."""
+    """Return the part of a group that is red on top of a background; the whole group is.
+
+    Few parts are tried one by one. Where none of them is red and one does not work without the
+    others, they are not divided: to find which of them it needs would explain nothing.
+    """
     if not group.parts:
         return group.names
+    if len(group.parts) <= _FEW:
+        seen: set[Shown] = set()
+        for part in group.parts:
+            shown = yield background | part.names
+            if shown == "red":
+                return (yield from _divided(background, part))
+            seen.add(shown)
+        if "unclear" in seen:
+            return group.names
     return (yield from _quickxplain(background, group.parts, is_known=True))
 
 
@@ -139,4 +154,4 @@ def as_causes(found: Names, groups: Sequence[Group]) -> Iterator[tuple[str, ...]
     for group in sorted(groups, key=lambda group: group.head not in found):
         if some := left & group.names:
             left -= some
-            yield tuple(sorted(some, key=lambda name: (name != group.head, name)))
+            yield tuple(sorted(some, key=lambda name: (name != group.head, rank(name))))
