@@ -29,7 +29,7 @@ from compilegate.upgrade.comparison import Comparison, attributed
 
 #: Where environments are kept, next to the folder of runs.
 FOLDER = ".environments"
-#: How many of the other differences a reason names.
+#: How many causes, or other differences, a line names.
 _SHOWN = 3
 
 
@@ -86,10 +86,11 @@ def _found(
 
     def try_(names: frozenset[str], cases: Sequence[str]) -> Tried:
         causes = [
-            Cause(changes=tuple(changes[name] for name in some))
+            str(Cause(changes=tuple(changes[name] for name in some)))
             for some in as_causes(names, groups)
         ]
-        text = " together with ".join(map(str, causes)) or "a copy of the version in use"
+        more = f" and {len(causes) - _SHOWN} more" if len(causes) > _SHOWN else ""
+        text = " together with ".join(causes[:_SHOWN]) + more or "a copy of the version in use"
         config.hook.pytest_compilegate_trial(changes=text, cases=cases)
         return trials(names, cases)
 

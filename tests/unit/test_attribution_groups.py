@@ -99,6 +99,8 @@ def test_all_else_is_one_group_that_can_be_divided():
     assert first.names == {"torch"}
     assert names(rest.parts) == [{"pip"}, {"pluggy"}, {"regex"}]
     assert rest.names == {"pip", "pluggy", "regex"}
+    assert rest.is_bundle
+    assert not first.is_bundle
 
 
 def test_every_change_is_in_a_group():

@@ -61,6 +61,12 @@ def test_a_combination_is_found_where_nothing_alone_explains():
     assert list(as_causes(found.names, GROUPS)) == [("torch",), ("timm",)]
 
 
+def test_two_of_a_bundle_are_two_causes():
+    bundle = Group("a", frozenset("abc"), tuple(map(single, "abc")), is_bundle=True)
+    found, _ = run([TORCH, bundle], of({"a", "c"}))
+    assert list(as_causes(found.names, [TORCH, bundle])) == [("a",), ("c",)]
+
+
 def test_the_smaller_of_two_combinations_is_found():
     groups = [single(name) for name in "abcde"]
     found, _ = run(groups, of({"a", "b", "c"}, {"d", "e"}))

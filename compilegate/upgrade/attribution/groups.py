@@ -35,11 +35,13 @@ class Group:
         names: All of them.
         parts: Smaller groups, which can be tried apart once the whole shows the change. A group
             without parts is not divided.
+        is_bundle: Whether its parts have nothing to do with each other, and only save trials.
     """
 
     head: str
     names: frozenset[str]
     parts: tuple[Group, ...] = ()
+    is_bundle: bool = False
 
 
 def rank(name: str) -> tuple[int, str]:
@@ -73,7 +75,7 @@ def groups_of(before: Installed, now: Installed, changed: Iterable[str]) -> list
         return [*groups, *others]
     if others:
         rest = frozenset[str]().union(*(group.names for group in others))
-        groups.append(Group(others[0].head, rest, tuple(others)))
+        groups.append(Group(others[0].head, rest, tuple(others), is_bundle=True))
     return groups
 
 

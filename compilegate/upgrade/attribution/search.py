@@ -151,7 +151,8 @@ def _union(groups: Iterable[Group]) -> Names:
 def as_causes(found: Names, groups: Sequence[Group]) -> Iterator[tuple[str, ...]]:
     """Yield the changes that were found, group by group, the head of each first."""
     left = set(found)
-    for group in sorted(groups, key=lambda group: group.head not in found):
+    related = [part for one in groups for part in (one.parts if one.is_bundle else (one,))]
+    for group in sorted(related, key=lambda group: group.head not in found):
         if some := left & group.names:
             left -= some
             yield tuple(sorted(some, key=lambda name: (name != group.head, rank(name))))
