@@ -21,6 +21,7 @@ pytest_plugins = (
     "compilegate.session.lost_device",
     "compilegate.session.replay_clock",
     "compilegate.reports.terminal",
+    "compilegate.reports.candidate_sessions",
 )
 
 

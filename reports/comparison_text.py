@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from compilegate.output.visible import visible
-from compilegate.reports import case_groups, environment_text
+from compilegate.reports import attribution_text, case_groups, environment_text
 from compilegate.reports.case_groups import CaseGroup
 from compilegate.reports.text import count, cut, wrapped
 from compilegate.upgrade.case_comparison import CLASSES, WORSE
@@ -91,6 +91,10 @@ def _lines(comparison: Comparison, layout: Layout) -> Iterator[str]:
         yield from ("", "look at first:")
         for group in worse if everything else worse[:FIRST]:
             yield from _first(group, layout)
+    if causes := [*attribution_text.lines(comparison)]:
+        yield from ("", f"{attribution_text.title(comparison)}:")
+        for line in causes:
+            yield from wrapped(visible(f"  {line}"), layout.columns)
     if groups:
         yield ""
         yield from _table(groups if everything else groups[:ROWS], layout)

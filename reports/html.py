@@ -19,7 +19,13 @@ from markupsafe import Markup
 from compilegate.output.visible import visible_lines
 from compilegate.records.case import AXES
 from compilegate.records.run import Header
-from compilegate.reports import case_groups, environment_text, page_data, titles
+from compilegate.reports import (
+    attribution_text,
+    case_groups,
+    environment_text,
+    page_data,
+    titles,
+)
 from compilegate.reports.case_groups import CaseGroup
 from compilegate.reports.case_result import results_of
 from compilegate.reports.columns import COLUMNS
@@ -121,7 +127,11 @@ def of_comparison(comparison: Comparison, baseline: Archive, candidate: Archive)
         also=decision.counts,
         groups=case_groups.of_comparison(comparison, (*WORSE, "gone")),
         means=speedup_means(pairs),
-        notes=[*([machines] if comparison.machines else []), *comparison.cautions],
+        notes=[
+            *attribution_text.lines(comparison),
+            *([machines] if comparison.machines else []),
+            *comparison.cautions,
+        ],
         headers={"baseline": comparison.baseline, "candidate": comparison.candidate},
         differences=environment_text.groups(comparison),
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
-from compilegate.reports import case_groups, environment_text, titles
+from compilegate.reports import attribution_text, case_groups, environment_text, titles
 from compilegate.reports.case_groups import CaseGroup
 from compilegate.reports.case_result import CaseResult, results_of
 from compilegate.reports.columns import COLUMNS
@@ -54,6 +54,9 @@ def of_comparison(comparison: Comparison, limit: int = LIMIT) -> str:
         machines = escape(comparison.machines)
         lines += [f"Costs are not compared, because the machines differ: {machines}.", ""]
     lines += [f"> {escape(caution)}\n" for caution in comparison.cautions]
+    if causes := [*attribution_text.lines(comparison)]:
+        title = attribution_text.title(comparison)
+        lines += [f"### {title[0].upper()}{title[1:]}", "", *(f"- {escape(c)}" for c in causes), ""]
     groups = case_groups.of_comparison(comparison)
     worse = [group for group in groups if group.kind in WORSE]
     rest = [group for group in groups if group.kind not in WORSE]

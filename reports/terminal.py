@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -22,7 +22,7 @@ from compilegate.reports import case_line
 from compilegate.reports.comparison_text import NARROWEST
 from compilegate.reports.status_line import StatusLine, WorkersAtWork, observed_text
 from compilegate.reports.terminal_summary import TerminalSummary, why_nothing_saved
-from compilegate.reports.text import cut, duration
+from compilegate.reports.text import count, cut, duration
 from compilegate.session.clean_terminal import clean
 from compilegate.session.options import judges_suites
 from compilegate.session.results import RESULTS, Results
@@ -92,11 +92,14 @@ def starting_line(config: pytest.Config) -> str:
     """Return a line about the first seconds of a session."""
     if replayed := config.getoption("replay"):
         return f"compilegate: reading the run {replayed}"
+    candidates = config.getoption("candidates")
     try:
-        version = f" {metadata.version('torch').partition('+')[0]}"
+        version = "" if candidates else f" {metadata.version('torch').partition('+')[0]}"
     except metadata.PackageNotFoundError:
         version = ""
-    text = f"compilegate: starting torch{version} in {sys.executable}"
+    text = (
+        f"compilegate: starting torch{version} in {candidates[0] if candidates else sys.executable}"
+    )
     baseline = config.getoption("baseline_python")
     return f"{text}, and the version in use in {baseline}" if baseline else text
 
@@ -229,6 +232,15 @@ class TerminalReport:
             reporter.ensure_newline()
             text = f"suspect {pair.case}, fresh pair {pair.number}: {found}"
             reporter.write_line(visible(text))
+
+    def pytest_compilegate_trial(self, changes: str, cases: Sequence[str]) -> None:
+        """Print that cases are tried in an environment between the two."""
+        reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is None or not self._shows_lines:
+            return
+        with self._without_capture(), self._status.removed():
+            reporter.ensure_newline()
+            reporter.write_line(visible(f"trying {count(len(cases), 'case')} with {changes}"))
 
     def pytest_compilegate_progress(
         self, case_id: str, stage: str, elapsed_s: float, at_work: str

@@ -24,6 +24,7 @@ from compilegate.records.environment import Environment
 from compilegate.records.observation import WANTS, Observation
 from compilegate.records.run import encode
 from compilegate.records.verdict import Verdict
+from compilegate.upgrade.paired_baseline import check_interpreter
 from compilegate.zoo import registry
 
 
@@ -65,6 +66,11 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--backend", choices=BACKENDS, default=BACKENDS[0], help=f"default: {BACKENDS[0]}"
     )
+    parser.add_argument(
+        "--python",
+        metavar="PATH",
+        help="observe the PyTorch of this interpreter (default: that of compilegate)",
+    )
     parser.add_argument("--tf32", action="store_true", help="let f32 products round to TF32")
     parser.add_argument("--cold", action="store_true", help="compile in an empty cache")
     parser.add_argument(
@@ -91,7 +97,9 @@ def run(options: argparse.Namespace) -> int:
         case, budgets = _read(options)
     except ValueError as error:
         raise ArgumentError(str(error)) from error
-    made = foreground.observe(_words(options))
+    if options.python is not None:
+        check_interpreter(options.python, "--python")
+    made = foreground.observe(_words(options), options.python or sys.executable)
     if made.observation is None or made.environment is None:
         if not made.refused:
             print(f"compilegate: the observing process {made.end}", file=sys.stderr)

@@ -39,13 +39,14 @@ class Observer:
         progress: The first value of the attribute.
 
     Attributes:
+        launch: How it starts children.
         progress: Called while a case is observed (see :class:`Attempt`), and with no case while
             the server starts or a child reports its environment.
     """
 
     def __init__(self, launch: Launch, progress: Progress = ignore_progress) -> None:
         self.progress = progress
-        self._launch = launch
+        self.launch = launch
         self._server: ServerProcess | None = None
         self._child: Child | None = None
         self._model = ""
@@ -89,7 +90,7 @@ class Observer:
         text = child.output()
         self.end_child()
         raise ObserverError(
-            f"{self._launch.python} did not report its environment: {how}\n{text}".strip()
+            f"{self.launch.python} did not report its environment: {how}\n{text}".strip()
         )
 
     def observe(
@@ -135,7 +136,7 @@ class Observer:
         self.end_child()
         for attempt in (1, 2):
             try:
-                server = self._server or ServerProcess(self._launch, self.progress)
+                server = self._server or ServerProcess(self.launch, self.progress)
                 self._server = server
                 if model and self._preload:
                     server.preload(self._preload, self.progress)

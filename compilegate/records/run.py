@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compilegate.records.attribution import Attribution
 from compilegate.records.bounded_text import bounded
 from compilegate.records.encoding import dumps, fields_of
 from compilegate.records.environment import Environment
@@ -14,7 +15,8 @@ from compilegate.records.observation import Observation
 from compilegate.records.pair import Pair
 from compilegate.records.verdict import Verdict
 
-#: Version of the record format; a reader refuses a newer one. 2 added pairs, 3 checksums.
+#: Version of the record format; a reader refuses a newer one. 2 added pairs, 3 checksums
+#: and attributions.
 SCHEMA = 3
 #: From this version on, every line has a checksum. Some lines of earlier files have one, too: those
 #: that a later version added.
@@ -53,10 +55,11 @@ class Closing:
     wall_s: float
 
 
-Record = Header | Observation | Verdict | Pair | Closing
+Record = Header | Observation | Verdict | Pair | Attribution | Closing
 
 RECORD_TYPES: dict[str, type[Record]] = {
-    kind.__name__.lower(): kind for kind in (Header, Observation, Verdict, Pair, Closing)
+    kind.__name__.lower(): kind
+    for kind in (Header, Observation, Verdict, Pair, Attribution, Closing)
 }
 
 

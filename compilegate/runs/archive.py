@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from compilegate.records.attribution import Attribution
 from compilegate.records.case import Case
 from compilegate.records.observation import Observation
 from compilegate.records.pair import Pair, latest
@@ -122,6 +123,15 @@ class Archive(Reader):
         """
         pairs = (line.decode(Pair) for line in self._lines(case) if line.kind == "pair")
         return latest(pairs).values()
+
+    def attribution(self, case: str) -> Attribution | None:
+        """Return what makes a case worse; None if the run does not say.
+
+        Raises:
+            RunError: A line is no record of a run.
+        """
+        lines = [line for line in self._lines(case) if line.kind == "attribution"]
+        return lines[-1].decode(Attribution) if lines else None
 
     def raw(self, case: str) -> Iterator[str]:
         """Yield the lines of a case as they are in the file."""

@@ -1,7 +1,8 @@
 """Run files: one session in one environment as JSON lines, read completely or found by name.
 
-``header, (observation | verdict | pair)*, closing``. The closing record shows that every planned
-case was observed. A line cut short by a crash is dropped and reported; everything before it counts.
+``header, (observation | verdict | pair | attribution)*, closing``. The closing
+record shows that every planned case was observed. A line cut short by a crash is dropped and
+reported; everything before it counts.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from compilegate.records.attribution import Attribution
 from compilegate.records.observation import Observation
 from compilegate.records.pair import Pair, latest
 from compilegate.records.run import Closing, Header
@@ -29,6 +31,7 @@ class Run:
         observations: By case id; the last of each.
         verdicts: By case id and aspect; the last of each.
         pairs: Two processes each, timed alternately; by case and number.
+        attributions: What makes cases worse, by case id; the last of each.
         closing: None if the run is incomplete.
         truncated: Whether the last line was cut short.
     """
@@ -38,6 +41,7 @@ class Run:
     observations: dict[str, Observation] = field(default_factory=dict)
     verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
     pairs: dict[tuple[str, int], Pair] = field(default_factory=dict)
+    attributions: dict[str, Attribution] = field(default_factory=dict)
     closing: Closing | None = None
     truncated: bool = False
 
@@ -67,6 +71,8 @@ def read(path: Path) -> Run:
                     run.verdicts[line.case, verdict.aspect] = verdict
                 case Pair() as pair:
                     pairs.append(pair)
+                case Attribution() as attribution:
+                    run.attributions[line.case] = attribution
     run.pairs = latest(pairs)
     run.closing, run.truncated = reader.closing, reader.truncated
     return run

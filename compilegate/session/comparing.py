@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from compilegate.records.case import Case, case_id_of, suite_of
 from compilegate.runs.archive import CaseRecord
 from compilegate.session.results import Results
 from compilegate.session.run_header import header_of
 from compilegate.upgrade.case_comparison import CaseComparison, compare_unfinished
-from compilegate.upgrade.comparison import Comparison
+from compilegate.upgrade.comparison import Comparison, attributed
 
 
 class SessionComparison:
@@ -47,4 +48,6 @@ class SessionComparison:
                 now = CaseRecord.of(observation, results.verdicts.get(case_id, ()))
                 before = plan.before.seen(Case.parse(case_id))
                 found[case_id] = compare_unfinished(case_id, before, now)
-        return plan.before.compare(header_of(results, plan.environment), asked, found)
+        comparison = plan.before.compare(header_of(results, plan.environment), asked, found)
+        known = plan.stored.attributions if plan.stored and plan.paired else {}
+        return replace(comparison, cases=tuple(attributed(comparison.cases, known)))

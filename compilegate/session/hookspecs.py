@@ -22,6 +22,15 @@ def pytest_compilegate_pair(pair: Pair) -> None:
     """A suspect was measured again in a fresh pair of processes."""
 
 
+def pytest_compilegate_trial(changes: str, cases: Sequence[str]) -> None:
+    """Cases that are worse are tried in an environment between the two.
+
+    Args:
+        changes: How it differs from that of the version in use.
+        cases: The cases.
+    """
+
+
 def pytest_compilegate_progress(case_id: str, stage: str, elapsed_s: float, at_work: str) -> None:
     """A case is being observed in this process, or a child starts.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -49,9 +51,16 @@ class Options:
     baseline_python: str | None = None
     pairs: int = PAIRS
     baseline_run: str | None = None
+    attribute: bool = False
+    candidates: tuple[str, ...] = ()
     explicit: tuple[str, ...] = ()
     ini_files: tuple[str, ...] = ()
     root: Path = Path()
+
+    @property
+    def python(self) -> str:
+        """The interpreter of the candidate."""
+        return self.candidates[0] if self.candidates else sys.executable
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -85,6 +94,8 @@ class Options:
             pairs=option("pairs"),
             arguments=tuple(map(str, config.invocation_params.args)),
             baseline_run=option("baseline_run"),
+            attribute=bool(option("attribute")),
+            candidates=tuple(option("candidates")),
             explicit=tuple(n for n in ("seed", "backend", "tf32") if option(n) is not None),
             ini_files=tuple(word for words in named for word in words),
             root=config.rootpath,
@@ -195,6 +206,25 @@ def _add_runs(group: pytest.OptionGroup) -> None:
         help="compare each case with the PyTorch of this interpreter, observed in this session",
     )
     group.addoption(
+        "--candidate",
+        action="append",
+        default=[],
+        dest="candidates",
+        metavar="PATH",
+        help="observe the PyTorch of this interpreter, not that of the one that runs pytest. "
+        "Repeated, with --baseline-python or --baseline-run: one session for each, then one table "
+        "that names the newest safe one",
+    )
+    # A session of several candidates reads the comparison of each from a file.
+    group.addoption("--comparison-file", metavar="FILE", help=argparse.SUPPRESS)
+    group.addoption(
+        "--attribute",
+        action="store_true",
+        help="with --baseline-python: find the distributions that make cases worse, by observing "
+        "these cases in environments between the two, which are kept in .environments next to the "
+        "folder of runs",
+    )
+    group.addoption(
         "--pairs",
         type=int,
         default=PAIRS,
@@ -221,9 +251,16 @@ def check(options: Options) -> None:
             "--baseline-run and --baseline-python exclude each other: "
             "choose a stored run or an interpreter"
         )
+    if options.replay and options.candidates:
+        raise ValueError("--replay and --candidate exclude each other: a replay observes nothing")
     if options.replay and options.baseline_python:
         raise ValueError(
             "--replay and --baseline-python exclude each other: a replay observes nothing"
+        )
+    if options.attribute and not options.baseline_python:
+        raise ValueError(
+            "--attribute makes environments between two interpreters: name that of the version in "
+            "use with --baseline-python; to attribute the cases of a stored run, add --resume RUN"
         )
     if options.pairs < FEWEST_PAIRS:
         raise ValueError(f"--pairs {options.pairs}: at least {FEWEST_PAIRS} are needed to judge")

@@ -177,7 +177,8 @@ class Plan:
             zoo = reproduction.files_of(self.stored.header, "--zoo")
         budgets = [word for file in self.options.budgets for word in ("--budgets", as_seen(file))]
         python = reproduction.python()
-        return reproduction.command(observation, [*zoo, *budgets], python)
+        theirs = [word for path in self.options.candidates for word in ("--python", as_seen(path))]
+        return reproduction.command(observation, [*zoo, *budgets, *theirs], python)
 
     @property
     def session_command(self) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -40,7 +39,7 @@ from compilegate.session.run_files import RunFiles
 from compilegate.session.workers import Known
 from compilegate.upgrade import paired_baseline
 from compilegate.upgrade.baseline import Baseline, LiveBaseline, StoredBaseline
-from compilegate.upgrade.paired_baseline import PairedBaseline
+from compilegate.upgrade.paired_baseline import PairedBaseline, check_interpreter
 from compilegate.zoo import registry, selection, tiers
 from compilegate.zoo.registry import Model
 
@@ -100,11 +99,18 @@ def _make(
         options = as_in(options, stored)
     if needs_environment and [*_tiers(options)] == ["cpu"]:
         cpp_compiler.require("cpu", options.backend)
+    if options.candidates and known.models is None:
+        check_interpreter(options.python, "--candidate")
     zoo = tuple(dict.fromkeys(os.path.abspath(file) for file in options.zoo))
     shipped = registry.load()
     models = {**shipped, **_users_models(options, zoo, known)}
     tier, cases = _cases(options, stored, models, shipped)
-    launch = Launch(zoo=zoo, environment=known.share.environment(), root=str(options.root))
+    launch = Launch(
+        python=options.python,
+        zoo=zoo,
+        environment=known.share.environment(),
+        root=str(options.root),
+    )
     observer = start(launch)
     started.callback(observer.close)
     plan = Plan(
@@ -179,7 +185,7 @@ def _users_models(options: Options, zoo: Sequence[str], known: Known) -> dict[st
     """Return the models of the user's zoo files. A replay needs none."""
     if known.models is not None:
         return {str(entry["name"]): Model(**entry) for entry in known.models}
-    listed = [] if options.replay else list_models(sys.executable, zoo)
+    listed = [] if options.replay else list_models(options.python, zoo)
     return {model.name: model for model in listed}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,12 +18,14 @@ from compilegate.records.observation import Observation
 from compilegate.records.pair import Pair
 from compilegate.records.run import Closing, encode
 from compilegate.runs.reader import decode
+from compilegate.session import attributing
 from compilegate.session.budget_updates import update_budgets
 from compilegate.session.comparing import SessionComparison
 from compilegate.session.results import Results
 from compilegate.session.run_files import RunFiles
 from compilegate.session.run_header import header_of
 from compilegate.upgrade.case_comparison import CaseComparison
+from compilegate.upgrade.comparison import Comparison, dump
 from compilegate.upgrade.decision import decide
 
 #: The statuses of a session that ran to its end: the decision on an upgrade replaces them.
@@ -161,6 +164,9 @@ class Recorder:
         https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_sessionfinish
         """
         results = self._results
+        results.comparison = self._comparison.complete()
+        if results.comparison is not None and exitstatus in _JUDGED:
+            results.comparison = self._attributed(results.comparison)
         if self._files is not None:
             self._close(self._files)
         if self._config.getoption("budgets_update"):
@@ -170,7 +176,9 @@ class Recorder:
                 session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
             elif results.is_open:
                 session.exitstatus = INCOMPLETE
-        results.comparison = self._comparison.complete()
+        handed_over = self._config.getoption("comparison_file")
+        if results.comparison is not None and handed_over:
+            Path(handed_over).write_bytes(dump(results.comparison))
         if results.comparison is not None and session.exitstatus in _JUDGED:
             session.exitstatus = self._exit_status(decide(results.comparison).exit_status)
         if self._files is not None and self._files.trouble and session.exitstatus == 0:
@@ -178,6 +186,17 @@ class Recorder:
         junit = self._config.stash.get(xml_key, None)
         if results.comparison is not None and junit is not None:
             junit.add_global_property("compilegate", visible(str(decide(results.comparison))))
+
+    def _attributed(self, comparison: Comparison) -> Comparison:
+        """Find what makes cases worse, where that is asked for, and write it down."""
+        known = {item.case: item.attribution for item in comparison.cases}
+        if self._plan.options.attribute:
+            comparison = attributing.attribute(self._config, self._plan, comparison)
+        for item in comparison.cases:
+            is_new = item.attribution != known[item.case] or self._plan.replays
+            if item.attribution is not None and is_new:
+                self._record(encode(item.attribution))
+        return comparison
 
     def _exit_status(self, decision: int) -> int:
         """Return the status of a session that compares: the decision's, unless other tests failed.

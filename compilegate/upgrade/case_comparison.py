@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from compilegate.judging.completeness import missing_library
+from compilegate.records.attribution import Attribution
 from compilegate.records.case import precision_of
 from compilegate.runs.archive import CaseRecord
 from compilegate.runs.slim import SlimObservation, SlimVerdict
@@ -71,6 +72,7 @@ class CaseComparison:
         changes: What changed; empty for nearly all.
         doubt: Why this case keeps the answer from being *safe*; empty if it does not.
         growths: How its costs grew, where two stored runs of one machine measured them.
+        attribution: What makes it worse, where environments between the two were tried.
     """
 
     case: str
@@ -78,6 +80,7 @@ class CaseComparison:
     changes: tuple[Change, ...] = ()
     doubt: str = ""
     growths: tuple[Growth, ...] = ()
+    attribution: Attribution | None = None
 
     @property
     def reason(self) -> str:

@@ -7,14 +7,23 @@ Nothing here imports torch or pytest. :mod:`compilegate.upgrade.case_comparison`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+import msgspec
+
+from compilegate.records.attribution import Attribution
 from compilegate.records.case import device_of
 from compilegate.records.run import Header
 from compilegate.runs import parallel
 from compilegate.runs.archive import Archive
-from compilegate.upgrade.case_comparison import CLASSES, CaseComparison, Class, compare_case
+from compilegate.upgrade.case_comparison import (
+    CLASSES,
+    WORSE,
+    CaseComparison,
+    Class,
+    compare_case,
+)
 from compilegate.upgrade.comparable import incomplete, machines_differ, revisions, unrecorded
 from compilegate.upgrade.cost_change import CostChange
 from compilegate.upgrade.stored_costs import CostCheck, check
@@ -98,10 +107,12 @@ def compare(
     compared = parallel.over(tuple(dict.fromkeys((*candidate.cases, *baseline.cases))), one)
     used = {device_of(item.case) for item in compared}
     differ = "; ".join(text for device, text in machines.items() if text and device in used)
+    # Only a paired session attributes, and to what differs from its own baseline.
+    found = {} if paired is None else {c: candidate.attribution(c) for c in candidate.cases}
     return Comparison(
         baseline.header,
         candidate.header,
-        tuple(compared),
+        tuple(attributed(compared, {c: a for c, a in found.items() if a is not None})),
         differ,
         (
             *incomplete("baseline", baseline),
@@ -110,3 +121,42 @@ def compare(
             *unrecorded(baseline.header, candidate.header),
         ),
     )
+
+
+def attributed(
+    cases: Iterable[CaseComparison], found: Mapping[str, Attribution]
+) -> Iterator[CaseComparison]:
+    """Yield cases with what makes them worse, where that is known of the same change.
+
+    Args:
+        cases: How the cases compare.
+        found: The attributions, by case id.
+    """
+    for item in cases:
+        known = found.get(item.case)
+        aspect = item.decisive.aspect if item.decisive else ""
+        if known is not None and item.kind in WORSE and known.aspect == aspect:
+            yield replace(item, attribution=known)
+        else:
+            yield item
+
+
+#: What a comparison follows from.
+_Parts = tuple[Header, Header, tuple[CaseComparison, ...], str, tuple[str, ...]]
+
+
+def dump(comparison: Comparison) -> bytes:
+    """Return a comparison as JSON, for another process."""
+    parts: _Parts = (
+        comparison.baseline,
+        comparison.candidate,
+        comparison.cases,
+        comparison.machines,
+        comparison.cautions,
+    )
+    return msgspec.json.encode(parts)
+
+
+def load(text: bytes) -> Comparison:
+    """Return the comparison that :func:`dump` wrote."""
+    return Comparison(*msgspec.json.decode(text, type=_Parts))

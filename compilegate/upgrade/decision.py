@@ -60,7 +60,8 @@ def decide(comparison: Comparison) -> Decision:
     where = f"{_versions(comparison)} on {_devices(comparison)}"
     worse = list(_worse(comparison))
     if worse:
-        return Decision("do not upgrade", ", ".join(worse), where, _counts(comparison, WORSE))
+        because = ", ".join(worse) + _one_cause(comparison)
+        return Decision("do not upgrade", because, where, _counts(comparison, WORSE))
     if costs := str(comparison.costs):
         again = _command(comparison)
         return Decision("cannot say", costs, where, _counts(comparison), again)
@@ -106,6 +107,15 @@ def _worse(comparison: Comparison) -> Iterator[str]:
     for how in COUNTED.values():
         if costlier[how]:
             yield f"{costlier[how]} {how}"
+
+
+def _one_cause(comparison: Comparison) -> str:
+    """Return the change that explains every case that is worse; empty if no single one does."""
+    found = [item.attribution for item in comparison.of(*WORSE)]
+    causes = {attribution.cause if attribution else "" for attribution in found}
+    if len(causes) > 1 or not (cause := causes.pop()):
+        return ""
+    return f", all by {cause}" if len(found) > 1 else f" by {cause}"
 
 
 def _doubt(doubts: Sequence[CaseComparison]) -> str:

@@ -42,13 +42,17 @@ _PROBE = (
 )
 
 
-def check_interpreter(python: str) -> None:
+def check_interpreter(python: str, option: str = "--baseline-python") -> None:
     """Refuse an interpreter that cannot observe, before anything is started.
+
+    Args:
+        python: Its path.
+        option: The option that names it.
 
     Raises:
         ObserverError: The path is no interpreter, or the interpreter is too old or has no torch.
     """
-    given = f"--baseline-python {python}"
+    given = f"{option} {python}"
     if Path(python).is_dir():
         raise ObserverError(f"{given} is a directory: name its interpreter, DIRECTORY/bin/python")
     try:

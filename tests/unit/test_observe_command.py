@@ -3,11 +3,13 @@
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 
 from compilegate.__main__ import main
+from compilegate.commands import observe as observe_command
 from compilegate.processes import foreground
 from compilegate.processes.foreground import Foreground
 from tests.unit.making import (
@@ -29,8 +31,9 @@ def observe(monkeypatch, capsys, tmp_path):
     asked = []
 
     def run(made, *arguments):
-        def fake(words):
+        def fake(words, python):
             asked.append(words)
+            run.python = python
             return made if isinstance(made, Foreground) else Foreground(made, ENV, False, "ended")
 
         monkeypatch.setattr(foreground, "observe", fake)
@@ -38,7 +41,7 @@ def observe(monkeypatch, capsys, tmp_path):
         captured = capsys.readouterr()
         return status, captured.out, captured.err
 
-    run.asked = asked
+    run.asked, run.python = asked, ""
     return run
 
 
@@ -105,6 +108,21 @@ def test_the_observing_process_gets_the_options(observe):
         *(CASE_ID, "--seed", "3", "--backend", "eager", "--root", str(Path.cwd())),
         *("--pdb", "--tf32", "--cold", "--want", "vary"),
     ]
+
+
+def test_another_interpreter_can_be_observed(observe, monkeypatch):
+    observe(make_observation())
+    assert observe.python == sys.executable
+    monkeypatch.setattr(observe_command, "check_interpreter", lambda *_: None)
+    observe(make_observation(), "--python", "/envs/new/bin/python")
+    assert observe.python == "/envs/new/bin/python"
+
+
+def test_an_interpreter_that_does_not_exist_is_named(observe):
+    status, _, errors = observe(make_observation(), "--python", "/nowhere/python")
+    assert status == 2
+    assert "--python /nowhere/python cannot be run: No such file" in errors
+    assert not observe.asked
 
 
 def test_a_process_that_dies_is_a_failure(observe):

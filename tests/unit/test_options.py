@@ -1,10 +1,11 @@
 """The options of a session: the command line, and the settings of the ini file."""
 
 import os
+import sys
 
 import pytest
 
-from compilegate.session.options import Options
+from compilegate.session.options import Options, check
 
 pytest_plugins = ["pytester"]
 
@@ -28,6 +29,22 @@ def test_options_of_the_command_line_are_explicit(options_of):
     options = options_of("--seed", "0", "--tf32", "--backend", "eager")
     assert (options.seed, options.backend, options.tf32) == (0, "eager", True)
     assert options.explicit == ("seed", "backend", "tf32")
+
+
+def test_the_candidate_is_this_interpreter_unless_another_is_named(options_of):
+    assert options_of().python == sys.executable
+    assert options_of("--candidate", "/new/bin/python").python == "/new/bin/python"
+
+
+def test_attribution_needs_the_interpreter_of_the_version_in_use(options_of):
+    with pytest.raises(ValueError, match=r"with --baseline-python; to attribute .* add --resume"):
+        check(options_of("--attribute"))
+    check(options_of("--attribute", "--baseline-python", "/old/bin/python"))
+
+
+def test_a_replay_has_no_candidate(options_of):
+    with pytest.raises(ValueError, match="--replay and --candidate exclude each other"):
+        check(options_of("--replay", "run", "--candidate", "/new/bin/python"))
 
 
 @pytest.mark.parametrize("folder", [".", "sub"])

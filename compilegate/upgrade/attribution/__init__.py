@@ -1,0 +1,1 @@
+"""Attribution: which distribution makes a case worse, found in environments between two."""

@@ -1,0 +1,45 @@
+"""Installs exact versions of distributions into an environment, from the user's package index."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from compilegate.processes.child_process import ObserverError
+
+#: How many lines of an installer's output an error shows.
+_LINES = 4
+
+
+class MakingError(ObserverError):
+    """An environment cannot be made. The text names the distribution or file, and the way out."""
+
+
+def install(python: Path, wanted: Sequence[str]) -> None:
+    """Install distributions without what they require, with uv where it is on the path, else pip.
+
+    Both read the index from the user's configuration.
+
+    Args:
+        python: The interpreter of the environment.
+        wanted: The distributions: ``timm==1.0.31``.
+
+    Raises:
+        MakingError: A distribution cannot be installed.
+    """
+    if uv := shutil.which("uv"):
+        command = [uv, "pip", "install", "--python", str(python), "--no-deps", *wanted]
+    else:
+        command = [sys.executable, "-m", "pip", "--python", str(python), "install"]
+        command += ["--no-deps", "--no-input", *wanted]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = "\n".join((done.stderr or done.stdout).strip().splitlines()[-_LINES:])
+        raise MakingError(
+            f"cannot install {', '.join(wanted)}, since the two environments have different "
+            f"versions of Python: {last}\nMake both with one version of Python, so that no index "
+            "is needed, or name an index that has the distribution (PIP_INDEX_URL, UV_INDEX_URL)"
+        )
