@@ -19,6 +19,7 @@ from _pytest.config import create_terminal_writer
 from compilegate.processes.child_process import ObserverError
 from compilegate.reports import candidates_text
 from compilegate.reports.comparison_text import NARROWEST
+from compilegate.session.clean_terminal import clean_writer
 from compilegate.session.options import Options, judges_suites
 from compilegate.upgrade import comparison as comparisons
 from compilegate.upgrade.comparison import Comparison
@@ -48,7 +49,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         raise pytest.UsageError(str(error)) from error
     base = options.save or f"{datetime.datetime.now():%Y-%m-%d-%H%M%S}"
     names = [f"{base}-{label}" for label in labels(candidates)]
-    terminal = create_terminal_writer(config, sys.stdout)
+    terminal = clean_writer(create_terminal_writer(config, sys.stdout))
     found: dict[str, Comparison] = {}
     try:
         for number, (name, path) in enumerate(zip(names, candidates, strict=True), start=1):

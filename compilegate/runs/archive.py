@@ -20,7 +20,12 @@ from compilegate.runs.reader import Line, Reader, parse_case
 from compilegate.runs.slim import SlimObservation, SlimVerdict, slim_observation, slim_verdict
 
 #: By kind of record, what is decoded of it.
-_SLIM: dict[str, type] = {"observation": SlimObservation, "verdict": SlimVerdict, "pair": Pair}
+_SLIM: dict[str, type] = {
+    "observation": SlimObservation,
+    "verdict": SlimVerdict,
+    "pair": Pair,
+    "attribution": Attribution,
+}
 
 
 @dataclass(frozen=True)

@@ -59,10 +59,15 @@ def pytest_runtest_logreport(report: Any) -> Generator[None]:
 
 def clean(reporter: Any) -> Any:
     """Clean the stream of a terminal reporter, and return the reporter."""
-    writer = reporter._tw
+    clean_writer(reporter._tw)
+    return reporter
+
+
+def clean_writer(writer: Any) -> Any:
+    """Clean the stream of a terminal writer, and return the writer."""
     if not isinstance(writer._file, CleanStream):
         writer._file = CleanStream(writer._file, colours=writer.hasmarkup)
-    return reporter
+    return writer
 
 
 def write_command(reporter: Any, command: str) -> None:

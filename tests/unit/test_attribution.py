@@ -211,7 +211,8 @@ def test_a_change_that_explains_one_of_two_cases_is_not(stored):
     assert decide(comparison).because == "2 broken"
 
 
-def test_each_report_shows_causes_and_what_is_not_attributed(stored):
+def test_each_report_shows_causes_and_what_is_not_attributed(stored, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     comparison, _ = stored(TIMM, of(OTHER, causes=(), why="it does not repeat"))
     title, cause, other = (
         "attributed, by trying 4 environments between the two",

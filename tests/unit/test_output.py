@@ -30,6 +30,8 @@ WRITERS = {
     "compilegate/output/streams.py": "it is what cleans",
     "compilegate/processes/foreground.py": "CleanStream",
     "compilegate/session/unreadable_run.py": "CleanStream",
+    "compilegate/upgrade/attribution/list_distributions.py": "the parent, which reads it",
+    "reports/candidate_sessions.py": "clean_writer",
     "reports/terminal.py": "clean of compilegate/session/clean_terminal.py",
 }
 #: The modules that write through pytest's terminal, which is cleaned.
