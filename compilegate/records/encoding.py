@@ -11,6 +11,9 @@ import math
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+#: Up to here a float holds every whole number.
+_EXACT = 2.0**53
+
 
 def dumps(value: Any) -> str:
     """JSON of plain data in one line, non-finite floats as strings."""
@@ -21,9 +24,7 @@ def _plain(value: Any) -> Any:
     """Data that JSON has."""
     match value:
         case float():
-            if math.isfinite(value):
-                return float(f"{value:.6g}")
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+            return _number(value)
         case str():
             return value.encode("utf-8", "replace").decode()  # a lone surrogate is no JSON
         case int() | None:
@@ -37,6 +38,14 @@ def _plain(value: Any) -> Any:
         case _:
             raise TypeError(f"{type(value).__name__} cannot be stored in a record: {value!r}")
     return {str(key): _plain(item) for key, item in value.items()}
+
+
+def _number(value: float) -> float | str:
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value.is_integer() and abs(value) < _EXACT:  # bytes, which were an integer once
+        return value
+    return float(f"{value:.6g}")
 
 
 def fields_of(record: Any) -> dict[str, Any]:
