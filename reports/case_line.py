@@ -30,6 +30,7 @@ class Progress:
         done: Cases that ended.
         planned: Cases in all.
         fresh: Cases that this session observed; the others come from a stored run.
+        observed: Cases that are observed, whether or not their tests have ended.
         elapsed_s: Seconds since the session began.
     """
 
@@ -37,6 +38,7 @@ class Progress:
     planned: int
     fresh: int
     elapsed_s: float
+    observed: int = 0
 
     @property
     def position(self) -> str:
@@ -44,7 +46,7 @@ class Progress:
         return f"[{self.done:>{len(str(self.planned))}}/{self.planned}]"
 
     def __str__(self) -> str:
-        left = self.planned - self.done
+        left = self.planned - max(self.done, self.observed)
         if not left or not self.fresh:
             return self.position
         return f"{self.position[:-1]}, {duration(self.elapsed_s / self.fresh * left)} left]"

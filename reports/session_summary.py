@@ -132,7 +132,11 @@ def time_lines(effort: Effort) -> Iterator[str]:
     several = f" times {effort.workers} workers" if effort.workers > 1 else ""
     text = f"time: {duration(effort.wall_s)}{several}, "
     if effort.unfinished_s >= 1.0:
-        text += f"{duration(effort.unfinished_s)} of it for cases that did not end; of the rest"
+        text += f"{duration(effort.unfinished_s)} of it for cases that did not end"
+        if all_s < useful:  # what was observed belongs to the tests that did not end
+            yield text
+            return
+        text += "; of the rest"
     else:
         text += "of which"
     left = "starting, waiting and judging" if several else "starting and judging"

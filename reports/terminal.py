@@ -204,6 +204,7 @@ class TerminalReport:
             planned=len(results.expected),
             fresh=results.fresh,
             elapsed_s=results.wall_s,
+            observed=results.observed,
         )
         head, *figures = case_line.case_lines(
             observation,

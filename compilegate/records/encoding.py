@@ -12,6 +12,9 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+#: Up to here a float holds every whole number.
+_EXACT = 2.0**53
+
 
 def dumps(value: Any, text: Callable[[str], str] = str) -> str:
     """JSON of plain data in one line, non-finite floats as strings.
@@ -27,9 +30,7 @@ def _plain(value: Any, text: Callable[[str], str]) -> Any:
     """Data that JSON has."""
     match value:
         case float():
-            if math.isfinite(value):
-                return float(f"{value:.6g}")
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+            return _number(value)
         case str():
             return text(value).encode("utf-8", "replace").decode()  # a lone surrogate is no JSON
         case int() | None:
@@ -43,6 +44,14 @@ def _plain(value: Any, text: Callable[[str], str]) -> Any:
         case _:
             raise TypeError(f"{type(value).__name__} cannot be stored in a record: {value!r}")
     return {text(str(key)): _plain(item, text) for key, item in value.items()}
+
+
+def _number(value: float) -> float | str:
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value.is_integer() and abs(value) < _EXACT:  # bytes, which were an integer once
+        return value
+    return float(f"{value:.6g}")
 
 
 def fields_of(record: Any) -> dict[str, Any]:

@@ -42,6 +42,7 @@ class Costs:
         compiled_peak_bytes: Peak memory of a compiled call.
         eager_reserved_bytes: What a GPU's allocator reserved for an eager call.
         compiled_reserved_bytes: The same for a compiled call.
+        compiled_unused_bytes: How much of it was reserved before the call, and not allocated.
         first_call_kept_bytes: What is allocated after the first compiled call, above its start.
         eager_j: Joules of an eager call.
         compiled_j: Joules of a compiled call.
@@ -67,6 +68,7 @@ class Costs:
     compiled_peak_bytes: float | None = None
     eager_reserved_bytes: float | None = None
     compiled_reserved_bytes: float | None = None
+    compiled_unused_bytes: float | None = None
     first_call_kept_bytes: float | None = None
     eager_j: float | None = None
     compiled_j: float | None = None
@@ -116,6 +118,7 @@ def _of_memory(memory: Memory | None) -> dict[str, Any]:
         "compiled_peak_bytes": memory.compiled_peak_bytes,
         "eager_reserved_bytes": memory.eager_reserved_bytes or None,
         "compiled_reserved_bytes": memory.compiled_reserved_bytes or None,
+        "compiled_unused_bytes": memory.compiled_unused_bytes,
         "first_call_kept_bytes": memory.first_call_kept_bytes,
     }
 

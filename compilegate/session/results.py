@@ -126,13 +126,19 @@ class Results:
         """The observations that this session made, also those of the baseline."""
         if self.plan.replays:
             return []
-        theirs = self.plan.paired.observed.values() if self.plan.paired else ()
+        paired = self.plan.paired.observed if self.plan.paired else {}
+        theirs = (paired[case_id] for case_id in self._observations if case_id in paired)
         return [*self._observations.values(), *theirs]
 
     @property
     def fresh(self) -> int:
         """The number of cases that this session observed."""
         return 0 if self.plan.replays else len(self._observations)
+
+    @property
+    def observed(self) -> int:
+        """The number of cases that this session need not observe any more."""
+        return 0 if self.plan.replays else sum(map(bool, map(self.observation, self.expected)))
 
     @property
     def compiled_anything(self) -> bool:

@@ -43,7 +43,9 @@ def observation(case: Case, plan: Plan, request: pytest.FixtureRequest) -> Obser
     if reason := plan.lacks(case):
         pytest.skip(reason)
     made, new = request.config.stash[OBSERVATIONS].observe(case)
-    if new or (plan.replays and plan.options.save):
+    if new and plan.paired is not None:  # its first test may wait for all fresh pairs
+        request.config.hook.pytest_compilegate_observed(records=_records(plan, made))
+    elif new or (plan.replays and plan.options.save):
         request.config.stash[NEW_OBSERVATION] = _records(plan, made)
     return made
 

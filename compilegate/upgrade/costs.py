@@ -58,6 +58,8 @@ class Cost:
         slack: Growth by less than this, in the unit of the figure, passes in live pairs.
         is_exact: Whether it is the same in each process, and needs no statistics.
         busy: The share of the processor that others took while it was measured.
+        before: What was there before it was measured, and may be part of it. If it differs by more
+            than the slack from side to side, the figures do not compare.
         stored: When it looks worse in two stored runs; None where they do not compare it.
     """
 
@@ -72,6 +74,7 @@ class Cost:
     slack: float = 0.0
     is_exact: bool = False
     busy: Callable[[Costs], float] = lambda costs: 0.0
+    before: Figure = lambda costs: None
     stored: Stored | None = None
 
     def floor(self, budget: Budget) -> float:
@@ -159,6 +162,7 @@ COSTS: dict[str, Cost] = {
             worse="compiled code reserves more memory",
             slack=32 * 2**20,
             is_exact=True,
+            before=attrgetter("compiled_unused_bytes"),
         ),
         Cost(
             "memory kept after the first call",

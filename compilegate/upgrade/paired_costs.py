@@ -59,7 +59,7 @@ def screen(pair: Pair, budget_of: BudgetOf = default_budget) -> tuple[CostChange
 def _screened(pair: Pair, cost: Cost, floor: float) -> CostChange:
     figures = _figures(pair, cost)
     if figures is None:
-        note = pair.failure or "one side did not measure it"
+        note = pair.failure or _other_start(pair, cost) or "one side did not measure it"
         return CostChange(pair.case, cost.name, "not measured", note=note)
     compiled = _point(figures)
     kind: Kind = "unchanged"
@@ -252,7 +252,17 @@ def _disturbance(pair: Pair) -> str:
 
 
 def _figures(pair: Pair, cost: Cost) -> tuple[float, float] | None:
-    return _both(pair, cost.compiled)
+    return None if _other_start(pair, cost) else _both(pair, cost.compiled)
+
+
+def _other_start(pair: Pair, cost: Cost) -> str:
+    """Return how the sides differed before they measured a cost; empty if that hardly matters."""
+    if pair.baseline is None or pair.candidate is None:
+        return ""
+    ours, theirs = cost.before(pair.baseline), cost.before(pair.candidate)
+    if ours is None or theirs is None or abs(theirs - ours) <= cost.slack:
+        return ""
+    return f"it includes gaps that earlier calls left, {cost.show(ours, theirs)}"
 
 
 def _eager_figures(pair: Pair, cost: Cost) -> tuple[float, float] | None:

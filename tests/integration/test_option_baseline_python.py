@@ -8,8 +8,11 @@ import sys
 
 import pytest
 
+from compilegate.records.pair import Pair
+from compilegate.records.run import Closing
 from compilegate.records.statistics import FEWEST_ROUNDS
 from compilegate.runs import files
+from compilegate.runs.reader import decode
 from compilegate.upgrade.costs import PAIRED as PAIRED_COSTS
 from tests.integration.conftest import FORWARD, SPEEDUP, ZOOS, command
 from tests.integration.processes import begun, living, soon
@@ -113,6 +116,12 @@ def test_memory_that_grew_fails_after_one_more_observation(compilegate, baseline
     assert "do not upgrade: 1 with more memory (2 cases)" in session.output
     made = {(case("steady"), 0), (case("larger"), 0), (case("larger"), 1)}
     assert {*session.run("two").pairs} == made
+    # A session that is stopped in the fresh pairs keeps what it has observed.
+    lines = (session.runs / "two.jsonl").read_text().splitlines()
+    records = [decode(line) for line in lines if '"record":"verdict"' not in line]
+    assert isinstance(records[-2], Pair)
+    assert (records[-2].case, records[-2].number) == (case("larger"), 1)
+    assert isinstance(records[-1], Closing)
 
 
 def test_a_failure_under_the_baseline_alone_is_the_baselines(compilegate, baseline):

@@ -18,7 +18,9 @@ from compilegate.judging.budgets import Machine
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.records.case import Case
 from compilegate.runs import files
+from compilegate.runs.archive import Archive
 from compilegate.suites import test_speedup
+from compilegate.upgrade import paired_costs
 
 CHECKOUT = Path(__file__).parents[2]
 DATA = CHECKOUT / "tests" / "data"
@@ -50,6 +52,9 @@ BUDGETED_SINCE = {
     (f"{LRASPP}-bf16-reduce_overhead-auto", "forward"): "expected_failure",
 }
 
+#: Both sides of a session whose environments differ in Triton alone, on an H100.
+TRITON = tuple(DATA / f"h100-triton{side}.jsonl.gz" for side in (".baseline", ""))
+
 #: Healthy runs of the same small models, with speed and memory.
 LIVE = ("live-1", "live-2", "live-4", "two-gpus")
 
@@ -71,7 +76,8 @@ def make_thresholds(*words):
 
 
 def test_the_recorded_runs_cover_every_suite():
-    assert {path.name for path in DATA.iterdir()} == {recorded(name).name for name in RECORDED}
+    names = {recorded(name).name for name in RECORDED} | {path.name for path in TRITON}
+    assert {path.name for path in DATA.iterdir()} == names
     judged = {aspect for name in RECORDED for _, aspect in files.read(recorded(name)).verdicts}
     # Recorded sessions did not count the work of compiling, and observed no practice.
     left_out = {n for n, a in ASPECTS.items() if a.needs or a.sampled or a.practice}
@@ -176,3 +182,26 @@ def test_a_run_of_known_bugs_gives_no_thresholds():
     ended = subprocess.run(command, cwd=CHECKOUT, check=False, stderr=subprocess.PIPE, text=True)
     assert ended.returncode == 2
     assert "h200-known-bugs.jsonl.gz: nothing in it was compiled, or only" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("runs", "headline"),
+    [
+        (TRITON, "triton 3.6.0 → 3.7.0 on NVIDIA H100 80GB HBM3: safe (6 cases)"),
+        (TRITON[::-1], "triton 3.7.0 → 3.6.0 on NVIDIA H100 80GB HBM3: "),
+        (TRITON[:1] * 2, "on NVIDIA H100 80GB HBM3: safe (6 cases)"),
+    ],
+    ids=["another Triton", "the former one", "the same"],
+)
+def test_the_headline_names_the_triton_that_differs(runs, headline):
+    words = [sys.executable, "-m", "compilegate", "compare", *map(str, runs)]
+    done = subprocess.run(words, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, check=False)
+    assert headline in " ".join(done.stdout.split())  # the lines are as wide as the terminal
+    assert ("triton" in done.stdout) == (runs[0] != runs[1])
+
+
+def test_fresh_pairs_judged_the_costs_of_another_triton():
+    changes = paired_costs.cost_changes(*map(Archive, TRITON))
+    judged = {case: [c.cost for c in some if c.judged] for case, some in changes.items()}
+    assert sum(map(bool, judged.values())) == 5
+    assert not any(change.fails for some in changes.values() for change in some)

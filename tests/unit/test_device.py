@@ -113,3 +113,15 @@ def test_a_compiler_is_recorded_by_its_version(monkeypatch, tmp_path):
     program.chmod(0o755)
     monkeypatch.setenv("CXX", f"{program} -x")
     assert host.environment().compiler == "my compiler 7 -x --version"
+
+
+@pytest.mark.parametrize(
+    ("requested", "seen"),
+    [(100, 100), (0, 512)],
+    ids=["PyTorch's allocator", "the driver's, which does not count it"],
+)
+def test_what_tensors_ask_for_is_less_than_they_occupy(monkeypatch, requested, seen):
+    stats = {"allocated_bytes.all.current": 512, "requested_bytes.all.current": requested}
+    monkeypatch.setattr(torch.cuda, "memory_stats", lambda: stats)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 512)
+    assert cuda.CudaAllocator().requested() == seen

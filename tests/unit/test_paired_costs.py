@@ -191,6 +191,30 @@ def test_memory_that_was_not_observed_again_is_not_settled():
     assert "it was not observed again" in change.summary
 
 
+@pytest.mark.parametrize(
+    ("gaps", "kind"),
+    [
+        ((None, None), "worse"),  # an earlier version recorded the run
+        ((20, 20), "worse"),
+        ((20, 40), "worse"),
+        ((20, 900), "not measured"),
+        ((900, 20), "not measured"),
+    ],
+)
+def test_reserved_memory_compares_where_earlier_calls_left_the_same_gaps(gaps, kind):
+    mib, cost = 2**20, COSTS["reserved memory"]
+    sides = [
+        Costs(compiled_reserved_bytes=size * mib, compiled_unused_bytes=gap and gap * mib)
+        for size, gap in zip((244, 1124), gaps, strict=True)
+    ]
+    given = [make_pair(k, baseline=sides[0], candidate=sides[1]) for k in range(2)]
+    change = judged(given, cost.name)
+    assert change.kind == kind
+    if kind == "not measured":
+        shown = "reserved memory not compared: it includes gaps that earlier calls left, "
+        assert change.summary == shown + f"{gaps[0]} → {gaps[1]} MiB"
+
+
 def test_a_tail_that_doubles_is_found_where_the_median_stays():
     given = [
         make_pair(

@@ -10,7 +10,14 @@ from compilegate.records.run import SCHEMA, Closing, encode
 from compilegate.runs.files import find, read
 from compilegate.runs.reader import RunError, decode
 from compilegate.runs.writer import Writer
-from tests.unit.making import CASE_ID, make_header, make_observation, make_pair, make_verdict
+from tests.unit.making import (
+    CASE_ID,
+    make_costs,
+    make_header,
+    make_observation,
+    make_pair,
+    make_verdict,
+)
 
 OTHER_ID = "tiny-cpu-infer-f32-default-static"
 
@@ -69,6 +76,15 @@ def test_the_last_record_of_a_case_counts(path):
 def test_pairs_are_read_back_by_case_and_number(path):
     write(path, make_header(), make_pair(0), make_pair(1), last := make_pair(1, compiled=1.25))
     assert read(path).pairs == {(CASE_ID, 0): make_pair(0), (CASE_ID, 1): last}
+
+
+def test_a_pair_is_stored_with_the_figures_that_were_judged():
+    """They are judged as decoded, and a replay judges what the file holds."""
+    costs = make_costs(eager_ns=2e6 / 3, compiled_ns=1e5 / 7, compiled_peak_bytes=2**24 + 2**20)
+    judged = decode(encode(make_pair(candidate=costs)))
+    assert decode(encode(judged)) == judged
+    assert judged.candidate.compiled_peak_bytes == 17825792
+    assert judged.candidate.eager_ns == 666667
 
 
 def test_a_case_that_was_observed_again_has_only_its_new_pairs(path):

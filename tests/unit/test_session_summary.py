@@ -131,6 +131,10 @@ SPENT = [
             "time: 98 s, 28 s of it for cases that did not end; of the rest 14% is neither "
             "compiling nor running models (reference 14%)",
         ),
+        (  # all tests wait for fresh pairs, and the session was stopped before the first ended
+            Effort(98.0, SPENT, unfinished_s=97.99),
+            "time: 98 s, 98 s of it for cases that did not end",
+        ),
     ],
 )
 def test_the_time_is_accounted_for(effort, line):

@@ -39,6 +39,16 @@ class CudaAllocator:
         """Return the bytes that tensors occupy."""
         return torch.cuda.memory_allocated()
 
+    def requested(self) -> int:
+        """Return the bytes that tensors asked for: less than they occupy, by up to 1 MiB a tensor.
+
+        The allocator of the driver (``backend:cudaMallocAsync``) does not count them; there it is
+        what tensors occupy.
+
+        https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.memory_stats.html
+        """
+        return torch.cuda.memory_stats().get("requested_bytes.all.current") or self.allocated()
+
     def peak_allocated(self) -> int:
         """Return the largest number of bytes that tensors occupied since the peaks were reset."""
         return torch.cuda.max_memory_allocated()

@@ -31,6 +31,13 @@ class Allocator(Protocol):
     def allocated(self) -> int:
         """Return the bytes that tensors occupy."""
 
+    def requested(self) -> int:
+        """Return the bytes that tensors asked for.
+
+        Where a free block is a little larger than a tensor, the allocator hands out all of it. So
+        :meth:`allocated` depends on what was free, and this does not.
+        """
+
     def peak_allocated(self) -> int:
         """Return the largest number of bytes that tensors occupied since :meth:`reset_peaks`."""
 

@@ -24,6 +24,7 @@ class _Bytes(NamedTuple):
     allocated: int
     reserved: int
     kept: int
+    unused: int | None = None
 
 
 def peak_memory(eager: Step, compiled: Step, *, device: Device, compile_peak_bytes: int) -> Memory:
@@ -51,6 +52,7 @@ def peak_memory(eager: Step, compiled: Step, *, device: Device, compile_peak_byt
         compile_peak_bytes=compile_peak_bytes,
         eager_kept_bytes=of_eager.kept,
         compiled_kept_bytes=of_compiled.kept,
+        compiled_unused_bytes=of_compiled.unused,
     )
 
 
@@ -85,15 +87,17 @@ class AllocatorPeak:
 
     Attributes:
         allocated_bytes: Most bytes allocated.
-        kept_bytes: Bytes that are still allocated at its end.
+        kept_bytes: Bytes of tensors that are still there at its end, without rounding.
         reserved_bytes: Most bytes that the allocator had taken from the device, without what graphs
             held where the block began.
+        unused_bytes: How many of them were reserved at its start, and not allocated: gaps between
+            living tensors, which earlier calls left.
     """
 
     def __init__(self, device: Device, allocator: Allocator) -> None:
-        self.allocated_bytes = self.kept_bytes = self.reserved_bytes = 0
+        self.allocated_bytes = self.kept_bytes = self.reserved_bytes = self.unused_bytes = 0
         self._device, self._allocator = device, allocator
-        self._before = self._unused_by_graphs = 0
+        self._before = self._requested = self._unused_by_graphs = 0
         gc.collect()
         device.synchronize()
         allocator.release_unused()
@@ -102,15 +106,18 @@ class AllocatorPeak:
         self._device.synchronize()
         self._allocator.reset_peaks()
         self._before = self._allocator.allocated()
+        self._requested = self._allocator.requested()
         held, used = self._allocator.graph_pools()
         self._unused_by_graphs = held - used
+        gaps = self._allocator.reserved() - self._before
+        self.unused_bytes = gaps - self._unused_by_graphs
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:  # after an error the device may be lost, and answer nothing
             self._device.synchronize()
             self.allocated_bytes = self._allocator.peak_allocated() - self._before
-            self.kept_bytes = self._allocator.allocated() - self._before
+            self.kept_bytes = self._allocator.requested() - self._requested
             reserved = self._allocator.peak_reserved() - self._before
             self.reserved_bytes = reserved - self._unused_by_graphs
 
@@ -123,11 +130,11 @@ def _call(step: Step, device: Device) -> _Bytes:
 
 def _call_with_allocator(step: Step, device: Device, allocator: Allocator) -> _Bytes:
     with AllocatorPeak(device, allocator) as peak:
-        before = allocator.allocated()
+        before = allocator.requested()
         step()
     gc.collect()
-    kept = allocator.allocated() - before
-    return _Bytes(peak.allocated_bytes, peak.reserved_bytes, kept)
+    kept = allocator.requested() - before
+    return _Bytes(peak.allocated_bytes, peak.reserved_bytes, kept, peak.unused_bytes)
 
 
 def _profiled_call(step: Step) -> _Bytes:
