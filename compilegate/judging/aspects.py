@@ -210,7 +210,7 @@ ASPECTS: dict[str, Aspect] = {
             "m",
             "",
             ("capture", "activation_checkpointing"),
-            keys=("max_checkpointed_memory_ratio",),
+            keys=("max_checkpointed_memory_ratio", "memory_slack_bytes"),
             applies=_trains,
         ),
         Aspect(

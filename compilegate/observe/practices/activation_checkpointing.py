@@ -12,8 +12,10 @@ from typing import Any
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from compilegate.observe.capture import compiling
 from compilegate.observe.device import device as device_of
-from compilegate.observe.measure.memory import AllocatorPeak
+from compilegate.observe.device.protocol import Step
+from compilegate.observe.measure.memory import peak_memory
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.practices.bench import Bench
 from compilegate.records.practice import Practice
@@ -67,28 +69,27 @@ def _checkpointed(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _measure(bench: Bench, checkpointed: Subject) -> None:
-    """Measure the peaks of a compiled step with and without, where the device counts memory."""
+    """Measure the peaks of a compiled step with checkpoints and without, above what both hold."""
+    plain = bench.build()
+    compiling.compile_subject(plain, bench.builder.model, bench.request.backend)
+    bench.call(plain)
     device = device_of(bench.builder.case.device)
-    if device.allocator is None:
-        return
-    with_checkpoints = _peak_bytes(bench, checkpointed)
-    plain = bench.build_compiled()
+    steps = [_step(bench, subject) for subject in (plain, checkpointed)]
+    memory = peak_memory(*steps, device=device, compile_peak_bytes=0)
     bench.figures |= {
-        "plain_peak_bytes": _peak_bytes(bench, plain),
-        "checkpointed_peak_bytes": with_checkpoints,
+        "plain_peak_bytes": float(memory.eager_peak_bytes),
+        "checkpointed_peak_bytes": float(memory.compiled_peak_bytes),
     }
 
 
-def _peak_bytes(bench: Bench, subject: Subject) -> float:
-    """Return the peak of a step above what is held before it, once everything is compiled."""
-    device = device_of(subject.case.device)
-    assert device.allocator is not None
+def _step(bench: Bench, subject: Subject) -> Step:
+    """Return a step that leaves no gradients. Its first call may compile, so it is made here."""
     call = subject.prepare(bench.planned)
-    for _ in range(2):  # the first may compile
+
+    def step() -> None:
+        subject.step(call)
         subject.forget_gradients(call)
-        subject.step(call)
+
     subject.forget_gradients(call)
-    with AllocatorPeak(device, device.allocator) as peak:
-        subject.step(call)
-    subject.forget_gradients(call)
-    return float(peak.allocated_bytes)
+    step()
+    return step

@@ -21,8 +21,9 @@ from compilegate.zoo.example import Call
 
 #: The momentum of SGD, and the factor on the learning rate after each step of a schedule.
 MOMENTUM, GAMMA = 0.9, 0.85
-#: PyTorch's defaults of AdamW.
-ADAM_RATE, BETAS, ADAM_EPS, ADAM_DECAY = 1e-3, (0.9, 0.999), 1e-8, 1e-2
+#: The learning rate of AdamW, and by how much it magnifies rounding: compiled code computes
+#: ``1 - 0.999 ** step`` in float32, and divides by its root.
+ADAM_RATE, ADAM_MAGNIFIES = 1e-3, 0.5 / (1 - 0.999)
 #: The step whose loss becomes infinite where gradients are scaled: GradScaler must skip it.
 OVERFLOW = 1
 #: The scale must not grow while a loop runs.
@@ -127,14 +128,15 @@ class Nudges:
             with torch.no_grad():
                 tensor.mul_(factors(tensor, self.amount, self._generator))
 
-    def constant(self, value: float) -> float:
-        """Return a constant of an optimizer, as far off as float32 may round it.
+    def rate(self, value: float, magnified: float) -> float:
+        """Return a learning rate that is off as if a constant of the optimizer were rounded.
 
-        A compiled optimizer holds constants in float32. The second moment of AdamW begins with
-        ``1 - 0.999``, which magnifies their rounding a thousand times.
+        Args:
+            value: The rate.
+            magnified: By how much the optimizer magnifies the rounding of its constants.
         """
         drawn = torch.rand((), generator=self._generator, device=self.device)
-        return value * (1 + UNIT["f32"] * (2 * float(drawn) - 1))
+        return value * (1 + magnified * UNIT["f32"] * (2 * float(drawn) - 1))
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ class Loop:
         seed: The seed of inputs, targets and random numbers.
         tensor_rate: Whether the learning rate is a tensor, which a compiled optimizer reads. It
             would compile again for each float.
-        nudges: Nudges the weights and the constants at the beginning, and the inputs of each
+        nudges: Nudges the weights and the rate at the beginning, and the inputs of each
             micro-batch.
         reference: Whether the subject is a reference, which scales no gradients.
 
@@ -218,23 +220,19 @@ class Loop:
 
     def _make_optimizer(self, *, tensor_rate: bool) -> torch.optim.Optimizer:
         recipe, strengths = self._recipe, self._strengths
-        constant = self._nudges.constant if self._nudges else float
         is_adam = recipe.optimizer == "AdamW"
-        rate: Any = constant(ADAM_RATE if is_adam else strengths.rate)
+        rate: Any = ADAM_RATE if is_adam else strengths.rate
+        if self._nudges:
+            rate = self._nudges.rate(rate, ADAM_MAGNIFIES if is_adam else 1.0)
         if tensor_rate:
             rate = torch.tensor(rate)
+        if recipe.plain:
+            return torch.optim.AdamW(self._trained, lr=rate)
         if is_adam:
-            betas = (constant(BETAS[0]), constant(BETAS[1]))
-            decay = constant(ADAM_DECAY if recipe.plain else strengths.adam_decay)
-            eps = ADAM_EPS if recipe.plain else strengths.adam_eps
-            return torch.optim.AdamW(
-                self._trained, lr=rate, betas=betas, eps=eps, weight_decay=decay
-            )
+            eps, decay = strengths.adam_eps, strengths.adam_decay
+            return torch.optim.AdamW(self._trained, lr=rate, eps=eps, weight_decay=decay)
         return torch.optim.SGD(
-            self._trained,
-            lr=rate,
-            momentum=constant(MOMENTUM),
-            weight_decay=constant(strengths.decay),
+            self._trained, lr=rate, momentum=MOMENTUM, weight_decay=strengths.decay
         )
 
     def step(self, *, skips: bool = False) -> None:
