@@ -1,4 +1,4 @@
-"""Checkpointed blocks of a compiled model give the right gradients, and save memory.
+"""Checkpointed blocks of a compiled model give the right gradients, and need no more memory.
 
 https://docs.pytorch.org/docs/stable/checkpoint.html
 """
@@ -35,5 +35,5 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 
 
 @pytest.mark.aspect("activation_checkpointing")
-def test_checkpointed_blocks_have_right_gradients_and_save_memory(judge: Judge) -> None:
+def test_checkpointed_blocks_have_right_gradients_and_need_no_more_memory(judge: Judge) -> None:
     judge(rule)

@@ -12,7 +12,6 @@ from typing import Any
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from compilegate.observe.capture import compiling
 from compilegate.observe.device import device as device_of
 from compilegate.observe.device.protocol import Step
 from compilegate.observe.measure.memory import peak_memory
@@ -69,17 +68,23 @@ def _checkpointed(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _measure(bench: Bench, checkpointed: Subject) -> None:
-    """Measure the peaks of a compiled step with checkpoints and without, above what both hold."""
-    plain = bench.build()
-    compiling.compile_subject(plain, bench.builder.model, bench.request.backend)
-    bench.call(plain)
-    device = device_of(bench.builder.case.device)
-    steps = [_step(bench, subject) for subject in (plain, checkpointed)]
-    memory = peak_memory(*steps, device=device, compile_peak_bytes=0)
+    """Measure the peaks of a compiled step with checkpoints and without, above what each holds.
+
+    Nothing compiled remains in between: the models have the same code, so that one could run with
+    what was compiled for the other.
+    """
+    with_checkpoints = _peak_bytes(bench, checkpointed)
+    plain = bench.build_compiled()
     bench.figures |= {
-        "plain_peak_bytes": float(memory.eager_peak_bytes),
-        "checkpointed_peak_bytes": float(memory.compiled_peak_bytes),
+        "plain_peak_bytes": _peak_bytes(bench, plain),
+        "checkpointed_peak_bytes": with_checkpoints,
     }
+
+
+def _peak_bytes(bench: Bench, subject: Subject) -> float:
+    device, step = device_of(bench.builder.case.device), _step(bench, subject)
+    memory = peak_memory(step, step, device=device, compile_peak_bytes=0)
+    return float(memory.compiled_peak_bytes)
 
 
 def _step(bench: Bench, subject: Subject) -> Step:
