@@ -64,6 +64,9 @@ class Budget:
         max_compile_calls_growth: Most growth of these calls over the PyTorch in use: 0.02 is 2%.
         max_energy_ratio: Most energy of a call over eager's.
         energy_slack_j: Joules by which a call may take more whatever the ratio.
+        min_optimizer_speedup: Least speedup of a compiled optimizer's step over the eager one's.
+        max_checkpointed_memory_ratio: Most peak memory of a step with activation checkpointing over
+            one without, both compiled.
         max_slowdown: Growth of a compiled call's time, from version to version, that passes; 0.03
             is 3%. So are the next ones.
         max_p95_slowdown: Of the 95th percentile of compiled calls.
@@ -93,6 +96,8 @@ class Budget:
     max_compile_calls_growth: float = _key("number", default=0.02)
     max_energy_ratio: float | None = _key("number", depends_on="hardware")
     energy_slack_j: float = _key("number", default=0.0)
+    min_optimizer_speedup: float | None = _key("number", depends_on="host")
+    max_checkpointed_memory_ratio: float = _key("number", default=1.0)
     max_slowdown: float = _key("number", default=0.03)
     max_p95_slowdown: float = _key("number", default=0.25)
     max_memory_growth: float = _key("number", default=0.05)

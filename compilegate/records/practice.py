@@ -12,7 +12,13 @@ from typing import Literal, get_args
 from compilegate.records.call import Checked
 
 #: The practices, in the order in which they are observed. Each has a suite of its name.
-PracticeName = Literal["checkpoints"]
+PracticeName = Literal[
+    "checkpoints",
+    "training_loop",
+    "compiled_optimizer",
+    "activation_checkpointing",
+    "compiled_autograd",
+]
 
 PRACTICES: tuple[PracticeName, ...] = get_args(PracticeName)
 

@@ -12,12 +12,21 @@ from compilegate.records.case import Case
 from compilegate.records.practice import PracticeName
 from compilegate.zoo.registry import Model
 
+_TRAINED: Mapping[str, tuple[str, ...]] = {
+    "cpu": ("train-f32-default-static",),
+    "cuda": ("train-bf16-default-static", "train-f16-default-static"),
+}
+
 #: The settings of each practice by device. A model takes the first one that it has.
 SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
     "checkpoints": {
         "cpu": ("infer-f32-default-static",),
         "cuda": ("infer-bf16-default-static", "infer-f32-default-static"),
     },
+    "training_loop": _TRAINED,
+    "compiled_optimizer": _TRAINED,
+    "activation_checkpointing": _TRAINED,
+    "compiled_autograd": _TRAINED,
 }
 
 

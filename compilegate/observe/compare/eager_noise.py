@@ -28,7 +28,7 @@ from compilegate.observe.model.subject import Subject
 #: The number of runs at each size of the nudge.
 SAMPLES = 4
 #: The relative size of a rounding error, by precision.
-_UNIT = {"f32": 2.0**-23, "bf16": 2.0**-9, "f16": 2.0**-12}
+UNIT = {"f32": 2.0**-23, "bf16": 2.0**-9, "f16": 2.0**-12}
 #: The sizes of the nudge in such units, tried in this order while the error is not explained.
 NUDGES = {"f32": (1, 8, 64), "bf16": (1, 2), "f16": (1, 4)}
 #: It is far from the seeds of weights and inputs. With the same random numbers, all nudges would
@@ -79,8 +79,8 @@ class Sampler:
             repeated = self._repeat(planned, eager, result, 0.0)
             if not _repeats(repeated.output, result.output):
                 return []
-            unit = _UNIT[eager.case.precision]
-            size = Nudge(nudge, nudge * unit / _UNIT["f32"])
+            unit = UNIT[eager.case.precision]
+            size = Nudge(nudge, nudge * unit / UNIT["f32"])
             return [
                 Sample(self._repeat(planned, eager, result, nudge, seed), size)
                 for seed in range(SAMPLES)
@@ -93,7 +93,7 @@ class Sampler:
     ) -> Result:
         self._subject = subject = self._subject or self._build()
         call = subject.prepare(planned)
-        amount = nudge * _UNIT[subject.case.precision]
+        amount = nudge * UNIT[subject.case.precision]
         generator = torch.Generator(subject.case.device).manual_seed(_FIRST_SEED + seed)
         parameters, theirs = subject.parameters(), eager.parameters()
         with torch.no_grad():

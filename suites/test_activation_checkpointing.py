@@ -1,0 +1,39 @@
+"""Checkpointed blocks of a compiled model give the right gradients, and need no more memory.
+
+https://docs.pytorch.org/docs/stable/checkpoint.html
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from compilegate.judging.budget import Budget
+from compilegate.judging.judge import Finding, Judge
+from compilegate.judging.practices import judge_steps
+from compilegate.records.observation import Observation
+
+MIB = 2**20
+
+
+def rule(observation: Observation, budget: Budget) -> Finding:
+    """Gradients are those without checkpoints, and the peak is no higher than without."""
+    finding = judge_steps(observation, "activation_checkpointing")
+    if finding.outcome != "passed":
+        return finding
+    figures = observation.practices["activation_checkpointing"].figures
+    if "checkpointed_peak_bytes" not in figures:
+        return finding
+    plain, peak = figures["plain_peak_bytes"], figures["checkpointed_peak_bytes"]
+    most = budget.max_checkpointed_memory_ratio
+    text = f"peak {peak / MIB:.2f} MiB, without checkpoints {plain / MIB:.2f} MiB"
+    if peak - most * plain > budget.memory_slack_bytes:
+        slack = budget.memory_slack_bytes / MIB
+        return Finding("failed", f"{text}, at most {most:g}× allowed, and {slack:.0f} MiB more")
+    return replace(finding, summary=f"{finding.summary}; {text}")
+
+
+@pytest.mark.aspect("activation_checkpointing")
+def test_checkpointed_blocks_have_right_gradients_and_need_no_more_memory(judge: Judge) -> None:
+    judge(rule)
