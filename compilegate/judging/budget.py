@@ -64,6 +64,10 @@ class Budget:
         max_compile_calls_growth: Most growth of these calls over the PyTorch in use: 0.02 is 2%.
         max_energy_ratio: Most energy of a call over eager's.
         energy_slack_j: Joules by which a call may take more whatever the ratio.
+        min_regional_warmup: Least ratio of seconds of compiling: the whole model's over those of
+            its blocks.
+        min_regional_throughput: Least ratio of calls a second: with compiled blocks over with the
+            whole model compiled.
         max_slowdown: Growth of a compiled call's time, from version to version, that passes; 0.03
             is 3%. So are the next ones.
         max_p95_slowdown: Of the 95th percentile of compiled calls.
@@ -93,6 +97,8 @@ class Budget:
     max_compile_calls_growth: float = _key("number", default=0.02)
     max_energy_ratio: float | None = _key("number", depends_on="hardware")
     energy_slack_j: float = _key("number", default=0.0)
+    min_regional_warmup: float | None = _key("number", depends_on="host")
+    min_regional_throughput: float | None = _key("number", depends_on="host")
     max_slowdown: float = _key("number", default=0.03)
     max_p95_slowdown: float = _key("number", default=0.25)
     max_memory_growth: float = _key("number", default=0.05)

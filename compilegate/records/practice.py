@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from compilegate.records.call import Checked
 
 #: The practices, in the order in which they are observed. Each has a suite of its name.
-PracticeName = Literal["checkpoints"]
+PracticeName = Literal["checkpoints", "regional"]
 
 PRACTICES: tuple[PracticeName, ...] = get_args(PracticeName)
 

@@ -18,6 +18,10 @@ SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
         "cpu": ("infer-f32-default-static",),
         "cuda": ("infer-bf16-default-static", "infer-f32-default-static"),
     },
+    "regional": {
+        "cpu": ("infer-f32-default-static",),
+        "cuda": ("infer-bf16-default-static", "infer-f32-default-static"),
+    },
 }
 
 

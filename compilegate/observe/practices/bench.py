@@ -130,14 +130,14 @@ class Bench:
             builder = replace(builder, weights=weights)
             reference = Reference(builder)
         comparer = CallComparer(
-            eager, compiled, reference, builder, self.progress.time, half=self._half
+            eager, compiled, reference, builder, self.progress.time, half=self.half
         )
         by_kernel = device_of(builder.case.device).draws_by_kernel
         recording = DrawRecording(is_needed=by_kernel) if self.draws else None
         comparer.start_from_eager()
         made = self.call_eager(eager, recording)
         made.recording = recording
-        return comparer.of_call(self._planned, made, self.call(compiled))
+        return comparer.of_call(self.planned, made, self.call(compiled))
 
     def compare_in(self, dtype: torch.dtype, eager: Subject, compiled: Subject) -> Compared:
         """Make the first call on both sides in another dtype, and compare the outputs.
@@ -152,7 +152,7 @@ class Bench:
             Exception: Compiled code raises.
         """
         made, result = self.call_eager(eager, dtype=dtype), self.call(compiled, dtype=dtype)
-        truths = self.reference.results(self._planned)
+        truths = self.reference.results(self.planned)
         call = results.CallResults(made, result, truths, half=True)
         return results.compare_outputs(call), Checked(), Checked()
 
@@ -168,7 +168,7 @@ class Bench:
         Raises:
             StepUnavailableError: Eager raises.
         """
-        made = eager.call(self._arguments(eager, dtype), self._planned.index, recording)
+        made = eager.call(self._arguments(eager, dtype), self.planned.index, recording)
         if made.error is not None:
             raise StepUnavailableError(f"eager raises {error_text.with_kind(made.error)}")
         return made
@@ -182,24 +182,26 @@ class Bench:
         call = self._arguments(compiled, dtype)
         compiling.mark_dynamic(compiled, call)
         with self.progress.spend("compile"):
-            result = compiled.call(call, self._planned.index)
+            result = compiled.call(call, self.planned.index)
         if result.error is not None:
             raise result.error
         return result
 
     def _arguments(self, subject: Subject, dtype: torch.dtype | None) -> Call:
-        call = subject.prepare(self._planned)
+        call = subject.prepare(self.planned)
         if dtype is not None:
             recast = nested.Recast(subject.case.device, dtype)
             call.args, call.kwargs = recast(call.args), recast(call.kwargs)
         return call
 
     @property
-    def _half(self) -> bool:
+    def half(self) -> bool:
+        """Whether the case computes in half precision, or in TF32."""
         return self.request.tf32 or self.builder.case.precision != "f32"
 
     @property
-    def _planned(self) -> PlannedCall:
+    def planned(self) -> PlannedCall:
+        """The first call."""
         return first_call(self.builder.model.sizes(self.builder.case.device))
 
     @contextlib.contextmanager
