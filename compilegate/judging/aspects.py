@@ -111,6 +111,7 @@ _VARIED: tuple[Want, ...] = ("capture", "vary")
 _TIMED: tuple[Want, ...] = ("capture", "time")
 _COUNTED: tuple[Want, ...] = ("capture", "compile_work")
 _WORK_KEYS = ("max_compile_calls", "max_compile_calls_growth")
+_REGIONAL_KEYS = ("min_regional_warmup", "min_regional_throughput")
 #: A plain session has no warm start to compare with.
 _COMPARED: tuple[Want, ...] = tuple(want for want in WANTS if want != "start")
 
@@ -221,6 +222,7 @@ ASPECTS: dict[str, Aspect] = {
             ("capture", "compiled_autograd"),
             applies=_trains,
         ),
+        Aspect("regional", "practice", "r", "", ("capture", "regional"), _REGIONAL_KEYS),
         Aspect("eager", "numerics", "A", "", _VARIED, change="itself", needs="baseline"),
         Aspect(
             "slowdown",

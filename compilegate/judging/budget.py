@@ -67,6 +67,10 @@ class Budget:
         min_optimizer_speedup: Least speedup of a compiled optimizer's step over the eager one's.
         max_checkpointed_memory_ratio: Most peak memory of a step with activation checkpointing over
             one without, both compiled.
+        min_regional_warmup: Least ratio of seconds of compiling: the whole model's over those of
+            its blocks.
+        min_regional_throughput: Least ratio of calls a second: with compiled blocks over with the
+            whole model compiled.
         max_slowdown: Growth of a compiled call's time, from version to version, that passes; 0.03
             is 3%. So are the next ones.
         max_p95_slowdown: Of the 95th percentile of compiled calls.
@@ -98,6 +102,8 @@ class Budget:
     energy_slack_j: float = _key("number", default=0.0)
     min_optimizer_speedup: float | None = _key("number", depends_on="host")
     max_checkpointed_memory_ratio: float = _key("number", default=1.0)
+    min_regional_warmup: float | None = _key("number", depends_on="host")
+    min_regional_throughput: float | None = _key("number", depends_on="host")
     max_slowdown: float = _key("number", default=0.03)
     max_p95_slowdown: float = _key("number", default=0.25)
     max_memory_growth: float = _key("number", default=0.05)

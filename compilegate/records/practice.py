@@ -18,6 +18,7 @@ PracticeName = Literal[
     "compiled_optimizer",
     "activation_checkpointing",
     "compiled_autograd",
+    "regional",
 ]
 
 PRACTICES: tuple[PracticeName, ...] = get_args(PracticeName)

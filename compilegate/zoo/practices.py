@@ -27,6 +27,10 @@ SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
     "compiled_optimizer": _TRAINED,
     "activation_checkpointing": _TRAINED,
     "compiled_autograd": _TRAINED,
+    "regional": {
+        "cpu": ("infer-f32-default-static",),
+        "cuda": ("infer-bf16-default-static", "infer-f32-default-static"),
+    },
 }
 
 

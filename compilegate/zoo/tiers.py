@@ -35,7 +35,6 @@ SMOKE: dict[str, tuple[str, ...]] = {
     "squeezenet1_1": ("infer-f32-default-static",),
     "resnet18": ("infer-f32-default-static",),
     "test_resnet": ("infer-bf16-default-dynamic",),
-    "test_efficientnet": ("infer-f32-default-marked",),
     "test_convnext": ("train-f32-default-static",),
     "test_vit": ("infer-f32-default-static*", "train-bf16-default-marked"),
     "distilbert": ("infer-f32-default-dynamic",),

@@ -9,6 +9,7 @@ from compilegate.observe.practices import (
     checkpoints,
     compiled_autograd,
     compiled_optimizer,
+    regional,
     training_loop,
 )
 from compilegate.observe.practices.bench import Bench
@@ -21,4 +22,5 @@ OBSERVERS: Mapping[PracticeName, Callable[[Bench], Practice]] = {
     "compiled_optimizer": compiled_optimizer.observe,
     "activation_checkpointing": activation_checkpointing.observe,
     "compiled_autograd": compiled_autograd.observe,
+    "regional": regional.observe,
 }
