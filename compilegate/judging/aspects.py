@@ -194,6 +194,7 @@ ASPECTS: dict[str, Aspect] = {
             applies=_on_gpu,
         ),
         Aspect("checkpoints", "practice", "k", "", ("capture", "checkpoints")),
+        Aspect("hazards", "practice", "z", "", ("capture", "hazards")),
         Aspect("eager", "numerics", "A", "", _VARIED, change="itself", needs="baseline"),
         Aspect(
             "slowdown",
