@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -30,11 +31,10 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     hazards = observation.practices["hazards"].hazards
     lines = [f"{each.name}: {text}" for each in hazards for text in _complaints(each)]
     notes = [f"{each.name} {text}" for each in hazards for text in _improvements(each)]
+    if steps.outcome == "failed":  # a wrong answer matters most
+        return replace(steps, details=(*steps.details, *shorten(lines)))
     if lines:
-        details = (*shorten(lines), *steps.details)
-        return Finding("failed", lines[0], details)
-    if steps.outcome == "failed":
-        return steps
+        return Finding("failed", lines[0], shorten(lines))
     better = f"; improvements: {', '.join(notes)}" if notes else ""
     return Finding("passed", f"{len(hazards)} hazards, {steps.summary}{better}")
 
