@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from compilegate.records.call import Checked
+from compilegate.records.hazard import Hazard
 
 #: The practices, in the order in which they are observed. Each has a suite of its name.
 PracticeName = Literal[
@@ -19,6 +20,7 @@ PracticeName = Literal[
     "activation_checkpointing",
     "compiled_autograd",
     "regional",
+    "hazards",
 ]
 
 PRACTICES: tuple[PracticeName, ...] = get_args(PracticeName)
@@ -59,10 +61,12 @@ class Practice:
         steps: Its steps, in order.
         graphs: Graphs that were compiled in all of its steps.
         figures: What was measured, by a name that ends in its unit: ``compiled_step_ms``.
+        hazards: What each hazard showed, in the practice of that name.
         unavailable: Why none of its steps can be taken with this model or on this device.
     """
 
     steps: tuple[Step, ...] = ()
     graphs: int = 0
     figures: dict[str, float] = field(default_factory=dict)
+    hazards: tuple[Hazard, ...] = ()
     unavailable: str = ""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # a hazard holds examples
+    from compilegate.zoo.hazard import Hazard
 
 
 def check_arguments(what: str, given: Any) -> None:
@@ -84,6 +87,8 @@ class Example:
             ``torch.compile(fn)``.
         signal: Whether compilegate may change weights that hide the computation after building.
             Set it to False for weights that are loaded.
+        hazards: Patterns of code to observe in the practice ``hazards``, which have nothing to do
+            with the module.
     """
 
     module: Callable[..., Any]
@@ -94,6 +99,7 @@ class Example:
     output: Callable[[Any], Any] | None = None
     decorator: bool = False
     signal: bool = True
+    hazards: Sequence[Hazard] = ()
 
     def __post_init__(self) -> None:
         if not callable(self.inputs):

@@ -30,7 +30,7 @@ from compilegate.records.practice import PRACTICES, PracticeName
 from compilegate.zoo import import_failure
 from compilegate.zoo.example import Example
 
-#: The modules of the shipped zoo. Each but the last four holds one family.
+#: The modules of the shipped zoo. Each but those of regressions and hazards holds one family.
 FAMILIES = (
     "tutorials",
     "torchvision_convnets",
@@ -45,6 +45,12 @@ FAMILIES = (
     "regressions_gradients",
     "regressions_state",
     "regressions_compile",
+    "hazards_control",
+    "hazards_known_bugs",
+    "hazards_recompiling",
+    "hazards_side_effects",
+    "hazards_state",
+    "hazards_tensors",
 )
 
 Sizes = Mapping[str, Sequence[int]]

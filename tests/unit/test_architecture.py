@@ -69,7 +69,15 @@ def test_every_import_is_declared(graph):
     extras = PROJECT["optional-dependencies"]
     declared = [*PROJECT["dependencies"], *extras["transformers"], *extras["dev"]]
     names = {re.match(r"[\w-]+", text)[0].replace("-", "_") for text in declared}
-    names |= {"_pytest", "markupsafe", "pynvml", "safetensors", "sympy", "xdist"}  # of others
+    names |= {
+        "_pytest",
+        "markupsafe",
+        "numpy",
+        "pynvml",
+        "safetensors",
+        "sympy",
+        "xdist",
+    }  # of others
     foreign = {name for name in graph.modules if name.split(".")[0] != "compilegate"}
     assert foreign - sys.stdlib_module_names <= names
 

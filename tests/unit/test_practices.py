@@ -88,7 +88,15 @@ def test_an_unavailable_practice_is_skipped_with_its_reason():
     )
 
 
-@pytest.mark.parametrize("name", PRACTICES)
+def test_hazards_are_a_catalogue_of_the_zoo_and_not_of_a_library():
+    """They are patterns of code, which no model of a library has."""
+    assert ASPECTS["hazards"].practice == "hazards"
+    hosts = [model for model in MODELS.values() if "hazards" in model.practices]
+    assert {model.requires for model in hosts} == {None}
+    assert len(hosts) >= 7
+
+
+@pytest.mark.parametrize("name", [name for name in PRACTICES if name != "hazards"])
 def test_each_practice_has_a_suite_and_models_of_each_library(name):
     assert ASPECTS[name].practice == name
     for device in ("cpu", "cuda"):

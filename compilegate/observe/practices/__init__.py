@@ -9,6 +9,7 @@ from compilegate.observe.practices import (
     checkpoints,
     compiled_autograd,
     compiled_optimizer,
+    hazards,
     regional,
     training_loop,
 )
@@ -23,4 +24,5 @@ OBSERVERS: Mapping[PracticeName, Callable[[Bench], Practice]] = {
     "activation_checkpointing": activation_checkpointing.observe,
     "compiled_autograd": compiled_autograd.observe,
     "regional": regional.observe,
+    "hazards": hazards.observe,
 }
