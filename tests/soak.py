@@ -128,16 +128,23 @@ def soak(
                     _kill_one(session, token, draws, report)
         if session.returncode != -signal.SIGKILL:
             break
-        how = ["--resume", "soak"] if any(runs.glob("soak*.jsonl")) else how
+        how = _how_to_go_on(runs / "soak.jsonl")
     report.seconds = time.monotonic() - started
     time.sleep(2.0)  # what the session ended may take a moment to go
-    run = files.read(next(runs.glob("soak*.jsonl")))
+    run = files.read(runs / "soak.jsonl")
     report.planned = run.header.planned
     report.outcomes.update(verdict.outcome for verdict in run.verdicts.values())
     report.verdicts.update(run.verdicts.keys())
     report.processes = [*map(_command_line, _processes(token))]
     report.files = sorted(str(path.relative_to(temporary)) for path in temporary.rglob("*"))
     return report
+
+
+def _how_to_go_on(path: Path) -> list[str]:
+    """Return the option of the session that follows a killed one."""
+    if path.exists() and path.stat().st_size == 0:  # killed before its first record
+        path.unlink()
+    return ["--resume", path.stem] if path.exists() else ["--save", path.stem]
 
 
 def _kill_one(

@@ -78,10 +78,13 @@ class RunFiles:
                 self.baseline.write(line)
 
     def close(self) -> None:
-        """Close the files, which ends their locks."""
-        self.candidate.close()
+        """Close the files, which ends their locks.
+
+        The candidate's is last: it removes the folder that was made for it, if both are empty.
+        """
         if self.baseline is not None:
             self.baseline.close()
+        self.candidate.close()
 
 
 def _unused_name(runs: Path) -> str:

@@ -106,8 +106,8 @@ def test_fields_that_are_none_are_left_out():
     assert not {"failure", "capture", "timing", "memory"} & content.keys()
 
 
-def test_floats_keep_six_digits():
-    assert dumps([1 / 3, 123456789.0, 1e-30]) == "[0.333333,123457000.0,1e-30]"
+def test_floats_keep_six_digits_and_whole_ones_all():
+    assert dumps([1 / 3, 123456789.0, 1e-30]) == "[0.333333,123456789.0,1e-30]"
 
 
 @pytest.mark.parametrize("value", [True, False, None, 0, -3, "a\nb", "✓"])

@@ -31,6 +31,8 @@ WRITERS = {
     "compilegate/processes/foreground.py": "CleanStream",
     "compilegate/session/unreadable_run.py": "CleanStream",
     "compilegate/upgrade/attribution/list_distributions.py": "the parent, which reads it",
+    "fixtures/hazards_side_effects.py": "the parent, as it does the output of every model",
+    "fixtures/hazards_tensors.py": "the parent, as it does the output of every model",
     "reports/candidate_sessions.py": "clean_writer",
     "reports/terminal.py": "clean of compilegate/session/clean_terminal.py",
 }
