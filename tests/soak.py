@@ -22,6 +22,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from compilegate.runs import files
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -126,7 +128,8 @@ def soak(
                 time.sleep(draws.expovariate(1 / seconds) if seconds else 0.1)
                 if report.kills.total() < most_kills:
                     _kill_one(session, token, draws, report)
-        if session.returncode != -signal.SIGKILL:
+        # A fork server that is killed before it is ready keeps a session from starting.
+        if session.returncode not in (-signal.SIGKILL, pytest.ExitCode.USAGE_ERROR):
             break
         how = _how_to_go_on(runs / "soak.jsonl")
     report.seconds = time.monotonic() - started
