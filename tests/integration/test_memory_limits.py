@@ -8,7 +8,10 @@ from tests.integration.served import observing
 
 observe = pytest.fixture(observing)
 
-KILLED = "import os, pathlib, signal\nsend(stage='compile')\n{}os.kill(os.getpid(), signal.SIGKILL)"
+KILLED = (
+    "import os, pathlib, signal\nwait_for_request()\nsend(stage='compile')\n"
+    "{}os.kill(os.getpid(), signal.SIGKILL)"
+)
 
 
 @pytest.fixture
@@ -56,7 +59,7 @@ def test_a_process_that_someone_killed_has_crashed(observe, counter):
 )
 def test_a_process_whose_allocation_failed_ran_out_of_memory(observe, end, words):
     code = "import os, resource\nresource.setrlimit(resource.RLIMIT_AS, (1 << 39, -1))\n"
-    made, verdict = observe(f"{code}send(stage='eager')\n{end}", 60.0)
+    made, verdict = observe(f"{code}wait_for_request()\nsend(stage='eager')\n{end}", 60.0)
     assert made.status == "out_of_memory"
     assert words in verdict.summary
     assert " GiB" in verdict.summary
