@@ -7,6 +7,7 @@ an environment that has it installed.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Call", "Catalogue", "Example", "model"]
 
+#: The module of the zoo that defines each name.
+_OWNERS = {"Call": "example", "Catalogue": "hazard", "Example": "example", "model": "registry"}
+
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
+    if name not in _OWNERS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from compilegate.zoo import example, hazard, registry  # noqa: PLC0415 (for a zoo file only)
-
-    owners = {"model": registry, "Catalogue": hazard}
-    return getattr(owners.get(name, example), name)
+    return getattr(importlib.import_module(f"compilegate.zoo.{_OWNERS[name]}"), name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compilegate.judging.judge import Finding, shorten
-from compilegate.judging.tensors import examine_groups
+from compilegate.judging.tensors import BLIND_SHARE, Numerics, examine_groups
 from compilegate.records.observation import Observation
 from compilegate.records.practice import Practice, PracticeName, Step
 
@@ -35,11 +35,19 @@ def judge_steps(observation: Observation, name: PracticeName) -> Finding:
     lines = [*_raised(practice), *numerics.complaints, *_recompiled(practice)]
     if lines:
         return Finding("failed", lines[0], shorten(lines))
+    return _of_sound(practice, numerics)
+
+
+def _of_sound(practice: Practice, numerics: Numerics) -> Finding:
+    """Judge steps in which nothing is wrong: whether they show anything."""
     taken = [step for step in practice.steps if not step.unavailable]
     left_out = [step for step in practice.steps if step.unavailable]
     if not numerics.tensors:
         reason = f": {left_out[0].unavailable}" if left_out else ""
         return Finding("failed", f"no step could be checked{reason}")
+    if numerics.blind_times > BLIND_SHARE * numerics.floating:
+        share = f"{numerics.blind_times} of {numerics.floating} tensors are blind"
+        return Finding("inconclusive", f"{share}: nothing follows from them", numerics.blind_lines)
     text = f"{len(taken)} steps, {numerics.tensors} values compared{numerics.notes}"
     if left_out:
         text += f"; not taken: {', '.join(f'{s.name} ({s.unavailable})' for s in left_out)}"

@@ -40,7 +40,7 @@ def test_the_distribution_that_breaks_the_graph_is_named_alone(
     compilegate, both, write, tmp_path, capsys
 ):
     keys = [cost.key for cost in PAIRED if not cost.is_exact]
-    untimed = write("untimed.toml", "".join(["[[budget]]\n", *(f"{key} = 99\n" for key in keys)]))
+    untimed = write("untimed.toml", "".join(["[[budget]]\n", *(f"{key} = 1e6\n" for key in keys)]))
     session = compilegate(
         *(FORWARD, BREAKS, UPGRADE, *CASES, "--budgets", untimed, "--save", "two"),
         *(*both, "--attribute"),

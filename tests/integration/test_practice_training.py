@@ -18,11 +18,14 @@ def case(model):
 
 
 def test_faults_that_only_training_shows_are_found_and_a_sound_twin_passes(compilegate):
-    names = ("sound_training", "wrong_optimizer", "wrong_backward")
+    names = ("sound_training", "eager_optimizer", "wrong_optimizer", "wrong_backward")
     cases = [word for name in names for word in ("--cases", case(name))]
     session = compilegate(*SUITES, "--zoo", str(ZOOS / "practised_training.py"), *cases)
     assert session.status == 1, session.output
     assert session.outcomes(case("sound_training")) == {"passed"}, session.output
+    assert session.failed(case("eager_optimizer"))["compiled_optimizer"].startswith(
+        "graphs of the compiled step, SGD: optimizer.step: captured differs"
+    )
     optimizer = session.failed(case("wrong_optimizer"))
     assert [*optimizer] == ["training_loop", "compiled_optimizer"]
     assert optimizer["training_loop"].startswith("SGD with momentum, ")

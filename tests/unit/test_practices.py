@@ -62,6 +62,15 @@ def test_the_noise_of_a_step_widens_no_bound_of_another():
     )
 
 
+def test_a_practice_whose_tensors_are_mostly_blind_is_inconclusive():
+    """Noise as large as the values hides any fault: green would mean nothing."""
+    blind = make_checked(make_error("output", eager_rms=0.9, eager_max=3.0, compiled_rms=0.9))
+    finding = judge_steps(practised(step(outputs=blind), step(outputs=blind), step()), NAME)
+    assert finding.outcome == "inconclusive"
+    assert finding.summary == "2 of 3 tensors are blind: nothing follows from them"
+    assert judge_steps(practised(step(outputs=blind), step()), NAME).outcome == "passed"
+
+
 def test_a_practice_without_a_graph_fails():
     finding = judge_steps(practised(step(), graphs=0), NAME)
     assert (finding.outcome, finding.summary) == ("failed", "nothing was compiled in any step")

@@ -51,6 +51,14 @@ def sound_training():
     return example(Net())
 
 
+@practised("eager_optimizer", "compiled_optimizer")
+def eager_optimizer():
+    """The steps of the optimizers are left to eager: right, and not compiled."""
+    for optimizer in (torch.optim.AdamW, torch.optim.SGD):
+        optimizer.step = torch.compiler.disable(optimizer.step)
+    return example(Net())
+
+
 NOTED = []
 
 

@@ -50,6 +50,14 @@ def compilations() -> int:
     return sum(e.is_forward is not False and bool(e.has_guarded_code) for e in metrics)
 
 
+def captured_in(folder: str) -> bool:
+    """Whether operators of code in a folder were captured since the last reset."""
+    return any(
+        _has_operators(entry) and (entry.co_filename or "").startswith(folder)
+        for entry in dynamo.get_compilation_metrics()
+    )
+
+
 class CompileLog:
     """What ``torch.compile`` did in the calls of one case.
 

@@ -11,7 +11,7 @@ from torch import nn
 from compilegate.observe import nested
 
 #: Attributes by the path of the submodule and the name: what Dynamo may guard on.
-Attributes = dict[tuple[str, str], Hashable]
+Attributes = dict[tuple[str, str], tuple[Any, ...]]
 
 _SCALARS = (bool, int, float, str, type(None))
 
@@ -70,19 +70,19 @@ def _attributes(block: nn.Module) -> Attributes:
 def _numbering(attributes: Sequence[Attributes]) -> set[tuple[str, str]]:
     """Return the attributes whose values count from block to block: ``layer_idx``."""
     first = attributes[0] if attributes else {}
-    numbers = {key for key, value in first.items() if isinstance(value, tuple) and value[0] is int}
+    numbers = {key for key, value in first.items() if value[0] is int}
     return {
         key
         for key in numbers
         if len(attributes) > 1
         and all(
-            key not in one or one[key] == (int, first[key][1] + index)  # type: ignore[index]
+            key not in one or one[key] == (int, first[key][1] + index)
             for index, one in enumerate(attributes)
         )
     }
 
 
-def _described(leaf: Any) -> Hashable:
+def _described(leaf: Any) -> tuple[Any, ...]:
     """Return what Dynamo guards on of a tensor or a plain value, and the class of others."""
     if isinstance(leaf, torch.Tensor):
         return ("tensor", tuple(leaf.shape), leaf.stride(), leaf.dtype, leaf.requires_grad)

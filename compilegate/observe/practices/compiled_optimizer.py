@@ -6,12 +6,13 @@ https://docs.pytorch.org/tutorials/recipes/compiling_optimizer_lr_scheduler.html
 
 from __future__ import annotations
 
+import os
 import statistics
 from typing import Any
 
 import torch
 
-from compilegate.observe.capture import compiling
+from compilegate.observe.capture import compile_log, compiling
 from compilegate.observe.device import device as device_of
 from compilegate.observe.measure.rounds import paired_rounds
 from compilegate.observe.practices.bench import Bench, StepUnavailableError
@@ -42,6 +43,9 @@ def observe(bench: Bench) -> Practice:
             return loops[-1]
 
         train(bench, recipe, strengths, make)
+        with bench.step(f"graphs of the compiled step, {recipe.optimizer}") as facts:
+            folder = os.path.dirname(torch.optim.__file__)
+            facts.note("optimizer.step", "captured", True, compile_log.captured_in(folder))
     if not any(step.raised or step.unavailable for step in bench.steps):
         _time(bench, loops[-1], strengths)
     return bench.practice()
