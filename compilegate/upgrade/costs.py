@@ -120,6 +120,9 @@ COSTS: dict[str, Cost] = {
             worse="the 95th percentile of compiled calls is slower",
             slack=1e4,
             busy=attrgetter("busy"),
+            stored=Stored(
+                "the 95th percentile of calls looks slower", "speedup", 4.0, together=1.5, slack=1e6
+            ),
         ),
         Cost(
             "quickest calls",
@@ -163,6 +166,7 @@ COSTS: dict[str, Cost] = {
             slack=32 * 2**20,
             is_exact=True,
             before=attrgetter("compiled_unused_bytes"),
+            stored=Stored("reserved memory looks higher", "memory", 2.0, slack=2.0**28),
         ),
         Cost(
             "memory kept after the first call",
@@ -174,6 +178,7 @@ COSTS: dict[str, Cost] = {
             worse="more memory stays allocated after the first compiled call",
             slack=2**20,
             is_exact=True,
+            stored=Stored("memory that stays allocated looks higher", "memory", 1.1, slack=2**20),
         ),
         Cost(
             "compiling",
@@ -197,6 +202,7 @@ COSTS: dict[str, Cost] = {
             worse="starting with warm caches takes longer",
             slack=0.5,
             busy=attrgetter("warm_busy"),
+            stored=Stored("starting with warm caches looks slower", "compile_time", 2.0, slack=1.0),
         ),
         Cost(
             "energy",
@@ -208,6 +214,9 @@ COSTS: dict[str, Cost] = {
             key="max_energy_growth",
             worse="a compiled call needs more energy",
             slack=0.01,
+            stored=Stored(
+                "the energy of a call looks higher", "energy", 2.0, together=1.25, slack=0.05
+            ),
         ),
     )
 }

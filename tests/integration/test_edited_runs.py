@@ -46,6 +46,42 @@ def peaks(factor):
     return edited
 
 
+def slow_tenth(factor):
+    """Every tenth round of compiled code takes this multiple."""
+
+    def edited(seen):
+        if seen.timing is None:
+            return seen
+        rounds = enumerate(seen.timing.compiled_ns)
+        longer = tuple(factor * ns if index % 10 == 0 else ns for index, ns in rounds)
+        return dataclasses.replace(
+            seen, timing=dataclasses.replace(seen.timing, compiled_ns=longer)
+        )
+
+    return edited
+
+
+def reserved(factor):
+    def edited(seen):
+        if seen.memory is None:
+            return seen
+        grown = int(factor * seen.memory.compiled_reserved_bytes)
+        memory = dataclasses.replace(seen.memory, compiled_reserved_bytes=grown)
+        return dataclasses.replace(seen, memory=memory)
+
+    return edited
+
+
+def energy(factor):
+    def edited(seen):
+        if seen.energy is None:
+            return seen
+        used = dataclasses.replace(seen.energy, compiled_j=factor * seen.energy.compiled_j)
+        return dataclasses.replace(seen, energy=used)
+
+    return edited
+
+
 def compiling(factor):
     def edited(seen):
         longer = factor * seen.compile_time.total_s
@@ -116,8 +152,15 @@ def test_a_copy_of_a_run_is_safe(tmp_path):
         ([peaks(1.2)], 15, "peak memory looks higher in 1 of 30 cases"),
         ([compiling(1.4)], 1, "compiling looks slower, 1.40× in the mean of 30 cases"),
         ([compiling(3)], 30, "compiling looks slower in 1 of 30 cases"),
+        ([slow_tenth(20)], 1, "the 95th percentile of calls looks slower in "),
+        ([reserved(5)], 1, "reserved memory looks higher in "),
+        ([energy(3)], 1, "the energy of a call looks higher in "),
+        ([energy(1.4)], 1, "the energy of a call looks higher, 1.40× in the mean of 30 cases"),
     ],
-    ids=["all-4x", "all-costs", "half-3x", "all-1.3x", "one-memory", "compiling", "one-compiling"],
+    ids=[
+        *("all-4x", "all-costs", "half-3x", "all-1.3x", "one-memory", "compiling", "one-compiling"),
+        *("p95", "reserved", "energy", "all-energy"),
+    ],
 )
 def test_costs_that_look_worse_are_never_safe(tmp_path, edits, every, expected):
     decision = decided(tmp_path, *edits, every=every)
