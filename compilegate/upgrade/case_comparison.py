@@ -286,9 +286,9 @@ def changes_of(
         yield from fact_changes.of_breaks(then.capture, later.capture)
         if ("vary" in then.wants) == ("vary" in later.wants):
             yield from fact_changes.of_recompilations(then.capture, later.capture)
-    yield from fact_changes.of_memory(then, later)
     yield from fact_changes.of_compile_work(then, later, work_growth)
     if times_compare:
+        yield from fact_changes.of_memory(then, later)
         yield from fact_changes.of_times(then, later)
 
 

@@ -182,6 +182,11 @@ def test_costs_of_other_hardware_are_not_compared_and_the_headline_names_it(tmp_
     assert "costs not compared: cuda NVIDIA H200 → NVIDIA H100" in decision.counts
 
 
+def test_less_memory_on_other_hardware_is_no_improvement(tmp_path):
+    assert "improved" in decided(tmp_path, peaks(0.5)).counts
+    assert "improved" not in decided(tmp_path, peaks(0.5), device={"name": "NVIDIA H100"}).counts
+
+
 def test_another_driver_is_named_in_the_headline(tmp_path):
     decision = decided(tmp_path, device={"driver": "999.9"})
     assert "→ 999.9" in decision.where
