@@ -24,7 +24,10 @@ from pathlib import Path
 
 import pytest
 
+from compilegate.records.verdict import Verdict
 from compilegate.runs import files
+from compilegate.runs.archive import Archive
+from compilegate.runs.reader import decode
 
 ROOT = Path(__file__).resolve().parents[1]
 SUITES = ("suites/test_forward.py", "suites/test_graph_breaks.py")
@@ -137,7 +140,10 @@ def soak(
     run = files.read(runs / "soak.jsonl")
     report.planned = run.header.planned
     report.outcomes.update(verdict.outcome for verdict in run.verdicts.values())
-    report.verdicts.update(run.verdicts.keys())
+    with Archive(run.path) as archive:  # every line, not the last of each kind
+        lines = (decode(line) for case in archive.cases for line in archive.raw(case))
+        found = (record for record in lines if isinstance(record, Verdict))
+        report.verdicts.update((verdict.case, verdict.aspect) for verdict in found)
     report.processes = [*map(_command_line, _processes(token))]
     report.files = sorted(str(path.relative_to(temporary)) for path in temporary.rglob("*"))
     return report

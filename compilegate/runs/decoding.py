@@ -81,6 +81,8 @@ def recognise(text: bytes) -> Start:
         NoRecordError: No run file has such a line.
         NewerFormatError: It is the header of a newer format.
     """
+    if not text.strip():
+        raise NoRecordError("the line is blank")
     found = _BEGINNING.match(text)
     if found and (kind := found[1].decode()) in RECORD_TYPES:
         return Start(kind, found[2].decode())

@@ -17,6 +17,7 @@ from compilegate.records.case import Case, case_id_of
 from compilegate.records.observation import Observation
 from compilegate.records.pair import Pair
 from compilegate.records.run import Closing, encode
+from compilegate.records.verdict import Verdict
 from compilegate.runs.reader import decode
 from compilegate.session import attributing
 from compilegate.session.budget_updates import update_budgets
@@ -129,7 +130,7 @@ class Recorder:
 
     def _record(self, line: str) -> Any:
         record = decode(line)
-        if self._files is None:
+        if self._files is None or self._is_stored(record):
             return record
         is_saved = self._files.candidate.write(line)
         if isinstance(record, Observation):
@@ -138,6 +139,13 @@ class Recorder:
         if not is_saved:
             self._stop()
         return record
+
+    def _is_stored(self, record: Any) -> bool:
+        """Whether the run that is resumed has this verdict, so that it is not written twice."""
+        stored = self._plan.stored if self._plan.options.resume else None
+        if stored is None or not isinstance(record, Verdict):
+            return False
+        return stored.verdicts.get((record.case, record.aspect)) == record
 
     def _record_baseline(self, *lines: str) -> None:
         if self._files is not None:

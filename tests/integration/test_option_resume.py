@@ -35,6 +35,9 @@ def test_an_interrupted_run_is_completed_and_nothing_is_observed_twice(compilega
     assert {observation.seed for observation in whole.observations.values()} == {3}
     assert whole.closing is not None
     assert whole.closing.cases == 2
+    lines = (runs / "half.jsonl").read_text().splitlines()
+    judged = [line for line in lines if line.startswith('{"record":"verdict"')]
+    assert len(judged) == 2, "a verdict that the run has is not written again"
     assert resumed.outcomes(FIRST) == {"failed"}
     assert resumed.outcomes(SECOND) == {"passed"}
 

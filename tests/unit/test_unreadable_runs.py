@@ -67,7 +67,7 @@ DAMAGED_LINES = {
     ),
     "no checksum": (with_line(unsealed(SEEN)), "its checksum is missing"),
     "a broken checksum": (with_line(SEEN.replace('"crc32"', '"crc33"')), "checksum is missing"),
-    "a blank line": (with_line(""), "Input data was truncated"),
+    "a blank line": (with_line(""), "the line is blank"),
     "NUL bytes": (with_line(b"\0" * 64), "JSON is malformed"),
     "no JSON": (with_line("it works"), "JSON is malformed"),
     "another type of line": (with_line("[1, 2]"), "Expected `object`"),
