@@ -1,0 +1,182 @@
+"""Fresh processes: Python interpreters that share nothing with this process but files.
+
+What a user saves in one process is loaded in another: exported programs, compile caches. A fresh
+process runs the function ``main`` of a *worker*, a module of compilegate. Both sides exchange
+tensors and plain values through a folder: ``main`` reads the job with :func:`job_in`, and writes
+its answer with :func:`answer_in`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+
+from compilegate.observe.bootstrap import PACKAGE
+from compilegate.records.bounded_text import bounded
+from compilegate.records.request import STACKS_PLEASE
+
+#: A fresh process imports torch and compiles. One that takes longer than this hangs.
+TIMEOUT_S = 300.0
+#: Seconds between two looks at a process.
+_LOOK_S = 0.5
+#: Seconds that a process has to write its stacks.
+_STACKS_S = 2.0
+_JOB, _ANSWER = "job.pt", "answer.pt"
+#: Runs the worker ``argv[2]`` on the folder ``argv[3]``. The interpreter need not have compilegate.
+_PROGRAM = """
+import importlib, pathlib, runpy, sys
+runpy.run_path(sys.argv[1])["make_importable"]()
+from compilegate.observe import stacks
+stacks.write_on_request()
+importlib.import_module(sys.argv[2]).main(pathlib.Path(sys.argv[3]))
+"""
+
+
+class FreshProcessError(RuntimeError):
+    """A fresh process failed or hung. The message ends with what it wrote."""
+
+
+def job_in(folder: Path) -> dict[str, Any]:
+    """Return the job of a worker, in the fresh process."""
+    job: dict[str, Any] = torch.load(folder / _JOB, weights_only=True)
+    return job
+
+
+def answer_in(folder: Path, answer: Mapping[str, Any]) -> None:
+    """Write the answer of a worker, in the fresh process.
+
+    Args:
+        folder: The folder that ``main`` was given.
+        answer: Tensors, numbers, text and containers of these.
+    """
+    torch.save(dict(answer), folder / _ANSWER)
+
+
+def command(worker: str, folder: Path) -> list[str]:
+    """Return the command that runs a worker on a folder."""
+    bootstrap = PACKAGE / "observe" / "bootstrap.py"
+    return [sys.executable, "-P", "-c", _PROGRAM, str(bootstrap), worker, str(folder)]
+
+
+def run(
+    worker: str,
+    job: Mapping[str, Any],
+    folder: Path,
+    beat: Callable[[], None],
+    *,
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> dict[str, Any]:
+    """Run a worker in a fresh process, and return its answer.
+
+    Args:
+        worker: The full name of its module.
+        job: What it is given: tensors, numbers, text and containers of these.
+        folder: A folder for the job and the answer; the worker may leave files in it.
+        beat: Called again and again while the process runs.
+        environment: Variables of its environment in addition to those of this process.
+        timeout_s: Seconds that it may take.
+
+    Raises:
+        FreshProcessError: It failed, was killed, or took too long.
+    """
+    (folder / _ANSWER).unlink(missing_ok=True)
+    torch.save(dict(job), folder / _JOB)
+    run_command(command(worker, folder), beat, environment=environment, timeout_s=timeout_s)
+    if not (folder / _ANSWER).exists():
+        raise FreshProcessError("a fresh process ended without an answer")
+    answer: dict[str, Any] = torch.load(folder / _ANSWER, weights_only=True)
+    return answer
+
+
+def run_command(
+    arguments: Sequence[str],
+    beat: Callable[[], None],
+    *,
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> str:
+    """Run a command, such as that of a worker, and return what it wrote.
+
+    Args:
+        arguments: The program and its arguments.
+        beat: Called again and again while it runs.
+        environment: Variables of its environment in addition to those of this process.
+        timeout_s: Seconds that it may take.
+
+    Raises:
+        FreshProcessError: It failed, was killed, or took too long. The message has its stacks.
+    """
+    with tempfile.TemporaryFile() as output:
+        with _started(arguments, output, {**os.environ, **(environment or {})}) as process:
+            waited = 0.0
+            while not _ends_within(process, _LOOK_S):
+                beat()
+                waited += _LOOK_S
+                if waited >= timeout_s:
+                    _write_stacks(process)
+                    raise FreshProcessError(
+                        f"a fresh process took longer than {timeout_s:g} s:\n{_text(output)}"
+                    )
+        if process.returncode:
+            raise FreshProcessError(f"a fresh process {_end(process)}:\n{_text(output)}")
+        return _text(output)
+
+
+@contextmanager
+def _started(
+    arguments: Sequence[str], output: IO[bytes], environment: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process in a session of its own, which ends with the block."""
+    process = subprocess.Popen(
+        arguments,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        _signal_group(process, signal.SIGKILL)
+        process.wait()
+
+
+def _ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _write_stacks(process: subprocess.Popen[bytes]) -> None:
+    """Have every process of the group that can do it write its stacks."""
+    _signal_group(process, STACKS_PLEASE)
+    _ends_within(process, _STACKS_S)
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def _end(process: subprocess.Popen[bytes]) -> str:
+    if process.returncode > 0:
+        return f"exited with status {process.returncode}"
+    return f"was killed by {signal.Signals(-process.returncode).name}"
+
+
+def _text(output: IO[bytes]) -> str:
+    output.seek(0)
+    return bounded(output.read().decode(errors="replace")).strip()
