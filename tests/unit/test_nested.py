@@ -2,6 +2,8 @@
 
 import collections
 import dataclasses
+import gc
+import weakref
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -185,6 +187,18 @@ def test_shared_memory_stays_shared_across_calls(device):
     (first,), second = recast((base,)), recast({"view": base[2:]})
     first[3] = 9.0
     assert second["view"][1] == 9.0
+
+
+@targets
+def test_what_was_moved_is_freed_with_its_original(device):
+    """A loop over fresh inputs must not fill the memory."""
+    recast = Recast(device, torch.float64)
+    kept = torch.randn(2)
+    (there,) = recast((kept,))
+    freed = [weakref.ref(recast((torch.randn(4),))[0]) for _ in range(3)]
+    gc.collect()
+    assert [ref() for ref in freed] == [None] * 3
+    assert recast((kept,))[0] is there
 
 
 @targets

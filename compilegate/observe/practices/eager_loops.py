@@ -10,6 +10,7 @@ from float64 is the noise that compiled code is allowed a multiple of.
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -139,6 +140,7 @@ class EagerLoops:
                 _refuse_to_go_on(error)
                 reached = {}
             self._sampled.append(reached)
+            gc.collect()  # a loop holds itself, and no lack of GPU memory frees it
 
     def _compare(self, compiled: Snapshot, mark: int) -> Compared:
         eager, truth = self._eager[mark], self._truth.get(mark)
