@@ -25,6 +25,8 @@ AXES: dict[str, tuple[str, ...]] = {
     "scope": ("whole", "regional"),
 }
 
+DEVICES = AXES["device"]
+
 #: Modes that search for kernels: minutes a case, so they carry the marker ``slow``.
 AUTOTUNE_MODES = ("max_autotune", "max_autotune_no_cudagraphs")
 

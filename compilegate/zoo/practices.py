@@ -37,6 +37,8 @@ SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
 
 def cases_of(model: Model, device: str) -> Iterator[Case]:
     """Yield the cases of a model that its practices are observed on; a case may occur twice."""
+    if device not in model.devices:
+        return
     for name in model.practices:
         for setting in SETTINGS[name].get(device, ()):
             if model.has_setting(setting):

@@ -25,7 +25,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from compilegate.records.case import MODEL_NAME, UnknownNameError
+from compilegate.records.case import DEVICES, MODEL_NAME, UnknownNameError
 from compilegate.records.practice import PRACTICES, PracticeName
 from compilegate.zoo import import_failure
 from compilegate.zoo.example import Example
@@ -33,6 +33,8 @@ from compilegate.zoo.example import Example
 #: The modules of the shipped zoo. Each but those of regressions and hazards holds one family.
 FAMILIES = (
     "tutorials",
+    "attention_kernels",
+    "custom_operators",
     "torchvision_convnets",
     "torchvision_transformers",
     "torchvision_tasks",
@@ -79,6 +81,7 @@ class Model:
         slow: Whether the cases of the model carry the marker ``slow``.
         settings: Globs on the part of a case id that follows the device (``train-f32-default-*``).
             The model has only the cases that match one of them.
+        devices: The devices that the model has cases for.
         requires: The package that the model needs. Without it, the cases are skipped.
         practices: What is observed of the model other than calls: see
             :mod:`compilegate.zoo.practices`.
@@ -93,6 +96,7 @@ class Model:
     blocks: str | None = None
     slow: bool = False
     settings: tuple[str, ...] = ("*",)
+    devices: tuple[str, ...] = DEVICES
     requires: str | None = None
     practices: tuple[PracticeName, ...] = ()
     source: str = ""
@@ -146,6 +150,7 @@ def model(
     blocks: str | None = None,
     slow: bool = False,
     settings: Sequence[str] = ("*",),
+    devices: Sequence[str] = DEVICES,
     requires: str | None = None,
     practices: Sequence[str] = (),
 ) -> Callable[[Callable[..., Example]], Callable[..., Example]]:
@@ -177,6 +182,7 @@ def model(
         slow: Whether the model's cases carry the marker ``slow``.
         settings: Globs on what follows the device in a case id, such as ``"train-f32-default-*"``.
             The model has only the cases that match one of them.
+        devices: The devices that the model runs on, such as ``("cuda",)`` for a kernel in Triton.
         requires: The package that the model needs. Without it, the cases are skipped.
         practices: What to observe of the model other than calls, such as ``"checkpoints"``. Each
             adds to one case of the model.
@@ -186,7 +192,7 @@ def model(
 
     Raises:
         ZooError: The name is malformed or already taken, the sizes would make torch.compile
-            specialise by accident, or there is no such practice.
+            specialise by accident, or there is no such practice or device.
     """
 
     def register(build: Callable[..., Example]) -> Callable[..., Example]:
@@ -207,6 +213,7 @@ def model(
             blocks=blocks,
             slow=slow,
             settings=(settings,) if isinstance(settings, str) else tuple(settings),
+            devices=_checked_devices(where, devices),
             requires=requires,
             practices=_checked_practices(where, practices),
             source=source,
@@ -241,6 +248,14 @@ def _checked_practices(where: str, names: Sequence[str]) -> tuple[PracticeName, 
         if name not in PRACTICES:
             raise ZooError(f"{where}: {UnknownNameError('practice', name, PRACTICES)}")
     return tuple(practice for practice in PRACTICES if practice in names)
+
+
+def _checked_devices(where: str, names: Sequence[str]) -> tuple[str, ...]:
+    names = (names,) if isinstance(names, str) else names
+    for name in names:
+        if name not in DEVICES:
+            raise ZooError(f"{where}: {UnknownNameError('device', name, DEVICES)}")
+    return tuple(names)
 
 
 def load() -> dict[str, Model]:

@@ -76,6 +76,8 @@ Value = tuple[str, str]
 
 def cases_of(model: Model, device: str) -> tuple[Case, ...]:
     """Return every possible case of a model on a device."""
+    if device not in model.devices:
+        return ()
     cases = possible_cases(
         model.name, device, marked=bool(model.vary), regional=model.blocks is not None
     )
@@ -164,7 +166,8 @@ def _standard(models: Sequence[Model], device: str) -> list[Case]:
     for model in models:
         families.setdefault(model.family, []).append(model)
     chosen: dict[Case, None] = {}
-    for members in families.values():
+    for family in families.values():
+        members = [m for m in family if device in m.devices]
         plain = {
             m.name: [case for case in cases_of(m, device) if not case.autotunes] for m in members
         }

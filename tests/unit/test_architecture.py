@@ -76,6 +76,7 @@ def test_every_import_is_declared(graph):
         "pynvml",
         "safetensors",
         "sympy",
+        "triton",
         "xdist",
     }  # of others
     foreign = {name for name in graph.modules if name.split(".")[0] != "compilegate"}

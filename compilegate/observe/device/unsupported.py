@@ -16,6 +16,9 @@ _MESSAGES = {
     # oneDNN has no implementation of an operation for the processor's instruction set: an LSTM in
     # bf16, for example, needs AVX-512. (It reads "a primitive" or "a primitive descriptor".)
     "processor": re.compile(r"could not create a primitive\b"),
+    # A kernel of scaled dot-product attention that the model insists on: flash attention computes
+    # in half precision alone on a GPU, and cuDNN's needs a recent one.
+    "device": re.compile(r"No available kernel\b"),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from typing import Any
 
 import torch._inductor.config
 
@@ -27,10 +28,12 @@ def observe(
         reference: The fp64 results of the case's calls.
         draws: Whether a call draws random numbers.
     """
+    shared: dict[object, Any] = {}
     for name in PRACTICES:
         if name in request.wants:
             progress.enter(name)
             # What one practice needs of PyTorch must not end the cases of the others.
             practice = importlib.import_module(f"compilegate.observe.practices.{name}")
             torch._inductor.config.fallback_random = True  # as eager draws
-            yield name, practice.observe(Bench(builder, request, progress, reference, draws))
+            bench = Bench(builder, request, progress, reference, draws, shared)
+            yield name, practice.observe(bench)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 
@@ -78,6 +79,7 @@ class Bench:
         progress: Is given the stages and the times.
         reference: The fp64 results of the calls.
         draws: Whether a call draws random numbers.
+        shared: What one practice of the case has computed, and another can use.
         steps: The steps so far.
         figures: What was measured so far, by a name that ends in its unit.
     """
@@ -87,6 +89,7 @@ class Bench:
     progress: Progress
     reference: Reference
     draws: bool
+    shared: dict[object, Any] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     figures: dict[str, float] = field(default_factory=dict)
     _graphs: int = 0

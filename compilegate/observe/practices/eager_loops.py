@@ -14,7 +14,7 @@ import gc
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -63,6 +63,21 @@ class EagerLoops:
             self._eager, self._truth = self._pair(replays=bench.draws)
         except ReplayError:  # the reference draws the same numbers by itself
             self._eager, self._truth = self._pair(replays=False)
+
+    @classmethod
+    def shared(
+        cls, bench: Bench, recipe: Recipe, strengths: Strengths, marks: tuple[int, ...]
+    ) -> Self:
+        """Return the loops of a recipe, which practices of one case share.
+
+        Raises:
+            StepUnavailableError: Eager raises.
+        """
+        key = (cls, recipe, marks)
+        if key not in bench.shared:
+            bench.shared[key] = cls(bench, recipe, strengths, marks)
+        found: Self = bench.shared[key]
+        return found
 
     def _loop(self, subject: Subject, **others: Any) -> Loop:
         return make_loop(self._bench, subject, self._recipe, self._strengths, **others)
@@ -238,11 +253,19 @@ def make_loop(
 
 
 def strengths_of(bench: Bench) -> Strengths:
-    """Return the constants of a case's loops, from eager's first gradient.
+    """Return the constants of a case's loops, which its practices share.
 
     Raises:
         StepUnavailableError: The model cannot be trained: it has no parameters, or no gradient.
     """
+    if Strengths not in bench.shared:
+        bench.shared[Strengths] = _strengths_of(bench)
+    found: Strengths = bench.shared[Strengths]
+    return found
+
+
+def _strengths_of(bench: Bench) -> Strengths:
+    """Return the constants of a case's loops, from eager's first gradient."""
     subject = bench.build()
     if subject.example.calls:
         raise StepUnavailableError("it lists its own calls, which a loop cannot repeat")

@@ -33,7 +33,7 @@ def train(
     loop: Loop | None = None
     first = min(FIRST, recipe.steps)
     with bench.step(f"{recipe}: {first} steps", needed=needed) as facts:
-        eager = EagerLoops(bench, recipe, strengths, (first, recipe.steps))
+        eager = EagerLoops.shared(bench, recipe, strengths, (first, recipe.steps))
         loop = make()
         _advance(bench, loop, first)
         _compare(facts, eager, loop, first)
