@@ -14,7 +14,7 @@ import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
-from compilegate.judging.practices import judge_steps
+from compilegate.judging.practices import judge_steps, judge_throughput
 from compilegate.records.observation import Observation
 from compilegate.records.statistics import BUSY
 
@@ -62,18 +62,14 @@ def _warmup(figures: Mapping[str, float], wanted: float) -> Finding:
 
 
 def _throughput(figures: Mapping[str, float], wanted: float) -> Finding:
-    if "throughput_ratio" not in figures:
-        return Finding("inconclusive", "the throughput of the blocks was not measured")
-    low, high = figures["throughput_low_ratio"], figures["throughput_high_ratio"]
-    text = (
-        f"regional code has {figures['throughput_ratio']:.2f}× [{low:.2f}, {high:.2f}] the "
-        f"throughput of whole-model code, at least {wanted:g}× wanted"
+    return judge_throughput(
+        figures,
+        "throughput",
+        wanted,
+        busy="call_busy_share",
+        what="regional code has {} the throughput of whole-model code",
+        key="min_regional_throughput",
     )
-    if low >= wanted:
-        return Finding("passed", text)
-    if high < wanted and figures["call_busy_share"] <= BUSY:
-        return Finding("failed", text, proposal={"min_regional_throughput": int(90 * low) / 100})
-    return Finding("inconclusive", text)
 
 
 def _described(figures: Mapping[str, float]) -> str:

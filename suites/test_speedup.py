@@ -62,7 +62,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 
 
 def _call(timing: Timing, seen: Interval, budget: Budget) -> _Part:
-    text = f"{seen.value:.2f}× [{seen.low:.2f}, {seen.high:.2f}] over {len(timing.eager_ns)} rounds"
+    text = f"{seen.text} over {len(timing.eager_ns)} rounds"
     if budget.min_speedup is None:
         return _Part("skipped", f"{budget.why_unjudged('min_speedup')}: {text}")
     text += f", at least {budget.min_speedup:g}× wanted"

@@ -6,11 +6,13 @@ library only: the observed interpreter need not have more than torch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from compilegate.records.call import Checked
 from compilegate.records.hazard import Hazard
+from compilegate.records.statistics import Interval
 
 #: The practices, in the order in which they are observed. Each has a suite of its name.
 PracticeName = Literal[
@@ -70,3 +72,20 @@ class Practice:
     figures: dict[str, float] = field(default_factory=dict)
     hazards: tuple[Hazard, ...] = ()
     unavailable: str = ""
+
+
+#: How the names of the figures of an interval end: the estimate, and both ends.
+_ENDS = ("_ratio", "_low_ratio", "_high_ratio")
+
+
+def figures_of(name: str, seen: Interval) -> dict[str, float]:
+    """Return the figures that hold a ratio with its interval, under names that begin alike."""
+    return dict(zip((name + end for end in _ENDS), (seen.value, seen.low, seen.high), strict=True))
+
+
+def ratios_in(figures: Mapping[str, float]) -> Iterator[tuple[str, Interval]]:
+    """Yield each ratio among figures, as :func:`figures_of` writes it, and its name."""
+    for found in figures:
+        name = found.removesuffix(_ENDS[1])
+        if name != found:
+            yield name, Interval(*(figures[name + end] for end in _ENDS))

@@ -26,6 +26,11 @@ class Interval:
     low: float
     high: float
 
+    @property
+    def text(self) -> str:
+        """The ratio that is estimated, with its interval."""
+        return f"{self.value:.2f}× [{self.low:.2f}, {self.high:.2f}]"
+
 
 def sign_test_rank(n: int, alpha: float = ALPHA) -> int:
     """Rank ``r`` such that the r-th smallest and r-th largest of ``n`` values enclose the median.

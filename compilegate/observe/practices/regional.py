@@ -20,17 +20,13 @@ from compilegate.observe.capture import compile_log, compiling
 from compilegate.observe.capture.compile_log import CompileLog
 from compilegate.observe.device import device as device_of
 from compilegate.observe.measure.contention import OtherProcesses
-from compilegate.observe.measure.rounds import paired_rounds
 from compilegate.observe.model.subject import Subject
-from compilegate.observe.phases import costs
+from compilegate.observe.practices import throughput
 from compilegate.observe.practices.bench import Bench, StepFacts, StepUnavailableError
 from compilegate.observe.practices.block_kinds import kinds
 from compilegate.records.observation import GraphBreak
-from compilegate.records.practice import Practice
-from compilegate.records.statistics import paired_speedup
+from compilegate.records.practice import Practice, figures_of
 
-#: Seconds for the rounds that time regional against whole-model code.
-_ROUNDS_S = 3.0
 #: What a reason for a graph break contains, where the boundary of disabled code causes it.
 _DISABLED = "torch.compiler.disable"
 
@@ -118,26 +114,11 @@ def _time(bench: Bench, whole: Subject, regional: Subject) -> None:
     """Time calls of both in paired rounds; a ratio above 1 means that regional code is faster."""
     if any(step.raised or step.unavailable for step in bench.steps):
         return
-    device = device_of(whole.case.device)
-    steps = costs.prepare(whole, regional, bench.planned, device)
-    with bench.progress.spend("run"):
-        timing = paired_rounds(
-            steps.eager,
-            steps.compiled,
-            device=device,
-            seed=bench.request.seed,
-            threshold=0.0,  # the fewest rounds: the interval says how much they show
-            budget_s=min(_ROUNDS_S, bench.request.timing_budget_s),
-            beat=bench.progress.beat,
-            shares_gpu=bench.request.shares_gpu,
-        )
-    seen = paired_speedup(timing.eager_ns, timing.compiled_ns)
+    timing, seen = throughput.measure(bench, whole, regional)
     bench.figures |= {
         "whole_call_ms": min(timing.eager_ns) / 1e6,
         "regional_call_ms": min(timing.compiled_ns) / 1e6,
-        "throughput_ratio": seen.value,
-        "throughput_low_ratio": seen.low,
-        "throughput_high_ratio": seen.high,
+        **figures_of("throughput", seen),
         "call_busy_share": timing.busy,
     }
     regional.let_go()
