@@ -7,11 +7,12 @@ aspect that names it in :mod:`compilegate.judging.aspects`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from compilegate.judging.aspects import ASPECTS
 from compilegate.records.observation import Observation
+from compilegate.records.practice import ratios_in
 from compilegate.records.statistics import Interval, paired_speedup
 from compilegate.runs.slim import SlimObservation
 
@@ -66,11 +67,14 @@ class Figures:
         values: By column name; None for a figure that was not measured.
         speedup: The speedup with its interval; None where no rounds were timed.
         cold: Whether the case was compiled in an empty cache.
+        modes: The calls a second of other modes, relative to the case's own mode. The practice
+            ``backends`` measures them.
     """
 
     values: Mapping[str, float | None]
     speedup: Interval | None = None
     cold: bool = False
+    modes: Mapping[str, Interval] = field(default_factory=dict)
 
     @property
     def shown(self) -> dict[str, str]:
@@ -88,7 +92,12 @@ class Figures:
 def figures_of(measured: Measured) -> Figures:
     """Return the figures of a case."""
     values = {column.name: column.of(measured) for column in COLUMNS}
-    return Figures(values, _speedup(measured), measured.cold)
+    return Figures(values, _speedup(measured), measured.cold, _modes(measured))
+
+
+def _modes(measured: Measured) -> dict[str, Interval]:
+    practice = measured.practices.get("backends")
+    return dict(ratios_in(practice.figures)) if practice else {}
 
 
 def _worst(measured: Measured, group: str) -> float | None:

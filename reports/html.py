@@ -30,6 +30,7 @@ from compilegate.reports.case_groups import CaseGroup
 from compilegate.reports.case_result import results_of
 from compilegate.reports.columns import COLUMNS
 from compilegate.reports.comparison_text import MEANING
+from compilegate.reports.mode_table import ModeRow, mode_rows
 from compilegate.reports.page_data import PageData
 from compilegate.reports.speedup_means import SpeedupMean, speedup_means
 from compilegate.runs.archive import Archive
@@ -87,6 +88,7 @@ def of_run(run: Archive) -> Iterator[str]:
         also="",
         groups=failed,
         means=speedup_means({case: (None, found.figures) for case, found in results.items()}),
+        modes=mode_rows({case: found.figures for case, found in results.items()}),
         notes=[missing] if run.missing else [],
         headers={"run": run.header},
         differences=[],
@@ -127,6 +129,7 @@ def of_comparison(comparison: Comparison, baseline: Archive, candidate: Archive)
         also=decision.counts,
         groups=case_groups.of_comparison(comparison, (*WORSE, "gone")),
         means=speedup_means(pairs),
+        modes=mode_rows({case: found.figures for case, found in now.items()}),
         notes=[
             *attribution_text.lines(comparison),
             *([machines] if comparison.machines else []),
@@ -145,6 +148,7 @@ def _render(
     worst: tuple[str, ...],
     groups: list[CaseGroup],
     means: list[SpeedupMean],
+    modes: list[ModeRow],
     headers: dict[str, Header],
     **texts: Any,
 ) -> Iterator[str]:
@@ -166,6 +170,7 @@ def _render(
         first=groups[:FIRST],
         more=max(len(groups) - FIRST, 0),
         means=means,
+        modes=modes,
         changed=any(mean.before is not None for mean in means),
         environments={name: page_data.environment(header) for name, header in headers.items()},
         compared=len(headers) == 2,

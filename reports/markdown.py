@@ -16,6 +16,7 @@ from compilegate.reports.case_result import CaseResult, results_of
 from compilegate.reports.columns import COLUMNS
 from compilegate.reports.comparison_text import MEANING
 from compilegate.reports.environment_text import ChangeGroup
+from compilegate.reports.mode_table import DEFAULT, ModeRow, mode_rows
 from compilegate.reports.text import count
 from compilegate.runs.archive import Archive
 from compilegate.upgrade.case_comparison import WORSE, Class
@@ -109,6 +110,8 @@ def of_cases(
         if groups := case_groups.of_verdicts(results, (outcome,)):
             verdicts = count(sum(len(group.cases) for group in groups), "verdict")
             lines += _folded(f"{verdicts}: {outcome.replace('_', ' ')}", _table(groups))
+    if rows := mode_rows({case: result.figures for case, result in results.items()}):
+        lines += _folded(f"Which mode to use: {count(len(rows), 'setting')}", _modes_table(rows))
     lines += _folded(f"All {len(results)} cases", _figures_table(results))
     return fit(lines, limit)
 
@@ -168,6 +171,18 @@ def _environment(groups: Iterable[ChangeGroup]) -> Iterator[str]:
 
 def _folded(summary: str, lines: Iterable[str]) -> list[str]:
     return [f"<details><summary>{escape(summary)}</summary>", "", *lines, "", "</details>", ""]
+
+
+def _modes_table(rows: Iterable[ModeRow]) -> Iterator[str]:
+    yield "| case | mode | over eager | over default | use |"
+    yield "|---|---|--:|--:|---|"
+    for row in rows:
+        case, use = code(row.case), escape(" or ".join(row.use))
+        for mode in row.modes:
+            eager = mode.over_eager.text if mode.over_eager else ""
+            usual = mode.over_default.text if mode.name != DEFAULT else ""
+            yield f"| {case} | {escape(mode.name)} | {escape(eager)} | {escape(usual)} | {use} |"
+            case = use = ""
 
 
 def _figures_table(results: Mapping[str, CaseResult]) -> Iterator[str]:
