@@ -223,6 +223,14 @@ ASPECTS: dict[str, Aspect] = {
             applies=_trains,
         ),
         Aspect("regional", "practice", "r", "", ("capture", "regional"), _REGIONAL_KEYS),
+        Aspect(
+            "backends",
+            "practice",
+            "b",
+            "",
+            ("capture", "backends"),
+            keys=("min_reduce_overhead_throughput",),
+        ),
         Aspect("hazards", "practice", "z", "", ("capture", "hazards")),
         Aspect("eager", "numerics", "A", "", _VARIED, change="itself", needs="baseline"),
         Aspect(

@@ -22,6 +22,7 @@ PracticeName = Literal[
     "activation_checkpointing",
     "compiled_autograd",
     "regional",
+    "backends",
     "hazards",
 ]
 

@@ -15,7 +15,7 @@ from compilegate.observe.compare import results
 from compilegate.observe.compare.call_comparer import CallComparer
 from compilegate.observe.device import device as device_of
 from compilegate.observe.device import out_of_memory
-from compilegate.observe.model.calls import PlannedCall, first_call
+from compilegate.observe.model.calls import PlannedCall, first_call, varied_calls
 from compilegate.observe.model.random_draws import DrawRecording
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.result import Result
@@ -82,6 +82,7 @@ class Bench:
         shared: What one practice of the case has computed, and another can use.
         steps: The steps so far.
         figures: What was measured so far, by a name that ends in its unit.
+        at: The call that is compared; None for the first one.
     """
 
     builder: Builder
@@ -92,6 +93,7 @@ class Bench:
     shared: dict[object, Any] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     figures: dict[str, float] = field(default_factory=dict)
+    at: PlannedCall | None = None
     _graphs: int = 0
 
     def build(self) -> Subject:
@@ -117,7 +119,7 @@ class Bench:
         *,
         weights: Mapping[str, torch.Tensor] | None = None,
     ) -> Compared:
-        """Make the first call on both sides, and compare outputs, gradients and state.
+        """Make the call on both sides, and compare outputs, gradients and state.
 
         Args:
             eager: The eager model.
@@ -143,7 +145,7 @@ class Bench:
         return comparer.of_call(self.planned, made, self.call(compiled))
 
     def compare_in(self, dtype: torch.dtype, eager: Subject, compiled: Subject) -> Compared:
-        """Make the first call on both sides in another dtype, and compare the outputs.
+        """Make the call on both sides in another dtype, and compare the outputs.
 
         Args:
             dtype: The dtype of both models, which floating inputs are cast to.
@@ -166,7 +168,7 @@ class Bench:
         *,
         dtype: torch.dtype | None = None,
     ) -> Result:
-        """Make the first call of an eager model.
+        """Make the call of an eager model.
 
         Raises:
             StepUnavailableError: Eager raises.
@@ -177,7 +179,7 @@ class Bench:
         return made
 
     def call(self, compiled: Subject, *, dtype: torch.dtype | None = None) -> Result:
-        """Make the first call of a compiled model, which compiles what is not compiled yet.
+        """Make the call of a compiled model, which compiles what is not compiled yet.
 
         Raises:
             Exception: Compiled code raises.
@@ -204,8 +206,8 @@ class Bench:
 
     @property
     def planned(self) -> PlannedCall:
-        """The first call."""
-        return first_call(self.builder.model.sizes(self.builder.case.device))
+        """The call that is compared."""
+        return self.at or first_call(self.builder.model.sizes(self.builder.case.device))
 
     @contextlib.contextmanager
     def step(self, name: str, *, needed: int | None = None) -> Iterator[StepFacts]:
@@ -244,6 +246,21 @@ class Bench:
                 unavailable=unavailable,
             )
         )
+
+    def at_another_size(self, subject: Subject) -> Bench:
+        """Return a bench that makes a call of other sizes, and adds to the same steps.
+
+        Args:
+            subject: A model of the case.
+
+        Raises:
+            StepUnavailableError: All calls of the model have the same sizes.
+        """
+        sizes = self.builder.model.sizes(subject.case.device)
+        for planned in varied_calls(subject.example, sizes, subject.case):
+            if planned.sizes != self.planned.sizes:
+                return replace(self, at=planned)
+        raise StepUnavailableError("all calls of the model have the same sizes")
 
     def practice(self) -> Practice:
         """Return the record of the steps so far."""

@@ -1,0 +1,124 @@
+"""Stances: go back to eager, or forbid compiling, while the program stays as it is; and reset.
+
+https://docs.pytorch.org/docs/stable/generated/torch.compiler.set_stance.html
+"""
+
+from __future__ import annotations
+
+from types import CodeType
+
+import torch
+
+from compilegate.observe.capture import compile_log
+from compilegate.observe.measure import python_calls
+from compilegate.observe.model.subject import Subject
+from compilegate.observe.practices.bench import Bench, StepFacts
+
+#: What decides whether compiled code is used: where it is, this function is not called.
+_FORWARD = "the model's own forward"
+
+
+def code_of(subject: Subject) -> CodeType | None:
+    """Return the Python code of a model's forward; None if it has none."""
+    function = getattr(subject.module, "forward", subject.module)
+    code = getattr(function, "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def observe(bench: Bench) -> Subject:
+    """Take each stance with one compiled model, and reset.
+
+    Returns:
+        The model. The call after the reset has compiled it.
+    """
+    compiled, in_python = bench.build_compiled(), False
+    with bench.step(f'torch.compile(backend="{bench.request.backend}")') as facts:
+        facts.add(bench.compare(bench.build(), compiled))
+        facts.note("graphs", "captured", True, compile_log.graphs() > 0)
+        in_python = _runs_in_python(bench, compiled)
+    objects = compile_log.compilations()
+    _force_eager(bench, compiled)
+    _eager_on_recompile(bench, compiled, in_python=in_python)
+    _fail_on_recompile(bench, compiled, in_python=in_python)
+    with bench.step('set_stance("default") after other stances', needed=0) as facts:
+        torch.compiler.set_stance("default")
+        _compare(bench, compiled, facts, in_python=in_python)
+    with bench.step("torch.compiler.reset()", needed=objects) as facts:
+        torch.compiler.reset()
+        before = compile_log.compilations()
+        _compare(bench, compiled, facts)
+        facts.note("the next call", "compiles", True, compile_log.compilations() > before)
+    return compiled
+
+
+def _compare(
+    bench: Bench, compiled: Subject, facts: StepFacts, *, in_python: bool | None = None
+) -> None:
+    """Compare a call, and whether it runs the model's forward in Python.
+
+    Args:
+        bench: The bench.
+        compiled: The compiled model.
+        facts: What the step shows.
+        in_python: Whether the forward must run in Python; None if that is not compared.
+    """
+    facts.add(bench.compare(bench.build(), compiled))
+    if in_python is not None:
+        facts.note(_FORWARD, "runs in Python", in_python, _runs_in_python(bench, compiled))
+
+
+def _runs_in_python(bench: Bench, compiled: Subject) -> bool:
+    """Make the call, and return whether the model's forward itself runs.
+
+    Dynamo runs other code in its place. Answers do not show which one ran.
+    """
+    with python_calls.counter() as counted:
+        bench.call(compiled)
+    own = code_of(compiled)
+    return any(code is own for code, _ in counted.by_code())
+
+
+def _force_eager(bench: Bench, compiled: Subject) -> None:
+    with (
+        bench.step('set_stance("force_eager")', needed=0) as facts,
+        torch.compiler.set_stance("force_eager"),
+    ):
+        _compare(bench, compiled, facts, in_python=True)
+    with (
+        bench.step('set_stance("force_eager") at another size', needed=0) as facts,
+        torch.compiler.set_stance("force_eager"),
+    ):
+        _compare(bench.at_another_size(compiled), compiled, facts, in_python=True)
+
+
+def _eager_on_recompile(bench: Bench, compiled: Subject, *, in_python: bool) -> None:
+    with (
+        bench.step('set_stance("eager_on_recompile")', needed=0) as facts,
+        torch.compiler.set_stance("eager_on_recompile"),
+    ):
+        _compare(bench, compiled, facts, in_python=in_python)
+    with (
+        bench.step('set_stance("eager_on_recompile") at another size', needed=0) as facts,
+        torch.compiler.set_stance("eager_on_recompile"),
+    ):
+        _compare(bench.at_another_size(compiled), compiled, facts, in_python=True)
+
+
+def _fail_on_recompile(bench: Bench, compiled: Subject, *, in_python: bool) -> None:
+    with (
+        bench.step('set_stance("fail_on_recompile")', needed=0) as facts,
+        torch.compiler.set_stance("fail_on_recompile"),
+    ):
+        _compare(bench, compiled, facts, in_python=in_python)
+    with (
+        bench.step('set_stance("fail_on_recompile") at another size', needed=0) as facts,
+        torch.compiler.set_stance("fail_on_recompile"),
+    ):
+        elsewhere, refused = bench.at_another_size(compiled), False
+        try:
+            elsewhere.call(compiled)
+        except RuntimeError as error:
+            refused = "fail_on_recompile" in str(error)
+            if not refused:
+                raise
+        facts.note("an error that names the stance", "raised", True, refused)
