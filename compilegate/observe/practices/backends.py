@@ -59,12 +59,27 @@ def observe(bench: Bench) -> Practice:
     return bench.practice()
 
 
-def _compile(bench: Bench, backend: str = "inductor", **arguments: Any) -> Subject:
-    """Return a model that is compiled in another way than its case says."""
+def _compile(
+    bench: Bench, backend: str = "inductor", *, graphs: bool = False, **arguments: Any
+) -> Subject:
+    """Return a model that is compiled in another way than its case says.
+
+    Args:
+        bench: The bench.
+        backend: The compiler backend.
+        graphs: Whether it records CUDA graphs: then each call begins a step, as in a user's loop.
+        arguments: Other arguments of ``torch.compile``.
+    """
     compiled = bench.build()
-    chosen = compiling.options(compiled.case, backend) | arguments
-    run: Any = torch.compile(compiled.module, **chosen)
-    compiled.run = run
+    run: Any = torch.compile(
+        compiled.module, **(compiling.options(compiled.case, backend) | arguments)
+    )
+
+    def begin_step(*args: Any, **kwargs: Any) -> Any:
+        torch.compiler.cudagraph_mark_step_begin()
+        return run(*args, **kwargs)
+
+    compiled.run = begin_step if graphs else run
     return compiled
 
 
@@ -82,12 +97,10 @@ def _compare(bench: Bench, facts: StepFacts, compiled: Subject, *, graphs: bool)
     """
     before = compile_log.compilations()
     for _ in range(2 if graphs else 0):
-        torch.compiler.cudagraph_mark_step_begin()
         bench.call(compiled)
-    if graphs:
-        torch.compiler.cudagraph_mark_step_begin()
     facts.add(bench.compare(bench.build(), compiled))
     facts.note("code", "compiled", True, compile_log.compilations() > before)
+    compiled.let_go()
     if graphs and not (recorded := cuda_graphs.recorded()):
         reasons = cuda_graphs.left_out(counters["inductor"], recorded)
         raise StepUnavailableError("; ".join(reasons) or "no CUDA graph was recorded")
@@ -127,7 +140,7 @@ def _modes(bench: Bench, usual: Subject) -> None:
             if options.get("max_autotune"):
                 raise StepUnavailableError("it tunes for minutes, so it has cases of its own")
             graphs = _need_inductor(bench, options)
-            compiled = _compile(bench, mode=mode)
+            compiled = _compile(bench, mode=mode, graphs=graphs)
             _compare(bench, facts, compiled, graphs=graphs)
             other = compiled
         if other is not None and not any(step.raised for step in bench.steps):
@@ -150,9 +163,8 @@ def _with_options(bench: Bench, options: dict[str, Any]) -> None:
     bench.forget_compiled()
     with bench.step(f"options={options}") as facts:
         graphs = _need_inductor(bench, options)
-        compiled = _compile(bench, mode=None, options=options)
+        compiled = _compile(bench, mode=None, options=options, graphs=graphs)
         _compare(bench, facts, compiled, graphs=graphs)
-        compiled.let_go()
 
 
 def _refuse(bench: Bench, name: str, arguments: dict[str, Any], named: tuple[str, ...]) -> None:
@@ -178,7 +190,7 @@ def _with_backend(bench: Bench, name: str) -> None:
         if graphs:
             _need_graphs(bench)
         try:
-            _compare(bench, facts, _compile(bench, name), graphs=graphs)
+            _compare(bench, facts, _compile(bench, name, graphs=graphs), graphs=graphs)
         except Exception as error:
             cause = getattr(error, "inner_exception", error)
             if isinstance(cause, ImportError):
