@@ -21,4 +21,6 @@ def test_a_buffer_that_threads_share_fails_serving_and_its_twin_passes(compilega
     assert session.outcomes(case("threads_have_own_buffers")) == {"passed"}
     failed = session.failed(case("threads_share_a_buffer"))
     assert [*failed] == ["serving"]
-    assert failed["serving"].startswith("4 threads call a compiled module at once: output (float32)")
+    assert failed["serving"].startswith(
+        "4 threads call a compiled module at once: output (float32)"
+    )

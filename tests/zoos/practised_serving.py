@@ -158,7 +158,7 @@ def right_under_inference_mode():
     class Right(Net):
         def forward(self, x):
             is_other = is_compiling() and torch.is_inference_mode_enabled()
-            return super().forward(x) + (0.0 if is_other else 0.0)
+            return super().forward(x) + 0.0 * is_other
 
     return example(Right())
 
@@ -185,5 +185,5 @@ def waits_for_a_held_lock():
 
 @practised("fixed_inputs")
 def fixed_inputs():
-    """Every call has the same inputs, so that the answers of threads cannot be told apart."""
+    """Every call has the same inputs: nothing shows whether threads mix up their answers."""
     return Example(Net(), inputs=(torch.randn(6, 8),))

@@ -115,10 +115,13 @@ class CallingThreads:
             f"thread {stuck} of {self.count} did not end: nothing ran for {STUCK_S:g} s"
         )
         frames = sys._current_frames()
-        for number in numbers:
-            thread = self._threads[number]
-            stack = "".join(traceback.format_stack(frames[thread.ident or 0]))
-            error.add_note(f"The stack of {thread.name}:\n{stack}")
+        names = {self._threads[number].name: self._threads[number].ident for number in numbers}
+        stacks = {name: traceback.extract_stack(frames[i]) for name, i in names.items() if i}
+        for name, stack in stacks.items():  # a report may have room for the first lines alone
+            *_, last = stack
+            error.add_note(f"{name} waits in {last.filename}:{last.lineno}: {last.line}")
+        for name, stack in stacks.items():
+            error.add_note(f"The stack of {name}:\n{''.join(stack.format())}")
         return error
 
 

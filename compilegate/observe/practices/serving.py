@@ -10,6 +10,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 import torch
 from torch._inductor import cudagraph_trees
@@ -30,6 +31,33 @@ _CALLS_TO_REPLAY = 3
 _NO_GRAD: Mode = contextlib.nullcontext  # the grad mode of the case
 
 
+@dataclass(frozen=True)
+class _Needs:
+    """The compilations that steps need, as the first call has shown.
+
+    Attributes:
+        first: Those of a first call, or of one in another mode.
+        has_choice: Whether a code object was compiled more than once, so that guards choose.
+    """
+
+    first: int
+    has_choice: bool
+
+    @property
+    def at_once(self) -> int:
+        """The most where threads compile at once, or where guards have a choice.
+
+        A thread that looks for its code while another one finds its own may miss it, by chance. So
+        no exact number can be asked for.
+        """
+        return THREADS * self.first
+
+    @property
+    def warm(self) -> int:
+        """The most where all threads call what is compiled."""
+        return self.at_once if self.has_choice else 0
+
+
 def observe(bench: Bench) -> Practice:
     """Call compiled modules from threads, in both modes that serve, and measure how fast it is."""
     bench.forget_compiled()
@@ -39,69 +67,72 @@ def observe(bench: Bench) -> Practice:
         return Practice(unavailable=str(reason))
     bench.figures["threads"] = THREADS
     with calling(THREADS, bench.progress.beat) as threads:
-        objects = _call_one_module(bench, threads, served)
+        needs = _call_one_module(bench, threads, served)
         for part in (_switch_modes, _call_two_modules):
             if not threads.are_stuck:
-                part(bench, threads, served, objects)
+                part(bench, threads, served, needs)
         if not any(step.raised for step in bench.steps):
             with bench.progress.spend("run"):
                 bench.figures |= serving_speed.measure(bench, threads, served)
         if not threads.are_stuck:
-            _compile_at_once(bench, threads, served, objects)
+            _compile_at_once(bench, threads, served, needs)
     if not threads.are_stuck:
-        _start_in_inference_mode(bench, served, objects)
-        _replay_cuda_graphs(bench, served, objects)
+        _start_in_inference_mode(bench, served, needs)
+        _replay_cuda_graphs(bench, served, needs)
     return bench.practice()
 
 
-def _call_one_module(bench: Bench, threads: CallingThreads, served: Served) -> int:
+def _call_one_module(bench: Bench, threads: CallingThreads, served: Served) -> _Needs:
     """Compile in the main thread, then call from all threads.
 
     Returns:
-        How many code objects were compiled.
+        The compilations that the next steps need.
     """
     with bench.step("a first call, in the main thread") as facts:
         served.compile()
         served.compare(facts, 0, served.answer(0))
         facts.note("graphs", "captured", True, compile_log.graphs() > 0)
-    objects = compile_log.compilations()
-    with bench.step(f"{THREADS} threads call a compiled module at once", needed=0) as facts:
+    first = compile_log.compilations()
+    needs = _Needs(first, has_choice=first > compile_log.code_objects())
+    with bench.step(
+        f"{THREADS} threads call a compiled module at once", needed=needs.warm
+    ) as facts:
         served.compare_threads(facts, threads, lambda number: _NO_GRAD)
         served.compare_state(facts)
-    return objects
+    return needs
 
 
-def _switch_modes(bench: Bench, threads: CallingThreads, served: Served, objects: int) -> None:
+def _switch_modes(bench: Bench, threads: CallingThreads, served: Served, needs: _Needs) -> None:
     """Call code that was compiled under ``no_grad`` under ``inference_mode``, and back.
 
     A tensor that is made under ``inference_mode`` has other dispatch keys, which are guarded.
     """
-    with bench.step("inference_mode after no_grad", needed=objects) as facts:
+    with bench.step("inference_mode after no_grad", needed=needs.first) as facts:
         served.compare(facts, 0, served.answer(0, torch.inference_mode))
         served.note_inference(facts, torch.inference_mode)
-    with bench.step("inputs that are made under inference_mode", needed=objects) as facts:
+    with bench.step("inputs that are made under inference_mode", needed=needs.first) as facts:
         with torch.inference_mode():
             call = served.compiled.prepare(bench.planned)
         served.compare(facts, 0, served.answer(0, torch.inference_mode, call))
     with bench.step("no_grad again", needed=0) as facts:
         served.compare(facts, 1, served.answer(1))
         served.note_inference(facts, _NO_GRAD)
-    with bench.step("threads in both modes at once", needed=_most_missed(objects)) as facts:
+    with bench.step("threads in both modes at once", needed=needs.at_once) as facts:
         modes: tuple[Mode, ...] = (_NO_GRAD, torch.inference_mode)
         served.compare_threads(facts, threads, lambda number: modes[number % len(modes)])
 
 
-def _call_two_modules(bench: Bench, threads: CallingThreads, served: Served, objects: int) -> None:
+def _call_two_modules(bench: Bench, threads: CallingThreads, served: Served, needs: _Needs) -> None:
     """Call two modules of one class, with other weights, in turns from all threads."""
     before = compile_log.compilations()
-    with bench.step("compile another module of the same class", needed=objects) as facts:
+    with bench.step("compile another module of the same class", needed=needs.first) as facts:
         other = Served(bench, THREADS, weights=other_weights(bench))
         other.compile()
         other.compare(facts, 0, other.answer(0))
     if bench.steps[-1].raised or bench.steps[-1].unavailable:
         return
     shares_code = compile_log.compilations() == before
-    needed = 0 if shares_code else _most_missed(objects)
+    needed = needs.warm if shares_code else needs.at_once
     with bench.step("threads call two compiled modules in turns", needed=needed) as facts:
         both = (served, other)
         answers = threads.run(
@@ -116,16 +147,7 @@ def _call_two_modules(bench: Bench, threads: CallingThreads, served: Served, obj
                 both[which].compare(facts, number, made)
 
 
-def _most_missed(objects: int) -> int:
-    """Return how often threads may compile again what is compiled, where a frame has many codes.
-
-    A thread that looks for its code while another one finds its own may miss it, by chance. So no
-    exact number can be asked for.
-    """
-    return THREADS * objects
-
-
-def _compile_at_once(bench: Bench, threads: CallingThreads, served: Served, objects: int) -> None:
+def _compile_at_once(bench: Bench, threads: CallingThreads, served: Served, needs: _Needs) -> None:
     """Let all threads make the first call at once. Each of them may compile what it needs.
 
     Dynamo lets one thread compile after the other, and none of them looks for what another one has
@@ -134,29 +156,29 @@ def _compile_at_once(bench: Bench, threads: CallingThreads, served: Served, obje
     bench.forget_compiled()
     served.compile()
     name = f"{THREADS} threads make the first call at once"
-    with bench.step(name, needed=THREADS * objects) as facts:
+    with bench.step(name, needed=needs.at_once) as facts:
         for number, made in enumerate(threads.run(served.answer)):
             served.compare(facts, number, made)
     bench.figures["compilations_at_once"] = compile_log.compilations()
     if threads.are_stuck:
         return
-    with bench.step("threads call what threads compiled", needed=0) as facts:
+    with bench.step("threads call what threads compiled", needed=needs.warm) as facts:
         served.compare_threads(facts, threads, lambda number: _NO_GRAD)
 
 
-def _start_in_inference_mode(bench: Bench, served: Served, objects: int) -> None:
+def _start_in_inference_mode(bench: Bench, served: Served, needs: _Needs) -> None:
     """Compile under ``inference_mode``, and call the result under ``no_grad``."""
     bench.forget_compiled()
     served.compile()
-    with bench.step("a first call under inference_mode", needed=objects) as facts:
+    with bench.step("a first call under inference_mode", needed=needs.first) as facts:
         served.compare(facts, 0, served.answer(0, torch.inference_mode))
         served.note_inference(facts, torch.inference_mode)
-    with bench.step("no_grad after inference_mode", needed=objects) as facts:
+    with bench.step("no_grad after inference_mode", needed=needs.first) as facts:
         served.compare(facts, 1, served.answer(1))
         served.note_inference(facts, _NO_GRAD)
 
 
-def _replay_cuda_graphs(bench: Bench, served: Served, objects: int) -> None:
+def _replay_cuda_graphs(bench: Bench, served: Served, needs: _Needs) -> None:
     """Call a module that records CUDA graphs from threads: one after the other, then at once.
 
     A replay overwrites the outputs of earlier ones, so each thread copies its own before the next
@@ -175,7 +197,7 @@ def _replay_cuda_graphs(bench: Bench, served: Served, objects: int) -> None:
 
     with calling(THREADS, bench.progress.beat) as threads:  # graphs end with their thread
         name = f"{THREADS} threads take turns to call a module with mode='reduce-overhead'"
-        with bench.step(name, needed=objects) as facts:
+        with bench.step(name, needed=needs.first) as facts:
             if bench.request.backend != "inductor":
                 raise StepUnavailableError(f"the backend {bench.request.backend} has no modes")
             served.compile(mode="reduce-overhead")
