@@ -136,8 +136,8 @@ def test_a_fault_fails_and_its_twin_passes(models, sound, faulty, complaint):
 
 
 def test_a_deadlock_fails_with_the_stacks_of_the_threads_and_its_twin_passes(models, monkeypatch):
-    monkeypatch.setattr(calling_threads, "STUCK_S", 1.0)
     assert finding_of(models["waits_for_a_free_lock"]).outcome == "passed"
+    monkeypatch.setattr(calling_threads, "STUCK_S", 1.0)
     held = models["waits_for_a_held_lock"].build.__globals__["held"]
     try:
         finding = finding_of(models["waits_for_a_held_lock"])

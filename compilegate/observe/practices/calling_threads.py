@@ -8,6 +8,7 @@ import os
 import queue
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -15,11 +16,11 @@ from typing import Any, TypeVar
 
 from compilegate.observe.measure.contention import tree_s
 
-#: A thread is stuck once no thread ended its work and nothing ran for this many seconds. Waiting
-#: for the processor does not count, nor does a compiler that this process started.
+#: A thread is stuck once no thread ended its work and nothing ran for this many seconds: no other
+#: thread of this process, and no compiler that it started.
 STUCK_S = 60.0
 #: Seconds between two readings of the processor time, and the share of them that counts as work.
-_READING_S, _WORKING_SHARE = 1.0, 0.05
+_READING_S, _WORKING_SHARE = 1.0, 0.02
 
 Made = TypeVar("Made")
 _Task = Callable[[], None]
@@ -95,12 +96,12 @@ class CallingThreads:
 
     def _wait(self, results: list[futures.Future[Any]]) -> None:
         """Wait until each thread has done its work."""
-        idle_s, known = 0.0, (tree_s(os.getpid()), 0)
+        idle_s, known = 0.0, (_worked_s(), 0)
         while True:
             done, waiting = futures.wait(results, _READING_S)
             if not waiting:
                 return
-            now = (tree_s(os.getpid()), len(done))
+            now = (_worked_s(), len(done))
             if now[1] > known[1]:
                 self._beat()
             works = now[1] > known[1] or now[0] - known[0] > _WORKING_SHARE * _READING_S
@@ -123,6 +124,11 @@ class CallingThreads:
         for name, stack in stacks.items():
             error.add_note(f"The stack of {name}:\n{''.join(stack.format())}")
         return error
+
+
+def _worked_s() -> float:
+    """Return the processor seconds of this process and its children, without this thread's."""
+    return tree_s(os.getpid()) - time.thread_time()
 
 
 def _work_off(tasks: queue.SimpleQueue[_Task | None]) -> None:

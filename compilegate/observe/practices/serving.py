@@ -68,14 +68,9 @@ def observe(bench: Bench) -> Practice:
     bench.figures["threads"] = THREADS
     with calling(THREADS, bench.progress.beat) as threads:
         needs = _call_one_module(bench, threads, served)
-        for part in (_switch_modes, _call_two_modules):
+        for part in (_switch_modes, _call_two_modules, _measure, _compile_at_once):
             if not threads.are_stuck:
                 part(bench, threads, served, needs)
-        if not any(step.raised for step in bench.steps):
-            with bench.progress.spend("run"):
-                bench.figures |= serving_speed.measure(bench, threads, served)
-        if not threads.are_stuck:
-            _compile_at_once(bench, threads, served, needs)
     if not threads.are_stuck:
         _start_in_inference_mode(bench, served, needs)
         _replay_cuda_graphs(bench, served, needs)
@@ -145,6 +140,13 @@ def _call_two_modules(bench: Bench, threads: CallingThreads, served: Served, nee
         for number, rounds in enumerate(answers):
             for which, made in rounds[-1]:
                 both[which].compare(facts, number, made)
+
+
+def _measure(bench: Bench, threads: CallingThreads, served: Served, needs: _Needs) -> None:
+    """Measure how fast the threads are served, unless a step raised."""
+    if not any(step.raised for step in bench.steps):
+        with bench.progress.spend("run"):
+            bench.figures |= serving_speed.measure(bench, threads, served)
 
 
 def _compile_at_once(bench: Bench, threads: CallingThreads, served: Served, needs: _Needs) -> None:
