@@ -198,7 +198,8 @@ def _replay_cuda_graphs(bench: Bench, served: Served, needs: _Needs) -> None:
             yield
 
     with calling(THREADS, bench.progress.beat) as threads:  # graphs end with their thread
-        name = f"{THREADS} threads take turns to call a module with mode='reduce-overhead'"
+        mode = "mode='reduce-overhead'"
+        name = f"{THREADS} threads take turns to call a module with {mode}"
         with bench.step(name, needed=needs.first) as facts:
             if bench.request.backend != "inductor":
                 raise StepUnavailableError(f"the backend {bench.request.backend} has no modes")
@@ -206,7 +207,8 @@ def _replay_cuda_graphs(bench: Bench, served: Served, needs: _Needs) -> None:
             for _ in range(_CALLS_TO_REPLAY):
                 served.answer(0, lambda: next_generation(turn))
             served.compare_threads(facts, threads, lambda number: lambda: next_generation(turn))
-        with bench.step(f"{THREADS} threads call it at once", needed=0) as facts:
+        name = f"{THREADS} threads call a module with {mode} at once"
+        with bench.step(name, needed=needs.warm) as facts:
             if bench.steps[-1].raised or bench.steps[-1].unavailable:
                 raise StepUnavailableError("they could not take turns")
             if not hasattr(cudagraph_trees, "graph_capture_lock"):
