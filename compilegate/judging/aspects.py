@@ -112,6 +112,7 @@ _TIMED: tuple[Want, ...] = ("capture", "time")
 _COUNTED: tuple[Want, ...] = ("capture", "compile_work")
 _WORK_KEYS = ("max_compile_calls", "max_compile_calls_growth")
 _REGIONAL_KEYS = ("min_regional_warmup", "min_regional_throughput")
+_SERVING_KEYS = ("min_serving_throughput", "max_serving_p95")
 #: A plain session has no warm start to compare with.
 _COMPARED: tuple[Want, ...] = tuple(want for want in WANTS if want != "start")
 
@@ -231,6 +232,7 @@ ASPECTS: dict[str, Aspect] = {
             ("capture", "backends"),
             keys=("min_reduce_overhead_throughput",),
         ),
+        Aspect("serving", "practice", "s", "", ("capture", "serving"), _SERVING_KEYS),
         Aspect("hazards", "practice", "z", "", ("capture", "hazards")),
         Aspect("eager", "numerics", "A", "", _VARIED, change="itself", needs="baseline"),
         Aspect(

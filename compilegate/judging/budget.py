@@ -73,6 +73,9 @@ class Budget:
             whole model compiled.
         min_reduce_overhead_throughput: Least ratio of calls a second: in the mode reduce-overhead
             over in the mode default.
+        min_serving_throughput: Least ratio of calls a second that threads make: of compiled code
+            over eager.
+        max_serving_p95: Most ratio of the 95th percentile of these calls' times, likewise.
         max_slowdown: Growth of a compiled call's time, from version to version, that passes; 0.03
             is 3%. So are the next ones.
         max_p95_slowdown: Of the 95th percentile of compiled calls.
@@ -107,6 +110,8 @@ class Budget:
     min_regional_warmup: float | None = _key("number", depends_on="host")
     min_regional_throughput: float | None = _key("number", depends_on="host")
     min_reduce_overhead_throughput: float | None = _key("number", depends_on="host")
+    min_serving_throughput: float | None = _key("number", depends_on="host")
+    max_serving_p95: float | None = _key("number", depends_on="host")
     max_slowdown: float = _key("number", default=0.03)
     max_p95_slowdown: float = _key("number", default=0.25)
     max_memory_growth: float = _key("number", default=0.05)

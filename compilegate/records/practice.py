@@ -23,6 +23,7 @@ PracticeName = Literal[
     "compiled_autograd",
     "regional",
     "backends",
+    "serving",
     "hazards",
 ]
 

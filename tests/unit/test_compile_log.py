@@ -311,3 +311,10 @@ def test_a_clock_that_is_set_during_a_compilation_does_not_count(monkeypatch, ho
 
 
 # Places.
+
+
+def test_a_code_object_that_is_compiled_twice_counts_once():
+    compiled = torch.compile(whole, backend="eager", dynamic=False)
+    compiled(X)
+    compiled(X[:1])
+    assert (compile_log.compilations(), compile_log.code_objects()) == (2, 1)

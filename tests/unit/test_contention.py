@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from compilegate.observe.measure.contention import OtherProcesses, _Seconds, session_s
+from compilegate.observe.measure.contention import OtherProcesses, _Seconds, session_s, tree_s
 
 CORES = len(os.sched_getaffinity(0))
 
@@ -62,3 +62,10 @@ def test_the_time_of_one_session_does_not_count_for_another(burnt):
     assert before >= 0.2
     assert burnt(0.9) != ours
     assert session_s(ours) - before < 0.3
+
+
+def test_the_time_of_a_descendant_counts_in_any_session(burnt):
+    before = tree_s(os.getpid())
+    burning = burnt(0.3)
+    assert tree_s(os.getpid()) - before > 0.1
+    assert tree_s(burning) > 0.1

@@ -46,8 +46,17 @@ def graphs() -> int:
 
 def compilations() -> int:
     """Return how many code objects were compiled since the last reset, recompilations included."""
+    return len(_compiled())
+
+
+def code_objects() -> int:
+    """Return how many code objects were compiled, each counted once."""
+    return len({(e.co_filename, e.co_firstlineno, e.co_name) for e in _compiled()})
+
+
+def _compiled() -> list[Any]:
     metrics = dynamo.get_compilation_metrics()
-    return sum(e.is_forward is not False and bool(e.has_guarded_code) for e in metrics)
+    return [e for e in metrics if e.is_forward is not False and e.has_guarded_code]
 
 
 def captured_in(folder: str) -> bool:

@@ -77,7 +77,7 @@ class Sampler:
             return []  # their arguments and actions must not be used twice
         try:
             repeated = self._repeat(planned, eager, result, 0.0)
-            if not _repeats(repeated.output, result.output):
+            if not repeats(repeated.output, result.output):
                 return []
             unit = UNIT[eager.case.precision]
             size = Nudge(nudge, nudge * unit / UNIT["f32"])
@@ -110,7 +110,7 @@ class Sampler:
         return result
 
 
-def _repeats(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+def repeats(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
     """Whether two outputs are nearly equal. Atomic additions may change them slightly on a GPU."""
     return ours.keys() == theirs.keys() and all(
         leaf.shape == theirs[name].shape

@@ -92,6 +92,12 @@ class CallRecorder:
         self.state.keep_outputs(outputs, index)
         return result
 
+    def record_output(self, output: Any, call: Call) -> Result:
+        """Return a result that has an output alone. Threads may record at once."""
+        result = Result()
+        self._record_output(result, output, nested.tensors(output, "output"), call)
+        return result
+
     def _named_parameters(self) -> dict[str, nn.Parameter]:
         return {f"parameter {name}": value for name, value in self._subject.parameters().items()}
 

@@ -179,6 +179,15 @@ class Subject:
         """
         return self._recorder.record(call, index, recording, around)
 
+    def output_of(self, call: Call, output: Any) -> Result:
+        """Record what :meth:`forward` returned, and nothing else, which threads may do at once.
+
+        Args:
+            call: The arguments.
+            output: What was returned.
+        """
+        return self._recorder.record_output(output, call)
+
     def update(self, rates: Mapping[str, float]) -> None:
         """Take one step of gradient descent with the gradients of the last call.
 
