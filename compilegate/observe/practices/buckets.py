@@ -15,6 +15,7 @@ from compilegate.observe.practices import padding
 from compilegate.observe.practices.bench import Bench, StepUnavailableError
 from compilegate.observe.practices.sized_calls import SizedCalls
 from compilegate.observe.practices.varied_sizes import VariedSizes, text_of
+from compilegate.records.observation import Place
 
 
 class Compiled(NamedTuple):
@@ -23,10 +24,12 @@ class Compiled(NamedTuple):
     Attributes:
         objects: How many code objects, recompilations included.
         recompiles: Whether one of them is compiled more than once.
+        breaks: Where the graph breaks, or a frame runs in eager.
     """
 
     objects: int
     recompiles: bool
+    breaks: frozenset[Place | None]
 
 
 def observe(bench: Bench, sizes: VariedSizes, options: Mapping[str, Any]) -> Compiled | None:
@@ -51,8 +54,12 @@ def observe(bench: Bench, sizes: VariedSizes, options: Mapping[str, Any]) -> Com
     if bench.has_failed:
         return None
     log.after_call(0)
-    again = any(one.reason for one in log.capture().compilations)
-    compiled = Compiled(compile_log.compilations(), again)
+    seen = log.capture()
+    compiled = Compiled(
+        objects=compile_log.compilations(),
+        recompiles=any(one.reason for one in seen.compilations),
+        breaks=frozenset(one.place for one in (*seen.breaks, *seen.fallbacks)),
+    )
     names = _padded(bench, sizes)
     large = {n: _large(sizes, n) if n in names else size for n, size in sizes.first.items()}
     buckets = [sizes.first] if large == sizes.first else [sizes.first, large]

@@ -20,8 +20,10 @@ import torch.compiler.config
 from torch._dynamo import decorators
 
 from compilegate.observe.capture import compiling, varying_sources
+from compilegate.observe.capture.compile_log import CompileLog
 from compilegate.observe.practices import buckets, recompile_limits, varied_sizes
-from compilegate.observe.practices.bench import Bench, StepUnavailableError
+from compilegate.observe.practices.bench import Bench, StepFacts, StepUnavailableError
+from compilegate.observe.practices.buckets import Compiled
 from compilegate.observe.practices.sized_calls import SizedCalls
 from compilegate.observe.practices.varied_sizes import Sizes, VariedSizes, text_of
 from compilegate.records.practice import Practice
@@ -35,7 +37,7 @@ def observe(bench: Bench) -> Practice:
     options = compiling.options(bench.builder.case, bench.request.backend)
     one_size = buckets.observe(bench, sizes, {**options, "dynamic": False})
     if one_size is not None:
-        strategies = _Strategies(bench, sizes, one_size.objects, {**options, "dynamic": None})
+        strategies = _Strategies(bench, sizes, one_size, {**options, "dynamic": None})
         strategies.mark_weakly()
         strategies.mark_unbacked()
         strategies.name_sources()
@@ -50,13 +52,13 @@ class _Strategies:
     Attributes:
         bench: Keeps the steps.
         sizes: The sizes of the model.
-        objects: How many code objects the model compiles at one size.
+        one_size: What the model compiles at one size.
         options: The arguments of ``torch.compile``, with ``dynamic=None``.
     """
 
     bench: Bench
     sizes: VariedSizes
-    objects: int
+    one_size: Compiled
     options: Mapping[str, Any]
 
     def mark_weakly(self) -> None:
@@ -73,7 +75,9 @@ class _Strategies:
         if self._serve("maybe_mark_dynamic", calls, sizes.others(*sizes.declared)):
             alone = [sizes.with_size(name, 1) for name in sizes.declared]
             for one in (*alone, sizes.with_size(sizes.leading, 0)):
-                self._call(f"maybe_mark_dynamic, then {sizes.change(one)}", calls, one)
+                name = f"maybe_mark_dynamic, then {sizes.change(one)}"
+                with self.bench.step(name, needed=self.one_size.objects) as facts:
+                    facts.add(calls.compare(one))
 
     def mark_unbacked(self) -> None:
         """Mark the leading dimension as one whose size no code may depend on, not even on 1.
@@ -137,16 +141,27 @@ class _Strategies:
         Returns:
             Whether the first call returned.
         """
-        self._call(f"{name}, {text_of(self.sizes.first)}", calls, self.sizes.first)
+        with self.bench.step(
+            f"{name}, {text_of(self.sizes.first)}", needed=self.one_size.objects
+        ) as facts:
+            log = CompileLog()
+            facts.add(calls.compare(self.sizes.first))
+            self._require_no_more_breaks(facts, log)
         if self.bench.has_failed:
             return False
         for one in others:
             then = f"{name}, then {self.sizes.change(one)}"
-            with self.bench.step(then, needed=self.objects - 1) as facts:
+            with self.bench.step(then, needed=self.one_size.objects - 1) as facts:
                 facts.add(calls.compare(one))
         return True
 
-    def _call(self, name: str, calls: SizedCalls, sizes: Sizes) -> None:
-        """Call at sizes that are compiled for the first time."""
-        with self.bench.step(name, needed=self.objects) as facts:
-            facts.add(calls.compare(sizes))
+    def _require_no_more_breaks(self, facts: StepFacts, log: CompileLog) -> None:
+        log.after_call(0)
+        seen = log.capture()
+        more = {
+            str(one)
+            for one in (*seen.breaks, *seen.fallbacks)
+            if one.place not in self.one_size.breaks
+        }
+        wanted = "none beyond those of dynamic=False"
+        facts.require("graph breaks", wanted, "; ".join(sorted(more)) or wanted)

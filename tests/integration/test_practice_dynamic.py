@@ -1,0 +1,40 @@
+"""Dynamic strategies are observed, and a fault of one size turns them red."""
+
+from tests.integration.conftest import ZOOS
+
+FAULTS = {
+    "specialises_where_marked": "maybe_mark_dynamic, then batch=4: compiled again 1 times",
+    "wrong_at_size_one": "maybe_mark_dynamic, then batch=1: output (float32)",
+    "counts_padding": "pad batch=4 to batch=6: output (float32)",
+    "compiles_each_bucket_again": "pad batch=4 to batch=6: compiled again 1 times",
+}
+SOUND = ("sound_sizes", "sound_mean_over_the_batch", "one_size")
+
+
+def case(model):
+    return f"{model}-cpu-infer-f32-default-auto"
+
+
+def test_faults_of_one_size_fail_and_their_twins_pass(compilegate):
+    chosen = [word for name in (*SOUND, *FAULTS) for word in ("--cases", case(name))]
+    session = compilegate(
+        "suites/test_dynamic_strategies.py",
+        "suites/test_forward.py",
+        "--zoo",
+        str(ZOOS / "practised_dynamic.py"),
+        *chosen,
+    )
+    assert session.status == 1, session.output
+    assert session.outcomes(case("sound_sizes")) == {"passed"}
+    assert session.outcomes(case("one_size")) == {"passed", "skipped"}
+    (verdict,) = (
+        v
+        for aspect, v in session.verdicts(case("sound_mean_over_the_batch")).items()
+        if aspect == "dynamic_strategies"
+    )
+    assert verdict.outcome == "passed"
+    assert "not taken: pad batch (padding changes eager's output)" in verdict.summary
+    for name, line in FAULTS.items():
+        failed = session.failed(case(name))
+        assert [*failed] == ["dynamic_strategies"], name
+        assert failed["dynamic_strategies"].startswith(line)
