@@ -121,11 +121,10 @@ class _Strategies:
                 raise StepUnavailableError("PyTorch compiled nothing again, so it names no source")
         if self.bench.has_failed:
             return
-        named = ",".join(entries)
         calls = SizedCalls(self.bench, {"backend": recompile_limits.BACKEND, "dynamic": False})
         config: Any = torch.compiler.config  # PyTorch adds patch() when it is imported
-        with config.patch(dynamic_sources=named):
-            self._serve(f"dynamic_sources={named}", calls, others)
+        with config.patch(dynamic_sources=",".join(entries)):
+            self._serve("dynamic_sources", calls, others)
 
     def _serve(self, name: str, calls: SizedCalls, others: Sequence[Sizes]) -> bool:
         """Call at the first sizes, which compiles, and at others, which the same code must serve.
