@@ -34,17 +34,16 @@ def observe(bench: Bench, sizes: Sequence[Sizes], one_size: Compiled) -> None:
         sizes: At least two sizes. All but the last are compiled.
         one_size: What the model compiles at one size.
     """
-    objects = one_size.objects
+    config, two = torch._dynamo.config, sizes[:2]
     limit = len(sizes) - 1
-    config = torch._dynamo.config
     with config.patch(recompile_limit=limit):
-        _fall_back(bench, f"recompile_limit = {limit}", sizes, objects, {})
+        _fall_back(bench, f"recompile_limit = {limit}", sizes, one_size, {})
+    with config.patch(recompile_limit=1):
         with config.patch(fail_on_recompile_limit_hit=True):
-            _refuse_last(bench, "fail_on_recompile_limit_hit = True", sizes, {})
-        _refuse_last(bench, "recompile_limit with fullgraph=True", sizes, {"fullgraph": True})
-    given = {"recompile_limit": limit}
-    if given.keys() <= inspect.signature(torch.compile).parameters.keys():
-        _fall_back(bench, f"torch.compile(recompile_limit={limit})", sizes, objects, given)
+            _refuse_last(bench, "fail_on_recompile_limit_hit = True", two, {})
+        _refuse_last(bench, "recompile_limit = 1 with fullgraph=True", two, {"fullgraph": True})
+    if "recompile_limit" in inspect.signature(torch.compile).parameters:
+        _fall_back(bench, "torch.compile(recompile_limit=1)", two, one_size, {"recompile_limit": 1})
     _refuse_second(bench, sizes, one_size)
 
 
@@ -53,7 +52,11 @@ def _compile(bench: Bench, options: Mapping[str, Any]) -> SizedCalls:
 
 
 def _fall_back(
-    bench: Bench, name: str, sizes: Sequence[Sizes], objects: int, options: Mapping[str, Any]
+    bench: Bench,
+    name: str,
+    sizes: Sequence[Sizes],
+    one_size: Compiled,
+    options: Mapping[str, Any],
 ) -> None:
     """Call at all sizes, then at the first one. The last size runs in eager, and the log says so.
 
@@ -61,11 +64,12 @@ def _fall_back(
         bench: Keeps the step.
         name: The name of the step.
         sizes: The sizes.
-        objects: How many code objects the model compiles at one size.
+        one_size: What the model compiles at one size.
         options: Arguments of ``torch.compile``.
     """
     calls = _compile(bench, options)
-    with bench.step(f"{name}, {len(sizes)} sizes", needed=objects * (len(sizes) - 1)) as facts:
+    needed = one_size.objects * (len(sizes) - 1)
+    with bench.step(f"{name}, {len(sizes)} sizes", needed=needed) as facts:
         log = CompileLog()
         for one in (*sizes, sizes[0]):
             facts.add(calls.compare(one))
