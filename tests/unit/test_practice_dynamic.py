@@ -123,6 +123,13 @@ def test_only_dimensions_of_inputs_with_several_sizes_vary():
     assert of_case(make_bench(linear, batch=(6,))) is None
 
 
+def test_inputs_that_are_always_the_same_do_not_vary():
+    def fixed():
+        return Example(nn.Linear(8, 4), inputs=(torch.ones(6, 8),), dims={0: {0: "batch"}})
+
+    assert of_case(make_bench(fixed)) is None
+
+
 def test_pytorch_keeps_its_limits():
     bench = make_bench()
     recompile_limits.observe(bench, SIZES, ONE_OBJECT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from compilegate.observe.model.calls import has_fixed_inputs
 from compilegate.observe.practices.bench import Bench
 
 #: The size of each named dimension in a call.
@@ -52,9 +53,11 @@ class VariedSizes:
 
 
 def of_case(bench: Bench) -> VariedSizes | None:
-    """Return the sizes of a case's model; None if no dimension of its inputs takes several."""
+    """Return the sizes of a case's model; None if no dimension of its inputs takes several sizes."""
+    example = bench.build().example
+    if example.calls or has_fixed_inputs(example):
+        return None
     vary = bench.builder.model.sizes(bench.builder.case.device)
-    dims = bench.build().example.dims.values()
-    named = {name for names in dims for name in names.values()}
+    named = {name for names in example.dims.values() for name in names.values()}
     declared = tuple(name for name, sizes in vary.items() if name in named and len(sizes) > 1)
     return VariedSizes(vary, declared) if declared else None
