@@ -52,6 +52,24 @@ def sound_mean_over_the_batch():
     return example(Mean())
 
 
+@practised("sound_texts", vary={"batch": (4, 2), "length": (6, 9)})
+def sound_texts():
+    """Two inputs share both dimensions, and the mask hides what padding adds."""
+
+    class Masked(Net):
+        def forward(self, x, *, mask):
+            scores = (x @ x.mT).masked_fill(mask[:, None] == 0, float("-inf"))
+            return super().forward(scores.softmax(-1) @ x)
+
+    named = {0: "batch", 1: "length"}
+    return Example(
+        Masked(),
+        inputs=lambda batch, length: (torch.randn(batch, length, 8),),
+        kwargs=lambda batch, length: {"mask": torch.ones(batch, length)},
+        dims={0: named, "mask": named},
+    )
+
+
 @practised("specialises_where_marked")
 def specialises_where_marked():
     """Compiled code holds for one size alone, also where the dimension is marked."""
