@@ -134,7 +134,7 @@ def test_pytorch_keeps_its_limits():
     bench = make_bench()
     recompile_limits.observe(bench, SIZES, ONE_OBJECT)
     assert verdict(bench.steps).outcome == "passed", verdict(bench.steps)
-    assert [step.compilations for step in bench.steps if step.needed] == [2, 1, 1]
+    assert [step.compilations for step in bench.steps if step.needed] == [2, 1]
 
 
 def test_a_limit_that_pytorch_does_not_keep_fails():
@@ -146,8 +146,8 @@ def test_a_limit_that_pytorch_does_not_keep_fails():
     for line in (
         "recompile_limit = 2, 3 sizes: what the compile log names: no recompile limit, where a "
         "recompile limit is required",
-        "fail_on_recompile_limit_hit = True, 2 sizes: a call with batch=4: no error, where "
-        "FailOnRecompileLimitHit is required",
+        "fail_on_recompile_limit_hit = True, batch=6, then batch=4: a call with batch=4: no error, "
+        "where FailOnRecompileLimitHit is required",
         "recompile_limit = 2, 3 sizes: 3 compilations, 2 needed",
     ):
         assert line in found
@@ -171,6 +171,17 @@ def test_a_recompilation_that_is_not_refused_fails():
         "error_on_recompile = True, batch=6, then batch=4: a call with batch=4: no error, where "
         "RecompileError is required"
     )
+
+
+def test_a_model_that_recompiles_or_breaks_graphs_is_not_limited_to_one_compilation():
+    bench = make_bench()
+    broken = ONE_OBJECT._replace(objects=2, recompiles=True, breaks=frozenset({None}))
+    recompile_limits.observe(bench, SIZES, broken)
+    assert [step.unavailable for step in bench.steps if step.unavailable] == [
+        "the model compiles a code object again at one size",
+        "the model breaks graphs",
+        "the model compiles a code object again at one size",
+    ]
 
 
 def test_the_buckets_are_shown():

@@ -15,9 +15,8 @@ import torch
 import torch._dynamo.config
 from torch._dynamo import exc
 
-from compilegate.observe import error_text
 from compilegate.observe.capture.compile_log import CompileLog
-from compilegate.observe.practices.bench import Bench, Compared, StepFacts, StepUnavailableError
+from compilegate.observe.practices.bench import Bench, StepUnavailableError
 from compilegate.observe.practices.buckets import Compiled
 from compilegate.observe.practices.sized_calls import SizedCalls
 from compilegate.observe.practices.varied_sizes import Sizes, text_of
@@ -34,17 +33,23 @@ def observe(bench: Bench, sizes: Sequence[Sizes], one_size: Compiled) -> None:
         sizes: At least two sizes. All but the last are compiled.
         one_size: What the model compiles at one size.
     """
-    config, two = torch._dynamo.config, sizes[:2]
-    limit = len(sizes) - 1
+    config, limit = torch._dynamo.config, len(sizes) - 1
     with config.patch(recompile_limit=limit):
         _fall_back(bench, f"recompile_limit = {limit}", sizes, one_size, {})
-    with config.patch(recompile_limit=1):
-        with config.patch(fail_on_recompile_limit_hit=True):
-            _refuse_last(bench, "fail_on_recompile_limit_hit = True", two, {})
-        _refuse_last(bench, "recompile_limit = 1 with fullgraph=True", two, {"fullgraph": True})
     if "recompile_limit" in inspect.signature(torch.compile).parameters:
-        _fall_back(bench, "torch.compile(recompile_limit=1)", two, one_size, {"recompile_limit": 1})
-    _refuse_second(bench, sizes, one_size)
+        given = {"recompile_limit": 1}
+        _fall_back(bench, "torch.compile(recompile_limit=1)", sizes[:2], one_size, given)
+    again = "the model compiles a code object again at one size" if one_size.recompiles else ""
+    with config.patch(recompile_limit=1, fail_on_recompile_limit_hit=True):
+        name = "fail_on_recompile_limit_hit = True"
+        _refuse(bench, name, sizes, exc.FailOnRecompileLimitHit, reason=again)
+    with config.patch(recompile_limit=1):
+        name = "recompile_limit = 1 with fullgraph=True"
+        reason = "the model breaks graphs" if one_size.breaks else again
+        limited = exc.FailOnRecompileLimitHit
+        _refuse(bench, name, sizes, limited, reason=reason, fullgraph=True)
+    with config.patch(error_on_recompile=True):
+        _refuse(bench, "error_on_recompile = True", sizes, exc.RecompileError, reason=again)
 
 
 def _compile(bench: Bench, options: Mapping[str, Any]) -> SizedCalls:
@@ -78,53 +83,36 @@ def _fall_back(
         facts.require("what the compile log names", "a recompile limit", reached)
 
 
-def _refuse_last(
-    bench: Bench, name: str, sizes: Sequence[Sizes], options: Mapping[str, Any]
+def _refuse(
+    bench: Bench,
+    name: str,
+    sizes: Sequence[Sizes],
+    wanted: type[Exception],
+    *,
+    reason: str,
+    fullgraph: bool = False,
 ) -> None:
-    """Call at all sizes. The last one raises, and the first one can be called after that."""
-    calls = _compile(bench, options)
-    with bench.step(f"{name}, {len(sizes)} sizes") as facts:
-        for one in sizes[:-1]:
-            facts.add(_captured(calls, one))
-        _note_raised(facts, calls, sizes[-1], exc.FailOnRecompileLimitHit)
-        facts.add(calls.compare(sizes[0]))
+    """Call twice at the first size, then at the second one, which raises, and at the first again.
 
-
-def _captured(calls: SizedCalls, sizes: Sizes) -> Compared:
-    """Make a call on both sides.
-
-    Raises:
-        StepUnavailableError: ``fullgraph=True`` finds a graph break.
+    Args:
+        bench: Keeps the step.
+        name: The name of the step.
+        sizes: The sizes.
+        wanted: The error that the second size must raise.
+        reason: Why the model cannot be used so; empty if it can.
+        fullgraph: Whether a graph break is an error.
     """
-    try:
-        return calls.compare(sizes)
-    except (exc.Unsupported, exc.UserError) as error:
-        raise StepUnavailableError(f"the model breaks graphs: {error_text.of(error)}") from None
-
-
-def _refuse_second(bench: Bench, sizes: Sequence[Sizes], one_size: Compiled) -> None:
-    """Forbid to compile again. A second size raises, and the first one can be called after that."""
-    calls = _compile(bench, {})
-    name = f"error_on_recompile = True, {text_of(sizes[0])}, then {text_of(sizes[1])}"
-    with (
-        torch._dynamo.config.patch(error_on_recompile=True),
-        bench.step(name, needed=one_size.objects) as facts,
-    ):
-        if one_size.recompiles:
-            raise StepUnavailableError("the model compiles a code object again at one size")
+    calls = _compile(bench, {"fullgraph": fullgraph})
+    first, second = sizes[:2]
+    with bench.step(f"{name}, {text_of(first)}, then {text_of(second)}") as facts:
+        if reason:
+            raise StepUnavailableError(reason)
         for _ in range(2):
-            facts.add(calls.compare(sizes[0]))
-        _note_raised(facts, calls, sizes[1], exc.RecompileError)
-        facts.add(calls.compare(sizes[0]))
-
-
-def _note_raised(
-    facts: StepFacts, calls: SizedCalls, sizes: Sizes, wanted: type[Exception]
-) -> None:
-    """Make a call of compiled code, and note whether it raises what it must."""
-    raised = "no error"
-    try:
-        calls.call(sizes)
-    except wanted as error:
-        raised = type(error).__name__
-    facts.require(f"a call with {text_of(sizes)}", wanted.__name__, raised)
+            facts.add(calls.compare(first))
+        raised = "no error"
+        try:
+            calls.call(second)
+        except wanted as error:
+            raised = type(error).__name__
+        facts.require(f"a call with {text_of(second)}", wanted.__name__, raised)
+        facts.add(calls.compare(first))

@@ -53,7 +53,7 @@ class VariedSizes:
 
 
 def of_case(bench: Bench) -> VariedSizes | None:
-    """Return the sizes of a case's model; None if no dimension of its inputs takes several sizes."""
+    """Return the sizes of a case's model; None if no dimension of its inputs varies."""
     example = bench.build().example
     if example.calls or has_fixed_inputs(example):
         return None
