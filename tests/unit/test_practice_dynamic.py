@@ -14,7 +14,7 @@ from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.progress import Progress
-from compilegate.observe.practices import padding, recompile_limits
+from compilegate.observe.practices import buckets, padding, recompile_limits
 from compilegate.observe.practices.bench import Bench
 from compilegate.observe.practices.buckets import Compiled
 from compilegate.observe.practices.varied_sizes import VariedSizes, of_case
@@ -79,17 +79,34 @@ def test_padding_a_masked_dimension_changes_nothing_else(name):
     assert padding.reason_against(bench.builder, sizes, {**sizes, name: 8}) == ""
 
 
-def test_padding_that_changes_other_items_names_the_output():
+def normalised():
     """A batch norm that normalises by the batch, as every one does in training."""
+    norm = nn.BatchNorm1d(8, track_running_stats=False)
+    return Example(norm, inputs=linear().inputs, dims={0: {0: "batch"}})
 
-    def normalised():
-        norm = nn.BatchNorm1d(8, track_running_stats=False)
-        return Example(norm, inputs=linear().inputs, dims={0: {0: "batch"}})
 
-    builder = make_bench(normalised).builder
-    assert padding.reason_against(builder, {"batch": 4}, {"batch": 6}) == (
-        "padding changes eager's output"
-    )
+def test_padding_that_changes_other_items_is_not_done_and_names_the_output():
+    bench = make_bench(normalised)
+    compiled = buckets.observe(bench, of_case(bench), {"backend": "eager", "dynamic": False})
+    assert compiled == ONE_OBJECT
+    assert [(step.name, step.unavailable) for step in bench.steps] == [
+        ("dynamic=False, batch=6", ""),
+        ("pad batch", "padding changes eager's output"),
+    ]
+    assert bench.figures == {}
+
+
+def test_as_many_graphs_are_compiled_as_there_are_buckets():
+    bench = make_bench(linear)
+    buckets.observe(bench, of_case(bench), {"backend": "eager", "dynamic": False})
+    assert [(step.name, step.compilations) for step in bench.steps] == [
+        ("dynamic=False, batch=6", None),
+        ("warm up batch=8", 1),
+        ("pad batch=4 to batch=6", 0),
+        ("pad batch=7 to batch=8", 0),
+    ]
+    assert bench.figures["buckets"] == 2
+    assert verdict(bench.steps).outcome == "passed"
 
 
 def test_a_size_that_eager_refuses_is_no_bucket():

@@ -36,22 +36,6 @@ def sound_sizes():
     return example(Net())
 
 
-@practised("one_size", vary={"batch": (6,)})
-def one_size():
-    return example(Net())
-
-
-@practised("sound_mean_over_the_batch")
-def sound_mean_over_the_batch():
-    """Eager's answer for an item depends on the other items, so that nobody may pad."""
-
-    class Mean(Net):
-        def forward(self, x):
-            return super().forward(x - x.mean(0))
-
-    return example(Mean())
-
-
 @practised("sound_texts", vary={"batch": (4, 2), "length": (6, 9)})
 def sound_texts():
     """Two inputs share both dimensions, and the mask hides what padding adds."""
