@@ -233,6 +233,7 @@ ASPECTS: dict[str, Aspect] = {
             keys=("min_reduce_overhead_throughput",),
         ),
         Aspect("serving", "practice", "s", "", ("capture", "serving"), _SERVING_KEYS),
+        Aspect("dynamic_strategies", "practice", "d", "", ("capture", "dynamic_strategies")),
         Aspect("hazards", "practice", "z", "", ("capture", "hazards")),
         Aspect("eager", "numerics", "A", "", _VARIED, change="itself", needs="baseline"),
         Aspect(

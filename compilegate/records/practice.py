@@ -24,6 +24,7 @@ PracticeName = Literal[
     "regional",
     "backends",
     "serving",
+    "dynamic_strategies",
     "hazards",
 ]
 

@@ -38,6 +38,9 @@ SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
     "serving": {
         "cpu": ("infer-f32-default-static",),
         "cuda": ("infer-bf16-default-static", "infer-f32-default-static"),
+    "dynamic_strategies": {
+        "cpu": ("infer-f32-default-auto",),
+        "cuda": ("infer-bf16-default-auto", "infer-f32-default-auto"),
     },
     "hazards": {"cpu": ("train-f32-default-auto",), "cuda": ("train-f32-default-auto",)},
 }

@@ -1,0 +1,33 @@
+"""Dynamic strategies are observed, and a fault of one size turns them red."""
+
+from tests.integration.conftest import ZOOS
+
+FAULTS = {
+    "specialises_where_marked": "maybe_mark_dynamic, then batch=4: compiled again 1 times",
+    "wrong_at_size_one": "maybe_mark_dynamic, then batch=1: output (float32)",
+    "counts_padding": "pad batch=4 to batch=6: output (float32)",
+    "compiles_each_bucket_again": "pad batch=4 to batch=6: compiled again 1 times",
+}
+SOUND = ("sound_sizes", "sound_texts")
+
+
+def case(model):
+    return f"{model}-cpu-infer-f32-default-auto"
+
+
+def test_faults_of_one_size_fail_and_their_twins_pass(compilegate):
+    chosen = [word for name in (*SOUND, *FAULTS) for word in ("--cases", case(name))]
+    session = compilegate(
+        "suites/test_dynamic_strategies.py",
+        "suites/test_forward.py",
+        "--zoo",
+        str(ZOOS / "practised_dynamic.py"),
+        *chosen,
+    )
+    assert session.status == 1, session.output
+    for name in SOUND:
+        assert session.outcomes(case(name)) == {"passed"}, name
+    for name, line in FAULTS.items():
+        assert [*session.failed(case(name))] == ["dynamic_strategies"], name
+        details = session.verdicts(case(name))["dynamic_strategies"].details
+        assert any(found.startswith(line) for found in details), details
