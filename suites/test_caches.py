@@ -8,7 +8,7 @@ https://docs.pytorch.org/tutorials/recipes/torch_compile_caching_tutorial.html
 
 from __future__ import annotations
 
-import math
+import statistics
 from collections.abc import Mapping
 
 import pytest
@@ -17,7 +17,8 @@ from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
 from compilegate.judging.practices import judge_steps
 from compilegate.records.observation import Observation
-from compilegate.records.statistics import BUSY
+from compilegate.records.performance import Timing
+from compilegate.records.statistics import BUSY, paired_speedup
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
@@ -29,7 +30,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     wanted = budget.min_cache_speedup
     if wanted is not None and (judged := _speedup(figures, wanted)).outcome != "passed":
         return judged
-    text = f"{finding.summary}{_described(figures)}{_break_even(observation)}"
+    text = f"{finding.summary}{_described(figures)}{_break_even(figures, observation.timing)}"
     return Finding("passed", text, finding.details)
 
 
@@ -63,14 +64,17 @@ def _described(figures: Mapping[str, float]) -> str:
     return text
 
 
-def _break_even(observation: Observation) -> str:
+def _break_even(figures: Mapping[str, float], timing: Timing | None) -> str:
     """Return after how many calls compiling with an empty cache has paid off."""
-    calls = observation.break_even_calls
-    if calls is None:
+    if timing is None or "cold_s" not in figures:
         return ""
-    if math.isinf(calls):
-        return "; never pays off, because a compiled call is not faster"
-    return f"; pays off after {calls:,.0f} calls"
+    seen = paired_speedup(timing.eager_ns, timing.compiled_ns)
+    if seen.low <= 1:
+        is_slower = seen.high <= 1
+        return f"; {'never pays off' if is_slower else 'may never pay off'}: a call is not faster"
+    pairs = zip(timing.eager_ns, timing.compiled_ns, strict=True)
+    saved_s = statistics.median(eager - compiled for eager, compiled in pairs) / 1e9
+    return f"; pays off after {figures['cold_s'] / saved_s:,.0f} calls"
 
 
 @pytest.mark.aspect("caches")

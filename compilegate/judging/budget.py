@@ -71,8 +71,8 @@ class Budget:
             its blocks.
         min_regional_throughput: Least ratio of calls a second: with compiled blocks over with the
             whole model compiled.
-        min_cache_speedup: Least ratio of seconds of compiling: with an empty cache over with a filled
-            one in a fresh process.
+        min_cache_speedup: Least ratio of seconds of compiling: with an empty cache over with one
+            that another process filled.
         max_slowdown: Growth of a compiled call's time, from version to version, that passes; 0.03
             is 3%. So are the next ones.
         max_p95_slowdown: Of the 95th percentile of compiled calls.

@@ -47,9 +47,7 @@ class Lookups:
 def lookups() -> Lookups:
     """Return the lookups since the last reset of the compiler."""
     counted = dynamo.counters["inductor"]
-    return Lookups(
-        *(int(counted[f"fxgraph_cache_{what}"]) for what in ("hit", "miss", "bypass"))
-    )
+    return Lookups(*(int(counted[f"fxgraph_cache_{what}"]) for what in ("hit", "miss", "bypass")))
 
 
 def note_found(facts: StepFacts, graphs: int) -> None:

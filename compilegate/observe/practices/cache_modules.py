@@ -85,10 +85,10 @@ def change_one_thing(bench: Bench, folder: Path) -> None:
     )
     for what, build, dtype, options in changes:
         changed = small(bench, build, dtype)
-        with in_use(bench, folder), torch._inductor.config.patch(**options):
-            with bench.step(f"compile {what}") as facts:
-                facts.add(changed.compare(changed.build(), changed.build_compiled()))
-                note_not_found(facts)
+        patched, step = torch._inductor.config.patch(**options), bench.step(f"compile {what}")
+        with in_use(bench, folder), patched, step as facts:
+            facts.add(changed.compare(changed.build(), changed.build_compiled()))
+            note_not_found(facts)
     again = small(bench, Product, cast)
     with in_use(bench, folder), bench.step("compile the small module again") as facts:
         facts.add(again.compare(again.build(), again.build_compiled()))

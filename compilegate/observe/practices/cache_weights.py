@@ -50,13 +50,13 @@ def freeze(bench: Bench, folder: Path) -> None:
     Inductor looks a frozen weight up by its shape alone where the code of its graph does not depend
     on its values. A hit is right as long as the answer is that of the other weights.
     """
-    with torch._inductor.config.patch(freezing=True):
-        with bench.step("freeze other weights, with the code of frozen ones in the cache") as facts:
-            others = other_weights(bench)
-            with in_use(bench, folder):
-                bench.call(bench.build_compiled())
-            with in_use(bench, folder):
-                compare_with(bench, facts, others)
+    name = "freeze other weights, with the code of frozen ones in the cache"
+    with torch._inductor.config.patch(freezing=True), bench.step(name) as facts:
+        others = other_weights(bench)
+        with in_use(bench, folder):
+            bench.call(bench.build_compiled())
+        with in_use(bench, folder):
+            compare_with(bench, facts, others)
 
 
 def _module(subject: Subject) -> nn.Module:

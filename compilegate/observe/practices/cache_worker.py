@@ -12,7 +12,7 @@ from compilegate.observe.capture import compile_log
 from compilegate.observe.measure.contention import OtherProcesses
 from compilegate.observe.practices import cache_modules
 from compilegate.observe.practices.bench import Bench, StepUnavailableError
-from compilegate.observe.practices.cache_folders import in_use, lookups, note_found
+from compilegate.observe.practices.cache_folders import in_use, lookups, note_found, note_not_found
 from compilegate.observe.practices.cache_weights import compare_with, other_weights
 from compilegate.observe.practices.fresh_process import answer_in, job_in
 from compilegate.observe.practices.same_case import rebuilt
@@ -55,10 +55,10 @@ def _read(bench: Bench, job: dict[str, Any]) -> dict[str, Any]:
             facts.add(bench.compare(bench.build(), bench.build_compiled()))
             note_found(facts, job["graphs"])
         answer["artifacts_s"] = compile_log.compile_time(0.0, 0.0).total_s
-    with in_use(bench, filled):
-        with bench.step("call with other weights in another process") as facts:
-            compare_with(bench, facts, other_weights(bench))
-            note_found(facts, job["graphs"])
+    name = "call with other weights in another process"
+    with in_use(bench, filled), bench.step(name) as facts:
+        compare_with(bench, facts, other_weights(bench))
+        note_found(facts, job["graphs"])
     return answer
 
 
@@ -73,11 +73,11 @@ def _repair(bench: Bench, job: dict[str, Any]) -> dict[str, Any]:
     while not Path(job["gate"]).exists():
         time.sleep(_LOOK_S)
     cache_modules.fill_at_once(bench, Path(job["shared"]))
-    with in_use(bench, Path(job["truncated"])):
-        with bench.step("call with truncated graphs in the cache") as facts:
-            facts.add(bench.compare(bench.build(), bench.build_compiled()))
-            facts.note("graphs", "compiled again", job["graphs"], lookups().total)
-            facts.note("graphs found in the cache", "number", 0, lookups().hits)
+    name = "call with truncated graphs in the cache"
+    with in_use(bench, Path(job["truncated"])), bench.step(name) as facts:
+        facts.add(bench.compare(bench.build(), bench.build_compiled()))
+        facts.note("lookups in the cache", "number", job["graphs"], lookups().total)
+        note_not_found(facts)
     return _use_empty_kernels(bench, Path(job["emptied"])) if job["emptied"] else {}
 
 

@@ -75,7 +75,7 @@ def _fill(bench: Bench, folder: Path) -> int:
 
 
 def _use(bench: Bench, folder: Path, graphs: int) -> None:
-    """Use the cache in two fresh processes, and compile small changes in this one meanwhile.
+    """Use the cache in two fresh processes, and compile small changes in this one.
 
     What the first process times is timed alone: it opens the gate for the others.
     """
