@@ -1,21 +1,32 @@
 """The practice ``caches``: how its steps and figures are judged, and what its folders are for."""
 
+from concurrent.futures import Future
+
 import pytest
 import torch._dynamo.utils as dynamo
 
 from compilegate.judging.budget import Budget
-from compilegate.observe.practices.bench import StepFacts
+from compilegate.observe.model.reference import Reference
+from compilegate.observe.phases.builder import Builder
+from compilegate.observe.phases.progress import Progress
+from compilegate.observe.practices import caches
+from compilegate.observe.practices.bench import Bench, StepFacts
 from compilegate.observe.practices.cache_folders import (
     note_found,
     note_not_found,
     with_empty_kernels,
     with_truncated_graphs,
 )
+from compilegate.observe.practices.fresh_process import FreshProcessError
+from compilegate.records.case import Case
 from compilegate.records.practice import Practice, Step
+from compilegate.records.request import Request
 from compilegate.suites.test_caches import rule
+from compilegate.zoo import registry
 from tests.unit.making import make_checked, make_error, make_observation, make_timing
 from tests.unit.rules.common import assert_proposal_helps
 
+CASE = Case.parse("matvec-cpu-infer-f32-default-static")
 STEP = Step(name="compile with an empty cache", outputs=make_checked(make_error("output")))
 FIGURES = {
     "cold_s": 7.0,
@@ -73,9 +84,9 @@ def test_the_proposed_budget_passes():
 @pytest.fixture
 def counters():
     """What Inductor has counted since the last reset; empty again after the test."""
-    dynamo.counters["inductor"].clear()
+    dynamo.counters.clear()
     yield dynamo.counters["inductor"]
-    dynamo.counters["inductor"].clear()
+    dynamo.counters.clear()
 
 
 @pytest.mark.parametrize(
@@ -93,6 +104,26 @@ def test_each_graph_must_be_found(counters, counted, is_found):
     facts = StepFacts()
     note_found(facts, 2)
     assert bool(facts.state.differences) is not is_found
+
+
+def test_a_miss_of_aot_autograd_is_noted(counters):
+    counters.update({"fxgraph_cache_hit": 2})
+    dynamo.counters["aot_autograd"]["autograd_cache_miss"] = 1
+    facts = StepFacts()
+    note_found(facts, 2)
+    (found,) = facts.state.differences
+    assert found.where == "misses in the cache of AOTAutograd"
+
+
+def test_the_end_of_a_process_is_a_step():
+    process = Future()
+    process.set_exception(FreshProcessError("a fresh process was killed by SIGSEGV:"))
+    progress = Progress(lambda stage: None)
+    builder = Builder(registry.load()["matvec"], CASE, 0, progress)
+    bench = Bench(builder, Request(case=CASE.id, wants=()), progress, Reference(builder), False)
+    caches.take(bench, process)
+    (step,) = bench.steps
+    assert (step.name, "SIGSEGV" in step.raised) == ("use the cache in another process", True)
 
 
 def test_a_graph_that_is_found_after_a_change_is_noted(counters):

@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import re
 from pathlib import Path
 
 import torch
@@ -26,21 +25,6 @@ def example(net=None):
 
 @practised("sound_caches")
 def sound_caches():
-    return example()
-
-
-@practised("constants_not_in_the_key")
-def constants_not_in_the_key():
-    """What Inductor looks a graph up by leaves out a constant, as a faulty reducer would."""
-    from torch._inductor.codecache import FxGraphCachePickler
-
-    complete = FxGraphCachePickler.dumps
-
-    def without_constants(self, value):
-        return re.sub(rb"alpha ?= ?[\d.]+", b"alpha", complete(self, value))
-
-    if complete.__name__ != without_constants.__name__:  # the recipe runs again and again
-        FxGraphCachePickler.dumps = without_constants
     return example()
 
 

@@ -102,7 +102,7 @@ def _use(bench: Bench, folder: Path, graphs: int) -> None:
         for process in started:
             while not process.done():
                 _wait(bench)
-            _take(bench, process)
+            take(bench, process)
 
 
 def _wait(bench: Bench) -> None:
@@ -122,7 +122,7 @@ def _no_beat() -> None:
     """Do nothing: the thread that waits for a process does not report progress."""
 
 
-def _take(bench: Bench, process: Future[Answer]) -> None:
+def take(bench: Bench, process: Future[Answer]) -> None:
     """Add the steps and figures of a fresh process; its end is a step where it has failed."""
     if (error := process.exception()) is not None:
         with bench.step("use the cache in another process"):
