@@ -69,9 +69,10 @@ def _break_even(figures: Mapping[str, float], timing: Timing | None) -> str:
     if timing is None or "cold_s" not in figures:
         return ""
     seen = paired_speedup(timing.eager_ns, timing.compiled_ns)
+    if seen.high <= 1:
+        return "; never pays off: a compiled call is not faster"
     if seen.low <= 1:
-        is_slower = seen.high <= 1
-        return f"; {'never pays off' if is_slower else 'may never pay off'}: a call is not faster"
+        return "; whether it pays off is not clear"
     pairs = zip(timing.eager_ns, timing.compiled_ns, strict=True)
     saved_s = statistics.median(eager - compiled for eager, compiled in pairs) / 1e9
     return f"; pays off after {figures['cold_s'] / saved_s:,.0f} calls"
