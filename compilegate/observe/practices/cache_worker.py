@@ -12,7 +12,7 @@ from compilegate.observe.capture import compile_log
 from compilegate.observe.measure.contention import OtherProcesses
 from compilegate.observe.practices import cache_modules
 from compilegate.observe.practices.bench import Bench, StepUnavailableError
-from compilegate.observe.practices.cache_folders import in_use, lookups, note_found, note_not_found
+from compilegate.observe.practices.cache_folders import Lookups, in_use, lookups, note_found
 from compilegate.observe.practices.cache_weights import compare_with, other_weights
 from compilegate.observe.practices.fresh_process import answer_in, job_in
 from compilegate.observe.practices.same_case import rebuilt
@@ -26,7 +26,8 @@ def main(folder: Path) -> None:
     job = job_in(folder)
     bench = rebuilt(job["case"])
     _warm_toolchain(bench)
-    answer = _read(bench, job) if job["task"] == "read" else _repair(bench, job)
+    work = _read if job["task"] == "read" else _repair
+    answer = work(bench, job, Lookups(*job["looked_up"]))
     bench.forget_compiled()
     answer_in(folder, {**answer, "steps": bench.steps})
 
@@ -37,14 +38,14 @@ def _warm_toolchain(bench: Bench) -> None:
     compile_log.reset()
 
 
-def _read(bench: Bench, job: dict[str, Any]) -> dict[str, Any]:
+def _read(bench: Bench, job: dict[str, Any], looked_up: Lookups) -> dict[str, Any]:
     """Use the cache as it is, then fill another one together with the other process."""
     filled, gate = Path(job["filled"]), Path(job["gate"])
     others, answer = OtherProcesses(), {}
     with in_use(bench, filled):
         with bench.step("call in another process, with the filled cache") as facts:
             facts.add(bench.compare(bench.build(), bench.build_compiled()))
-            note_found(facts, job["graphs"])
+            note_found(facts, looked_up.total)
         answer["warm_s"] = compile_log.compile_time(0.0, 0.0).total_s
         answer["warm_busy_share"] = others.share()
     gate.touch()
@@ -53,12 +54,12 @@ def _read(bench: Bench, job: dict[str, Any]) -> dict[str, Any]:
         with bench.step("load_cache_artifacts in another process") as facts:
             _load_artifacts(Path(job["artifacts"]))
             facts.add(bench.compare(bench.build(), bench.build_compiled()))
-            note_found(facts, job["graphs"])
+            note_found(facts, looked_up.total)
         answer["artifacts_s"] = compile_log.compile_time(0.0, 0.0).total_s
     name = "call with other weights in another process"
     with in_use(bench, filled), bench.step(name) as facts:
         compare_with(bench, facts, other_weights(bench))
-        note_found(facts, job["graphs"])
+        note_found(facts, looked_up.total)
     return answer
 
 
@@ -68,7 +69,7 @@ def _load_artifacts(file: Path) -> None:
     torch.compiler.load_cache_artifacts(file.read_bytes())
 
 
-def _repair(bench: Bench, job: dict[str, Any]) -> dict[str, Any]:
+def _repair(bench: Bench, job: dict[str, Any], looked_up: Lookups) -> dict[str, Any]:
     """Fill a cache together with the other process, then use damaged copies of the filled one."""
     while not Path(job["gate"]).exists():
         time.sleep(_LOOK_S)
@@ -76,8 +77,7 @@ def _repair(bench: Bench, job: dict[str, Any]) -> dict[str, Any]:
     name = "call with truncated graphs in the cache"
     with in_use(bench, Path(job["truncated"])), bench.step(name) as facts:
         facts.add(bench.compare(bench.build(), bench.build_compiled()))
-        facts.note("lookups in the cache", "number", job["graphs"], lookups().total)
-        note_not_found(facts)
+        facts.note("lookups in the cache", "number", looked_up, lookups())
     return _use_empty_kernels(bench, Path(job["emptied"])) if job["emptied"] else {}
 
 

@@ -7,6 +7,7 @@ https://docs.pytorch.org/tutorials/recipes/torch_compile_caching_tutorial.html
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import tempfile
 import time
@@ -23,6 +24,7 @@ from compilegate.observe.measure.contention import OtherProcesses
 from compilegate.observe.practices import cache_modules, cache_weights, fresh_process
 from compilegate.observe.practices.bench import Bench
 from compilegate.observe.practices.cache_folders import (
+    Lookups,
     in_use,
     lookups,
     with_empty_kernels,
@@ -46,17 +48,17 @@ def observe(bench: Bench) -> Practice:
         return Practice(unavailable=f"the backend {backend} has no cache")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        graphs = _fill(bench, folder)
+        looked_up = _fill(bench, folder)
         if not bench.steps[-1].raised:
-            _use(bench, folder, graphs)
+            _use(bench, folder, looked_up)
     return bench.practice()
 
 
-def _fill(bench: Bench, folder: Path) -> int:
+def _fill(bench: Bench, folder: Path) -> Lookups:
     """Compile the case in an empty cache, and save the artifacts.
 
     Returns:
-        How many graphs were looked up.
+        The lookups. A graph that occurs twice is a hit the second time.
     """
     others = OtherProcesses()
     with in_use(bench, folder / "filled"):
@@ -65,16 +67,16 @@ def _fill(bench: Bench, folder: Path) -> int:
             facts.note("the cache", "used", True, lookups().total > 0)
         bench.figures["cold_s"] = compile_log.compile_time(0.0, 0.0).total_s
         bench.figures["cold_busy_share"] = others.share()
-        graphs = lookups().total
+        looked_up = lookups()
     if hasattr(torch.compiler, "save_cache_artifacts"):
         saved = torch.compiler.save_cache_artifacts()
         artifacts = b"" if saved is None else saved[0]
         bench.figures["artifacts_bytes"] = len(artifacts)
         (folder / "artifacts").write_bytes(artifacts)
-    return graphs
+    return looked_up
 
 
-def _use(bench: Bench, folder: Path, graphs: int) -> None:
+def _use(bench: Bench, folder: Path, looked_up: Lookups) -> None:
     """Use the cache in two fresh processes, and compile small changes in this one.
 
     What the first process times is timed alone: it opens the gate for the others.
@@ -85,7 +87,7 @@ def _use(bench: Bench, folder: Path, graphs: int) -> None:
     names = ("filled", "gate", "shared", "empty", "artifacts", "truncated")
     job = {
         "case": described(bench),
-        "graphs": graphs,
+        "looked_up": dataclasses.astuple(looked_up),
         "emptied": str(folder / "emptied") if has_kernels else "",
         **{name: str(folder / name) for name in names},
     }
