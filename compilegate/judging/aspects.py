@@ -234,6 +234,13 @@ ASPECTS: dict[str, Aspect] = {
         ),
         Aspect("serving", "practice", "s", "", ("capture", "serving"), _SERVING_KEYS),
         Aspect("dynamic_strategies", "practice", "d", "", ("capture", "dynamic_strategies")),
+            "caches",
+            "practice",
+            "h",
+            "",
+            ("capture", "time", "caches"),
+            keys=("min_cache_speedup",),
+        ),
         Aspect("hazards", "practice", "z", "", ("capture", "hazards")),
         Aspect("eager", "numerics", "A", "", _VARIED, change="itself", needs="baseline"),
         Aspect(

@@ -12,6 +12,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
+#: The variable with Inductor's cache that children share, also while a case has an empty one.
+SHARED_CACHE = "COMPILEGATE_SHARED_CACHE"
+
 
 def make(where: Path) -> Path:
     """Make a folder.
@@ -34,7 +37,7 @@ def enter(folder: Path) -> None:
     """
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-    cache_dir()  # it sets TORCHINDUCTOR_CACHE_DIR
+    os.environ[SHARED_CACHE] = cache_dir()  # it sets TORCHINDUCTOR_CACHE_DIR
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
 
 

@@ -25,6 +25,7 @@ PracticeName = Literal[
     "backends",
     "serving",
     "dynamic_strategies",
+    "caches",
     "hazards",
 ]
 

@@ -42,6 +42,10 @@ SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
         "cpu": ("infer-f32-default-auto",),
         "cuda": ("infer-bf16-default-auto", "infer-f32-default-auto"),
     },
+    "caches": {
+        "cpu": ("infer-f32-default-static",),
+        "cuda": ("infer-bf16-default-static", "infer-f32-default-static"),
+    },
     "hazards": {"cpu": ("train-f32-default-auto",), "cuda": ("train-f32-default-auto",)},
 }
 

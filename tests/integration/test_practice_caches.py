@@ -1,0 +1,33 @@
+"""Caches are observed, and faults of what is looked up or taken from them turn it red."""
+
+from tests.integration.conftest import ZOOS
+
+NAMES = (
+    "sound_caches",
+    "another_key_in_each_process",
+    "takes_truncated_graphs",
+)
+
+
+def case(model):
+    return f"{model}-cpu-infer-f32-default-static"
+
+
+def test_faults_of_caches_fail_and_their_twin_passes(compilegate):
+    chosen = [word for name in NAMES for word in ("--cases", case(name))]
+    session = compilegate(
+        "suites/test_caches.py",
+        "suites/test_graph_breaks.py",
+        "--zoo",
+        str(ZOOS / "practised_caches.py"),
+        *chosen,
+        backend="inductor",
+    )
+    assert session.status == 1, session.output
+    assert session.outcomes(case("sound_caches")) == {"passed"}
+    failed = {name: session.failed(case(name)) for name in NAMES[1:]}
+    assert all([*found] == ["caches"] for found in failed.values())
+    another, truncated = (found["caches"] for found in failed.values())
+    assert "call in another process, with the filled cache: lookups" in another
+    assert "0 hits, 1 misses" in another
+    assert truncated.startswith("call with truncated graphs in the cache: output (float32)")
