@@ -111,10 +111,24 @@ _VARIED: tuple[Want, ...] = ("capture", "vary")
 _TIMED: tuple[Want, ...] = ("capture", "time")
 _COUNTED: tuple[Want, ...] = ("capture", "compile_work")
 _WORK_KEYS = ("max_compile_calls", "max_compile_calls_growth")
+_CHECKPOINTING_KEYS = ("max_checkpointed_memory_ratio", "memory_slack_bytes")
 _REGIONAL_KEYS = ("min_regional_warmup", "min_regional_throughput")
 _SERVING_KEYS = ("min_serving_throughput", "max_serving_p95")
 #: A plain session has no warm start to compare with.
 _COMPARED: tuple[Want, ...] = tuple(want for want in WANTS if want != "start")
+
+
+def _practice(
+    name: PracticeName,
+    letter: str,
+    keys: tuple[str, ...] = (),
+    *,
+    wants: tuple[Want, ...] = (),
+    applies: Callable[[Case], bool] = lambda case: True,
+) -> Aspect:
+    """Return the aspect of a practice, which is observed of the cases that ask for it."""
+    return Aspect(name, "practice", letter, "", ("capture", *wants, name), keys, applies=applies)
+
 
 #: All aspects by name. Reports show the first first: wrong answers, then lost graphs, then costs.
 ASPECTS: dict[str, Aspect] = {
@@ -195,53 +209,17 @@ ASPECTS: dict[str, Aspect] = {
             of_machine=True,
             applies=_on_gpu,
         ),
-        Aspect("checkpoints", "practice", "k", "", ("capture", "checkpoints")),
-        Aspect("training_loop", "practice", "t", "", ("capture", "training_loop"), applies=_trains),
-        Aspect(
-            "compiled_optimizer",
-            "practice",
-            "o",
-            "",
-            ("capture", "compiled_optimizer"),
-            keys=("min_optimizer_speedup",),
-            applies=_trains,
-        ),
-        Aspect(
-            "activation_checkpointing",
-            "practice",
-            "m",
-            "",
-            ("capture", "activation_checkpointing"),
-            keys=("max_checkpointed_memory_ratio", "memory_slack_bytes"),
-            applies=_trains,
-        ),
-        Aspect(
-            "compiled_autograd",
-            "practice",
-            "u",
-            "",
-            ("capture", "compiled_autograd"),
-            applies=_trains,
-        ),
-        Aspect("regional", "practice", "r", "", ("capture", "regional"), _REGIONAL_KEYS),
-        Aspect(
-            "backends",
-            "practice",
-            "b",
-            "",
-            ("capture", "backends"),
-            keys=("min_reduce_overhead_throughput",),
-        ),
-        Aspect("serving", "practice", "s", "", ("capture", "serving"), _SERVING_KEYS),
-        Aspect("dynamic_strategies", "practice", "d", "", ("capture", "dynamic_strategies")),
-            "caches",
-            "practice",
-            "h",
-            "",
-            ("capture", "time", "caches"),
-            keys=("min_cache_speedup",),
-        ),
-        Aspect("hazards", "practice", "z", "", ("capture", "hazards")),
+        _practice("checkpoints", "k"),
+        _practice("training_loop", "t", applies=_trains),
+        _practice("compiled_optimizer", "o", ("min_optimizer_speedup",), applies=_trains),
+        _practice("activation_checkpointing", "m", _CHECKPOINTING_KEYS, applies=_trains),
+        _practice("compiled_autograd", "u", applies=_trains),
+        _practice("regional", "r", _REGIONAL_KEYS),
+        _practice("backends", "b", ("min_reduce_overhead_throughput",)),
+        _practice("dynamic_strategies", "d"),
+        _practice("caches", "h", ("min_cache_speedup",), wants=("time",)),
+        _practice("serving", "s", _SERVING_KEYS),
+        _practice("hazards", "z"),
         Aspect("eager", "numerics", "A", "", _VARIED, change="itself", needs="baseline"),
         Aspect(
             "slowdown",

@@ -23,9 +23,9 @@ PracticeName = Literal[
     "compiled_autograd",
     "regional",
     "backends",
-    "serving",
     "dynamic_strategies",
     "caches",
+    "serving",
     "hazards",
 ]
 

@@ -12,6 +12,10 @@ from compilegate.records.case import Case
 from compilegate.records.practice import PracticeName
 from compilegate.zoo.registry import Model
 
+_CALLED: Mapping[str, tuple[str, ...]] = {
+    "cpu": ("infer-f32-default-static",),
+    "cuda": ("infer-bf16-default-static", "infer-f32-default-static"),
+}
 _TRAINED: Mapping[str, tuple[str, ...]] = {
     "cpu": ("train-f32-default-static",),
     "cuda": ("train-bf16-default-static", "train-f16-default-static"),
@@ -19,33 +23,19 @@ _TRAINED: Mapping[str, tuple[str, ...]] = {
 
 #: The settings of each practice by device. A model takes the first one that it has.
 SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
-    "checkpoints": {
-        "cpu": ("infer-f32-default-static",),
-        "cuda": ("infer-bf16-default-static", "infer-f32-default-static"),
-    },
+    "checkpoints": _CALLED,
     "training_loop": _TRAINED,
     "compiled_optimizer": _TRAINED,
     "activation_checkpointing": _TRAINED,
     "compiled_autograd": _TRAINED,
-    "regional": {
-        "cpu": ("infer-f32-default-static",),
-        "cuda": ("infer-bf16-default-static", "infer-f32-default-static"),
-    },
-    "backends": {
-        "cpu": ("infer-f32-default-static",),
-        "cuda": ("infer-bf16-default-static", "infer-f32-default-static"),
-    },
-    "serving": {
-        "cpu": ("infer-f32-default-static",),
-        "cuda": ("infer-bf16-default-static", "infer-f32-default-static"),
+    "regional": _CALLED,
+    "backends": _CALLED,
     "dynamic_strategies": {
         "cpu": ("infer-f32-default-auto",),
         "cuda": ("infer-bf16-default-auto", "infer-f32-default-auto"),
     },
-    "caches": {
-        "cpu": ("infer-f32-default-static",),
-        "cuda": ("infer-bf16-default-static", "infer-f32-default-static"),
-    },
+    "caches": _CALLED,
+    "serving": _CALLED,
     "hazards": {"cpu": ("train-f32-default-auto",), "cuda": ("train-f32-default-auto",)},
 }
 
