@@ -31,6 +31,7 @@ SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
         "cpu": ("infer-f32-default-static",),
         "cuda": ("infer-bf16-default-static", "infer-f32-default-static"),
     },
+    "export": {"cpu": ("infer-f32-default-static",), "cuda": ("infer-f32-default-static",)},
     "hazards": {"cpu": ("train-f32-default-auto",), "cuda": ("train-f32-default-auto",)},
 }
 

@@ -80,6 +80,7 @@ class Bench:
         draws: Whether a call draws random numbers.
         steps: The steps so far.
         figures: What was measured so far, by a name that ends in its unit.
+        at: The call that is compared; None for the first one.
     """
 
     builder: Builder
@@ -89,6 +90,7 @@ class Bench:
     draws: bool
     steps: list[Step] = field(default_factory=list)
     figures: dict[str, float] = field(default_factory=dict)
+    at: PlannedCall | None = None
     _graphs: int = 0
 
     def build(self) -> Subject:
@@ -114,7 +116,7 @@ class Bench:
         *,
         weights: Mapping[str, torch.Tensor] | None = None,
     ) -> Compared:
-        """Make the first call on both sides, and compare outputs, gradients and state.
+        """Make the call on both sides, and compare outputs, gradients and state.
 
         Args:
             eager: The eager model.
@@ -140,7 +142,7 @@ class Bench:
         return comparer.of_call(self.planned, made, self.call(compiled))
 
     def compare_in(self, dtype: torch.dtype, eager: Subject, compiled: Subject) -> Compared:
-        """Make the first call on both sides in another dtype, and compare the outputs.
+        """Make the call on both sides in another dtype, and compare the outputs.
 
         Args:
             dtype: The dtype of both models, which floating inputs are cast to.
@@ -163,7 +165,7 @@ class Bench:
         *,
         dtype: torch.dtype | None = None,
     ) -> Result:
-        """Make the first call of an eager model.
+        """Make the call of an eager model.
 
         Raises:
             StepUnavailableError: Eager raises.
@@ -174,7 +176,7 @@ class Bench:
         return made
 
     def call(self, compiled: Subject, *, dtype: torch.dtype | None = None) -> Result:
-        """Make the first call of a compiled model, which compiles what is not compiled yet.
+        """Make the call of a compiled model, which compiles what is not compiled yet.
 
         Raises:
             Exception: Compiled code raises.
@@ -201,8 +203,8 @@ class Bench:
 
     @property
     def planned(self) -> PlannedCall:
-        """The first call."""
-        return first_call(self.builder.model.sizes(self.builder.case.device))
+        """The call that is compared."""
+        return self.at or first_call(self.builder.model.sizes(self.builder.case.device))
 
     @contextlib.contextmanager
     def step(self, name: str, *, needed: int | None = None) -> Iterator[StepFacts]:
