@@ -217,6 +217,7 @@ ASPECTS: dict[str, Aspect] = {
         _practice("regional", "r", _REGIONAL_KEYS),
         _practice("backends", "b", ("min_reduce_overhead_throughput",)),
         _practice("dynamic_strategies", "d"),
+        _practice("export", "e"),
         _practice("caches", "h", ("min_cache_speedup",), wants=("time",)),
         _practice("serving", "s", _SERVING_KEYS),
         _practice("hazards", "z"),

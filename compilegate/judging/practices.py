@@ -23,7 +23,8 @@ def judge_steps(observation: Observation, name: PracticeName) -> Finding:
         return Finding("skipped", "the first call raises, as in eager: nothing to practise")
     if practice.unavailable:
         return Finding("skipped", f"unavailable: {practice.unavailable}")
-    if not practice.graphs:
+    raised = [*_raised(practice)]
+    if not practice.graphs and not raised:
         return Finding("failed", "nothing was compiled in any step")
     numerics = examine_groups(
         observation,
@@ -33,7 +34,7 @@ def judge_steps(observation: Observation, name: PracticeName) -> Finding:
             for checked in (step.outputs, step.gradients, step.state)
         ],
     )
-    lines = [*_raised(practice), *numerics.complaints, *_recompiled(practice)]
+    lines = [*raised, *numerics.complaints, *_recompiled(practice)]
     if lines:
         return Finding("failed", lines[0], shorten(lines))
     return _of_sound(practice, numerics)

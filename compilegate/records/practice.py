@@ -24,6 +24,7 @@ PracticeName = Literal[
     "regional",
     "backends",
     "dynamic_strategies",
+    "export",
     "caches",
     "serving",
     "hazards",

@@ -34,6 +34,7 @@ SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
         "cpu": ("infer-f32-default-auto",),
         "cuda": ("infer-bf16-default-auto", "infer-f32-default-auto"),
     },
+    "export": {"cpu": ("infer-f32-default-static",), "cuda": ("infer-f32-default-static",)},
     "caches": _CALLED,
     "serving": _CALLED,
     "hazards": {"cpu": ("train-f32-default-auto",), "cuda": ("train-f32-default-auto",)},

@@ -76,6 +76,11 @@ def test_a_practice_without_a_graph_fails():
     assert (finding.outcome, finding.summary) == ("failed", "nothing was compiled in any step")
 
 
+def test_an_error_explains_why_nothing_was_compiled():
+    finding = judge_steps(practised(step(raised="ValueError: no"), graphs=0), NAME)
+    assert finding.summary == f"{LOADED}: raised ValueError: no"
+
+
 def test_a_practice_that_compared_nothing_fails():
     bare = step(outputs=make_checked(tensors=0), unavailable="safetensors is not installed")
     finding = judge_steps(practised(bare), NAME)

@@ -3,7 +3,7 @@
 What a user saves in one process is loaded in another: exported programs, compile caches. A fresh
 process runs the function ``main`` of a *worker*, a module of compilegate. Both sides exchange
 tensors and plain values through a folder: ``main`` reads the job with :func:`job_in`, and writes
-its answer with :func:`answer_in`.
+its answer with :func:`answer_in`. A :class:`Prepared` process imports while its job is made.
 """
 
 from __future__ import annotations
@@ -31,13 +31,16 @@ _LOOK_S = 0.5
 #: Seconds that a process has to write its stacks.
 _STACKS_S = 2.0
 _JOB, _ANSWER = "job.pt", "answer.pt"
-#: Runs the worker ``argv[2]`` on the folder ``argv[3]``. The interpreter need not have compilegate.
+#: Runs the worker ``argv[2]`` on the folder ``argv[3]``, once its input ends. The interpreter need
+#: not have compilegate.
 _PROGRAM = """
 import importlib, pathlib, runpy, sys
 runpy.run_path(sys.argv[1])["make_importable"]()
 from compilegate.observe import stacks
 stacks.write_on_request()
-importlib.import_module(sys.argv[2]).main(pathlib.Path(sys.argv[3]))
+worker = importlib.import_module(sys.argv[2])
+sys.stdin.read()
+worker.main(pathlib.Path(sys.argv[3]))
 """
 
 
@@ -89,13 +92,48 @@ def run(
     Raises:
         FreshProcessError: It failed, was killed, or took too long.
     """
+    with prepared(worker, folder, environment=environment) as process:
+        return process.answer(job, beat, timeout_s=timeout_s)
+
+
+class Prepared:
+    """A fresh process that imports its worker, and then waits for its job.
+
+    Args:
+        folder: The folder for the job and the answer.
+        process: The process.
+        output: What it writes.
+    """
+
+    def __init__(self, folder: Path, process: subprocess.Popen[bytes], output: IO[bytes]) -> None:
+        self._folder = folder
+        self._process = process
+        self._output = output
+
+    def answer(
+        self, job: Mapping[str, Any], beat: Callable[[], None], *, timeout_s: float = TIMEOUT_S
+    ) -> dict[str, Any]:
+        """Give the process its job, once, and return the answer. See :func:`run`."""
+        torch.save(dict(job), self._folder / _JOB)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        _wait(self._process, self._output, beat, timeout_s)
+        if not (self._folder / _ANSWER).exists():
+            raise FreshProcessError("a fresh process ended without an answer")
+        answer: dict[str, Any] = torch.load(self._folder / _ANSWER, weights_only=True)
+        return answer
+
+
+@contextmanager
+def prepared(
+    worker: str, folder: Path, *, environment: Mapping[str, str] | None = None
+) -> Iterator[Prepared]:
+    """Start a fresh process, which ends with the block. See :func:`run` for the arguments."""
     (folder / _ANSWER).unlink(missing_ok=True)
-    torch.save(dict(job), folder / _JOB)
-    run_command(command(worker, folder), beat, environment=environment, timeout_s=timeout_s)
-    if not (folder / _ANSWER).exists():
-        raise FreshProcessError("a fresh process ended without an answer")
-    answer: dict[str, Any] = torch.load(folder / _ANSWER, weights_only=True)
-    return answer
+    with tempfile.TemporaryFile() as output:
+        arguments = command(worker, folder)
+        with _started(arguments, output, environment, subprocess.PIPE) as process:
+            yield Prepared(folder, process, output)
 
 
 def run_command(
@@ -117,32 +155,49 @@ def run_command(
         FreshProcessError: It failed, was killed, or took too long. The message has its stacks.
     """
     with tempfile.TemporaryFile() as output:
-        with _started(arguments, output, {**os.environ, **(environment or {})}) as process:
-            waited = 0.0
-            while not _ends_within(process, _LOOK_S):
-                beat()
-                waited += _LOOK_S
-                if waited >= timeout_s:
-                    _write_stacks(process)
-                    raise FreshProcessError(
-                        f"a fresh process took longer than {timeout_s:g} s:\n{_text(output)}"
-                    )
-        if process.returncode:
-            raise FreshProcessError(f"a fresh process {_end(process)}:\n{_text(output)}")
+        with _started(arguments, output, environment, subprocess.DEVNULL) as process:
+            _wait(process, output, beat, timeout_s)
         return _text(output)
+
+
+def _wait(
+    process: subprocess.Popen[bytes],
+    output: IO[bytes],
+    beat: Callable[[], None],
+    timeout_s: float,
+) -> None:
+    """Wait until a process ends well.
+
+    Raises:
+        FreshProcessError: It failed, was killed, or took too long.
+    """
+    waited = 0.0
+    while not _ends_within(process, _LOOK_S):
+        beat()
+        waited += _LOOK_S
+        if waited >= timeout_s:
+            _write_stacks(process)
+            raise FreshProcessError(
+                f"a fresh process took longer than {timeout_s:g} s:\n{_text(output)}"
+            )
+    if process.returncode:
+        raise FreshProcessError(f"a fresh process {_end(process)}:\n{_text(output)}")
 
 
 @contextmanager
 def _started(
-    arguments: Sequence[str], output: IO[bytes], environment: Mapping[str, str]
+    arguments: Sequence[str],
+    output: IO[bytes],
+    environment: Mapping[str, str] | None,
+    stdin: int,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start a process in a session of its own, which ends with the block."""
     process = subprocess.Popen(
         arguments,
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=output,
         stderr=subprocess.STDOUT,
-        env=environment,
+        env={**os.environ, **(environment or {})},
         start_new_session=True,
     )
     try:
