@@ -223,6 +223,14 @@ ASPECTS: dict[str, Aspect] = {
             applies=_trains,
         ),
         Aspect("regional", "practice", "r", "", ("capture", "regional"), _REGIONAL_KEYS),
+        Aspect(
+            "generation",
+            "practice",
+            "g",
+            "",
+            ("capture", "generation"),
+            keys=("min_generation_speedup",),
+        ),
         Aspect("hazards", "practice", "z", "", ("capture", "hazards")),
         Aspect("eager", "numerics", "A", "", _VARIED, change="itself", needs="baseline"),
         Aspect(

@@ -31,6 +31,7 @@ SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
         "cpu": ("infer-f32-default-static",),
         "cuda": ("infer-bf16-default-static", "infer-f32-default-static"),
     },
+    "generation": {"cpu": ("infer-f32-default-auto",), "cuda": ("infer-f32-default-auto",)},
     "hazards": {"cpu": ("train-f32-default-auto",), "cuda": ("train-f32-default-auto",)},
 }
 
