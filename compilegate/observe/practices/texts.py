@@ -162,7 +162,8 @@ class Writer:
             cache=self._cache,
             source=self._source,
         )
-        return self._generation.call(run, text)
+        logits: torch.Tensor = self._generation.call(run, text)
+        return logits
 
     def _contents(self, script: Script) -> dict[str, torch.Tensor]:
         """Return copies of the cache's tensors, with zeros for padding, which may hold anything."""
