@@ -126,11 +126,16 @@ class Writer:
                 }
             yield Part(made, self._contents(script))
 
-    def write_at_once(self, script: Script) -> None:
-        """Write a text without copies of what is computed."""
+    def write_at_once(self, script: Script, tokens: int) -> None:
+        """Write the beginning of a text, without copies of what is computed.
+
+        Args:
+            script: The text.
+            tokens: How many tokens to write after the prompt.
+        """
         with setting(self._subject.case, self._lifting):
             self._begin(script)
-            for token in range(TOKENS):
+            for token in range(tokens):
                 self._go_on(script, token)
 
     def _begin(self, script: Script) -> torch.Tensor:
