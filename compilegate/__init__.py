@@ -1,8 +1,8 @@
 """May we move to this PyTorch? compilegate compiles a zoo of models and judges the result.
 
-A zoo file needs :func:`model`, :class:`Example` and :class:`Call` from here, and :class:`Catalogue`
-for hazards. They are imported on first use, because pytest loads this package in every session of
-an environment that has it installed.
+A zoo file needs :func:`model`, :class:`Example` and :class:`Call` from here, :class:`Catalogue` for
+hazards, and :class:`Generation` for decoders. They are imported on first use, because pytest loads
+this package in every session of an environment that has it installed.
 """
 
 from __future__ import annotations
@@ -12,13 +12,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from compilegate.zoo.example import Call, Example
+    from compilegate.zoo.generation import Generation
     from compilegate.zoo.hazard import Catalogue
     from compilegate.zoo.registry import model
 
-__all__ = ["Call", "Catalogue", "Example", "model"]
+__all__ = ["Call", "Catalogue", "Example", "Generation", "model"]
 
 #: The module of the zoo that defines each name.
-_OWNERS = {"Call": "example", "Catalogue": "hazard", "Example": "example", "model": "registry"}
+_OWNERS = {
+    "Call": "example",
+    "Catalogue": "hazard",
+    "Example": "example",
+    "Generation": "generation",
+    "model": "registry",
+}
 
 
 def __getattr__(name: str) -> object:

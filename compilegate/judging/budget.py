@@ -78,6 +78,7 @@ class Budget:
         max_serving_p95: Most ratio of the 95th percentile of these calls' times, likewise.
         min_cache_speedup: Least ratio of seconds of compiling: with an empty cache over with one
             that another process filled.
+        min_generation_speedup: Least ratio of generated tokens a second: compiled over eager.
         max_slowdown: Growth of a compiled call's time, from version to version, that passes; 0.03
             is 3%. So are the next ones.
         max_p95_slowdown: Of the 95th percentile of compiled calls.
@@ -115,6 +116,7 @@ class Budget:
     min_serving_throughput: float | None = _key("number", depends_on="host")
     max_serving_p95: float | None = _key("number", depends_on="host")
     min_cache_speedup: float | None = _key("number", depends_on="host")
+    min_generation_speedup: float | None = _key("number", depends_on="host")
     max_slowdown: float = _key("number", default=0.03)
     max_p95_slowdown: float = _key("number", default=0.25)
     max_memory_growth: float = _key("number", default=0.05)

@@ -26,6 +26,7 @@ PracticeName = Literal[
     "dynamic_strategies",
     "export",
     "caches",
+    "generation",
     "serving",
     "hazards",
 ]

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from compilegate.zoo.generation import Generation
+
 if TYPE_CHECKING:  # a hazard holds examples
     from compilegate.zoo.hazard import Hazard
 
@@ -89,6 +91,7 @@ class Example:
             Set it to False for weights that are loaded.
         hazards: Patterns of code to observe in the practice ``hazards``, which have nothing to do
             with the module.
+        generation: How the module generates, for the practice ``generation``.
     """
 
     module: Callable[..., Any]
@@ -100,6 +103,7 @@ class Example:
     decorator: bool = False
     signal: bool = True
     hazards: Sequence[Hazard] = ()
+    generation: Generation | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.inputs):

@@ -36,6 +36,7 @@ SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
     },
     "export": {"cpu": ("infer-f32-default-static",), "cuda": ("infer-f32-default-static",)},
     "caches": _CALLED,
+    "generation": {"cpu": ("infer-f32-default-auto",), "cuda": ("infer-f32-default-auto",)},
     "serving": _CALLED,
     "hazards": {"cpu": ("train-f32-default-auto",), "cuda": ("train-f32-default-auto",)},
 }

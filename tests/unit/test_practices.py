@@ -110,7 +110,20 @@ def test_hazards_are_a_catalogue_of_the_zoo_and_not_of_a_library():
     assert len(hosts) >= 7
 
 
-@pytest.mark.parametrize("name", [name for name in PRACTICES if name != "hazards"])
+def test_generation_is_practised_by_a_decoder_and_by_an_encoder_decoder():
+    """torchvision and timm have neither."""
+    assert ASPECTS["generation"].practice == "generation"
+    for device in ("cpu", "cuda"):
+        cases = tiers.tier_cases("standard", [*MODELS.values()], device, MODELS)
+        practised = {
+            case.model
+            for case in cases
+            if "generation" in practices.practices_of(case, MODELS[case.model])
+        }
+        assert {"decoder", "gpt2", "llama", "t5"} <= practised, device
+
+
+@pytest.mark.parametrize("name", [n for n in PRACTICES if n not in ("hazards", "generation")])
 def test_each_practice_has_a_suite_and_models_of_each_library(name):
     assert ASPECTS[name].practice == name
     for device in ("cpu", "cuda"):

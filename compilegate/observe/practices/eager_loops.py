@@ -108,13 +108,13 @@ class EagerLoops:
             try:
                 loop.step()
             except Exception as error:
-                _refuse_to_go_on(error)
+                refuse_to_go_on(error)
                 raise StepUnavailableError(f"eager raises {error_text.with_kind(error)}") from error
             if truth is not None:
                 try:
                     truth.step(skips=step - 1 in loop.skipped)
                 except Exception as error:
-                    _refuse_to_go_on(error)
+                    refuse_to_go_on(error)
                     if isinstance(error, ReplayError) and not needed:
                         raise
                     truth, exact = None, {}
@@ -152,7 +152,7 @@ class EagerLoops:
                 loop = self._loop(self._bench.build(), nudges=nudges)
                 reached = dict(_reached(loop, self._marks, self._bench))
             except Exception as error:
-                _refuse_to_go_on(error)
+                refuse_to_go_on(error)
                 reached = {}
             self._sampled.append(reached)
             gc.collect()  # a loop holds itself, and no lack of GPU memory frees it
@@ -212,7 +212,7 @@ def _reached(loop: Loop, marks: tuple[int, ...], bench: Bench) -> Iterator[tuple
             yield step, loop.snapshot()
 
 
-def _refuse_to_go_on(error: Exception) -> None:
+def refuse_to_go_on(error: Exception) -> None:
     """Raise an error again after which the process cannot continue, or the loop was never one."""
     fatal = isinstance(error, (torch.AcceleratorError, StepUnavailableError))
     if fatal or out_of_memory.find(error):
@@ -276,7 +276,7 @@ def _strengths_of(bench: Bench) -> Strengths:
     try:
         loop.add_gradients(0)
     except Exception as error:
-        _refuse_to_go_on(error)
+        refuse_to_go_on(error)
         raise StepUnavailableError(f"eager raises {error_text.with_kind(error)}") from error
     gradient, weights = loop.gradient_norm(), float(torch.stack([p.norm() for p in trained]).norm())
     if not (gradient > 0 and math.isfinite(gradient) and weights > 0):
