@@ -223,6 +223,7 @@ ASPECTS: dict[str, Aspect] = {
             applies=_trains,
         ),
         Aspect("regional", "practice", "r", "", ("capture", "regional"), _REGIONAL_KEYS),
+        Aspect("metric", "practice", "c", "", ("capture", "metric"), ("max_metric_loss",)),
         Aspect("hazards", "practice", "z", "", ("capture", "hazards")),
         Aspect("eager", "numerics", "A", "", _VARIED, change="itself", needs="baseline"),
         Aspect(

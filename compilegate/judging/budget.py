@@ -71,6 +71,7 @@ class Budget:
             its blocks.
         min_regional_throughput: Least ratio of calls a second: with compiled blocks over with the
             whole model compiled.
+        max_metric_loss: By how much a team's metric may fall in compiled code, in its own unit.
         max_slowdown: Growth of a compiled call's time, from version to version, that passes; 0.03
             is 3%. So are the next ones.
         max_p95_slowdown: Of the 95th percentile of compiled calls.
@@ -104,6 +105,7 @@ class Budget:
     max_checkpointed_memory_ratio: float = _key("number", default=1.0)
     min_regional_warmup: float | None = _key("number", depends_on="host")
     min_regional_throughput: float | None = _key("number", depends_on="host")
+    max_metric_loss: float = _key("number", default=0.0)
     max_slowdown: float = _key("number", default=0.03)
     max_p95_slowdown: float = _key("number", default=0.25)
     max_memory_growth: float = _key("number", default=0.05)

@@ -29,6 +29,7 @@ TUNING_FACTOR = 3
 SMOKE: dict[str, tuple[str, ...]] = {
     "matvec": ("infer-f32-default-static*", "train-f32-default-marked"),
     "matvec_decorated": ("infer-f32-default-auto",),
+    "trained_classifier": ("infer-f32-default-static",),
     "mlp": ("infer-f32-default-static", "train-f32-default-static"),
     "conv_pool_linear": ("train-f32-default-auto*", "infer-bf16-default-dynamic"),
     "transformer_encoder": ("infer-f32-default-auto-regional", "train-bf16-default-static"),

@@ -26,7 +26,7 @@ class Norm(nn.Module):
 
 
 class LosesPrecision(Norm):
-    """Compiled code rounds the statistics of the norm to three bits, if the weights are bfloat16."""
+    """Compiled code rounds the statistics of the norm, if the weights are in bfloat16."""
 
     def rounded(self, square):
         is_wrong = is_compiling() and self.gain.dtype == torch.bfloat16
