@@ -239,7 +239,7 @@ def possible_cases(
         device: ``cpu`` or ``cuda``.
         marked: Whether the model declares dimensions that may vary.
         regional: Whether the model declares repeated blocks.
-        weights: The number formats that the model declares for its weights, besides float32.
+        weights: The number formats that the model declares for its weights other than float32.
     """
     for _, *setting in product((device,), *list(AXES.values())[1:]):
         case = Case(model, device, *setting)
