@@ -47,14 +47,11 @@ def cast(name, norm):
     @model(
         name,
         family="cast",
-        vary={"batch": (6, 5, 7)},
         weights=("bf16_weights", "f16_weights", "int8_weights"),
     )
     def build():
         return Example(
-            nn.Sequential(Block(norm), Block(norm), nn.Linear(64, 10)),
-            inputs=lambda batch: (torch.randn(batch, 64),),
-            dims={0: {0: "batch"}},
+            nn.Sequential(Block(norm), nn.Linear(64, 10)), inputs=lambda: (torch.randn(6, 64),)
         )
 
 
