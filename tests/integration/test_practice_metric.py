@@ -8,6 +8,7 @@ NAMES = (
     "off_where_chance_decides",
     "rounds_a_score",
     "metric_that_raises",
+    "infinite_metric",
 )
 
 
@@ -31,5 +32,7 @@ def test_a_metric_that_falls_fails_and_its_twins_pass(compilegate):
     assert [*fallen] == ["metric"]  # the outputs are within their bounds
     assert fallen["metric"].startswith("metric 0.9, eager 1: change -0.1 [")
     assert "100 worse and 0 better" in fallen["metric"]
+    infinite = session.failed(case("infinite_metric"))["metric"]
+    assert infinite == "no step could be checked: in eager, 4 of 4 scores are not finite"
     wrong = session.failed(case("metric_that_raises"))
     assert wrong["metric"].startswith("no step could be checked: in eager, AttributeError:")

@@ -72,8 +72,13 @@ def mean_square(run):
     return -run(torch.randn(500, FEATURES)).square()
 
 
+def infinite(run):
+    return run(torch.randn(4, FEATURES)) / 0
+
+
 measured("sound_metric", Scorer)
 measured("off_at_the_threshold", Lower)
 measured("off_where_chance_decides", Lower, near=lambda number: number % 2 == 0)
 measured("rounds_a_score", Lower, score=mean_square)
 measured("metric_that_raises", Scorer, score=misspelt)
+measured("infinite_metric", Scorer, score=infinite)

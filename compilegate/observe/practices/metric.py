@@ -35,8 +35,8 @@ def observe(bench: Bench) -> Practice:
         with bench.progress.spend("compile"):
             after = _scores(bench, bench.build_compiled())
         facts.note("scores", "number", len(before), len(after))
-        facts.note("scores that are not finite", "number", _infinite(before), _infinite(after))
-        if len(before) == len(after) and not _infinite(before) + _infinite(after):
+        facts.note("scores that are not finite", "number", 0, _infinite(after))
+        if len(before) == len(after) and not _infinite(after):
             _note_change(bench, before, after)
     return bench.practice()
 
@@ -45,7 +45,7 @@ def _scores_of_eager(bench: Bench, eager: Subject) -> torch.Tensor:
     """Return the scores of eager.
 
     Raises:
-        StepUnavailableError: The metric raises, or returns no score.
+        StepUnavailableError: The metric raises, or returns no score, or one that is not finite.
     """
     try:
         with bench.progress.spend("run"):
@@ -55,6 +55,8 @@ def _scores_of_eager(bench: Bench, eager: Subject) -> torch.Tensor:
         raise StepUnavailableError(f"in eager, {error_text.with_kind(error)}") from error
     if not len(scores):
         raise StepUnavailableError("the metric returns no score")
+    if strange := _infinite(scores):
+        raise StepUnavailableError(f"in eager, {strange} of {len(scores)} scores are not finite")
     return scores
 
 
