@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from compilegate.output.visible import visible_lines
-from compilegate.records.case import AXES
+from compilegate.records.case import AXES, LEFT_OUT
 from compilegate.records.run import Header
 from compilegate.reports import (
     attribution_text,
@@ -158,6 +158,7 @@ def _render(
         "fields": page_data.FIELDS,
         "columns": [page_data.column(column) for column in COLUMNS],
         "axes": AXES,
+        "leftOut": LEFT_OUT,
         "kinds": [[kind, meanings[kind]] for kind in kinds],
         "worst": list(worst),
         "compared": len(headers) == 2,

@@ -50,7 +50,7 @@ def table(observations: Iterable[Observation]) -> list[str]:
     """Return quantiles of the shares by precision, group and figure, and the largest tensor."""
     found: dict[tuple[str, str, str], list[tuple[float, str]]] = defaultdict(list)
     for observation in observations:
-        precision = Case.parse(observation.case).precision
+        precision = Case.parse(observation.case).computes_in
         for group, what, share, name in shares(observation):
             found[precision, group, what].append((share, f"{name} in {observation.case}"))
     head = "".join(f"{quantile:>8.1%}" for quantile in QUANTILES)

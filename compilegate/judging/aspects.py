@@ -221,6 +221,7 @@ ASPECTS: dict[str, Aspect] = {
         _practice("caches", "h", ("min_cache_speedup",), wants=("time",)),
         _practice("generation", "g", ("min_generation_speedup",)),
         _practice("serving", "s", _SERVING_KEYS),
+        _practice("metric", "c", ("max_metric_loss",)),
         _practice("hazards", "z"),
         Aspect("eager", "numerics", "A", "", _VARIED, change="itself", needs="baseline"),
         Aspect(

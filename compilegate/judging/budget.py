@@ -79,6 +79,7 @@ class Budget:
         min_cache_speedup: Least ratio of seconds of compiling: with an empty cache over with one
             that another process filled.
         min_generation_speedup: Least ratio of generated tokens a second: compiled over eager.
+        max_metric_loss: By how much a team's metric may fall in compiled code, in its own unit.
         max_slowdown: Growth of a compiled call's time, from version to version, that passes; 0.03
             is 3%. So are the next ones.
         max_p95_slowdown: Of the 95th percentile of compiled calls.
@@ -117,6 +118,7 @@ class Budget:
     max_serving_p95: float | None = _key("number", depends_on="host")
     min_cache_speedup: float | None = _key("number", depends_on="host")
     min_generation_speedup: float | None = _key("number", depends_on="host")
+    max_metric_loss: float = _key("number", default=0.0)
     max_slowdown: float = _key("number", default=0.03)
     max_p95_slowdown: float = _key("number", default=0.25)
     max_memory_growth: float = _key("number", default=0.05)

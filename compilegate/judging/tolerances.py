@@ -109,7 +109,7 @@ def checks_of_rows(observation: Observation, group: str) -> Iterator[tuple[Tenso
 
 def in_half(observation: Observation) -> bool:
     """Whether the case computes in half precision, or in TF32, which has as short a mantissa."""
-    return observation.tf32 or Case.parse(observation.case).precision != "f32"
+    return observation.tf32 or Case.parse(observation.case).computes_in_half
 
 
 def widening(error: TensorError, observation: Observation) -> float:

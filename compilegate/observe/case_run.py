@@ -147,7 +147,7 @@ class CaseRun:
 
     def _capture(self, first: FirstCall, compiled: Subject, reference: Reference) -> PairedCalls:
         """Compile the model, and make the calls at the first sizes on both sides."""
-        half = self.request.tf32 or self.case.precision != "f32"
+        half = self.request.tf32 or self.case.computes_in_half
         eager, time_spent = first.eager, self.progress.time
         comparison = CallComparer(eager, compiled, reference, self.builder, time_spent, half=half)
         torch._inductor.config.fallback_random = True  # so that compiled code draws as eager does

@@ -63,7 +63,7 @@ class ModelSession:
         self._report = report
         self._debug = debug
         self._parent = parent
-        self._reference: tuple[tuple[str, str, str, int], Reference] | None = None
+        self._reference: tuple[tuple[str, str, str, str, int], Reference] | None = None
         self._treated: tuple[tuple[str, int], Treated] | None = None
         self._toolchain_is_warm = False
         self._memory = MemoryAccount()
@@ -130,8 +130,8 @@ class ModelSession:
         The random numbers that a model draws depend on its dtypes, and the reference is given the
         same numbers.
         """
-        precision = run.case.precision if draws else ""
-        key = (run.case.device, run.case.phase, precision, run.request.seed)
+        case, precision = run.case, run.case.precision if draws else ""
+        key = (case.device, case.phase, case.weights, precision, run.request.seed)
         if self._reference is None or self._reference[0] != key:
             self._reference = None
             gc.collect()  # models hold themselves in cycles

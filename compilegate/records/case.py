@@ -1,16 +1,18 @@
 """The case: one model on one device under one setting, and the id that names it everywhere.
 
-An id is its seven values joined by dashes, ``whole`` left out at the end::
+An id is the model and its values joined by dashes. The last two axes are left out where they have
+their usual value::
 
     resnet50-cuda-infer-bf16-default-static
     vit_b_16-cpu-train-f32-default-auto-regional
+    gpt2-cpu-infer-f32-default-static-bf16_weights
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -23,9 +25,24 @@ AXES: dict[str, tuple[str, ...]] = {
     "mode": ("default", "reduce_overhead", "max_autotune", "max_autotune_no_cudagraphs"),
     "dynamic": ("static", "auto", "dynamic", "marked"),
     "scope": ("whole", "regional"),
+    "weights": ("f32_weights", "bf16_weights", "f16_weights", "int8_weights"),
 }
 
 DEVICES = AXES["device"]
+
+#: The axes that an id leaves out where they have this value. Their values differ from each other's,
+#: so that an id can have either.
+LEFT_OUT = {"scope": "whole", "weights": "f32_weights"}
+
+#: Number formats other than float32 that a module's weights can be cast to.
+CAST_WEIGHTS = tuple(value for value in AXES["weights"] if value != LEFT_OUT["weights"])
+
+#: The number format that a module computes in, if its weights are cast to that.
+_COMPUTES_IN = {"bf16_weights": "bf16", "f16_weights": "f16"}
+
+#: Weights that are not trained: a gradient in float16 needs float32 weights, and an integer has
+#: none.
+_NOT_TRAINED = {"f16_weights", "int8_weights"}
 
 #: Modes that search for kernels: minutes a case, so they carry the marker ``slow``.
 AUTOTUNE_MODES = ("max_autotune", "max_autotune_no_cudagraphs")
@@ -33,8 +50,8 @@ AUTOTUNE_MODES = ("max_autotune", "max_autotune_no_cudagraphs")
 #: Modes that record CUDA graphs.
 GRAPH_MODES = ("reduce_overhead", "max_autotune")
 
-#: What a CPU does not have: half-precision autocast worth the name, and CUDA graphs.
-_NOT_ON_CPU = {"f16", "reduce_overhead", "max_autotune_no_cudagraphs"}
+#: What a CPU does not have: float16 worth the name, and CUDA graphs.
+_NOT_ON_CPU = {"f16", "f16_weights", "reduce_overhead", "max_autotune_no_cudagraphs"}
 
 MODEL_NAME = re.compile(r"[a-z0-9_.]+")
 
@@ -70,12 +87,14 @@ class Case:
     mode: str
     dynamic: str
     scope: str = "whole"
+    weights: str = "f32_weights"
 
     @cached_property
     def id(self) -> str:
         """The name of the case, everywhere."""
-        fields = [self.model, *(getattr(self, axis) for axis in AXES)]
-        return "-".join(fields[:-1] if self.scope == "whole" else fields)
+        values = {axis: getattr(self, axis) for axis in AXES}
+        shown = (value for axis, value in values.items() if LEFT_OUT.get(axis) != value)
+        return "-".join([self.model, *shown])
 
     @classmethod
     def parse(cls, case_id: str) -> Case:
@@ -86,20 +105,17 @@ class Case:
             UnknownNameError: A field is not a value of its axis.
         """
         model, *values = case_id.split("-")
-        if len(values) not in (len(AXES) - 1, len(AXES)) or not MODEL_NAME.fullmatch(model):
+        least = len(AXES) - len(LEFT_OUT)
+        if not least <= len(values) <= len(AXES) or not MODEL_NAME.fullmatch(model):
+            usual = " and ".join(f"the {axis} {value!r}" for axis, value in LEFT_OUT.items())
             raise ValueError(
                 f"malformed case id {case_id!r}: expected model-{'-'.join(AXES)}, "
-                "for instance resnet18-cpu-infer-f32-default-static (the scope 'whole' is left out)"
+                f"for instance resnet18-cpu-infer-f32-default-static ({usual} are left out)"
             )
-        if len(values) == len(AXES):
-            if values[-1] == "whole":
-                raise ValueError(f"malformed case id {case_id!r}: the scope 'whole' is left out")
-        else:
-            values.append("whole")
-        for (axis, known), value in zip(AXES.items(), values, strict=True):
+        for (axis, known), value in zip(AXES.items(), values[:least], strict=False):
             if value not in known:
                 raise UnknownNameError(f"{axis} in case id {case_id!r}:", value, known)
-        case = cls(model, *values)
+        case = cls(model, *values[:least], **_optional(case_id, values[least:]))
         if not case.possible:
             raise ValueError(f"impossible case {case_id!r}: {case._why_impossible()}")
         return case
@@ -110,19 +126,34 @@ class Case:
 
         Marks stand on the model's inputs; blocks compiled one by one never see them.
         """
-        on_device = self.device != "cpu" or _NOT_ON_CPU.isdisjoint((self.precision, self.mode))
-        return on_device and (self.scope, self.dynamic) != ("regional", "marked")
+        return not self._why_impossible()
 
     def _why_impossible(self) -> str:
-        absent = sorted(_NOT_ON_CPU & {self.precision, self.mode})
+        absent = sorted(_NOT_ON_CPU & {self.precision, self.mode, self.weights})
         if self.device == "cpu" and absent:
             return f"there is no {absent[0]} on cpu"
-        return "blocks that are compiled separately have no marked dimensions"
+        if self.weights in CAST_WEIGHTS and self.precision != "f32":
+            return f"{self.weights} are used without autocast, which is the precision f32"
+        if self.weights in _NOT_TRAINED and self.phase == "train":
+            return f"{self.weights} are not trained"
+        if (self.scope, self.dynamic) == ("regional", "marked"):
+            return "blocks that are compiled separately have no marked dimensions"
+        return ""
 
     @property
     def setting(self) -> str:
         """The part of the id after the device."""
         return self.id.split("-", 2)[2]
+
+    @property
+    def computes_in(self) -> str:
+        """The number format of most operations: that of autocast, or of the weights."""
+        return _COMPUTES_IN.get(self.weights, self.precision)
+
+    @property
+    def computes_in_half(self) -> bool:
+        """Whether most operations compute in bfloat16 or float16."""
+        return self.computes_in != "f32"
 
     @property
     def autotunes(self) -> bool:
@@ -136,6 +167,31 @@ class Case:
 
     def __str__(self) -> str:
         return self.id
+
+
+def _optional(case_id: str, values: list[str]) -> dict[str, str]:
+    """Return the values at the end of an id by axis: each is recognised by what it is.
+
+    Raises:
+        ValueError: A value is left out in ids, or they are not in the order of the axes.
+        UnknownNameError: A value belongs to none of these axes.
+    """
+    axes = [*LEFT_OUT]
+    found: dict[str, str] = {}
+    for value in values:
+        axis = next((axis for axis in axes if value in AXES[axis]), None)
+        if value in LEFT_OUT.values():
+            raise ValueError(f"malformed case id {case_id!r}: {value!r} is left out")
+        if axis is None:
+            known = [value for axis in LEFT_OUT for value in AXES[axis]]
+            if value in known:
+                order = " before the ".join(LEFT_OUT)
+                raise ValueError(f"malformed case id {case_id!r}: it has the {order}")
+            known = [value for value in known if value not in LEFT_OUT.values()]
+            raise UnknownNameError(f"{' or '.join(LEFT_OUT)} in case id {case_id!r}:", value, known)
+        found[axis] = value
+        axes = axes[axes.index(axis) + 1 :]
+    return found
 
 
 # Parts of an id alone. A stored run may come from a version whose axes have other values.
@@ -167,12 +223,15 @@ def device_of(case_id: str) -> str:
     return case_id.split("-")[1]
 
 
-def precision_of(case_id: str) -> str:
-    """The precision in a case id."""
-    return case_id.split("-")[3]
+def computes_in_half(case_id: str) -> bool:
+    """Whether the case of an id computes in half precision."""
+    _, _, _, precision, *others = case_id.split("-")
+    return precision != "f32" or not _COMPUTES_IN.keys().isdisjoint(others)
 
 
-def possible_cases(model: str, device: str, *, marked: bool, regional: bool) -> Iterator[Case]:
+def possible_cases(
+    model: str, device: str, *, marked: bool, regional: bool, weights: Collection[str] = ()
+) -> Iterator[Case]:
     """Every possible case of a model on a device, in id order.
 
     Args:
@@ -180,6 +239,7 @@ def possible_cases(model: str, device: str, *, marked: bool, regional: bool) -> 
         device: ``cpu`` or ``cuda``.
         marked: Whether the model declares dimensions that may vary.
         regional: Whether the model declares repeated blocks.
+        weights: The number formats that the model declares for its weights other than float32.
     """
     for _, *setting in product((device,), *list(AXES.values())[1:]):
         case = Case(model, device, *setting)
@@ -187,5 +247,6 @@ def possible_cases(model: str, device: str, *, marked: bool, regional: bool) -> 
             case.possible
             and (marked or case.dynamic != "marked")
             and (regional or case.scope != "regional")
+            and (case.weights in weights or case.weights == LEFT_OUT["weights"])
         ):
             yield case

@@ -28,6 +28,7 @@ PracticeName = Literal[
     "caches",
     "generation",
     "serving",
+    "metric",
     "hazards",
 ]
 

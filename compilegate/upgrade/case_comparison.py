@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 from compilegate.judging.completeness import missing_library
 from compilegate.records.attribution import Attribution
-from compilegate.records.case import precision_of
+from compilegate.records.case import computes_in_half
 from compilegate.runs.archive import CaseRecord
 from compilegate.runs.slim import SlimObservation, SlimVerdict
 from compilegate.upgrade import fact_changes, verdict_changes
@@ -140,7 +140,7 @@ def compare_case(
         doubt = f"fails now, and cannot be compared: {newly}" if newly else ""
         also = f"; {doubt}" if doubt else ""
         return CaseComparison(case, "not comparable", (Change("", "note", why + also),), doubt)
-    half = now.observation.tf32 or precision_of(case) != "f32"
+    half = now.observation.tf32 or computes_in_half(case)
     found = list(
         changes_of(before, now, half=half, times_compare=times_compare, work_growth=work_growth)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +89,9 @@ class Example:
             ``torch.compile(fn)``.
         signal: Whether compilegate may change weights that hide the computation after building.
             Set it to False for weights that are loaded.
+        metric: A function that receives the model and returns one score for each sample of a team's
+            data, the higher the better, for the practice ``metric``. It calls the model as often as
+            it likes. compilegate moves the arguments of these calls to the device.
         hazards: Patterns of code to observe in the practice ``hazards``, which have nothing to do
             with the module.
         generation: How the module generates, for the practice ``generation``.
@@ -102,6 +105,7 @@ class Example:
     output: Callable[[Any], Any] | None = None
     decorator: bool = False
     signal: bool = True
+    metric: Callable[[Callable[..., Any]], Iterable[float]] | None = None
     hazards: Sequence[Hazard] = ()
     generation: Generation | None = None
 
@@ -110,6 +114,10 @@ class Example:
             check_arguments("inputs of Example", self.inputs)
         if not callable(self.kwargs):
             check_keywords("kwargs of Example", self.kwargs)
+        if self.metric is not None and self.signal:
+            raise ValueError(
+                "metric of Example needs signal=False: otherwise compilegate may change weights"
+            )
         calls = self.calls if isinstance(self.calls, Sequence) else (self.calls,)
         if not all(isinstance(dims, Mapping) for dims in self.dims.values()):
             raise ValueError('dims of Example must name dimensions of arguments: {0: {0: "batch"}}')

@@ -38,6 +38,7 @@ SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
     "caches": _CALLED,
     "generation": {"cpu": ("infer-f32-default-auto",), "cuda": ("infer-f32-default-auto",)},
     "serving": _CALLED,
+    "metric": _CALLED,
     "hazards": {"cpu": ("train-f32-default-auto",), "cuda": ("train-f32-default-auto",)},
 }
 

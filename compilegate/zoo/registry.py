@@ -25,7 +25,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from compilegate.records.case import DEVICES, MODEL_NAME, UnknownNameError
+from compilegate.records.case import CAST_WEIGHTS, DEVICES, MODEL_NAME, UnknownNameError
 from compilegate.records.practice import PRACTICES, PracticeName
 from compilegate.zoo import import_failure
 from compilegate.zoo.example import Example
@@ -79,6 +79,7 @@ class Model:
         vary_cuda: The sizes on a GPU, for the names whose sizes differ there.
         blocks: The path of the submodule whose children are the repeated blocks. The scope
             *regional* compiles each of them.
+        weights: The number formats other than float32 that its weights are cast to.
         slow: Whether the cases of the model carry the marker ``slow``.
         settings: Globs on the part of a case id that follows the device (``train-f32-default-*``).
             The model has only the cases that match one of them.
@@ -95,6 +96,7 @@ class Model:
     vary: dict[str, tuple[int, ...]] = field(default_factory=dict)
     vary_cuda: dict[str, tuple[int, ...]] = field(default_factory=dict)
     blocks: str | None = None
+    weights: tuple[str, ...] = ()
     slow: bool = False
     settings: tuple[str, ...] = ("*",)
     devices: tuple[str, ...] = DEVICES
@@ -149,6 +151,7 @@ def model(
     vary: Sizes | None = None,
     vary_cuda: Sizes | None = None,
     blocks: str | None = None,
+    weights: Sequence[str] = (),
     slow: bool = False,
     settings: Sequence[str] = ("*",),
     devices: Sequence[str] = DEVICES,
@@ -180,6 +183,9 @@ def model(
         vary_cuda: The sizes on a GPU, for the names whose sizes differ there.
         blocks: The path of the submodule whose children are the repeated blocks, such as
             ``"encoder.layers"``. It adds cases with the scope *regional*, which compile each block.
+        weights: The number formats other than float32 that the weights are cast to, such as
+            ``"bf16_weights"``. Each adds cases in which the module and its floating inputs have
+            that format, without autocast.
         slow: Whether the model's cases carry the marker ``slow``.
         settings: Globs on what follows the device in a case id, such as ``"train-f32-default-*"``.
             The model has only the cases that match one of them.
@@ -193,7 +199,7 @@ def model(
 
     Raises:
         ZooError: The name is malformed or already taken, the sizes would make torch.compile
-            specialise by accident, or there is no such practice or device.
+            specialise by accident, or there is no such practice, device or format of weights.
     """
 
     def register(build: Callable[..., Example]) -> Callable[..., Example]:
@@ -212,6 +218,7 @@ def model(
             vary=_checked_sizes(where, vary),
             vary_cuda=_checked_sizes(where, vary_cuda),
             blocks=blocks,
+            weights=_checked_weights(where, weights),
             slow=slow,
             settings=(settings,) if isinstance(settings, str) else tuple(settings),
             devices=_checked_devices(where, devices),
@@ -257,6 +264,14 @@ def _checked_devices(where: str, names: Sequence[str]) -> tuple[str, ...]:
         if name not in DEVICES:
             raise ZooError(f"{where}: {UnknownNameError('device', name, DEVICES)}")
     return tuple(names)
+
+
+def _checked_weights(where: str, formats: Sequence[str]) -> tuple[str, ...]:
+    formats = (formats,) if isinstance(formats, str) else formats
+    for name in formats:
+        if name not in CAST_WEIGHTS:
+            raise ZooError(f"{where}: {UnknownNameError('weights', name, CAST_WEIGHTS)}")
+    return tuple(name for name in CAST_WEIGHTS if name in formats)
 
 
 def load() -> dict[str, Model]:

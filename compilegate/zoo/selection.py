@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from compilegate.records.case import AXES, Case, UnknownNameError
+from compilegate.records.case import AXES, LEFT_OUT, Case, UnknownNameError
 from compilegate.zoo.registry import Model
 from compilegate.zoo.tiers import cases_of, tier_cases
 
@@ -122,6 +122,8 @@ def _why_not(case: Case, model: Model) -> str:
     """Explain why a model has no such case."""
     if not model.has_setting(case.setting):
         return f"{model.name} only has the settings {' '.join(model.settings)}"
+    if case.weights != LEFT_OUT["weights"] and case.weights not in model.weights:
+        return f"{model.name} declares no weights={(case.weights,)!r}"
     lacks = "dimensions that vary" if case.dynamic == "marked" else "repeated blocks"
     return f"{model.name} declares no {lacks}"
 

@@ -29,6 +29,7 @@ TUNING_FACTOR = 3
 SMOKE: dict[str, tuple[str, ...]] = {
     "matvec": ("infer-f32-default-static*", "train-f32-default-marked"),
     "matvec_decorated": ("infer-f32-default-auto",),
+    "trained_classifier": ("infer-f32-default-static",),
     "mlp": ("infer-f32-default-static", "train-f32-default-static"),
     "conv_pool_linear": ("train-f32-default-auto*", "infer-bf16-default-dynamic"),
     "decoder": ("infer-f32-default-auto",),
@@ -80,7 +81,11 @@ def cases_of(model: Model, device: str) -> tuple[Case, ...]:
     if device not in model.devices:
         return ()
     cases = possible_cases(
-        model.name, device, marked=bool(model.vary), regional=model.blocks is not None
+        model.name,
+        device,
+        marked=bool(model.vary),
+        regional=model.blocks is not None,
+        weights=model.weights,
     )
     return tuple(case for case in cases if model.has_setting(case.setting))
 
@@ -115,7 +120,10 @@ def tier_cases(
 
 
 def _smoke_of_users(model: Model, device: str) -> Iterable[Case]:
-    chosen = _named(model, device, SMOKE_DEFAULT) or cases_of(model, device)[:1]
+    chosen = _named(model, device, SMOKE_DEFAULT) or [*cases_of(model, device)[:1]]
+    cast = (f"{SMOKE_DEFAULT[0]}-{weights}" for weights in model.weights)
+    served = {f"{model.name}-{device}-{setting}" for setting in cast}
+    chosen += [case for case in cases_of(model, device) if case.id in served]
     return dict.fromkeys([*chosen, *practices.cases_of(model, device)])
 
 

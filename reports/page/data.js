@@ -18,7 +18,10 @@ const cases = page.rows.map((row, index) => {
   item.kindName = KINDS[item.kind];
   const [model, ...values] = item.case.split("-");
   item.model = model;
-  AXES.forEach((axis, position) => { item[axis] = values[position] ?? "whole"; });
+  AXES.forEach((axis, position) => {
+    item[axis] = page.leftOut[axis] ? values.find((value) => page.axes[axis].includes(value)) : values[position];
+    item[axis] ??= page.leftOut[axis];
+  });
   item.setting = values.join("-");
   item.text = `${item.case} ${item.reason}`.toLowerCase();
   return item;

@@ -124,6 +124,16 @@ def test_generation_is_practised_by_a_decoder_and_by_an_encoder_decoder():
 
 
 @pytest.mark.parametrize("name", [n for n in PRACTICES if n not in ("hazards", "generation")])
+def test_the_shipped_metric_is_that_of_a_model_trained_by_its_builder():
+    """A metric needs trained weights, and those of the libraries cannot be shipped."""
+    assert ASPECTS["metric"].practice == "metric"
+    owners = {
+        model.name: model.requires for model in MODELS.values() if "metric" in model.practices
+    }
+    assert owners == {"trained_classifier": None}
+
+
+@pytest.mark.parametrize("name", [n for n in PRACTICES if n not in ("hazards", "metric")])
 def test_each_practice_has_a_suite_and_models_of_each_library(name):
     assert ASPECTS[name].practice == name
     for device in ("cpu", "cuda"):

@@ -126,6 +126,21 @@ def test_a_users_model_has_smoke_cases():
     ]
 
 
+def test_a_users_cast_weights_have_a_smoke_case_each():
+    mine = registry.Model(name="mine", family="mine", weights=("bf16_weights", "int8_weights"))
+    chosen = tiers.tier_cases("smoke", [*MODELS, mine], "cpu", SHIPPED)
+    assert [c.setting for c in chosen if c.model == "mine"] == [
+        *tiers.SMOKE_DEFAULT,
+        "infer-f32-default-static-bf16_weights",
+        "infer-f32-default-static-int8_weights",
+    ]
+
+
+def test_a_glob_on_settings_includes_no_weights_that_a_model_does_not_declare():
+    mine = registry.Model(name="mine", family="mine", settings=("*-f32-*",))
+    assert {case.weights for case in tiers.cases_of(mine, "cuda")} == {"f32_weights"}
+
+
 def test_globs_select_within_the_tier():
     chosen = selection.select(MODELS, {"cpu": "full"}, SHIPPED, model_globs=["resnet*"])
     assert {case.model for case in chosen} == {"resnet18", "resnet50", "resnet50_sum_loss"}
@@ -149,6 +164,10 @@ def test_a_case_named_in_full_is_selected_in_every_tier():
         ({"case_globs": ["vgg11_bn-*"]}, "no case of tier smoke on cpu matches"),
         ({"model_globs": ["vgg11_bn"]}, "try a larger tier: --tier full"),
         ({"case_globs": ["gru-cpu-infer-f32-default-static-regional"]}, "no repeated blocks"),
+        (
+            {"case_globs": ["gru-cpu-infer-f32-default-static-bf16_weights"]},
+            r"gru declares no weights=\('bf16_weights',\)",
+        ),
     ],
 )
 def test_an_empty_selection_is_refused_with_the_reason(selectors, message):

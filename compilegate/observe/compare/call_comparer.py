@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from compilegate.observe.compare import results
-from compilegate.observe.compare.eager_noise import NUDGES, Sample, Sampler
+from compilegate.observe.compare.eager_noise import Sample, Sampler, nudges_of
 from compilegate.observe.compare.training import Training
 from compilegate.observe.compare.values import is_doubtful
 from compilegate.observe.model.calls import PlannedCall
@@ -66,7 +66,7 @@ class CallComparer:
             )
         checked = self._compare(eager, compiled, truths, ())
         samples: list[Sample] = []
-        for nudge in NUDGES[self._eager.case.precision]:
+        for nudge in nudges_of(self._eager.case):
             known = self._reference.is_exact or samples
             if known and not any(is_doubtful(one, half=self._half) for one in checked):
                 break
@@ -99,7 +99,7 @@ class CallComparer:
     ) -> tuple[Checked, Checked, Checked]:
         with self._time_spent.spend("compare"), one_thread():
             call = results.CallResults(eager, compiled, truths, samples, half=self._half)
-            by_rows = self._eager.case.precision != "f32"
+            by_rows = self._eager.case.computes_in_half
             return (
                 results.compare_outputs(call, by_rows=by_rows, known=known[0]),
                 results.compare_gradients(call, known=known[1]),

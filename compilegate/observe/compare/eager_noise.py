@@ -20,20 +20,30 @@ from typing import Any
 import torch
 
 from compilegate.observe.compare.errors import Nudge
+from compilegate.observe.model import cast_weights
 from compilegate.observe.model.calls import PlannedCall, input_tensors
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.seeding import factors
 from compilegate.observe.model.subject import Subject
+from compilegate.records.case import Case
 
 #: The number of runs at each size of the nudge.
 SAMPLES = 4
-#: The relative size of a rounding error, by precision.
+#: The relative size of a rounding error, by the number format that a case computes in.
 UNIT = {"f32": 2.0**-23, "bf16": 2.0**-9, "f16": 2.0**-12}
 #: The sizes of the nudge in such units, tried in this order while the error is not explained.
 NUDGES = {"f32": (1, 8, 64), "bf16": (1, 2), "f16": (1, 4)}
+#: The sizes for weights in half precision. The nudged weights are rounded again: nudged by one
+#: unit, all keep their values.
+_NUDGES_OF_HALVES = (2, 4)
 #: It is far from the seeds of weights and inputs. With the same random numbers, all nudges would
 #: push in one direction.
 _FIRST_SEED = 2_000_003
+
+
+def nudges_of(case: Case) -> tuple[int, ...]:
+    """Return the sizes of the nudge for a case, in the order in which they are tried."""
+    return _NUDGES_OF_HALVES if cast_weights.half(case) else NUDGES[case.computes_in]
 
 
 @dataclass(frozen=True)
@@ -79,7 +89,7 @@ class Sampler:
             repeated = self._repeat(planned, eager, result, 0.0)
             if not repeats(repeated.output, result.output):
                 return []
-            unit = UNIT[eager.case.precision]
+            unit = UNIT[eager.case.computes_in]
             size = Nudge(nudge, nudge * unit / UNIT["f32"])
             return [
                 Sample(self._repeat(planned, eager, result, nudge, seed), size)
@@ -93,7 +103,7 @@ class Sampler:
     ) -> Result:
         self._subject = subject = self._subject or self._build()
         call = subject.prepare(planned)
-        amount = nudge * UNIT[subject.case.precision]
+        amount = nudge * UNIT[subject.case.computes_in]
         generator = torch.Generator(subject.case.device).manual_seed(_FIRST_SEED + seed)
         parameters, theirs = subject.parameters(), eager.parameters()
         with torch.no_grad():

@@ -148,7 +148,7 @@ def _draw(
     means = [side.mean for side in sides]
     between = sum(side.variance for side in sides) / (GROUPS * group)
     # Compiled code rounds differently. However small the draws are, that is no other mean.
-    rounding = _ROUNDING[calls[0][0].case.precision]
+    rounding = _ROUNDING[calls[0][0].case.computes_in]
     between += rounding**2 * float(means[0].square().mean())
     gap = float((means[0] - means[1]).square().mean())
     return Randomness(
@@ -198,8 +198,8 @@ class _Side:
         self._factors = factors
         self.shown = Result()
         # The slope comes first: CUDA graphs crashed in a backward after calls without one.
-        slope = self._slope() if subject.case.precision == "f32" else None
-        rounding = _ROUNDING[subject.case.precision]
+        slope = self._slope() if not subject.case.computes_in_half else None
+        rounding = _ROUNDING[subject.case.computes_in]
         groups: list[draw_statistics.Group] = []
         previous: list[list[torch.Tensor]] = []
         group_means: list[torch.Tensor] = []

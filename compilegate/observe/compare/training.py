@@ -12,6 +12,7 @@ import torch
 
 from compilegate.observe.compare.eager_noise import Sample
 from compilegate.observe.compare.parameters import compare_parameters
+from compilegate.observe.model import cast_weights
 from compilegate.observe.model.calls import is_driven
 from compilegate.observe.model.learning_rates import LearningRates
 from compilegate.observe.model.result import Result
@@ -73,7 +74,7 @@ class Training:
         if truth is not None and is_driven(eager.example):
             expected = truth.parameters
         elif truth is not None:
-            expected = self._expected = self._descend(truth, sizes)
+            expected = self._expected = self._rounded(self._descend(truth, sizes))
         checked = compare_parameters(
             self._initial,
             eager.parameters(),
@@ -119,6 +120,14 @@ class Training:
                 now = now + sizes[name] * (ours - theirs)
             moved[name] = now
         return moved
+
+    def _rounded(self, expected: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return parameters as a step leaves them, in which weights in half precision are rounded.
+
+        A step may move a parameter by less than that rounding. Without it, no step would show.
+        """
+        half = cast_weights.half(self._sides[0].case)
+        return {n: p.to(half).to(p.dtype) for n, p in expected.items()} if half else expected
 
     def _descend(self, truth: Result, sizes: Mapping[str, float]) -> dict[str, torch.Tensor]:
         """Return the reference's parameters after the writes of the call and the step."""

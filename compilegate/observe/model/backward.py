@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from compilegate.observe import nested
+from compilegate.observe.model import cast_weights
 from compilegate.observe.model.cotangents import Cotangents, scattered
 from compilegate.observe.model.float64 import Lifting
 from compilegate.observe.model.grad_scaling import Scaling
@@ -70,7 +71,7 @@ class Backward:
                 cotangents = [*map(scattered, cotangents)]
             with contextlib.ExitStack() as stack:
                 if self._lifting:
-                    stack.enter_context(self._lifting.active())
+                    stack.enter_context(self._lifting.active(cast_weights.dtype_of(self._case)))
                 if recording:
                     stack.enter_context(recording.active())
                 torch.autograd.backward(tensors, cotangents)

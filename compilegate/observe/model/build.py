@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
+from compilegate.observe.model import cast_weights
 from compilegate.observe.model.calls import arguments, first_call
 from compilegate.observe.model.seeding import QuickWeights, seed_everything
 from compilegate.observe.threads import one_thread
@@ -29,7 +30,7 @@ def build(
         model: The zoo entry.
         case: The case, which determines the device and the phase.
         seed: The seed of the weights.
-        dtype: The precision of floating parameters and buffers; None keeps their own.
+        dtype: The precision of floating parameters and buffers; None keeps that of the case.
         weights: Values that replace those of parameters and buffers, by name.
     """
     seed_everything(seed)
@@ -43,7 +44,7 @@ def build(
             for name, tensor in {**parameters_of(module), **buffers_of(module)}.items():
                 if weights and name in weights:
                     tensor.copy_(weights[name])
-        module.to(case.device, dtype)
+        cast_weights.cast(module, case, lifted=dtype)
     return example
 
 

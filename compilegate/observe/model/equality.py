@@ -6,6 +6,7 @@ import enum
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 #: Types whose values ``==`` can compare.
 PLAIN = (
@@ -27,6 +28,9 @@ def is_same(ours: Any, theirs: Any) -> bool:
         return equal_objects(ours, theirs)
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return False
+    if is_traceable_wrapper_subclass(ours) and type(ours) is type(theirs):
+        names, _ = ours.__tensor_flatten__()  # such as a quantised weight, which has no operators
+        return all(is_same(getattr(ours, name), getattr(theirs, name)) for name in names)
     return torch.equal(ours, theirs) or bool(
         ((ours == theirs) | (ours.isnan() & theirs.isnan())).all()
     )

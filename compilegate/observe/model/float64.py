@@ -49,16 +49,19 @@ class Lifting:
         self._lowers = [d for d in (_LOWER if halves else (torch.float32,)) if d != dtype]
 
     @contextlib.contextmanager
-    def active(self) -> Iterator[None]:
+    def active(self, unlifted: torch.dtype = torch.float32) -> Iterator[None]:
         """Enter the modes that a reference runs under.
 
         A model may ask for the properties of its dtype: the smallest number for a mask, the epsilon
-        for a logarithm. It gets those of float32, its dtype without the lifting.
+        for a logarithm. It gets those of its dtype without the lifting.
+
+        Args:
+            unlifted: That dtype.
         """
 
         def finfo(dtype: torch.dtype | None = None) -> torch.finfo:
             asked = dtype or torch.get_default_dtype()
-            return of_dtype(torch.float32 if asked == torch.float64 else asked)
+            return of_dtype(unlifted if asked == torch.float64 else asked)
 
         of_dtype = torch.finfo
         with _Dispatch(self), _Constants(self), mock.patch.object(torch, "finfo", finfo):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from compilegate.observe import error_text
+from compilegate.observe.model import cast_weights
 from compilegate.observe.model.float64 import Lifting
 from compilegate.records.case import Case
 from compilegate.zoo.example import Example
@@ -27,7 +28,7 @@ def setting(case: Case, lifting: Lifting | None) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.set_grad_enabled(case.phase == "train"))
         if lifting:
-            stack.enter_context(lifting.active())
+            stack.enter_context(lifting.active(cast_weights.dtype_of(case)))
         elif autocast:
             stack.enter_context(torch.autocast(case.device, autocast))
         yield

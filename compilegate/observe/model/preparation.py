@@ -7,6 +7,7 @@ from collections.abc import Collection
 import torch
 
 from compilegate.observe import nested
+from compilegate.observe.model import cast_weights
 from compilegate.observe.model.calls import (
     PlannedCall,
     arguments,
@@ -15,6 +16,7 @@ from compilegate.observe.model.calls import (
     reverse_rows,
 )
 from compilegate.observe.model.seeding import seed_everything
+from compilegate.records.case import Case
 from compilegate.zoo.example import Call, Example
 
 
@@ -23,8 +25,8 @@ class Preparation:
 
     Args:
         example: What the recipe returned.
-        device: ``cpu`` or ``cuda``.
-        dtype: The dtype of floating arguments; None keeps their own.
+        case: The case, which determines the device, and the dtype of floating arguments.
+        dtype: The dtype of a reference, to which they are cast then; None keeps that of the case.
         seed: The call with number ``index`` has the seed ``seed + 1 + index``.
         input_gradients: Whether floating inputs require gradients.
         written_inputs: The names of inputs that must not require gradients, because the model
@@ -34,7 +36,7 @@ class Preparation:
     def __init__(
         self,
         example: Example,
-        device: str,
+        case: Case,
         dtype: torch.dtype | None,
         seed: int,
         *,
@@ -45,7 +47,9 @@ class Preparation:
         self._seed = seed
         self._input_gradients = input_gradients
         self._written_inputs = written_inputs
-        self._recast = nested.Recast(device, dtype)
+        self._casts = [
+            nested.Recast(case.device, to) for to in (cast_weights.half(case), dtype) if to
+        ] or [nested.Recast(case.device, None)]
         #: A call, and the one whose forward runs before the backward of the first.
         self._overlapping: tuple[Call, Call] | None = None
 
@@ -67,7 +71,8 @@ class Preparation:
 
     def _arguments(self, planned: PlannedCall) -> Call:
         call = arguments(self._example, planned)
-        call.args, call.kwargs = self._recast(call.args), self._recast(call.kwargs)
+        for recast in self._casts:
+            call.args, call.kwargs = recast(call.args), recast(call.kwargs)
         if self._input_gradients:
             for name, tensor in input_tensors(call).items():
                 if tensor.is_floating_point() and tensor.is_leaf:

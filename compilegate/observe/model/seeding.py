@@ -67,10 +67,12 @@ def generator_state(device: str) -> str:
 def factors(tensor: torch.Tensor, amount: float, generator: torch.Generator) -> torch.Tensor:
     """Return random factors in the shape of a tensor, at most ``amount`` away from one.
 
+    They are in float32 for a tensor in half precision, where such a factor would round to one.
     The factors of a large tensor repeat, because drawing takes the most time. The period is no
     multiple of its rows.
     """
     size = tensor.numel()
     drawn = torch.rand(min(size, _DRAWN), generator=generator, device=tensor.device)
-    found = 1 + amount * (drawn * 2 - 1).to(tensor.dtype)
+    wide = torch.promote_types(tensor.dtype, torch.float32)
+    found = 1 + amount * (drawn * 2 - 1).to(wide)
     return found.repeat(-(-size // _DRAWN))[:size].view(tensor.shape)

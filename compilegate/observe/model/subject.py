@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from compilegate.observe.model import cast_weights
 from compilegate.observe.model.backward import Backward
 from compilegate.observe.model.build import buffers_of, build, parameters_of
 from compilegate.observe.model.call_recorder import CallRecorder
@@ -69,7 +70,7 @@ class Subject:
         self.run: Callable[..., Any] = self.module
         self._preparation = Preparation(
             self.example,
-            case.device,
+            case,
             dtype,
             seed,
             input_gradients=input_gradients and case.phase == "train",
@@ -93,11 +94,16 @@ class Subject:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def prepare(self, planned: PlannedCall) -> Call:
-        """Return the arguments of a call. Its weights change first, if the plan requires that."""
-        if planned.moved and self.case.phase == "infer":
+        """Return the arguments of a call. Its weights change first, if the plan requires that.
+
+        Quantised weights stay: their numbers cannot be scaled in place.
+        """
+        is_scaled = self.case.phase == "infer" and not cast_weights.quantises(self.case)
+        if planned.moved and is_scaled:
             named = {f"parameter {name}": value for name, value in self.parameters().items()}
             tensors = {**named, **self.buffers()}.values()
             change_weights(tensors, self.case.device, self._seed)
+            self._round_weights()
         return self._preparation.prepare(planned)
 
     def overlapping(self, call: Call) -> list[Call]:
@@ -198,3 +204,13 @@ class Subject:
             for name, parameter in self.parameters().items():
                 if parameter.grad is not None and name in rates:
                     parameter.sub_(parameter.grad, alpha=rates[name])
+        self._round_weights()
+
+    def _round_weights(self) -> None:
+        """Round the weights of a reference as those of eager are, after they changed."""
+        half = cast_weights.half(self.case)
+        if half and self._lifting:
+            with torch.no_grad():
+                for tensor in (*self.parameters().values(), *self.buffers().values()):
+                    if tensor.is_floating_point():
+                        tensor.copy_(tensor.to(half))

@@ -26,7 +26,7 @@ from compilegate.records.call import CallFacts, name_of_call
 from compilegate.records.performance import CompileTime
 from compilegate.zoo.example import Call
 
-#: How many times as much memory as in a case's own precision the reference takes.
+#: How many times as much memory as in a case's own number format the reference takes.
 _REFERENCE_MEMORY = {"f32": 2, "bf16": 4, "f16": 4}
 
 
@@ -133,7 +133,7 @@ class PairedCalls:
             return True
         free, _ = allocator.free_and_total()
         free += allocator.reserved() - allocator.allocated()
-        return 2 * _REFERENCE_MEMORY[self._eager.case.precision] * peak_bytes < free
+        return 2 * _REFERENCE_MEMORY[self._eager.case.computes_in] * peak_bytes < free
 
     def call_compiled(self, planned: PlannedCall, made: Result) -> None:
         """Make a call in compiled code, and compare it with eager's.

@@ -209,7 +209,7 @@ class Bench:
     @property
     def half(self) -> bool:
         """Whether the case computes in half precision, or in TF32."""
-        return self.request.tf32 or self.builder.case.precision != "f32"
+        return self.request.tf32 or self.builder.case.computes_in_half
 
     @property
     def planned(self) -> PlannedCall:

@@ -133,7 +133,7 @@ class EagerLoops:
             mark: After how many steps.
         """
         checked = self._compare(compiled, mark)
-        for drawn, nudge in enumerate(NUDGES[self._bench.builder.case.precision]):
+        for drawn, nudge in enumerate(NUDGES[self._bench.builder.case.computes_in]):
             known = self._truth or self._sampled
             if known and not any(is_doubtful(one, half=self._half) for one in checked):
                 break
@@ -147,7 +147,7 @@ class EagerLoops:
         """Run a few nudged loops. One that raises shows nothing."""
         case = self._bench.builder.case
         for _ in range(SAMPLES):
-            nudges = Nudges(nudge * UNIT[case.precision], case.device, len(self._sampled))
+            nudges = Nudges(nudge * UNIT[case.computes_in], case.device, len(self._sampled))
             try:
                 loop = self._loop(self._bench.build(), nudges=nudges)
                 reached = dict(_reached(loop, self._marks, self._bench))

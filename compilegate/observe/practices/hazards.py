@@ -110,7 +110,7 @@ class _Trial:
         chosen = compiling.options(compiled.case, BACKEND)
         compiled.run = torch.compile(compiled.module, fullgraph=fullgraph, **chosen)
         progress, reference = self._bench.progress, Reference(self._eager)
-        half = compiled.case.precision != "f32"
+        half = compiled.case.computes_in_half
         comparer = CallComparer(eager, compiled, reference, self._eager, progress.time, half=half)
         log, refused = CompileLog(), ""
         for planned in planned_calls(compiled.example, {}, compiled.case.device):

@@ -49,6 +49,13 @@ SUITES = {
     **{name: importlib.import_module(f"compilegate.suites.test_{name}") for name in PRACTICES},
 }
 STEP = Step(name="call", outputs=make_checked(make_error("output")))
+#: Of a metric whose every score is equal.
+EQUAL = {
+    "samples": 9.0,
+    "eager_score": 1.0,
+    **dict.fromkeys(("worse_samples", "better_samples", "change_low_score"), 0.0),
+    "change_high_score": 0.0,
+}
 HEALTHY = make_observation(
     cold=True,
     timing=make_timing(2.0),
@@ -56,7 +63,7 @@ HEALTHY = make_observation(
     energy=Energy(eager_j=1.0, compiled_j=0.8),
     capture=make_capture(cudagraphs=2),
     compile_work=make_work(),
-    practices={name: Practice(steps=(STEP,), graphs=1) for name in PRACTICES},
+    practices={name: Practice(steps=(STEP,), graphs=1, figures=EQUAL) for name in PRACTICES},
 )
 
 
