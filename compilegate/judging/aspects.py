@@ -223,6 +223,7 @@ ASPECTS: dict[str, Aspect] = {
             applies=_trains,
         ),
         Aspect("regional", "practice", "r", "", ("capture", "regional"), _REGIONAL_KEYS),
+        Aspect("distributed", "practice", "D", "", ("capture", "distributed"), applies=_trains),
         Aspect("hazards", "practice", "z", "", ("capture", "hazards")),
         Aspect("eager", "numerics", "A", "", _VARIED, change="itself", needs="baseline"),
         Aspect(

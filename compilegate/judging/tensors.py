@@ -200,6 +200,8 @@ def describe_difference(difference: Difference) -> str:
     """Return a difference as a sentence."""
     if difference.what == "raises":
         return f"eager raises {difference.eager}, compiled raises {difference.compiled}"
+    if difference.what == "required":
+        return f"{difference.where}: {difference.compiled}, where {difference.eager} is required"
     return (
         f"{difference.where}: {difference.what} differ{'s' * (difference.what != 'elements')}: "
         f"eager {difference.eager}, compiled {difference.compiled}"

@@ -20,6 +20,7 @@ PracticeName = Literal[
     "activation_checkpointing",
     "compiled_autograd",
     "regional",
+    "distributed",
     "hazards",
 ]
 

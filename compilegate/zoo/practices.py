@@ -31,6 +31,10 @@ SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
         "cpu": ("infer-f32-default-static",),
         "cuda": ("infer-bf16-default-static", "infer-f32-default-static"),
     },
+    "distributed": {
+        "cpu": ("train-f32-default-static",),
+        "cuda": ("train-bf16-default-static", "train-f32-default-static"),
+    },
     "hazards": {"cpu": ("train-f32-default-auto",), "cuda": ("train-f32-default-auto",)},
 }
 

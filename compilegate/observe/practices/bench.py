@@ -68,6 +68,13 @@ class StepFacts:
             self.state += Checked(differences=(found,))
         self.state += Checked(tensors=1)
 
+    def require(self, where: str, wanted: str, found: str) -> None:
+        """Add a difference, if something that eager has no part in is not as it must be."""
+        if wanted != found:
+            lacking = Difference(where=where, what="required", eager=wanted, compiled=found)
+            self.state += Checked(differences=(lacking,))
+        self.state += Checked(tensors=1)
+
 
 @dataclass
 class Bench:
@@ -244,6 +251,11 @@ class Bench:
                 unavailable=unavailable,
             )
         )
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last step did not come to its end, so that none can follow from it."""
+        return bool(self.steps[-1].raised or self.steps[-1].unavailable)
 
     def practice(self) -> Practice:
         """Return the record of the steps so far."""
