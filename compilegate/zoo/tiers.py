@@ -30,7 +30,7 @@ SMOKE: dict[str, tuple[str, ...]] = {
     "matvec": ("infer-f32-default-static*", "train-f32-default-marked"),
     "matvec_decorated": ("infer-f32-default-auto",),
     "mlp": ("infer-f32-default-static", "train-f32-default-static"),
-    "residual_mlp": ("train-f32-default-static",),
+    "toy_model": ("train-f32-default-static",),
     "conv_pool_linear": ("train-f32-default-auto*", "infer-bf16-default-dynamic"),
     "transformer_encoder": ("infer-f32-default-auto-regional", "train-bf16-default-static"),
     "squeezenet1_1": ("infer-f32-default-static",),

@@ -106,10 +106,14 @@ class Ranks:
         ]
 
     def _environment(self) -> dict[str, str]:
-        """Return variables with which the ranks share the machine."""
+        """Return variables of the ranks, which share the machine.
+
+        On CPU they have as many threads as this process. Inductor compiles for their number, and
+        finds the kernels of the case.
+        """
         compilers = max(len(os.sched_getaffinity(0)) // RANKS, 1)
         found = {
-            "OMP_NUM_THREADS": str(max(torch.get_num_threads() // RANKS, 1)),
+            "OMP_NUM_THREADS": str(torch.get_num_threads()),
             "TORCHINDUCTOR_COMPILE_THREADS": str(compilers),
         }
         if self._bench.builder.case.device != "cpu":
