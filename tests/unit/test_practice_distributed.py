@@ -111,7 +111,9 @@ def test_a_rank_leaves_only_what_the_first_one_has_not(tmp_path):
 
 def test_the_gradients_of_ranks_are_the_mean_of_those_of_each():
     """They equal the gradients of one call, if the loss is a mean and no layer mixes rows."""
-    bench = make_bench(lambda: Example(nn.Linear(8, 4), inputs=lambda batch: (torch.randn(batch, 8),)))
+    bench = make_bench(
+        lambda: Example(nn.Linear(8, 4), inputs=lambda batch: (torch.randn(batch, 8),))
+    )
     expected = RankGradients(bench)
     eager = [one.gradients for one in expected._made]
     mean = {name: (eager[0][name] + eager[1][name]) / 2 for name in ("weight", "bias")}

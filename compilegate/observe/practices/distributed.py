@@ -22,7 +22,6 @@ from compilegate.observe.practices.rank_gradients import RankGradients
 from compilegate.observe.practices.torchrun import Ranks, gpus
 from compilegate.records.practice import Practice
 
-
 #: Ranks that do nothing for this many seconds wait for each other. A cold disk is quicker.
 IDLE_S = 120.0
 
@@ -66,9 +65,7 @@ def _obstacle(bench: Bench) -> str:
     return ""
 
 
-def _compare(
-    bench: Bench, way: Way, eager_way: Way, ranks: Ranks, expected: RankGradients
-) -> int:
+def _compare(bench: Bench, way: Way, eager_way: Way, ranks: Ranks, expected: RankGradients) -> int:
     """Compare the ranks with eager, and with each other. Return the graphs of a rank."""
     found: list[Answer] = []
     for step in range(STEPS):

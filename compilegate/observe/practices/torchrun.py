@@ -79,6 +79,8 @@ class Ranks:
     def _start(self, ways: Sequence[Way]) -> str:
         """Run the ranks to their end. Return how one failed; empty if none did."""
         job = same_case.described(self._bench) | {"ways": [way.name for way in ways]}
+        # From a GPU, each rank would load them to the GPU of this process.
+        job["weights"] = {name: weight.cpu() for name, weight in job["weights"].items()}
         fresh_process.put_job(self._folder, job)
         for file in (*self._folder.glob("stage-*"), *self._folder.glob("error-*")):
             file.unlink()
