@@ -6,13 +6,14 @@ from torch import nn
 
 from compilegate import Example
 from compilegate.judging.practices import judge_steps
+from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.progress import Progress
 from compilegate.observe.practices import distributed, distributed_answers, torchrun
 from compilegate.observe.practices.bench import Bench
 from compilegate.observe.practices.distributed_answers import Answer
-from compilegate.observe.practices.distributed_ways import WAYS
+from compilegate.observe.practices.distributed_ways import RANKS, WAYS
 from compilegate.observe.practices.rank_gradients import RankGradients
 from compilegate.records.case import Case
 from compilegate.records.request import Request
@@ -109,17 +110,23 @@ def test_a_rank_leaves_only_what_the_first_one_has_not(tmp_path):
     assert [[*group] for group in groups] == [["bias"], ["bias"]]
 
 
-def test_the_gradients_of_ranks_are_the_mean_of_those_of_each():
-    """They equal the gradients of one call, if the loss is a mean and no layer mixes rows."""
-    bench = make_bench(
-        lambda: Example(nn.Linear(8, 4), inputs=lambda batch: (torch.randn(batch, 8),))
-    )
+def linear():
+    return Example(nn.Linear(8, 4), inputs=lambda batch: (torch.randn(batch, 8),))
+
+
+def gradients_of(bench, rank):
+    subject, planned = bench.build(), PlannedCall(rank, bench.planned.sizes)
+    return subject.call(subject.prepare(planned), planned.index).gradients
+
+
+def test_gradients_of_ranks_are_compared_with_the_mean():
+    bench = make_bench(linear)
+    alone = [gradients_of(bench, rank) for rank in range(RANKS)]
+    mean = {name: (alone[0][name] + alone[1][name]) / 2 for name in ("weight", "bias")}
     expected = RankGradients(bench)
-    eager = [one.gradients for one in expected._made]
-    mean = {name: (eager[0][name] + eager[1][name]) / 2 for name in ("weight", "bias")}
     right = expected.compare([mean, mean], [mean, mean])
+    assert len(right.errors) == 4
     assert all(error.compiled_rms < 1e-6 for error in right.errors)
-    wrong = expected.compare([mean, mean], [mean, eager[1]])
-    assert [error.name for error in wrong.errors if error.compiled_rms > 1e-3] == [
-        "gradient weight on rank 1"
-    ]
+    wrong = expected.compare([mean, mean], [mean, alone[1]])
+    found = [error.name for error in wrong.errors if error.compiled_rms > 1e-3]
+    assert found == ["gradient weight on rank 1"]
