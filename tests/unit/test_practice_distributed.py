@@ -1,5 +1,7 @@
 """Distributed training: ranks that hang show their stacks, and what two ranks need is checked."""
 
+import time
+
 import pytest
 import torch
 from torch import nn
@@ -53,6 +55,14 @@ def test_ranks_that_wait_for_each_other_show_the_stacks_of_both(monkeypatch):
     stacks = [line.strip() for line in finding.details]
     assert any(line.startswith("rank 0: ") and "in backward" in line for line in stacks)
     assert any(line.startswith("rank 1: ") and "in wait_for_rank_0" in line for line in stacks)
+
+
+def test_the_first_error_of_a_rank_is_named_first(tmp_path):
+    """The other rank then loses its connection, which says nothing."""
+    for rank, error in ((1, "ValueError: no"), (0, "RuntimeError: connection closed")):
+        distributed_answers.note_error(tmp_path, rank, error)
+        time.sleep(0.01)
+    assert [*distributed_answers.errors(tmp_path)] == [1, 0]
 
 
 class Bare(nn.Module):

@@ -45,6 +45,9 @@ def observe(bench: Bench, *, idle_s: float = IDLE_S) -> Practice:
             ranks.run(ways_of(bench))
         compiled = [(way, way.eager) for way in ways_of(bench) if way.eager is not None]
         graphs = sum(_compare(bench, *ways, ranks, expected) for ways in compiled)
+        if ranks.end is not None:
+            with bench.step("destroy_process_group"):
+                raise ranks.end
     return replace(bench.practice(), graphs=graphs)
 
 

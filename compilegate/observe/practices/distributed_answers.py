@@ -120,10 +120,13 @@ def stages(folder: Path) -> Mapping[int, str]:
 
 
 def errors(folder: Path) -> Mapping[int, str]:
-    """Return the errors that ended ranks."""
+    """Return the errors that ended ranks, the first first: others follow from it."""
     return _notes(folder, "error")
 
 
 def _notes(folder: Path, kind: str) -> Mapping[int, str]:
+    """Return the notes of a kind by rank, the oldest first."""
     files = {rank: folder / f"{kind}-{rank}" for rank in range(RANKS)}
-    return {rank: file.read_text() for rank, file in files.items() if file.exists()}
+    made = {rank: file for rank, file in files.items() if file.exists()}
+    order = sorted(made, key=lambda rank: made[rank].stat().st_mtime_ns)
+    return {rank: made[rank].read_text() for rank in order}

@@ -53,6 +53,7 @@ def main(folder: Path) -> None:
                 answer = _train(bench, way, rank, enter)
                 enter(f"{way.name}: leave the answer")
                 answer.leave(folder, way, rank, dist.barrier)
+        enter("destroy_process_group")
         dist.destroy_process_group()
     except Exception as error:
         note_error(folder, rank, error_text.with_kind(error))

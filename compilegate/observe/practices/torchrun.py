@@ -44,11 +44,15 @@ class Ranks:
         bench: The case.
         folder: A folder for what they leave.
         idle_s: Seconds after which they hang, if none of them does anything.
+
+    Attributes:
+        end: The error that ended them after they had left all answers: they may hang there, too.
     """
 
     def __init__(self, bench: Bench, folder: Path, idle_s: float) -> None:
         self._bench, self._folder, self._idle_s = bench, folder, idle_s
         self._failed: dict[Way, RankError] = {}
+        self.end: RankError | None = None
 
     def run(self, ways: Sequence[Way]) -> None:
         """Have all ranks train in some ways. If one fails, new ranks train in those after it."""
@@ -59,8 +63,10 @@ class Ranks:
                 left.pop(0)
             if left:
                 failed = left.pop(0)
-                self._failed[failed] = RankError(reason)
+                self._failed[failed] = RankError(reason or "the ranks ended without an answer")
                 left = [way for way in left if way.eager is not failed]
+            elif reason:
+                self.end = RankError(reason)
 
     def answers(self, way: Way) -> list[Answer]:
         """Return what each rank found in a way.
@@ -95,7 +101,7 @@ class Ranks:
         except FreshProcessError as error:
             first, _, rest = str(error).partition("\n")
             return f"{self._how()}; {first.rstrip(':')}\n{rest}"
-        return "the ranks ended without an answer"
+        return ""
 
     def _command(self) -> list[str]:
         """Return the command: torchrun writes whose each line is."""
@@ -123,9 +129,9 @@ class Ranks:
         return found
 
     def _how(self) -> str:
-        """Return the error that a rank raised, or else what each of them was doing."""
+        """Return the first error that a rank raised, or else what each of them was doing."""
         for rank, error in distributed_answers.errors(self._folder).items():
             return f"rank {rank} raises {error}"
-        found = distributed_answers.stages(self._folder).items()
+        found = sorted(distributed_answers.stages(self._folder).items())
         texts = [f"rank {rank} came as far as {stage}" for rank, stage in found]
         return "; ".join(texts) or "no rank started"
