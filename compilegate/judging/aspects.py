@@ -214,6 +214,7 @@ ASPECTS: dict[str, Aspect] = {
         _practice("compiled_optimizer", "o", ("min_optimizer_speedup",), applies=_trains),
         _practice("activation_checkpointing", "m", _CHECKPOINTING_KEYS, applies=_trains),
         _practice("compiled_autograd", "u", applies=_trains),
+        _practice("distributed", "D", applies=_trains),
         _practice("regional", "r", _REGIONAL_KEYS),
         _practice("backends", "b", ("min_reduce_overhead_throughput",)),
         _practice("dynamic_strategies", "d"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from compilegate.judging.judge import Finding, shorten
+from compilegate.judging.judge import Finding, indented, shorten
 from compilegate.judging.tensors import BLIND_SHARE, Numerics, examine_groups
 from compilegate.records.observation import Observation
 from compilegate.records.practice import Practice, PracticeName, Step, ratios_in
@@ -25,6 +25,7 @@ def judge_steps(observation: Observation, name: PracticeName) -> Finding:
         return Finding("skipped", f"unavailable: {practice.unavailable}")
     raised = [*_raised(practice)]
     if not practice.graphs and not raised:
+    if not practice.graphs and not all(s.raised or s.unavailable for s in practice.steps):
         return Finding("failed", "nothing was compiled in any step")
     numerics = examine_groups(
         observation,
@@ -36,7 +37,7 @@ def judge_steps(observation: Observation, name: PracticeName) -> Finding:
     )
     lines = [*raised, *numerics.complaints, *_recompiled(practice)]
     if lines:
-        return Finding("failed", lines[0], shorten(lines))
+        return Finding("failed", lines[0], (*shorten(lines), *_traceback(practice)))
     return _of_sound(practice, numerics)
 
 
@@ -85,11 +86,16 @@ def _of_sound(practice: Practice, numerics: Numerics) -> Finding:
 
 
 def _raised(practice: Practice) -> Iterator[str]:
-    """Yield each error of a step, with its traceback below it."""
     for step in practice.steps:
         if step.raised:
             yield f"{step.name}: raised {step.raised}"
-            yield from (f"  {line}" for line in step.traceback.splitlines())
+
+
+def _traceback(practice: Practice) -> Iterator[str]:
+    """Yield the traceback of the first error, which may have those of other processes, too."""
+    first = next((step for step in practice.steps if step.raised), None)
+    if first is not None:
+        yield from indented(first.traceback.splitlines())
 
 
 def _recompiled(practice: Practice) -> Iterator[str]:

@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
@@ -62,6 +63,30 @@ def kill_children() -> None:
         for child in map(int, children):
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(child, 0)
+
+
+def tree(pid: int) -> Iterator[int]:
+    """Yield a process, then its descendants, also those in other sessions; parents come first.
+
+    The children of a process are looked up after it was yielded.
+    """
+    yield pid
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread has ended since
+            for child in map(int, file.read_text().split()):
+                yield from tree(child)
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a process and its descendants. Each is stopped first, so that it starts no other."""
+    found = []
+    for each in tree(pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(each, signal.SIGSTOP)
+            found.append(each)
+    for each in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(each, signal.SIGKILL)
 
 
 def _prctl(option: int, value: int) -> None:

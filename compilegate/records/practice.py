@@ -21,6 +21,7 @@ PracticeName = Literal[
     "compiled_optimizer",
     "activation_checkpointing",
     "compiled_autograd",
+    "distributed",
     "regional",
     "backends",
     "dynamic_strategies",

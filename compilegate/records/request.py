@@ -35,6 +35,8 @@ class Request:
         timing_budget_s: Rounds stop after this long.
         in_turns: Time rounds only on command, in turns with another process.
         shares_gpu: Other cases are observed on the same GPU at the same time.
+        gpus: All GPUs of the session, as ``CUDA_VISIBLE_DEVICES`` names them, where the child sees
+            one of them; empty where it sees all.
     """
 
     case: str
@@ -47,3 +49,4 @@ class Request:
     timing_budget_s: float = 10.0
     in_turns: bool = False
     shares_gpu: bool = False
+    gpus: tuple[str, ...] = ()

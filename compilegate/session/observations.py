@@ -97,6 +97,7 @@ class Observations:
             speedup_threshold=plan.budget(case).min_speedup or 1.0,
             timing_budget_s=TIMING_BUDGET_S[tier],
             shares_gpu=plan.share.shares_gpu and case.device == "cuda",
+            gpus=plan.share.gpus if case.device == "cuda" else (),
         )
         return CaseRequest(case, request, plan.options.case_timeout or tiers.timeout_s(case, tier))
 

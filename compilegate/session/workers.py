@@ -25,11 +25,13 @@ class Share:
         workers: The number of such processes.
         gpu: The GPU of the process, as ``CUDA_VISIBLE_DEVICES`` names it; None for all of them.
         shares_gpu: Whether there are fewer GPUs than workers. Times and energy mean little then.
+        gpus: The GPUs of all workers; empty if there is one process, which sees them all.
     """
 
     workers: int = 1
     gpu: str | None = None
     shares_gpu: bool = False
+    gpus: tuple[str, ...] = ()
 
     def environment(self) -> dict[str, str]:
         """Return variables for children: the GPU that they see, and their part of the processor.
@@ -147,7 +149,8 @@ class Workers:
             return Share(self._count)
         used = Counter(self._given.values())
         self._given[worker] = min(self._gpus, key=lambda gpu: used[gpu])
-        return Share(self._count, self._given[worker], self._count > len(self._gpus))
+        shares_gpu = self._count > len(self._gpus)
+        return Share(self._count, self._given[worker], shares_gpu, tuple(self._gpus))
 
     def ended(self, worker: str) -> None:
         """Free the GPU of a worker that ended."""

@@ -28,6 +28,10 @@ SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
     "compiled_optimizer": _TRAINED,
     "activation_checkpointing": _TRAINED,
     "compiled_autograd": _TRAINED,
+    "distributed": {
+        "cpu": ("train-f32-default-static",),
+        "cuda": ("train-bf16-default-static", "train-f32-default-static"),
+    },
     "regional": _CALLED,
     "backends": _CALLED,
     "dynamic_strategies": {

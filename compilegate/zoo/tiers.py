@@ -31,6 +31,7 @@ SMOKE: dict[str, tuple[str, ...]] = {
     "matvec_decorated": ("infer-f32-default-auto",),
     "trained_classifier": ("infer-f32-default-static",),
     "mlp": ("infer-f32-default-static", "train-f32-default-static"),
+    "toy_model": ("train-f32-default-static",),
     "conv_pool_linear": ("train-f32-default-auto*", "infer-bf16-default-dynamic"),
     "decoder": ("infer-f32-default-auto",),
     "transformer_encoder": ("infer-f32-default-auto-regional", "train-bf16-default-static"),

@@ -48,18 +48,64 @@ def test_the_signal_that_killed_a_worker_is_named(run):
         run("die")
 
 
+def await_end(pid):
+    for _ in range(100):
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    pytest.fail("a process that the fresh process started lives on")
+
+
+def pids_in(error, kind):
+    lines = str(error).splitlines()
+    return [int(line.split()[1]) for line in lines if line.startswith(f"{kind} ")]
+
+
 def test_a_worker_that_hangs_is_ended_with_its_children_and_shows_its_stacks(run):
     with pytest.raises(
         fresh_process.FreshProcessError, match=r"longer than 8 s:\n[\s\S]*in hang"
     ) as raised:
         run("hang", timeout_s=8)
-    (line,) = (line for line in str(raised.value).splitlines() if line.startswith("child "))
-    child = int(line.split()[1])
-    for _ in range(100):
-        try:
-            os.kill(child, signal.SIGCONT)
-        except ProcessLookupError:
-            break
-        time.sleep(0.05)
-    else:
-        pytest.fail("the child of the fresh process lives on")
+    (child,) = pids_in(raised.value, "child")
+    await_end(child)
+
+
+#: Starts a process in another session, as torchrun does, which writes its stacks, and waits.
+_LAUNCHER = """
+import subprocess, sys
+started = subprocess.Popen([sys.executable, "-c", sys.argv[1]], start_new_session=True)
+print("launched", started.pid, flush=True)
+started.wait()
+"""
+_LAUNCHED = """
+import time
+from compilegate.observe import stacks
+stacks.write_on_request()
+
+def wait_for_ever():
+    time.sleep(1000)
+
+wait_for_ever()
+"""
+
+
+def test_processes_in_other_sessions_show_their_stacks_and_are_ended(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    with pytest.raises(
+        fresh_process.FreshProcessError, match=r"did nothing for 3 s:\n[\s\S]*in wait_for_ever"
+    ) as raised:
+        fresh_process.run_command([sys.executable, "-c", _LAUNCHER, _LAUNCHED], beat, idle_s=3)
+    (launched,) = pids_in(raised.value, "launched")
+    await_end(launched)
+
+
+def test_a_process_that_makes_progress_is_not_ended():
+    """Its limits begin again at each change."""
+    seen = iter(range(1000))
+    wait = [sys.executable, "-c", "import time; time.sleep(3); print('done')"]
+    written = fresh_process.run_command(
+        wait, beat, timeout_s=1, idle_s=1, progress=lambda: next(seen)
+    )
+    assert written == "done"

@@ -118,9 +118,8 @@ def test_plain_values_stay_unchanged(value):
 
 def test_a_request_is_plain_data():
     request = json.loads(dumps(Request(case="a", wants=("capture",))))
-    assert Request(**request | {"wants": tuple(request["wants"])}) == Request(
-        case="a", wants=("capture",)
-    )
+    lists = {name: tuple(request[name]) for name in ("wants", "gpus")}
+    assert Request(**request | lists) == Request(case="a", wants=("capture",))
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", 1j, Closing])

@@ -43,7 +43,8 @@ def test_the_users_variables_stay(monkeypatch):
 
 def test_each_worker_gets_its_own_gpu():
     workers = Workers(2, machine("H200", "H200"))
-    assert [workers.share(name) for name in ("gw0", "gw1")] == [Share(2, "0"), Share(2, "1")]
+    shares = [Share(2, gpu, gpus=("0", "1")) for gpu in ("0", "1")]
+    assert [workers.share(name) for name in ("gw0", "gw1")] == shares
 
 
 def test_a_worker_that_replaces_another_gets_its_gpu():

@@ -8,7 +8,9 @@ its answer with :func:`answer_in`. A :class:`Prepared` process imports while its
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,14 +22,15 @@ from typing import IO, Any
 
 import torch
 
+from compilegate.observe import descendants
 from compilegate.observe.bootstrap import PACKAGE
 from compilegate.records.bounded_text import bounded
 from compilegate.records.request import STACKS_PLEASE
 
 #: A fresh process imports torch and compiles. One that takes longer than this hangs.
 TIMEOUT_S = 300.0
-#: Seconds between two looks at a process.
-_LOOK_S = 0.5
+#: Seconds between two looks at a process, and the share of a processor that one at work takes.
+_LOOK_S, _AT_WORK = 0.5, 0.1
 #: Seconds that a process has to write its stacks.
 _STACKS_S = 2.0
 _JOB, _ANSWER = "job.pt", "answer.pt"
@@ -46,6 +49,16 @@ worker.main(pathlib.Path(sys.argv[3]))
 
 class FreshProcessError(RuntimeError):
     """A fresh process failed or hung. The message ends with what it wrote."""
+
+
+def put_job(folder: Path, job: Mapping[str, Any]) -> None:
+    """Write the job of a worker, which its ``main`` reads with :func:`job_in`.
+
+    Args:
+        folder: The folder that ``main`` is given.
+        job: Tensors, numbers, text and containers of these.
+    """
+    torch.save(dict(job), folder / _JOB)
 
 
 def job_in(folder: Path) -> dict[str, Any]:
@@ -134,6 +147,12 @@ def prepared(
         arguments = command(worker, folder)
         with _started(arguments, output, environment, subprocess.PIPE) as process:
             yield Prepared(folder, process, output)
+    put_job(folder, job)
+    run_command(command(worker, folder), beat, environment=environment, timeout_s=timeout_s)
+    if not (folder / _ANSWER).exists():
+        raise FreshProcessError("a fresh process ended without an answer")
+    answer: dict[str, Any] = torch.load(folder / _ANSWER, weights_only=True)
+    return answer
 
 
 def run_command(
@@ -142,6 +161,8 @@ def run_command(
     *,
     environment: Mapping[str, str] | None = None,
     timeout_s: float = TIMEOUT_S,
+    idle_s: float = math.inf,
+    progress: Callable[[], object] = lambda: None,
 ) -> str:
     """Run a command, such as that of a worker, and return what it wrote.
 
@@ -149,7 +170,10 @@ def run_command(
         arguments: The program and its arguments.
         beat: Called again and again while it runs.
         environment: Variables of its environment in addition to those of this process.
-        timeout_s: Seconds that it may take.
+        timeout_s: Seconds that it may take, counted again from each change of its progress.
+        idle_s: Seconds that it may go without a change and without the processor. Processes that
+            wait for each other need none, and those that wait for the processor get some.
+        progress: Returns how far it has come. By default, it has one limit for all it does.
 
     Raises:
         FreshProcessError: It failed, was killed, or took too long. The message has its stacks.
@@ -157,6 +181,15 @@ def run_command(
     with tempfile.TemporaryFile() as output:
         with _started(arguments, output, environment, subprocess.DEVNULL) as process:
             _wait(process, output, beat, timeout_s)
+        with _started(arguments, output, {**os.environ, **(environment or {})}) as process:
+            watch = _Watch(process, timeout_s, idle_s, progress)
+            while not _ends_within(process, _LOOK_S):
+                beat()
+                if reached := watch.look():
+                    _write_stacks(process)
+                    raise FreshProcessError(f"a fresh process {reached}:\n{_text(output)}")
+        if process.returncode:
+            raise FreshProcessError(f"a fresh process {_end(process)}:\n{_text(output)}")
         return _text(output)
 
 
@@ -191,7 +224,7 @@ def _started(
     environment: Mapping[str, str] | None,
     stdin: int,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a process in a session of its own, which ends with the block."""
+    """Start a process in a session of its own. All that it started ends with the block, too."""
     process = subprocess.Popen(
         arguments,
         stdin=stdin,
@@ -203,7 +236,10 @@ def _started(
     try:
         yield process
     finally:
-        _signal_group(process, signal.SIGKILL)
+        if process.poll() is None:
+            descendants.kill_tree(process.pid)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
@@ -215,15 +251,66 @@ def _ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
     return True
 
 
+class _Watch:
+    """Looks at a process from time to time. See :func:`run_command` for the arguments."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        timeout_s: float,
+        idle_s: float,
+        progress: Callable[[], object],
+    ) -> None:
+        self._process, self._progress = process, progress
+        self._timeout_s, self._idle_s = timeout_s, idle_s
+        self._reached = progress()
+        self._used_s = self._for_s = self._idle_for_s = 0.0
+
+    def look(self) -> str:
+        """Return what is too much, in words; empty if nothing is. Called every half a second."""
+        before, self._reached = self._reached, self._progress()
+        used_s, self._used_s = self._used_s, self._processor_s()
+        works = abs(self._used_s - used_s) >= _AT_WORK * _LOOK_S
+        if self._reached != before:
+            self._for_s = self._idle_for_s = 0.0
+            return ""
+        self._for_s += _LOOK_S
+        self._idle_for_s = 0.0 if works else self._idle_for_s + _LOOK_S
+        if self._idle_for_s >= self._idle_s:
+            return f"did nothing for {self._idle_s:g} s"
+        return f"took longer than {self._timeout_s:g} s" if self._for_s >= self._timeout_s else ""
+
+    def _processor_s(self) -> float:
+        """Return the processor seconds of the process and of all that it started and that live."""
+        ticks = 0
+        for pid in descendants.tree(self._process.pid):
+            with suppress(OSError):  # it has ended since
+                # After the name, which may hold spaces; the 12th and 13th are user and system.
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def _write_stacks(process: subprocess.Popen[bytes]) -> None:
-    """Have every process of the group that can do it write its stacks."""
-    _signal_group(process, STACKS_PLEASE)
+    """Have the process, and all that it started, write their stacks, if they can.
+
+    torchrun starts each rank in a session of its own. The signal would kill those that cannot.
+    """
+    for pid in descendants.tree(process.pid):
+        with suppress(OSError):  # it has ended since
+            if _catches(pid, STACKS_PLEASE):
+                os.kill(pid, STACKS_PLEASE)
     _ends_within(process, _STACKS_S)
 
 
-def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
+def _catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal.
+
+    Raises:
+        OSError: The process has ended.
+    """
+    caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
 
 
 def _end(process: subprocess.Popen[bytes]) -> str:

@@ -1,0 +1,137 @@
+"""Runs the ranks of the practice ``distributed`` under torchrun, and says how one failed.
+
+https://docs.pytorch.org/docs/stable/elastic/run.html
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from compilegate.observe import error_text
+from compilegate.observe.practices import distributed_answers, fresh_process, same_case
+from compilegate.observe.practices.bench import Bench, StepUnavailableError
+from compilegate.observe.practices.distributed_answers import Answer
+from compilegate.observe.practices.distributed_ways import RANKS, Way
+from compilegate.observe.practices.fresh_process import FreshProcessError
+
+_WORKER = "compilegate.observe.practices.distributed_rank"
+
+
+class RankError(RuntimeError):
+    """A rank raised, died or hangs. The message has what the ranks wrote, or their stacks."""
+
+
+def gpus(bench: Bench) -> list[str]:
+    """Return the GPUs for the ranks, the one of this process first; empty if there are too few.
+
+    A worker of xdist shows its children one GPU. The request names the others of the session.
+    """
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    own = named.split(",") if named else [*map(str, range(torch.accelerator.device_count()))]
+    found = [*dict.fromkeys([*own, *bench.request.gpus])]
+    return found[:RANKS] if len(found) >= RANKS else []
+
+
+class Ranks:
+    """The ranks of a case.
+
+    Args:
+        bench: The case.
+        folder: A folder for what they leave.
+        idle_s: Seconds after which they hang, if none of them does anything.
+
+    Attributes:
+        end: The error that ended them after they had left all answers: they may hang there, too.
+    """
+
+    def __init__(self, bench: Bench, folder: Path, idle_s: float) -> None:
+        self._bench, self._folder, self._idle_s = bench, folder, idle_s
+        self._failed: dict[Way, RankError] = {}
+        self.end: RankError | None = None
+
+    def run(self, ways: Sequence[Way]) -> None:
+        """Have all ranks train in some ways. If one fails, new ranks train in those after it."""
+        left = [*ways]
+        while left:
+            reason = self._start(left)
+            while left and distributed_answers.is_complete(self._folder, left[0]):
+                left.pop(0)
+            if left:
+                failed = left.pop(0)
+                self._failed[failed] = RankError(reason or "the ranks ended without an answer")
+                left = [way for way in left if way.eager is not failed]
+            elif reason:
+                self.end = RankError(reason)
+
+    def answers(self, way: Way) -> list[Answer]:
+        """Return what each rank found in a way.
+
+        Raises:
+            RankError: A rank failed.
+            StepUnavailableError: A rank failed in the eager way, which it is compared with.
+        """
+        if way.eager is not None and way.eager in self._failed:
+            reason = error_text.of(self._failed[way.eager])
+            raise StepUnavailableError(f"in eager, {way.eager.name} fails: {reason}")
+        if way in self._failed:
+            raise self._failed[way]
+        return distributed_answers.read(self._folder, way, self._bench.builder.case.device)
+
+    def _start(self, ways: Sequence[Way]) -> str:
+        """Run the ranks to their end. Return how one failed; empty if none did."""
+        job = same_case.described(self._bench) | {"ways": [way.name for way in ways]}
+        # From a GPU, each rank would load them to the GPU of this process.
+        job["weights"] = {name: weight.cpu() for name, weight in job["weights"].items()}
+        fresh_process.put_job(self._folder, job)
+        for file in (*self._folder.glob("stage-*"), *self._folder.glob("error-*")):
+            file.unlink()
+        try:
+            fresh_process.run_command(
+                self._command(),
+                self._bench.progress.beat,
+                environment=self._environment(),
+                idle_s=self._idle_s,
+                progress=lambda: distributed_answers.stages(self._folder),
+            )
+        except FreshProcessError as error:
+            first, _, rest = str(error).partition("\n")
+            return f"{self._how()}; {first.rstrip(':')}\n{rest}"
+        return ""
+
+    def _command(self) -> list[str]:
+        """Return the command: torchrun writes whose each line is."""
+        return [
+            *(sys.executable, "-m", "torch.distributed.run"),
+            *("--standalone", "--nproc-per-node", str(RANKS)),
+            *("--log-dir", str(self._folder / "log"), "--tee", "3"),
+            *("--log-line-prefix-template", "rank ${rank}: "),
+            *("--no-python", *fresh_process.command(_WORKER, self._folder)),
+        ]
+
+    def _environment(self) -> dict[str, str]:
+        """Return variables of the ranks, which share the machine.
+
+        On CPU they have as many threads as this process. Inductor compiles for their number, and
+        finds the kernels of the case.
+        """
+        compilers = max(len(os.sched_getaffinity(0)) // RANKS, 1)
+        found = {
+            "OMP_NUM_THREADS": str(torch.get_num_threads()),
+            "TORCHINDUCTOR_COMPILE_THREADS": str(compilers),
+        }
+        if self._bench.builder.case.device != "cpu":
+            found["CUDA_VISIBLE_DEVICES"] = ",".join(gpus(self._bench))
+        return found
+
+    def _how(self) -> str:
+        """Return the first error that a rank raised, or else what each of them was doing."""
+        for rank, error in distributed_answers.errors(self._folder).items():
+            return f"rank {rank} raises {error}"
+        found = sorted(distributed_answers.stages(self._folder).items())
+        texts = [f"rank {rank} came as far as {stage}" for rank, stage in found]
+        return "; ".join(texts) or "no rank started"
