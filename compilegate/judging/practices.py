@@ -24,8 +24,7 @@ def judge_steps(observation: Observation, name: PracticeName) -> Finding:
     if practice.unavailable:
         return Finding("skipped", f"unavailable: {practice.unavailable}")
     raised = [*_raised(practice)]
-    if not practice.graphs and not raised:
-    if not practice.graphs and not all(s.raised or s.unavailable for s in practice.steps):
+    if not practice.graphs and not raised and not all(s.unavailable for s in practice.steps):
         return Finding("failed", "nothing was compiled in any step")
     numerics = examine_groups(
         observation,

@@ -3,7 +3,7 @@
 What a user saves in one process is loaded in another: exported programs, compile caches. A fresh
 process runs the function ``main`` of a *worker*, a module of compilegate. Both sides exchange
 tensors and plain values through a folder: ``main`` reads the job with :func:`job_in`, and writes
-its answer with :func:`answer_in`. A :class:`Prepared` process imports while its job is made.
+its answer with :func:`answer_in`.
 """
 
 from __future__ import annotations
@@ -127,10 +127,10 @@ class Prepared:
         self, job: Mapping[str, Any], beat: Callable[[], None], *, timeout_s: float = TIMEOUT_S
     ) -> dict[str, Any]:
         """Give the process its job, once, and return the answer. See :func:`run`."""
-        torch.save(dict(job), self._folder / _JOB)
+        put_job(self._folder, job)
         assert self._process.stdin is not None
         self._process.stdin.close()
-        _wait(self._process, self._output, beat, timeout_s)
+        _wait(self._process, self._output, beat, _Watch(self._process, timeout_s))
         if not (self._folder / _ANSWER).exists():
             raise FreshProcessError("a fresh process ended without an answer")
         answer: dict[str, Any] = torch.load(self._folder / _ANSWER, weights_only=True)
@@ -147,12 +147,6 @@ def prepared(
         arguments = command(worker, folder)
         with _started(arguments, output, environment, subprocess.PIPE) as process:
             yield Prepared(folder, process, output)
-    put_job(folder, job)
-    run_command(command(worker, folder), beat, environment=environment, timeout_s=timeout_s)
-    if not (folder / _ANSWER).exists():
-        raise FreshProcessError("a fresh process ended without an answer")
-    answer: dict[str, Any] = torch.load(folder / _ANSWER, weights_only=True)
-    return answer
 
 
 def run_command(
@@ -180,39 +174,23 @@ def run_command(
     """
     with tempfile.TemporaryFile() as output:
         with _started(arguments, output, environment, subprocess.DEVNULL) as process:
-            _wait(process, output, beat, timeout_s)
-        with _started(arguments, output, {**os.environ, **(environment or {})}) as process:
-            watch = _Watch(process, timeout_s, idle_s, progress)
-            while not _ends_within(process, _LOOK_S):
-                beat()
-                if reached := watch.look():
-                    _write_stacks(process)
-                    raise FreshProcessError(f"a fresh process {reached}:\n{_text(output)}")
-        if process.returncode:
-            raise FreshProcessError(f"a fresh process {_end(process)}:\n{_text(output)}")
+            _wait(process, output, beat, _Watch(process, timeout_s, idle_s, progress))
         return _text(output)
 
 
 def _wait(
-    process: subprocess.Popen[bytes],
-    output: IO[bytes],
-    beat: Callable[[], None],
-    timeout_s: float,
+    process: subprocess.Popen[bytes], output: IO[bytes], beat: Callable[[], None], watch: _Watch
 ) -> None:
     """Wait until a process ends well.
 
     Raises:
         FreshProcessError: It failed, was killed, or took too long.
     """
-    waited = 0.0
     while not _ends_within(process, _LOOK_S):
         beat()
-        waited += _LOOK_S
-        if waited >= timeout_s:
+        if reached := watch.look():
             _write_stacks(process)
-            raise FreshProcessError(
-                f"a fresh process took longer than {timeout_s:g} s:\n{_text(output)}"
-            )
+            raise FreshProcessError(f"a fresh process {reached}:\n{_text(output)}")
     if process.returncode:
         raise FreshProcessError(f"a fresh process {_end(process)}:\n{_text(output)}")
 
@@ -258,8 +236,8 @@ class _Watch:
         self,
         process: subprocess.Popen[bytes],
         timeout_s: float,
-        idle_s: float,
-        progress: Callable[[], object],
+        idle_s: float = math.inf,
+        progress: Callable[[], object] = lambda: None,
     ) -> None:
         self._process, self._progress = process, progress
         self._timeout_s, self._idle_s = timeout_s, idle_s
