@@ -15,7 +15,7 @@ from compilegate.observe.compare import results
 from compilegate.observe.compare.call_comparer import CallComparer
 from compilegate.observe.device import device as device_of
 from compilegate.observe.device import out_of_memory
-from compilegate.observe.model.calls import PlannedCall, first_call, varied_calls
+from compilegate.observe.model.calls import PlannedCall, first_call
 from compilegate.observe.model.random_draws import DrawRecording
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.result import Result
@@ -253,21 +253,6 @@ class Bench:
                 unavailable=unavailable,
             )
         )
-
-    def at_another_size(self, subject: Subject) -> Bench:
-        """Return a bench that makes a call of other sizes, and adds to the same steps.
-
-        Args:
-            subject: A model of the case.
-
-        Raises:
-            StepUnavailableError: All calls of the model have the same sizes.
-        """
-        sizes = self.builder.model.sizes(subject.case.device)
-        for planned in varied_calls(subject.example, sizes, subject.case):
-            if planned.sizes != self.planned.sizes:
-                return replace(self, at=planned)
-        raise StepUnavailableError("all calls of the model have the same sizes")
 
     @property
     def has_failed(self) -> bool:

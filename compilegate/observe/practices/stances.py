@@ -5,14 +5,16 @@ https://docs.pytorch.org/docs/stable/generated/torch.compiler.set_stance.html
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import CodeType
 
 import torch
 
 from compilegate.observe.capture import compile_log
 from compilegate.observe.measure import python_calls
+from compilegate.observe.model.calls import varied_calls
 from compilegate.observe.model.subject import Subject
-from compilegate.observe.practices.bench import Bench, StepFacts
+from compilegate.observe.practices.bench import Bench, StepFacts, StepUnavailableError
 
 #: What decides whether compiled code is used: where it is, this function is not called.
 _FORWARD = "the model's own forward"
@@ -88,7 +90,7 @@ def _force_eager(bench: Bench, compiled: Subject) -> None:
         bench.step('set_stance("force_eager") at another size', needed=0) as facts,
         torch.compiler.set_stance("force_eager"),
     ):
-        _compare(bench.at_another_size(compiled), compiled, facts, in_python=True)
+        _compare(_at_another_size(bench, compiled), compiled, facts, in_python=True)
 
 
 def _eager_on_recompile(bench: Bench, compiled: Subject, *, in_python: bool) -> None:
@@ -101,7 +103,7 @@ def _eager_on_recompile(bench: Bench, compiled: Subject, *, in_python: bool) -> 
         bench.step('set_stance("eager_on_recompile") at another size', needed=0) as facts,
         torch.compiler.set_stance("eager_on_recompile"),
     ):
-        _compare(bench.at_another_size(compiled), compiled, facts, in_python=True)
+        _compare(_at_another_size(bench, compiled), compiled, facts, in_python=True)
 
 
 def _fail_on_recompile(bench: Bench, compiled: Subject, *, in_python: bool) -> None:
@@ -114,7 +116,7 @@ def _fail_on_recompile(bench: Bench, compiled: Subject, *, in_python: bool) -> N
         bench.step('set_stance("fail_on_recompile") at another size', needed=0) as facts,
         torch.compiler.set_stance("fail_on_recompile"),
     ):
-        elsewhere, refused = bench.at_another_size(compiled), False
+        elsewhere, refused = _at_another_size(bench, compiled), False
         try:
             elsewhere.call(compiled)
         except RuntimeError as error:
@@ -122,3 +124,16 @@ def _fail_on_recompile(bench: Bench, compiled: Subject, *, in_python: bool) -> N
             if not refused:
                 raise
         facts.note("an error that names the stance", "raised", True, refused)
+
+
+def _at_another_size(bench: Bench, subject: Subject) -> Bench:
+    """Return a bench that makes a call of other sizes, and adds to the same steps.
+
+    Raises:
+        StepUnavailableError: All calls of the model have the same sizes.
+    """
+    sizes = bench.builder.model.sizes(subject.case.device)
+    for planned in varied_calls(subject.example, sizes, subject.case):
+        if planned.sizes != bench.planned.sizes:
+            return replace(bench, at=planned)
+    raise StepUnavailableError("all calls of the model have the same sizes")
