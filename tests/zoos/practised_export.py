@@ -1,5 +1,4 @@
-"""Models that are exported: a healthy one, a twin whose program is wrong in three ways, and others
-that PyTorch cannot export, or whose program it cannot call.
+"""Models that are exported: a healthy one, and a twin whose program is wrong in three ways.
 
 ``torch.compiler.is_exporting()`` guards each fault, as a fault of export would be.
 """
@@ -70,13 +69,3 @@ def sound_export():
 @exported("wrong_when_exported")
 def wrong_when_exported():
     return example(Faulty())
-
-
-@exported("branches_on_data")
-def branches_on_data():
-    """The branch depends on a value, so PyTorch refuses to export it."""
-
-    def branches(x):
-        return x.sin() if x.sum() > 0 else x.cos()
-
-    return Example(branches, inputs=lambda batch: (torch.randn(batch, 8),), dims={0: {0: "batch"}})
