@@ -8,6 +8,7 @@ from typing import Any
 
 import torch._inductor.config
 
+from compilegate.observe.capture import compile_log
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.progress import Progress
@@ -35,5 +36,6 @@ def observe(
             # What one practice needs of PyTorch must not end the cases of the others.
             practice = importlib.import_module(f"compilegate.observe.practices.{name}")
             torch._inductor.config.fallback_random = True  # as eager draws
+            compile_log.reset()  # a practice counts its own graphs
             bench = Bench(builder, request, progress, reference, draws, shared)
             yield name, practice.observe(bench)
