@@ -23,16 +23,17 @@ PracticeName = Literal[
     "compiled_autograd",
     "distributed",
     "regional",
+    "caches",
     "backends",
     "dynamic_strategies",
     "export",
-    "caches",
     "generation",
     "serving",
     "metric",
     "hazards",
 ]
 
+# Exporting registers classes of outputs, which a process that finds cached code has not done.
 PRACTICES: tuple[PracticeName, ...] = get_args(PracticeName)
 
 

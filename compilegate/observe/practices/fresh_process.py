@@ -37,7 +37,8 @@ _JOB, _ANSWER = "job.pt", "answer.pt"
 #: Runs the worker ``argv[2]`` on the folder ``argv[3]``, once its input ends. The interpreter need
 #: not have compilegate.
 _PROGRAM = """
-import importlib, pathlib, runpy, sys
+import faulthandler, importlib, pathlib, runpy, sys
+faulthandler.enable()
 runpy.run_path(sys.argv[1])["make_importable"]()
 from compilegate.observe import stacks
 stacks.write_on_request()

@@ -109,7 +109,6 @@ class Ranks:
             *(sys.executable, "-m", "torch.distributed.run"),
             *("--standalone", "--nproc-per-node", str(RANKS)),
             *("--log-dir", str(self._folder / "log"), "--tee", "3"),
-            *("--log-line-prefix-template", "rank ${rank}: "),
             *("--no-python", *fresh_process.command(_WORKER, self._folder)),
         ]
 
@@ -123,6 +122,7 @@ class Ranks:
         found = {
             "OMP_NUM_THREADS": str(torch.get_num_threads()),
             "TORCHINDUCTOR_COMPILE_THREADS": str(compilers),
+            "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "rank ${rank}: ",
         }
         if self._bench.builder.case.device != "cpu":
             found["CUDA_VISIBLE_DEVICES"] = ",".join(gpus(self._bench))
