@@ -33,6 +33,7 @@ from compilegate.zoo.example import Example
 #: The modules of the shipped zoo. Each but those of regressions and hazards holds one family.
 FAMILIES = (
     "tutorials",
+    "recommenders",
     "attention_kernels",
     "custom_operators",
     "torchvision_convnets",
@@ -43,6 +44,7 @@ FAMILIES = (
     "transformers_encoders",
     "transformers_decoders",
     "transformers_multimodal",
+    "diffusers_denoisers",
     "regressions_values",
     "regressions_gradients",
     "regressions_state",

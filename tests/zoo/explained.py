@@ -45,6 +45,7 @@ GRADIENTS = (
     ("electra", "*.attention.self.key.bias", _SOFTMAX),
     ("bart", "*_attn.k_proj.bias", _SOFTMAX),
     ("clip", "*.self_attn.k_proj.bias", _SOFTMAX),
+    ("wav2vec2", "*.attention.k_proj.bias", _SOFTMAX),
 )
 
 #: Gradients that may be non-finite in bfloat16.
