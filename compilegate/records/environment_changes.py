@@ -23,7 +23,7 @@ Weight = Literal["decides", "hardware", "shown"]
 #: What comes first, since it is the likeliest cause of a change.
 _FIRST = (
     *("torch", "torch build", "cuDNN", "cuBLAS", "CUDA runtime", "oneDNN", "MKL"),
-    *("python", "torchvision", "timm", "transformers", "triton", "numpy"),
+    *("python", "torchvision", "timm", "transformers", "diffusers", "triton", "numpy"),
     *("compiler", "CUDA", "driver"),
 )
 _GROUPS: tuple[Group, ...] = ("configuration", "variables", "libraries", "software", "machine")

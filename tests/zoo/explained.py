@@ -10,6 +10,7 @@ _POOLING = "the token mixer is pooling minus identity, in which a constant cance
 _ONE_TOKEN = "at the size on a CPU, one token is left, and its softmax is one"
 _UNWRITTEN = "in eager, Conv3d reads uninitialised memory: docs/measurements/findings-notes.md"
 _UNIT_NORM = "embeddings have norm one: over 512 components, their standard deviation is 0.044"
+_PIXELS = "boxes are in pixels of an image"
 
 #: Parameters whose gradient is zero or only rounding. All of them are biases.
 GRADIENTS = (
@@ -45,10 +46,14 @@ GRADIENTS = (
     ("electra", "*.attention.self.key.bias", _SOFTMAX),
     ("bart", "*_attn.k_proj.bias", _SOFTMAX),
     ("clip", "*.self_attn.k_proj.bias", _SOFTMAX),
+    ("wav2vec2", "*.attention.k_proj.bias", _SOFTMAX),
 )
 
 #: Gradients that may be non-finite in bfloat16.
 BF16_GRADIENTS = (("r3d_18", "layer?.*.conv?.0.weight", _UNWRITTEN),)
 
 #: Outputs whose scale the architecture determines.
-OUTPUTS = (("clip", "* output.*_embeds", _UNIT_NORM),)
+OUTPUTS = (
+    ("clip", "* output.*_embeds", _UNIT_NORM),
+    ("retinanet_losses_and_boxes", "infer output*.boxes", _PIXELS),
+)

@@ -12,7 +12,7 @@ from compilegate.observe.host import distributions, libraries, machine, settings
 from compilegate.records.environment import Environment, Inventory
 
 #: The distributions that every report names.
-_LEADING = ("torch", "torchvision", "timm", "transformers", "triton", "numpy")
+_LEADING = ("torch", "torchvision", "timm", "transformers", "diffusers", "triton", "numpy")
 
 
 def environment() -> Environment:

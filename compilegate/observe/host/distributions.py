@@ -17,7 +17,7 @@ _TOOLS = frozenset(
     }
 )
 #: Distributions that matter to cases, whether or not they require torch.
-_ROOTS = ("torch", "triton", "numpy", "torchvision", "timm", "transformers")
+_ROOTS = ("torch", "triton", "numpy", "torchvision", "timm", "transformers", "diffusers")
 #: ``huggingface_hub``, ``cuda-toolkit[cublas,cudart]``: the name and the extras of a requirement.
 _REQUIREMENT = re.compile(r"\s*([\w.-]+)\s*(?:\[([^]]*)\])?")
 #: ``extra == "cublas"``, in the marker of a requirement.

@@ -19,7 +19,7 @@ from packaging.version import InvalidVersion, Version
 from compilegate.upgrade.attribution.distributions import Distribution
 
 #: The likeliest causes, in this order: each is tried apart from the others.
-_LEADING = ("torch", "triton", "torchvision", "timm", "transformers", "numpy")
+_LEADING = ("torch", "triton", "torchvision", "timm", "transformers", "diffusers", "numpy")
 #: How the names of CUDA's libraries begin.
 _CUDA = ("nvidia-", "cuda-")
 
