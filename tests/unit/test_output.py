@@ -26,6 +26,8 @@ WRITERS = {
     "compilegate/commands/thresholds.py": "clean_streams of compilegate/__main__.py",
     "compilegate/observe/__main__.py": "clean_streams",
     "compilegate/observe/conditioning/signal.py": "clean_streams",
+    "compilegate/observe/practices/distributed_rank.py": "the child, which reads it from a file",
+    "compilegate/observe/practices/loaded_programs.py": "the child, which reads it from a file",
     "compilegate/observe/server.py": "the parent, which reads it from a file",
     "compilegate/output/streams.py": "it is what cleans",
     "compilegate/processes/foreground.py": "CleanStream",
