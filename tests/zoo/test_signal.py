@@ -16,7 +16,11 @@ from compilegate.zoo import registry
 from tests.zoo import explained
 
 #: All models but the regressions: these reproduce bugs, some of which need their exact weights.
-MODELS = {name: model for name, model in registry.load().items() if model.family != "regressions"}
+MODELS = {
+    name: model
+    for name, model in registry.load().items()
+    if model.family != "regressions" and "cpu" in model.devices
+}
 SPREADS = (0.1, 10.0)  # standard deviations of outputs
 FEW = 0.05  # of a model's parameters
 
