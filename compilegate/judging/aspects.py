@@ -221,7 +221,7 @@ ASPECTS: dict[str, Aspect] = {
         _practice("dynamic_strategies", "d"),
         _practice("export", "e"),
         _practice("generation", "g", ("min_generation_speedup",)),
-        _practice("serving", "s", _SERVING_KEYS),
+        _practice("serving", "v", _SERVING_KEYS),
         _practice("metric", "c", ("max_metric_loss",)),
         _practice("hazards", "z"),
         Aspect("eager", "numerics", "A", "", _VARIED, change="itself", needs="baseline"),
