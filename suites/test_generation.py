@@ -15,9 +15,8 @@ import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
-from compilegate.judging.practices import judge_steps
+from compilegate.judging.practices import judge_steps, judge_throughput
 from compilegate.records.observation import Observation
-from compilegate.records.statistics import BUSY
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
@@ -27,25 +26,17 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         return finding
     figures = observation.practices["generation"].figures
     if budget.min_generation_speedup is not None:
-        speed = _speed(figures, budget.min_generation_speedup)
+        speed = judge_throughput(
+            figures,
+            "generation",
+            budget.min_generation_speedup,
+            busy="generation_busy_share",
+            what="compiled code generates {} as many tokens a second as eager",
+            key="min_generation_speedup",
+        )
         if speed.outcome != "passed":
             return speed
     return replace(finding, summary=f"{finding.summary}{_described(figures)}")
-
-
-def _speed(figures: Mapping[str, float], wanted: float) -> Finding:
-    if "generation_ratio" not in figures:
-        return Finding("inconclusive", "the speed of generation was not measured")
-    low, high = figures["generation_low_ratio"], figures["generation_high_ratio"]
-    text = (
-        f"compiled code generates {figures['generation_ratio']:.2f}× [{low:.2f}, {high:.2f}] as "
-        f"many tokens a second as eager, at least {wanted:g}× wanted"
-    )
-    if low >= wanted:
-        return Finding("passed", text)
-    if high < wanted and figures["generation_busy_share"] <= BUSY:
-        return Finding("failed", text, proposal={"min_generation_speedup": int(90 * low) / 100})
-    return Finding("inconclusive", text)
 
 
 def _described(figures: Mapping[str, float]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import CodeType
+from typing import Literal
 
 import torch
 
@@ -15,6 +16,8 @@ from compilegate.observe.measure import python_calls
 from compilegate.observe.model.calls import varied_calls
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.practices.bench import Bench, StepFacts, StepUnavailableError
+
+_Stance = Literal["force_eager", "eager_on_recompile"]
 
 #: What decides whether compiled code is used: where it is, this function is not called.
 _FORWARD = "the model's own forward"
@@ -39,8 +42,8 @@ def observe(bench: Bench) -> Subject:
         facts.note("graphs", "captured", True, compile_log.graphs() > 0)
         in_python = _runs_in_python(bench, compiled)
     objects = compile_log.compilations()
-    _force_eager(bench, compiled)
-    _eager_on_recompile(bench, compiled, in_python=in_python)
+    _take(bench, compiled, "force_eager", in_python=True)
+    _take(bench, compiled, "eager_on_recompile", in_python=in_python)
     _fail_on_recompile(bench, compiled, in_python=in_python)
     with bench.step('set_stance("default") after other stances', needed=0) as facts:
         torch.compiler.set_stance("default")
@@ -80,28 +83,16 @@ def _runs_in_python(bench: Bench, compiled: Subject) -> bool:
     return any(code is own for code, _ in counted.by_code())
 
 
-def _force_eager(bench: Bench, compiled: Subject) -> None:
+def _take(bench: Bench, compiled: Subject, stance: _Stance, *, in_python: bool) -> None:
+    """Call a model under a stance: at its size, and at another one, which runs in Python."""
     with (
-        bench.step('set_stance("force_eager")', needed=0) as facts,
-        torch.compiler.set_stance("force_eager"),
-    ):
-        _compare(bench, compiled, facts, in_python=True)
-    with (
-        bench.step('set_stance("force_eager") at another size', needed=0) as facts,
-        torch.compiler.set_stance("force_eager"),
-    ):
-        _compare(_at_another_size(bench, compiled), compiled, facts, in_python=True)
-
-
-def _eager_on_recompile(bench: Bench, compiled: Subject, *, in_python: bool) -> None:
-    with (
-        bench.step('set_stance("eager_on_recompile")', needed=0) as facts,
-        torch.compiler.set_stance("eager_on_recompile"),
+        bench.step(f'set_stance("{stance}")', needed=0) as facts,
+        torch.compiler.set_stance(stance),
     ):
         _compare(bench, compiled, facts, in_python=in_python)
     with (
-        bench.step('set_stance("eager_on_recompile") at another size', needed=0) as facts,
-        torch.compiler.set_stance("eager_on_recompile"),
+        bench.step(f'set_stance("{stance}") at another size', needed=0) as facts,
+        torch.compiler.set_stance(stance),
     ):
         _compare(_at_another_size(bench, compiled), compiled, facts, in_python=True)
 
