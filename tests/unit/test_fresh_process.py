@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ def beat():
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     """Run one of the workers of these tests, found from the root of the repository."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
 
     def started(task, **options):
         return fresh_process.run(WORKER, {"task": task}, tmp_path, beat, **options)
@@ -92,7 +93,7 @@ wait_for_ever()
 
 
 def test_processes_in_other_sessions_show_their_stacks_and_are_ended(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     with pytest.raises(
         fresh_process.FreshProcessError, match=r"did nothing for 3 s:\n[\s\S]*in wait_for_ever"
     ) as raised:
