@@ -14,7 +14,8 @@ import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
-from compilegate.judging.practices import judge_steps, judge_throughput
+from compilegate.judging.practice_figures import judge_ratio, measured
+from compilegate.judging.practices import judge_steps
 from compilegate.records.observation import Observation
 from compilegate.records.practice import ratios_in
 
@@ -29,11 +30,10 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         return finding
     figures = observation.practices["backends"].figures
     if (wanted := budget.min_reduce_overhead_throughput) is not None:
-        judged = judge_throughput(
-            figures,
-            _JUDGED,
+        judged = judge_ratio(
+            measured(figures, _JUDGED),
             wanted,
-            busy=f"{_JUDGED}_busy_share",
+            busy_share=figures.get(f"{_JUDGED}_busy_share", 0.0),
             what="the mode reduce_overhead has {} the throughput of the mode default",
             key="min_reduce_overhead_throughput",
         )

@@ -15,10 +15,11 @@ import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
+from compilegate.judging.practice_figures import judge_ratio, quotient
 from compilegate.judging.practices import judge_steps
 from compilegate.records.observation import Observation
 from compilegate.records.performance import Timing
-from compilegate.records.statistics import BUSY, paired_speedup
+from compilegate.records.statistics import Interval, paired_speedup
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
@@ -28,35 +29,29 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         return finding
     figures = observation.practices["caches"].figures
     wanted = budget.min_cache_speedup
-    if wanted is not None and (judged := _speedup(figures, wanted)).outcome != "passed":
-        return judged
+    if wanted is not None:
+        judged = judge_ratio(
+            _speedup(figures),
+            wanted,
+            busy_share=max(figures.get(f"{side}_busy_share", 0.0) for side in ("cold", "warm")),
+            what="a filled cache makes compiling {} as fast",
+            key="min_cache_speedup",
+        )
+        if judged.outcome != "passed":
+            return judged
     text = f"{finding.summary}{_described(figures)}{_break_even(figures, observation.timing)}"
     return Finding("passed", text, finding.details)
 
 
-def speedup(figures: Mapping[str, float]) -> float | None:
-    """Return the seconds of compiling without over those with a filled cache; None if not seen."""
-    cold_s, warm_s = figures.get("cold_s"), figures.get("warm_s")
-    return cold_s / warm_s if warm_s and cold_s is not None else None
-
-
-def _speedup(figures: Mapping[str, float], wanted: float) -> Finding:
-    ratio = speedup(figures)
-    if ratio is None:
-        return Finding("inconclusive", "the time that a filled cache saves was not measured")
-    text = f"a filled cache makes compiling {ratio:.2f}× as fast, {wanted:g}× wanted"
-    if ratio >= wanted:
-        return Finding("passed", text)
-    if max(figures["cold_busy_share"], figures["warm_busy_share"]) > BUSY:
-        return Finding("inconclusive", f"{text}: others took much of the processor")
-    return Finding("failed", text, proposal={"min_cache_speedup": int(90 * ratio) / 100})
+def _speedup(figures: Mapping[str, float]) -> Interval | None:
+    return quotient(figures, "cold_s", "warm_s")
 
 
 def _described(figures: Mapping[str, float]) -> str:
     text = ""
-    if (ratio := speedup(figures)) is not None:
+    if (saved := _speedup(figures)) is not None:
         text += f"; {figures['cold_s']:.2f} s of compiling, {figures['warm_s']:.2f} s with a filled"
-        text += f" cache ({ratio:.1f}×)"
+        text += f" cache ({saved.value:.1f}×)"
     if "artifacts_s" in figures:
         text += f", {figures['artifacts_s']:.2f} s with loaded artifacts"
     if figures.get("empty_kernels_raise"):

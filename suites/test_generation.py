@@ -15,7 +15,8 @@ import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
-from compilegate.judging.practices import judge_steps, judge_throughput
+from compilegate.judging.practice_figures import judge_ratio, measured
+from compilegate.judging.practices import judge_steps
 from compilegate.records.observation import Observation
 
 
@@ -26,11 +27,10 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         return finding
     figures = observation.practices["generation"].figures
     if budget.min_generation_speedup is not None:
-        speed = judge_throughput(
-            figures,
-            "generation",
+        speed = judge_ratio(
+            measured(figures, "generation"),
             budget.min_generation_speedup,
-            busy="generation_busy_share",
+            busy_share=figures.get("generation_busy_share", 0.0),
             what="compiled code generates {} as many tokens a second as eager",
             key="min_generation_speedup",
         )

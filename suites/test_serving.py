@@ -8,16 +8,15 @@ https://docs.pytorch.org/docs/stable/notes/autograd.html#inference-mode
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
+from compilegate.judging.practice_figures import decisive, judge_ratio, measured
 from compilegate.judging.practices import judge_steps
 from compilegate.records.observation import Observation
-from compilegate.records.statistics import BUSY
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
@@ -26,63 +25,30 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     if finding.outcome != "passed":
         return finding
     figures = observation.practices["serving"].figures
-    speeds = _speeds(figures, budget)
-    decisive = next((s for s in speeds if s.outcome == "failed"), None) or next(
-        (s for s in speeds if s.outcome == "inconclusive"), None
-    )
-    if decisive is not None:
-        return decisive
+    if (judged := decisive(_judged(figures, budget))) is not None:
+        return judged
     return Finding("passed", f"{finding.summary}{_described(figures)}", finding.details)
 
 
-def _speeds(figures: Mapping[str, float], budget: Budget) -> list[Finding]:
-    found = []
-    if budget.min_serving_throughput is not None:
-        found.append(_throughput(figures, budget.min_serving_throughput))
-    if budget.max_serving_p95 is not None:
-        found.append(_p95(figures, budget.max_serving_p95))
-    return found
-
-
-def _throughput(figures: Mapping[str, float], wanted: float) -> Finding:
-    if "throughput_ratio" not in figures:
-        return Finding("inconclusive", "the throughput of the threads was not measured")
-    low, high = figures["throughput_low_ratio"], figures["throughput_high_ratio"]
-    text = (
-        f"{figures['threads']:.0f} threads make {figures['throughput_ratio']:.2f}× [{low:.2f}, "
-        f"{high:.2f}] eager's calls a second, at least {wanted:g}× wanted"
-    )
-    proposal = {"min_serving_throughput": math.floor(90 * low) / 100}
-    return _judged(text, figures, low >= wanted, high < wanted, proposal)
-
-
-def _p95(figures: Mapping[str, float], wanted: float) -> Finding:
-    if "p95_ratio" not in figures:
-        return Finding("inconclusive", "the times of the threads' calls were not measured")
-    low, high = figures["p95_low_ratio"], figures["p95_high_ratio"]
-    text = (
-        f"the 95th percentile of calls in {figures['threads']:.0f} threads is "
-        f"{figures['p95_ratio']:.2f}× [{low:.2f}, {high:.2f}] eager's, at most {wanted:g}× wanted"
-    )
-    proposal = {"max_serving_p95": math.ceil(110 * high) / 100}
-    return _judged(text, figures, high <= wanted, low > wanted, proposal)
-
-
-def _judged(
-    text: str,
-    figures: Mapping[str, float],
-    within: bool,
-    beyond: bool,
-    proposal: dict[str, float],
-) -> Finding:
-    """Judge an interval that lies within the budget, beyond it, or across."""
-    if within:
-        return Finding("passed", text)
-    if not beyond:
-        return Finding("inconclusive", text)
-    if figures["calls_busy_share"] > BUSY:
-        return Finding("inconclusive", f"{text}: others took much of the processor")
-    return Finding("failed", text, proposal=proposal)
+def _judged(figures: Mapping[str, float], budget: Budget) -> Iterator[Finding]:
+    threads = f"{figures['threads']:.0f} threads"
+    for name, key, wanted, what in (
+        (
+            "throughput",
+            "min_serving_throughput",
+            budget.min_serving_throughput,
+            f"{threads} make {{}} eager's calls a second",
+        ),
+        (
+            "p95",
+            "max_serving_p95",
+            budget.max_serving_p95,
+            f"the 95th percentile of calls in {threads} is {{}} eager's",
+        ),
+    ):
+        if wanted is not None:
+            seen, busy = measured(figures, name), figures.get("calls_busy_share", 0.0)
+            yield judge_ratio(seen, wanted, busy_share=busy, what=what, key=key)
 
 
 def _described(figures: Mapping[str, float]) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from compilegate.judging.judge import Finding, indented, shorten
 from compilegate.judging.tensors import BLIND_SHARE, Numerics, examine_groups
 from compilegate.records.observation import Observation
-from compilegate.records.practice import Practice, PracticeName, Step, ratios_in
-from compilegate.records.statistics import BUSY
+from compilegate.records.practice import Practice, PracticeName, Step
 
 
 def judge_steps(observation: Observation, name: PracticeName) -> Finding:
@@ -38,30 +37,6 @@ def judge_steps(observation: Observation, name: PracticeName) -> Finding:
     if lines:
         return Finding("failed", lines[0], (*shorten(lines), *_traceback(practice)))
     return _of_sound(practice, numerics)
-
-
-def judge_throughput(
-    figures: Mapping[str, float], name: str, wanted: float, *, busy: str, what: str, key: str
-) -> Finding:
-    """Judge how many calls a second one compiled model makes relative to another.
-
-    Args:
-        figures: What the practice measured.
-        name: What the names of the ratio's figures begin with.
-        wanted: The least ratio.
-        busy: The figure that holds the share of the processor that others took at that time.
-        what: The sentence about the ratio, with ``{}`` in its place.
-        key: The key of the budget.
-    """
-    seen = dict(ratios_in(figures)).get(name)
-    if seen is None:
-        return Finding("inconclusive", f"{what.format('an unknown ratio of')}: it was not measured")
-    text = f"{what.format(seen.text)}, at least {wanted:g}× wanted"
-    if seen.low >= wanted:
-        return Finding("passed", text)
-    if seen.high < wanted and figures[busy] <= BUSY:
-        return Finding("failed", text, proposal={key: int(90 * seen.low) / 100})
-    return Finding("inconclusive", text)
 
 
 def _of_sound(practice: Practice, numerics: Numerics) -> Finding:

@@ -26,14 +26,13 @@ PracticeName = Literal[
     "caches",
     "backends",
     "dynamic_strategies",
-    "export",
+    "export",  # after the caches: it registers classes of outputs, which guards would see
     "generation",
     "serving",
     "metric",
     "hazards",
 ]
 
-# Exporting registers classes of outputs, which a process that finds cached code has not done.
 PRACTICES: tuple[PracticeName, ...] = get_args(PracticeName)
 
 

@@ -20,7 +20,10 @@ BUSY = 0.2
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and the interval that contains the true value with probability 1 - ALPHA."""
+    """An estimate and the interval that contains the true value with probability 1 - ALPHA.
+
+    What was measured only once has no interval: both ends are the estimate.
+    """
 
     value: float
     low: float
@@ -28,7 +31,9 @@ class Interval:
 
     @property
     def text(self) -> str:
-        """The ratio that is estimated, with its interval."""
+        """The ratio that is estimated, with its interval if it has one."""
+        if self.low == self.high:
+            return f"{self.value:.2f}×"
         return f"{self.value:.2f}× [{self.low:.2f}, {self.high:.2f}]"
 
 
