@@ -206,3 +206,12 @@ def test_an_interpreter_that_does_not_answer_is_named():
         distributions.installed("/bin/false")
     with pytest.raises(ObserverError, match="cannot run /nowhere/python: No such file"):
         distributions.installed("/nowhere/python")
+
+
+def test_an_interpreter_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
+    hanging = tmp_path / "python"
+    hanging.write_text("#!/bin/sh\nexec sleep 60\n")
+    hanging.chmod(0o755)
+    monkeypatch.setattr(distributions, "_TIMEOUT_S", 0.2)
+    with pytest.raises(ObserverError, match="not listed its distributions in 0.2 s"):
+        distributions.installed(str(hanging))

@@ -13,6 +13,8 @@ from compilegate.processes.child_process import ObserverError
 from compilegate.records.attribution import DistributionChange
 
 _SCRIPT = Path(__file__).with_name("list_distributions.py")
+#: Listing takes a second. An interpreter that takes longer than this hangs.
+_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,17 @@ def installed(python: str) -> Installed:
         python: Its path.
 
     Raises:
-        ObserverError: It cannot be run, or does not answer.
+        ObserverError: It cannot be run, or does not answer in time.
     """
     command = [python, "-P", str(_SCRIPT)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired:
+        raise ObserverError(
+            f"{python} has not listed its distributions in {_TIMEOUT_S:g} s; does it start?"
+        ) from None
     except OSError as error:
         raise ObserverError(f"cannot run {python}: {error.strerror}; check the path") from error
     *_, last = done.stdout.splitlines() or [""]  # a library may have written lines before
