@@ -39,10 +39,11 @@ def select(
     names = {model.name for model in wanted}
     exact = {case.id: case for case in _named_cases(case_globs, models) if case.device in tiers}
     chosen: dict[str, Case] = {}
-    for device, tier in tiers.items():
-        for case in tier_cases(tier, models, device, shipped):
-            if case.model in names and (not case_globs or _matches(case.id, case_globs)):
-                chosen[case.id] = case
+    if not case_globs or not all(map(_is_named_in_full, case_globs)):
+        for device, tier in tiers.items():
+            for case in tier_cases(tier, models, device, shipped):
+                if case.model in names and (not case_globs or _matches(case.id, case_globs)):
+                    chosen[case.id] = case
     chosen |= {case_id: case for case_id, case in exact.items() if case.model in names}
     if not chosen:
         raise ValueError(_nothing_left(tiers, model_globs, case_globs))
@@ -82,6 +83,10 @@ def _matches(name: str, globs: Sequence[str]) -> bool:
     return any(fnmatchcase(name, glob) for glob in globs)
 
 
+def _is_named_in_full(glob: str) -> bool:
+    return not any(character in glob for character in "*?[")
+
+
 def _check_names(what: str, globs: Sequence[str], known: Sequence[str]) -> None:
     for glob in globs:
         if not any(fnmatchcase(name, glob) for name in known):
@@ -90,7 +95,7 @@ def _check_names(what: str, globs: Sequence[str], known: Sequence[str]) -> None:
 
 def _check_case_globs(globs: Sequence[str], models: Sequence[Model]) -> None:
     """Refuse a glob that matches no possible case, and name its first unknown field."""
-    globs = [glob for glob in globs if any(character in glob for character in "*?[")]
+    globs = [glob for glob in globs if not _is_named_in_full(glob)]
     if not globs:
         return
     possible = [c.id for m in models for device in AXES["device"] for c in cases_of(m, device)]
@@ -108,7 +113,7 @@ def _named_cases(globs: Sequence[str], models: Sequence[Model]) -> Iterator[Case
     """Yield the cases that are named in full, without wildcards."""
     by_name = {model.name: model for model in models}
     for glob in globs:
-        if any(character in glob for character in "*?["):
+        if not _is_named_in_full(glob):
             continue
         case = Case.parse(glob)
         if case.model not in by_name:

@@ -105,7 +105,8 @@ def command(
     cache: bool = False,
 ) -> list[str]:
     """``pytest suites/`` with arguments."""
-    words = [sys.executable, "-m", "pytest"]
+    # The plugin of Hypothesis imports all of it, for a second, at the end of each session.
+    words = [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest"]
     words += ["-o", f"cache_dir={runs}.cache"] if cache else ["-p", "no:cacheprovider"]
     words += [] if any(a.startswith("suites") for a in arguments) else ["suites/"]
     words += ["-o", f"runs_dir={runs}"]
