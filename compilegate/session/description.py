@@ -25,7 +25,8 @@ def describe(plan: Plan, width: int = 80) -> list[str]:
 
 def _lines(plan: Plan) -> Iterator[str]:
     tier = " and ".join(f"{tier} on {device}" for device, tier in plan.tier.items())
-    yield f"compilegate: tier {tier}, {len(plan.cases)} cases, seed {plan.options.seed}"
+    cases = f"{len(plan.cases)} case{'s' if len(plan.cases) > 1 else ''}"
+    yield f"compilegate: tier {tier}, {cases}, seed {plan.options.seed}"
     if plan.environment is not None:
         names = Counter(f"{device.kind} {device.name}" for device in plan.environment.devices)
         devices = (f"{name} ({number}×)" if number > 1 else name for name, number in names.items())
