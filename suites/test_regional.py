@@ -62,6 +62,8 @@ def _described(figures: Mapping[str, float]) -> str:
         text += f"; ready {warmup.value:.2f}× as fast as the whole model"
     if "throughput_ratio" in figures:
         text += f", {figures['throughput_ratio']:.2f}× its throughput"
+    if figures.get("graphs_around_disabled") == 0:
+        text += "; where one block is disabled, PyTorch leaves the others to eager, too"
     return text
 
 

@@ -223,6 +223,7 @@ ASPECTS: dict[str, Aspect] = {
         _practice("generation", "g", ("min_generation_speedup",)),
         _practice("serving", "v", _SERVING_KEYS),
         _practice("metric", "c", ("max_metric_loss",)),
+        _practice("twins", "w"),
         _practice("hazards", "z"),
         Aspect("eager", "numerics", "A", "", _VARIED, change="itself", needs="baseline"),
         Aspect(

@@ -30,6 +30,7 @@ PracticeName = Literal[
     "generation",
     "serving",
     "metric",
+    "twins",
     "hazards",
 ]
 

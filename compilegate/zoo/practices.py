@@ -43,6 +43,7 @@ SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
     "generation": {"cpu": ("infer-f32-default-auto",), "cuda": ("infer-f32-default-auto",)},
     "serving": _CALLED,
     "metric": _CALLED,
+    "twins": {device: _TRAINED[device] + _CALLED[device] for device in ("cpu", "cuda")},
     "hazards": {"cpu": ("train-f32-default-auto",), "cuda": ("train-f32-default-auto",)},
 }
 

@@ -169,7 +169,6 @@ def _disable_one(bench: Bench, known: set[GraphBreak]) -> None:
         log = CompileLog()
         compiling.compile_subject(compiled, bench.builder.model, bench.request.backend)
         facts.add(bench.compare(bench.build(), compiled))
-        _note_captured(facts)
         facts.note("runs of the disabled block, each as it", "was traced", [False], were_traced)
         breaks, in_eager = _breaks(log)
         at_boundary = {one for one in breaks | in_eager if _DISABLED in one.reason}
@@ -178,8 +177,10 @@ def _disable_one(bench: Bench, known: set[GraphBreak]) -> None:
         facts.note("the other graph breaks", "reason", "none", "; ".join(sorted(others)) or "none")
         bench.figures["boundary_breaks"] = len(breaks & at_boundary)
         # Where the frame around the block runs in eager, Dynamo tries the frames that it calls,
-        # which it otherwise inlines. That it leaves some of them to eager is no other break.
+        # which it otherwise inlines. That it leaves some of them to eager is no other break. Blocks
+        # of torch.nn are among these, so that no graph may be left.
         bench.figures["frames_in_eager"] = len(in_eager)
+        bench.figures["graphs_around_disabled"] = compile_log.graphs()
 
 
 def _recorded(forward: Callable[..., Any], were_traced: list[bool]) -> Callable[..., Any]:
