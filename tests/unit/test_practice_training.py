@@ -15,7 +15,7 @@ from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.progress import Progress
 from compilegate.observe.practices import eager_loops, loop_steps, losses, training_loop
 from compilegate.observe.practices.bench import Bench, StepUnavailableError
-from compilegate.observe.practices.loops import Nudges, Recipe
+from compilegate.observe.practices.loops import Nudges, Recipe, Snapshot
 from compilegate.records.case import Case
 from compilegate.records.practice import Practice, Step
 from compilegate.records.request import Request
@@ -258,3 +258,19 @@ def test_a_compiled_call_that_raised_has_no_peak():
 def test_a_recipe_is_named_by_what_it_adds():
     assert str(Recipe("AdamW", plain=True)) == "plain AdamW"
     assert str(SGD) == "SGD with momentum, clipping, schedule, accumulation"
+
+
+def test_a_plain_loop_pools_weights_and_floating_buffers_but_no_counts():
+    one, two = torch.ones(2, 2), torch.full((3,), 2.0)
+    reached = Snapshot(
+        losses=torch.zeros(1),
+        updates={"weight": one, "bias": two},
+        buffers={"mean": one, "variance": two, "count": torch.tensor(20)},
+        skipped=(),
+    )
+    pooled = [eager_loops._pooled_values(reached, group) for group in ("updates", "buffers")]
+    assert [{name: value.numel() for name, value in group.items()} for group in pooled] == [
+        {"updates": 7},
+        {"buffers": 7, "count": 1},
+    ]
+    assert eager_loops._pooled_values(reached, "losses")["losses"] is reached.losses

@@ -194,15 +194,21 @@ def _values(reached: Snapshot, group: str) -> Mapping[str, torch.Tensor]:
 
 
 def _pooled_values(reached: Snapshot, group: str) -> Mapping[str, torch.Tensor]:
-    """Return the updates of all parameters as one, and the other groups as they are.
+    """Return the updates of all parameters as one, and the floating buffers as one.
 
     At its defaults, AdamW steps by the sign of the first gradient. Rounding decides it where a
     gradient is near zero, as chance has it in a small tensor, but steadily in all of them together.
+    Where a batch norm follows, the gradient of a whole channel can be zero: its weights then drift
+    as the kernel happens to round, and the running mean with them, but no output.
     """
     found = _values(reached, group)
-    if group != "updates":
+    if group == "losses":
         return found
-    return {"updates": torch.cat([update.flatten() for update in found.values()])}
+    floating = {name: value for name, value in found.items() if value.is_floating_point()}
+    exact = {name: value for name, value in found.items() if name not in floating}
+    if not floating:
+        return exact
+    return {group: torch.cat([value.flatten() for value in floating.values()]), **exact}
 
 
 def _reached(loop: Loop, marks: tuple[int, ...], bench: Bench) -> Iterator[tuple[int, Snapshot]]:
