@@ -19,6 +19,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     seen = examine(observation, "outputs")
     if seen.complaints:
         return Finding("failed", seen.complaints[0], shorten(seen.complaints))
+    if seen.undecided:
+        return Finding("inconclusive", f"tie: {seen.undecided[0]}", shorten(seen.undecided))
     raised = [call.raised for call in observation.calls if call.raised]
     calls = len(observation.calls)
     if raised and len(raised) == calls:

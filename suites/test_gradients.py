@@ -19,6 +19,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     seen = examine(observation, "gradients")
     if seen.complaints:
         return Finding("failed", seen.complaints[0], shorten(seen.complaints))
+    if seen.undecided:
+        return Finding("inconclusive", f"tie: {seen.undecided[0]}", shorten(seen.undecided))
     calls = len(observation.calls)
     if observation.calls and all(call.raised for call in observation.calls):
         return Finding("passed", f"raises in all {calls} calls, as eager does")

@@ -21,6 +21,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     seen = examine(observation, "state")
     if seen.complaints:
         return Finding("failed", seen.complaints[0], shorten(seen.complaints))
+    if seen.undecided:
+        return Finding("inconclusive", f"tie: {seen.undecided[0]}", shorten(seen.undecided))
     return Finding(
         "passed",
         f"{seen.tensors} inputs, buffers and parameters, {seen.floating} changed, "
