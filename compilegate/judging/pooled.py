@@ -13,7 +13,6 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from compilegate.records.call import Pooled
 from compilegate.records.observation import Observation
@@ -24,7 +23,7 @@ from compilegate.records.statistics import t_quantile
 AS_A_WHOLE, UNSAMPLED = 1.06, 1.25
 #: A factor is chance unless it lies outside of an interval with this coverage.
 COVERAGE = 0.9998
-#: Without samples, so many calls must show the same.
+#: Without samples, this many calls must show the same.
 FEWEST_CALLS = 4
 
 
@@ -56,10 +55,8 @@ class Whole:
         )
 
 
-def as_a_whole(
-    observation: Observation, group: Literal["outputs", "gradients"]
-) -> Whole | None:
-    """Return the pooled error of a group of tensors; None if there is none to judge."""
+def as_a_whole(observation: Observation, group: str) -> Whole | None:
+    """Return the pooled error of ``outputs`` or ``gradients``; None if there is none to judge."""
     found = [getattr(call, group).pooled for call in observation.calls]
     calls: list[Pooled] = [pooled for pooled in found if pooled is not None]
     if not calls:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from compilegate.judging.judge import shorten
+from compilegate.judging.judge import Finding, shorten
 from compilegate.judging.pooled import as_a_whole
 from compilegate.judging.tolerances import Check, beyond, checks_of_rows, in_half, widening
 from compilegate.records.call import (
@@ -23,7 +23,7 @@ from compilegate.records.rounding import is_blind, pooled_noise
 #: where few roundings decide, one draw may lie above the largest of nine.
 ONCE = 1.5
 
-#: Where many elements are near ties, one in so many may have an answer that no nudged run gives.
+#: Of this many near ties, one may have an answer that no nudged run gives.
 UNANSWERED = 8
 
 #: More blind tensors than this share, and a verdict on gradients is inconclusive.
@@ -71,6 +71,15 @@ class Numerics:
     compared: int = 0
 
     @property
+    def finding(self) -> Finding | None:
+        """The finding if a tensor is wrong, or if a tie leaves that open; None otherwise."""
+        if self.complaints:
+            return Finding("failed", self.complaints[0], shorten(self.complaints))
+        if self.undecided:
+            return Finding("inconclusive", f"tie: {self.undecided[0]}", shorten(self.undecided))
+        return None
+
+    @property
     def notes(self) -> str:
         """The end of a summary: blind tensors, ties, and values compared by type only."""
         blind = f", {len(self.blind)} blind" if self.blind else ""
@@ -98,7 +107,10 @@ def examine(observation: Observation, group: str) -> Numerics:
     else:
         excesses = tuple(o for o in seen.excesses if not _is_chance(o, seen.excesses, observation))
     complaints = _complaints(calls, excesses)
-    complaints += (*_complaints_of_rows(observation, group), *_complaint_as_a_whole(observation, group))
+    complaints += (
+        *_complaints_of_rows(observation, group),
+        *_complaint_as_a_whole(observation, group),
+    )
     return replace(seen, complaints=complaints)
 
 
@@ -212,9 +224,7 @@ def _complaints_of_rows(observation: Observation, group: str) -> Iterator[str]:
 
 
 def _complaint_as_a_whole(observation: Observation, group: str) -> Iterator[str]:
-    if group == "state":
-        return
-    whole = as_a_whole(observation, group)
+    whole = as_a_whole(observation, group) if group in ("outputs", "gradients") else None
     if whole is not None and whole.seen > whole.allowed:
         yield whole.text
 

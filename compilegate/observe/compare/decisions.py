@@ -1,8 +1,8 @@
 """Decisions: numbers on which eager and the reference agree exactly, and compiled code does not.
 
-``floor``, ``round``, ``//`` and ``argmax`` decide. Where a decision is nearly a tie, rounding decides
-it, and a nudged eager run may give another answer. Compiled code may give that answer, too, but no
-answer that eager gives in no run.
+``floor``, ``round``, ``//`` and ``argmax`` decide. Rounding decides where a decision is nearly a tie,
+and a nudged eager run may give another answer there. Then it stays open whether compiled code is
+right. An answer that no eager run gives is wrong.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ _SPREAD = 4
 _RARE, _FEW = 0.01, 4
 
 
-def answered(
-    ours: torch.Tensor, theirs: torch.Tensor, samples: list[torch.Tensor]
-) -> torch.Tensor:
+def answered(ours: torch.Tensor, theirs: torch.Tensor, samples: list[torch.Tensor]) -> torch.Tensor:
     """Return for each element whether nudged eager runs explain compiled code's answer.
 
     They do if one of them gives it. Where their answers spread, it may also lie between them or

@@ -5,11 +5,11 @@ nearly a tie, a batch norm has few values, two experts have nearly the same scor
 then err far more. Compiled code rounds in other places, so it is such a draw.
 
 If compiled code errs more than eager, eager runs again on inputs and parameters that are nudged by
-a rounding error, in whole units in the last place. The largest error of these runs is the noise. A
-run that returns the same as without the nudge shows nothing, and is dropped. If it does not explain the error of
-compiled code, larger nudges follow. An error that jumps (a ReLU opens, a maximum moves) may have
-jumped in compiled code, too, and counts in full. An error that grows with the nudge is divided by
-the nudge.
+a rounding error, in whole units in the last place. A run that returns the same as without the nudge
+shows nothing and is dropped. The largest error of the others is the noise. If it does not explain
+the error of compiled code, larger nudges follow. An error that jumps (a ReLU opens, a maximum
+moves) may have jumped in compiled code, too, and counts in full. An error that grows with the nudge
+is divided by the nudge.
 """
 
 from __future__ import annotations
@@ -87,7 +87,10 @@ class Sampler:
                 otherwise the call depends on unknown state.
             nudge: The size of the nudge, in units in the last place.
         """
+        kept: dict[torch.Tensor, torch.Tensor] = {}
         try:
+            inputs = input_tensors(self._prepare(planned)).values()
+            kept = {tensor: tensor.detach().clone() for tensor in inputs}
             repeated = self._call(self._restored(planned, eager, result), planned)
             if not repeats(repeated.output, result.output):
                 return None
@@ -95,6 +98,11 @@ class Sampler:
             return [sample for sample in drawn if not _is_equal(sample.result, repeated)]
         except Exception:
             return None
+        finally:  # a recipe may return the same tensors for all sides
+            with torch.no_grad():
+                for tensor, value in kept.items():
+                    if not is_same(tensor, value):
+                        tensor.copy_(value)
 
     def _nudged(
         self, planned: PlannedCall, eager: Subject, known: Result, nudge: float, seed: int

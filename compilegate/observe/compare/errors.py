@@ -222,7 +222,7 @@ def _tensor_error(
         compiled_rms=compiled.rms,
         compiled_projection=compiled.projection,
         compiled_quantile=compiled.quantile,
-        rows=rows.count,
+        rows=rows.examined,
         eager_rows=rows.medians[0],
         compiled_rows=rows.medians[1],
         eager_high_rows=rows.highs[0],

@@ -49,7 +49,9 @@ def pooled_errors(tensors: Sequence[Sides], errors: Sequence[TensorError]) -> Po
 
 
 def _counts(error: TensorError) -> bool:
-    known = error.has_reference and bool(error.numel) and getattr(torch, error.dtype).is_floating_point
+    known = (
+        error.has_reference and bool(error.numel) and getattr(torch, error.dtype).is_floating_point
+    )
     return known and error.eager_own >= _LEAST and not is_blind(error)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 
 #: Rows are examined from this number on, over about this many elements. Neighbouring rows narrower
-#: than this width are joined.
-_FEWEST_ROWS, _NARROWEST, _ROWS_ELEMENTS = 4, 16, 1 << 17
+#: than this width are joined: in one or two numbers, a wrong row looks like a wrong number.
+_FEWEST_ROWS, _NARROWEST, _ROWS_ELEMENTS = 4, 4, 1 << 17
+#: A row of less than this share of the mean power is taken to have it: its error is mere noise.
+_LEAST_POWER = 0.25
 #: The share of the rows that are no further off than the high figure.
 _HIGH = 0.98
 #: A column is examined if at least this many rows determine its error: with few large ones, chance
@@ -21,12 +24,12 @@ class Rows(NamedTuple):
     """By how much rows are too large or too small, for each side.
 
     Attributes:
-        count: The number of rows that were examined.
+        examined: The number of rows that were examined.
         medians: The median over the rows.
         highs: The amount that one row in fifty exceeds.
     """
 
-    count: int
+    examined: int
     medians: list[float]
     highs: list[float]
 
@@ -54,6 +57,9 @@ def along_rows(truth: torch.Tensor, sides: Sequence[torch.Tensor]) -> Rows:
 
     known = rows_of(truth)
     power = known.square().sum(1)
+    counted = torch.isfinite(power) & (power > 0)
+    least = _LEAST_POWER * power.where(counted, math.nan).nanmean()
+    power = power.clamp(min=least).where(counted, math.nan)
     off = torch.stack([(((rows_of(side) - known) * known).sum(1) / power).abs() for side in sides])
     ranks = torch.tensor([0.5, _HIGH], dtype=torch.float64, device=off.device)
     figures = off.nanquantile(ranks, dim=1, interpolation="lower").nan_to_num(0.0, 0.0, 0.0)

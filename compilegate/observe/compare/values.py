@@ -167,14 +167,18 @@ def is_doubtful(checked: Checked, *, half: bool = False) -> bool:
     pooled = pooled_noise(checked.errors)
     exactly = any(difference.what == "elements" for difference in checked.differences)
     decided = any(one.answered < one.elements for one in checked.decisions)
-    return exactly or decided or any(
-        is_in_doubt(
-            ErrorFigures.recorded(e, "eager").at_least(pooled),
-            ErrorFigures.recorded(e, "compiled"),
-            e.dtype,
-            half=half,
+    return (
+        exactly
+        or decided
+        or any(
+            is_in_doubt(
+                ErrorFigures.recorded(e, "eager").at_least(pooled),
+                ErrorFigures.recorded(e, "compiled"),
+                e.dtype,
+                half=half,
+            )
+            for e in checked.errors
         )
-        for e in checked.errors
     )
 
 
