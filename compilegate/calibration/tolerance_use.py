@@ -12,10 +12,12 @@ out.
 from __future__ import annotations
 
 import argparse
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from compilegate.judging.pooled import AS_A_WHOLE, as_a_whole
 from compilegate.judging.tolerances import checks, checks_of_rows, in_half, widening
 from compilegate.output.streams import clean_streams
 from compilegate.records.case import Case, model_of
@@ -44,6 +46,10 @@ def shares(observation: Observation) -> Iterator[tuple[str, str, float, str]]:
     for group in GROUPS:
         for error, check in checks_of_rows(observation, group):
             yield group, check.what, check.share, error.name
+        if (whole := as_a_whole(observation, group)) is not None:
+            # Where no call was in doubt, nothing was sampled.
+            allowed = whole.allowed if math.isfinite(whole.allowed) else AS_A_WHOLE
+            yield group, "all tensors together", whole.seen / allowed, f"{whole.tensors} tensors"
 
 
 def table(observations: Iterable[Observation]) -> list[str]:

@@ -1,8 +1,8 @@
 """Decisions: numbers on which eager and the reference agree exactly, and compiled code does not.
 
-``floor``, ``round``, ``//`` and ``argmax`` decide. Rounding decides where a decision is nearly a tie,
-and a nudged eager run may give another answer there. Then it stays open whether compiled code is
-right. An answer that no eager run gives is wrong.
+``floor``, ``round``, ``//`` and ``argmax`` decide. Where a decision is nearly a tie, a nudged eager
+run may give another answer. Then it stays open whether compiled code is right. An answer that no
+eager run gives is wrong.
 """
 
 from __future__ import annotations
