@@ -1,5 +1,6 @@
 """The errors of all calls and tensors in half precision together."""
 
+import dataclasses
 import math
 
 import pytest
@@ -76,6 +77,14 @@ def test_the_same_input_again_is_no_further_evidence():
 
 def test_runs_without_pooled_errors_are_judged_without_them():
     assert as_a_whole(make_observation(case=HALF_ID), "outputs") is None
+
+
+def test_a_case_in_tf32_is_judged_without_them():
+    """Kernels round to TF32 in different ways."""
+    seen = observed(1.4, 1.41, 1.39, 1.405)
+    changed = dataclasses.replace(seen, case="resnet18-cuda-infer-f32-default-static", tf32=True)
+    assert as_a_whole(seen, "outputs") is not None
+    assert as_a_whole(changed, "outputs") is None
 
 
 def test_eager_is_sampled_before_the_pooled_error_exceeds_its_bound():

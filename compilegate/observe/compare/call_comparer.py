@@ -92,10 +92,11 @@ class CallComparer:
         return outputs, Checked(), state + updates
 
     def _is_doubtful(self, checked: Sequence[Checked]) -> bool:
+        if any(is_doubtful(one, half=self._half) for one in checked):
+            return True
         outputs, gradients, _ = checked
-        return any(is_doubtful(one, half=self._half) for one in checked) or any(
-            map(is_doubtful_as_a_whole, (outputs, gradients))
-        )
+        in_half = self._eager.case.computes_in_half
+        return in_half and any(map(is_doubtful_as_a_whole, (outputs, gradients)))
 
     def _compare(
         self,
