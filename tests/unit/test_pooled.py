@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from compilegate.calibration.tolerance_use import shares
 from compilegate.judging.pooled import AS_A_WHOLE, UNSAMPLED, as_a_whole
 from compilegate.judging.tensors import examine
 from compilegate.observe.compare.errors import Nudge, Sides, tensor_errors
@@ -161,3 +162,12 @@ def test_an_operator_that_leaves_autocast_too_late_is_found(is_right):
     )
     assert found.outcome == ("passed" if is_right else "failed")
     assert is_right or "calls together err 1.1" in found.summary
+
+
+def test_the_table_of_used_bounds_has_the_pooled_error():
+    error = make_error(dtype="bfloat16", eager_own=1e-3, eager_rms=4e-3, compiled_rms=1.2e-3)
+    sampled_before = make_error(dtype="bfloat16", samples=4, eager_rms=4e-3, compiled_rms=9e-3)
+    calls = (make_call(outputs=make_checked(error, sampled_before)),)
+    used = shares(make_observation(case=HALF_ID, calls=calls))
+    (share,) = (share for _, what, share, _ in used if what.startswith("all together"))
+    assert share == pytest.approx(1.2 / AS_A_WHOLE)
