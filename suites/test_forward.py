@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import Finding, Judge, shorten
+from compilegate.judging.judge import Finding, Judge
 from compilegate.judging.tensors import examine, untreated
 from compilegate.records.observation import Observation
 
@@ -17,8 +17,8 @@ from compilegate.records.observation import Observation
 def rule(observation: Observation, budget: Budget) -> Finding:
     """No output may differ beyond eager's own noise."""
     seen = examine(observation, "outputs")
-    if seen.complaints:
-        return Finding("failed", seen.complaints[0], shorten(seen.complaints))
+    if seen.finding is not None:
+        return seen.finding
     raised = [call.raised for call in observation.calls if call.raised]
     calls = len(observation.calls)
     if raised and len(raised) == calls:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pytest
 
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import Finding, Judge, shorten
+from compilegate.judging.judge import Finding, Judge
 from compilegate.judging.tensors import examine
 from compilegate.records.observation import Observation
 
@@ -19,8 +19,8 @@ from compilegate.records.observation import Observation
 def rule(observation: Observation, budget: Budget) -> Finding:
     """All state after each call is as eager leaves it."""
     seen = examine(observation, "state")
-    if seen.complaints:
-        return Finding("failed", seen.complaints[0], shorten(seen.complaints))
+    if seen.finding is not None:
+        return seen.finding
     return Finding(
         "passed",
         f"{seen.tensors} inputs, buffers and parameters, {seen.floating} changed, "

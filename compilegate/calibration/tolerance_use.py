@@ -12,15 +12,18 @@ out.
 from __future__ import annotations
 
 import argparse
+import math
+import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from compilegate.judging.pooled import AS_A_WHOLE
 from compilegate.judging.tolerances import checks, checks_of_rows, in_half, widening
 from compilegate.output.streams import clean_streams
 from compilegate.records.case import Case, model_of
 from compilegate.records.observation import Observation
-from compilegate.records.rounding import is_blind, pooled_noise
+from compilegate.records.rounding import HALF_ERRORS, is_blind, pooled_noise, pooled_ratio
 from compilegate.runs import files
 from compilegate.runs.reader import RunError
 from compilegate.runs.slim import GROUPS
@@ -44,6 +47,29 @@ def shares(observation: Observation) -> Iterator[tuple[str, str, float, str]]:
     for group in GROUPS:
         for error, check in checks_of_rows(observation, group):
             yield group, check.what, check.share, error.name
+        half = Case.parse(observation.case).computes_in_half
+        if half and (seen := _together(observation, group)):
+            yield group, "all together, beyond chance", seen / AS_A_WHOLE, "all tensors"
+
+
+def _together(observation: Observation, group: str) -> float:
+    """Return compiled error over eager's own in all tensors and calls; 0 if no tensor counts.
+
+    In older records, only tensors whose noise was not sampled show eager's own error.
+    """
+    logs = []
+    for call in observation.calls:
+        counted = [
+            (error.compiled_rms / own, error.numel)
+            for error in getattr(call, group).errors
+            if error.has_reference
+            and not is_blind(error)
+            and (own := error.eager_own or (0.0 if error.samples else error.eager_rms))
+            >= HALF_ERRORS
+        ]
+        if counted:
+            logs.append(math.log(pooled_ratio(*zip(*counted, strict=True))))
+    return math.exp(statistics.fmean(logs)) if logs else 0.0
 
 
 def table(observations: Iterable[Observation]) -> list[str]:

@@ -49,6 +49,8 @@ def _of_sound(practice: Practice, numerics: Numerics) -> Finding:
     if numerics.blind_times > BLIND_SHARE * numerics.floating:
         share = f"{numerics.blind_times} of {numerics.floating} tensors are blind"
         return Finding("inconclusive", f"{share}: nothing follows from them", numerics.blind_lines)
+    if numerics.finding is not None:
+        return numerics.finding
     text = f"{len(taken)} steps, {numerics.tensors} values compared{numerics.notes}"
     if left_out:
         reasons: dict[str, list[str]] = {}

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from compilegate.judging.judge import shorten
+from compilegate.judging.judge import Finding, shorten
+from compilegate.judging.pooled import as_a_whole
 from compilegate.judging.tolerances import Check, beyond, checks_of_rows, in_half, widening
-from compilegate.records.call import Checked, Difference, TensorError, name_of_call
+from compilegate.records.call import (
+    Checked,
+    Decision,
+    Difference,
+    TensorError,
+    name_of_call,
+)
 from compilegate.records.observation import Observation
 from compilegate.records.rounding import is_blind, pooled_noise
 
@@ -15,6 +22,9 @@ from compilegate.records.rounding import is_blind, pooled_noise
 #: that is out of bounds in only one of several such calls, by less than this factor, is noise:
 #: where few roundings decide, one draw may lie above the largest of nine.
 ONCE = 1.5
+
+#: Of this many near ties, one may have an answer that no nudged run gives.
+UNANSWERED = 8
 
 #: More blind tensors than this share, and a verdict on gradients is inconclusive.
 BLIND_SHARE = 0.5
@@ -42,6 +52,8 @@ class Numerics:
         blind_times: In how many comparisons a tensor was blind.
         worst: Largest root mean square error of a compiled tensor that is not blind.
         ties: Integers that differ where nudged eager runs differ, too.
+        undecided: Ties that compiled code decides otherwise than eager and the reference, a line
+            each, where a nudged eager run does so, too.
         opaque: Values that could only be compared by type.
         compared: The number of values that were compared in full.
     """
@@ -54,8 +66,18 @@ class Numerics:
     blind_times: int = 0
     worst: float = 0.0
     ties: int = 0
+    undecided: tuple[str, ...] = ()
     opaque: tuple[str, ...] = ()
     compared: int = 0
+
+    @property
+    def finding(self) -> Finding | None:
+        """The finding if a tensor is wrong, or if a tie leaves that open; None otherwise."""
+        if self.complaints:
+            return Finding("failed", self.complaints[0], shorten(self.complaints))
+        if self.undecided:
+            return Finding("inconclusive", f"tie: {self.undecided[0]}", shorten(self.undecided))
+        return None
 
     @property
     def notes(self) -> str:
@@ -85,7 +107,11 @@ def examine(observation: Observation, group: str) -> Numerics:
     else:
         excesses = tuple(o for o in seen.excesses if not _is_chance(o, seen.excesses, observation))
     complaints = _complaints(calls, excesses)
-    return replace(seen, complaints=(*complaints, *_complaints_of_rows(observation, group)))
+    complaints += (
+        *_complaints_of_rows(observation, group),
+        *_complaint_as_a_whole(observation, group),
+    )
+    return replace(seen, complaints=complaints)
 
 
 def examine_groups(observation: Observation, groups: Sequence[tuple[str, Checked]]) -> Numerics:
@@ -125,6 +151,12 @@ def examine_groups(observation: Observation, groups: Sequence[tuple[str, Checked
         blind_times=blind_times,
         worst=worst,
         ties=ties,
+        undecided=tuple(
+            f"{name}: {_tie(decision)}"
+            for name, checked in groups
+            for decision in checked.decisions
+            if not _is_wrong(decision)
+        ),
         opaque=tuple(opaque),
         compared=compared,
     )
@@ -138,9 +170,27 @@ def _complaints(
         for index, (_, checked) in enumerate(groups)
         for difference in checked.differences
     ]
+    lines += [
+        (index, f"{_tie(decision)}, and no nudge of eager's own inputs gives this answer")
+        for index, (_, checked) in enumerate(groups)
+        for decision in checked.decisions
+        if _is_wrong(decision)
+    ]
     lines += [(one.group, sentence(one.error, one.beyond[0])) for one in excesses]
     return tuple(
         f"{groups[index][0]}: {line}" for index, line in sorted(lines, key=lambda line: line[0])
+    )
+
+
+def _is_wrong(decision: Decision) -> bool:
+    return decision.elements - decision.answered > decision.answered // UNANSWERED
+
+
+def _tie(decision: Decision) -> str:
+    return (
+        f"{decision.where}: eager and the reference decide on {decision.eager}, compiled code on "
+        f"{decision.compiled} ({decision.elements} such elements, {decision.answered} of them ties "
+        "that a rounding error decides)"
     )
 
 
@@ -165,11 +215,18 @@ def _is_chance(one: Excess, excesses: Sequence[Excess], observation: Observation
 def _complaints_of_rows(observation: Observation, group: str) -> Iterator[str]:
     for error, check in checks_of_rows(observation, group):
         if not check.seen <= check.allowed:
+            which = "single rows are" if check.what == "scale of single rows" else "some rows are"
             yield (
-                f"{error.name} ({error.dtype}): single rows are {check.seen:.3%} too large or too "
+                f"{error.name} ({error.dtype}): {which} {check.seen:.3%} too large or too "
                 "small, as if a norm computed its statistics in low precision "
                 f"(eager {check.eager:.3%}, allowed {check.allowed:.3%})"
             )
+
+
+def _complaint_as_a_whole(observation: Observation, group: str) -> Iterator[str]:
+    whole = as_a_whole(observation, group) if group in ("outputs", "gradients") else None
+    if whole is not None and whole.seen > whole.allowed:
+        yield whole.text
 
 
 def untreated(observation: Observation, group: str) -> str:

@@ -57,6 +57,8 @@ HALF = {
 #: Allowed error of single rows in half precision, as a multiple of eager's own. It is at least the
 #: first factor; few rows vary more by chance, so they get more. The floor is in eps.
 ROWS, FEW_ROWS, ROWS_FLOOR = 1.75, 6.0, 0.01
+#: The same for the rows that are furthest off: one in fifty is further off than eager's.
+HIGH_ROWS, FEW_HIGH_ROWS = 2.0, 8.0
 
 #: Allowed error of a column on its own scale in half precision: a multiple of eager's error there,
 #: or in the whole tensor, and eps.
@@ -97,14 +99,19 @@ def checks_of_rows(observation: Observation, group: str) -> Iterator[tuple[Tenso
                 by_name.setdefault(error.name, []).append(error)
     for errors in by_name.values():
         rows = sum(error.rows for error in errors)
-        eager, compiled = (
-            sum(getattr(error, side) * error.rows for error in errors) / rows
-            for side in ("eager_rows", "compiled_rows")
-        )
         chaotic = any(error.jumps or error.eager_rms > CHAOS for error in errors)
-        factor = max(ROWS, 1.25 + FEW_ROWS / math.sqrt(rows)) * (CHAOTIC if chaotic else 1.0)
+        wider = CHAOTIC if chaotic else 1.0
         floor = ROWS_FLOOR * EPS[errors[0].dtype]
-        yield errors[0], Check("scale of single rows", compiled, eager, factor * eager + floor)
+        for what, figure, least, few in (
+            ("scale of single rows", "rows", ROWS, FEW_ROWS),
+            ("scale of one row in fifty", "high_rows", HIGH_ROWS, FEW_HIGH_ROWS),
+        ):
+            eager, compiled = (
+                sum(getattr(error, f"{side}_{figure}") * error.rows for error in errors) / rows
+                for side in ("eager", "compiled")
+            )
+            factor = wider * max(least, 1.25 + few / math.sqrt(rows))
+            yield errors[0], Check(what, compiled, eager, factor * eager + floor)
 
 
 def in_half(observation: Observation) -> bool:

@@ -8,8 +8,10 @@ The bounds within one run (:mod:`compilegate.judging.tolerances`), the bounds be
 
 from __future__ import annotations
 
+import math
+import operator
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 #: Machine epsilon by dtype.
@@ -38,6 +40,14 @@ CORRELATED = 0.5
 BLIND = 0.25
 
 
+#: Eager computes a tensor in half precision if it errs by at least this share of its scale.
+HALF_ERRORS = 2.0**-16
+#: In pooled errors no tensor counts for more than this factor. It has bounds of its own.
+MOST_POOLED = 4.0
+#: The variance of the logarithm of a tensor's ratio that its number of elements does not reduce.
+BETWEEN_TENSORS = 0.1**2
+
+
 class Noisy(Protocol):
     """A tensor whose error is known: a complete record or a slim one."""
 
@@ -59,3 +69,15 @@ def pooled_noise(errors: Iterable[Noisy]) -> float:
     """Return the median noise of the tensors of a group that are not blind."""
     seeing = [error.eager_rms for error in errors if not is_blind(error)]
     return statistics.median(seeing) if seeing else 0.0
+
+
+def pooled_ratio(ratios: Sequence[float], elements: Sequence[int]) -> float:
+    """Return the weighted geometric mean of the ratios of two errors in several tensors.
+
+    Args:
+        ratios: The ratio of each tensor.
+        elements: The number of elements of each tensor. One of few elements weighs less.
+    """
+    weights = [1 / (BETWEEN_TENSORS + 1 / count) for count in elements]
+    logs = [math.log(min(max(ratio, 1 / MOST_POOLED), MOST_POOLED)) for ratio in ratios]
+    return math.exp(sum(map(operator.mul, logs, weights)) / sum(weights))

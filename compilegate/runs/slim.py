@@ -27,8 +27,11 @@ LEFT_OUT: dict[type, frozenset[str]] = {
             "eager_quantile",
             "compiled_quantile",
             "rows",
+            "eager_own",
             "eager_rows",
             "compiled_rows",
+            "eager_high_rows",
+            "compiled_high_rows",
             "column",
             "eager_column",
             "compiled_column",
@@ -37,7 +40,7 @@ LEFT_OUT: dict[type, frozenset[str]] = {
             "worst_values",
         }
     ),
-    Checked: frozenset({"tensors", "ties", "opaque"}),
+    Checked: frozenset({"tensors", "ties", "opaque", "decisions", "pooled"}),
     CallFacts: frozenset({"numbers", "rest", "overflowed", "overlaps"}),
     Observation: frozenset(
         {

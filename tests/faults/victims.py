@@ -145,6 +145,28 @@ def projected() -> nn.Module:
     return nn.Linear(512, 16)
 
 
+@victim(256, batch=(64, 40, 72))
+def wide() -> nn.Module:
+    return nn.Linear(256, 512)
+
+
+@victim(64, batch=(64, 40, 72))
+def narrow() -> nn.Module:
+    """Returns rows of fewer numbers than show a wrong row alone."""
+    return nn.Linear(64, 6)
+
+
+@victim(64, batch=(64, 40, 72))
+def uncast() -> nn.Module:
+    return Calls(_in_float32, nn.Linear(64, 256))
+
+
+def _in_float32(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Compute tanh outside of autocast, as models do that need its precision."""
+    with torch.autocast(y.device.type, enabled=False):
+        return y.float().tanh()
+
+
 @victim(5, 16)
 def attending() -> nn.Module:
     class Attention(nn.Module):
@@ -225,6 +247,7 @@ AROUND: dict[str, Callable[[Victim], Victim]] = {
     "offset": _wrapped(
         lambda module: nn.Sequential(Calls(lambda y, x: y.float() + 4.0, module), nn.LayerNorm(10))
     ),
+    "uncast": _around(_in_float32),
     "thinned": _wrapped(lambda module: nn.Sequential(module, nn.Dropout(0.1))),
     "boxed": _around(_boxed),
     "thinned_twice": _wrapped(lambda module: Calls(_thinned_twice, module)),

@@ -24,11 +24,22 @@ class Linear(nn.Module):
         return self.action(x, self.linear(x))
 
 
-def observation(module, phase="infer", backend="eager", wants=("capture", "vary"), **example):
+def observation(
+    module,
+    phase="infer",
+    backend="eager",
+    wants=("capture", "vary"),
+    *,
+    precision="f32",
+    batch=(8, 5),
+    **example,
+):
     """Return the observation of a module, which each build makes again."""
     example = {"inputs": lambda batch: (torch.randn(batch, 4),), **example}
-    entry = Model("m", "m", {"batch": (8, 5)}, build=lambda: Example(module(), **example))
-    request = Request(case=f"m-cpu-{phase}-f32-default-static", wants=wants, backend=backend)
+    entry = Model("m", "m", {"batch": batch}, build=lambda: Example(module(), **example))
+    request = Request(
+        case=f"m-cpu-{phase}-{precision}-default-static", wants=wants, backend=backend
+    )
     return ModelSession({"m": entry}, lambda stage: None).observe(request)
 
 

@@ -106,14 +106,73 @@ def test_a_call_that_depends_on_earlier_calls_is_not_sampled():
     eager.call(eager.prepare(FIRST), 0)
     second = PlannedCall(1, {})
     result = eager.call(eager.prepare(second), 1)
-    assert Sampler(lambda: Subject(model, INFER, 0)).samples(second, eager, result, 1) == []
+    assert Sampler(lambda: Subject(model, INFER, 0)).samples(second, eager, result, 1) is None
 
 
-def test_listed_calls_are_not_sampled():
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"inputs": lambda: (torch.linspace(1.0, 2.0, 9),)},
+        {"inputs": (torch.linspace(1.0, 2.0, 9),)},
+        {"calls": [Call((torch.linspace(1.0, 2.0, 9),))]},
+    ],
+    ids=["made", "fixed", "listed"],
+)
+def test_every_run_starts_from_the_inputs_of_the_call(given):
+    """Also where the model writes to them."""
+    _, result, samples = sampled(lambda: Example(lambda x: x.mul_(2.0).sin(), **given), nudge=8)
+    assert len(samples) == SAMPLES
+    for sample in samples:
+        off = sample.result.output["output"] - result.output["output"]
+        assert 0 < float(off.abs().max()) < 1e-5
+
+
+def test_listed_calls_are_sampled_after_the_actions_of_earlier_calls():
     def build():
-        return Example(torch.sin, calls=[Call((torch.ones(2),))])
+        def switch(module):
+            module.factor += 1
+
+        class Switched(nn.Module):
+            factor = 0
+
+            def forward(self, x):
+                return (self.factor * x).sin()
+
+        x = torch.linspace(1.0, 2.0, 9)
+        return Example(Switched(), calls=[Call((x,), before=switch) for _ in range(3)])
+
+    model = Model("m", "m", build=build)
+    eager = Subject(model, INFER, 0)
+    sampler = Sampler(lambda: Subject(model, INFER, 0))
+    for index in (0, 1, 2):
+        planned = PlannedCall(index, {})
+        result = eager.call(eager.prepare(planned), index)
+        if index != 1:  # not every call is sampled
+            samples = sampler.samples(planned, eager, result, 1)
+            assert len(samples) == SAMPLES
+
+
+def test_a_run_that_returns_the_same_as_without_a_nudge_is_dropped():
+    def build():
+        return Example(lambda x: x.argmax(), inputs=lambda: (torch.tensor([1.0, 2.0, 3.0]),))
 
     assert sampled(build)[2] == []
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_inputs_in_half_precision_move_by_a_unit_whose_size_is_known(dtype):
+    def build():
+        return Example(
+            lambda x: x.float().sin(), inputs=lambda: (torch.linspace(0.5, 1.0, 64).to(dtype),)
+        )
+
+    _, result, samples = sampled(build)
+    assert len(samples) == SAMPLES
+    for sample in samples:
+        off = sample.result.output["output"] - result.output["output"]
+        assert float((off != 0).float().mean()) > 0.9
+        assert sample.nudge.units == torch.finfo(dtype).eps / torch.finfo(torch.float32).eps
+        assert float(off.abs().max()) < torch.finfo(dtype).eps
 
 
 # Ties.
@@ -133,7 +192,7 @@ def indices(swapped):
 
 
 def compared(swapped):
-    _, ours, samples = sampled(lambda: Example(lambda x: x.argmax(1), inputs=near_tie))
+    _, ours, samples = sampled(lambda: Example(lambda x: x.argmax(1), inputs=near_tie), nudge=8)
     compiled = Subject(Model("m", "m", build=lambda: Example(indices(swapped), near_tie)), INFER, 0)
     theirs = compiled.call(compiled.prepare(FIRST), 0)
     assert is_doubtful(compare_outputs(CallResults(ours, theirs)))

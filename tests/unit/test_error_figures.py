@@ -66,7 +66,8 @@ def elementwise(truth, amount):
 
 def test_errors_of_whole_rows_stand_out_from_errors_of_elements():
     truth = rows()
-    count, (noise, off) = along_rows(truth, [elementwise(truth, 2e-3), each_by_itself(truth, 1e-3)])
+    sides = [elementwise(truth, 2e-3), each_by_itself(truth, 1e-3)]
+    count, (noise, off), _ = along_rows(truth, sides)
     assert count == 40
     assert noise < 2.5e-4
     assert off == pytest.approx(0.67e-3, rel=0.4)
@@ -89,10 +90,26 @@ def test_rows_that_are_not_finite_or_zero_do_not_count(value):
     assert along_rows(truth, [side])[1] == pytest.approx(whole, rel=0.2)
 
 
-@pytest.mark.parametrize("shape", [(100,), (3, 256), (40, 15), ()])
-def test_few_or_narrow_rows_are_not_examined(shape):
+@pytest.mark.parametrize("shape", [(100,), (3, 256), (7, 2), ()])
+def test_few_rows_are_not_examined(shape):
     truth = torch.ones(shape, dtype=torch.float64)
-    assert along_rows(truth, [2 * truth]) == (0, [0.0])
+    assert along_rows(truth, [2 * truth]) == (0, [0.0], [0.0])
+
+
+@pytest.mark.parametrize("width", [6, 256])
+@pytest.mark.parametrize("factor", [1.0, 1.005])
+def test_some_wrong_rows_move_the_high_figure_alone(width, factor):
+    truth = rows(400, width)
+    ours, theirs = elementwise(truth, 1e-3), elementwise(truth, 1e-3)
+    theirs[3::8] *= factor
+    _, medians, highs = along_rows(truth, [ours, theirs])
+    assert medians[1] < 1.5 * medians[0]
+    assert (highs[1] > 2.5 * highs[0]) is (factor > 1)
+
+
+@pytest.mark.parametrize("width", [2, 1])
+def test_rows_of_few_numbers_are_joined(width):
+    assert along_rows(rows(40, width), [rows(40, width)]).examined == 40 * width // 4
 
 
 def boxes(conf_factor=1.0, seed=1):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from compilegate.observe.compare import results
 from compilegate.observe.compare.eager_noise import Sample, Sampler, nudges_of
 from compilegate.observe.compare.training import Training
-from compilegate.observe.compare.values import is_doubtful
+from compilegate.observe.compare.values import is_doubtful, is_doubtful_as_a_whole
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.result import Result
@@ -68,12 +68,14 @@ class CallComparer:
         samples: list[Sample] = []
         for nudge in nudges_of(self._eager.case):
             known = self._reference.is_exact or samples
-            if known and not any(is_doubtful(one, half=self._half) for one in checked):
+            if known and not self._is_doubtful(checked):
                 break
             with self._time_spent.spend("reference"):
                 drawn = self._sampler.samples(planned, self._eager, eager, nudge)
-            if not drawn:
+            if drawn is None:
                 break
+            if not drawn:
+                continue
             samples += drawn
             checked = self._compare(eager, compiled, truths, samples, checked)
         with self._time_spent.spend("compare"), one_thread():
@@ -88,6 +90,13 @@ class CallComparer:
         if self._eager.case.phase == "train":  # what moves a parameter there is its gradient
             return outputs, gradients + updates, state
         return outputs, Checked(), state + updates
+
+    def _is_doubtful(self, checked: Sequence[Checked]) -> bool:
+        if any(is_doubtful(one, half=self._half) for one in checked):
+            return True
+        outputs, gradients, _ = checked
+        in_half = self._eager.case.computes_in_half
+        return in_half and any(map(is_doubtful_as_a_whole, (outputs, gradients)))
 
     def _compare(
         self,

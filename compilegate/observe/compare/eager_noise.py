@@ -5,14 +5,16 @@ nearly a tie, a batch norm has few values, two experts have nearly the same scor
 then err far more. Compiled code rounds in other places, so it is such a draw.
 
 If compiled code errs more than eager, eager runs again on inputs and parameters that are nudged by
-a rounding error. The largest error of these runs is the noise. If it does not explain the error of
-compiled code, larger nudges follow. An error that jumps (a ReLU opens, a maximum moves) may have
-jumped in compiled code, too, and counts in full. An error that grows with the nudge is divided by
-the nudge.
+a rounding error, in whole units in the last place. A run that returns the same as without the nudge
+shows nothing and is dropped. The largest error of the others is the noise. If it does not explain
+the error of compiled code, larger nudges follow. An error that jumps (a ReLU opens, a maximum
+moves) may have jumped in compiled code, too, and counts in full. An error that grows with the nudge
+is divided by the nudge.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,11 +23,13 @@ import torch
 
 from compilegate.observe.compare.errors import Nudge
 from compilegate.observe.model import cast_weights
-from compilegate.observe.model.calls import PlannedCall, input_tensors
+from compilegate.observe.model.calls import PlannedCall, input_tensors, invoke
+from compilegate.observe.model.equality import is_same
+from compilegate.observe.model.nudging import nudge as move
 from compilegate.observe.model.result import Result
-from compilegate.observe.model.seeding import factors
 from compilegate.observe.model.subject import Subject
 from compilegate.records.case import Case
+from compilegate.zoo.example import Call
 
 #: The number of runs at each size of the nudge.
 SAMPLES = 4
@@ -33,8 +37,8 @@ SAMPLES = 4
 UNIT = {"f32": 2.0**-23, "bf16": 2.0**-9, "f16": 2.0**-12}
 #: The sizes of the nudge in such units, tried in this order while the error is not explained.
 NUDGES = {"f32": (1, 8, 64), "bf16": (1, 2), "f16": (1, 4)}
-#: The sizes for weights in half precision. The nudged weights are rounded again: nudged by one
-#: unit, all keep their values.
+#: The sizes for weights in half precision. They move by one and by two units in their last place,
+#: and such a unit is at least two rounding errors.
 _NUDGES_OF_HALVES = (2, 4)
 #: It is far from the seeds of weights and inputs. With the same random numbers, all nudges would
 #: push in one direction.
@@ -68,12 +72,12 @@ class Sampler:
 
     def __init__(self, build: Callable[[], Subject]) -> None:
         self._build = build
-        self._subject: Subject | None = None
+        self._acted = 0  # the number of listed calls whose action before was taken
 
     def samples(
         self, planned: PlannedCall, eager: Subject, result: Result, nudge: float
-    ) -> list[Sample]:
-        """Return nudged runs of a call; none if the call cannot be repeated.
+    ) -> list[Sample] | None:
+        """Return the nudged runs of a call that differ from it; None if it cannot be repeated.
 
         Args:
             planned: The call.
@@ -83,41 +87,87 @@ class Sampler:
                 otherwise the call depends on unknown state.
             nudge: The size of the nudge, in units in the last place.
         """
-        if eager.example.calls:
-            return []  # their arguments and actions must not be used twice
+        kept: dict[torch.Tensor, torch.Tensor] = {}
         try:
-            repeated = self._repeat(planned, eager, result, 0.0)
+            inputs = input_tensors(self._prepare(planned)).values()
+            kept = {tensor: tensor.detach().clone() for tensor in inputs}
+            repeated = self._call(self._restored(planned, eager, result), planned)
             if not repeats(repeated.output, result.output):
-                return []
-            unit = UNIT[eager.case.computes_in]
-            size = Nudge(nudge, nudge * unit / UNIT["f32"])
-            return [
-                Sample(self._repeat(planned, eager, result, nudge, seed), size)
-                for seed in range(SAMPLES)
-            ]
+                return None
+            drawn = [self._nudged(planned, eager, result, nudge, seed) for seed in range(SAMPLES)]
+            return [sample for sample in drawn if not _is_equal(sample.result, repeated)]
         except Exception:
-            return []
+            return None
+        finally:  # a recipe may return the same tensors for all sides
+            with torch.no_grad():
+                for tensor, value in kept.items():
+                    if not is_same(tensor, value):
+                        tensor.copy_(value)
 
-    def _repeat(
-        self, planned: PlannedCall, eager: Subject, known: Result, nudge: float, seed: int = 0
-    ) -> Result:
-        self._subject = subject = self._subject or self._build()
-        call = subject.prepare(planned)
-        amount = nudge * UNIT[subject.case.computes_in]
-        generator = torch.Generator(subject.case.device).manual_seed(_FIRST_SEED + seed)
-        parameters, theirs = subject.parameters(), eager.parameters()
+    def _nudged(
+        self, planned: PlannedCall, eager: Subject, known: Result, nudge: float, seed: int
+    ) -> Sample:
+        unit = UNIT[eager.case.computes_in]
+        amount = nudge * unit * (2 if cast_weights.half(eager.case) else 1)
+        call = self._restored(planned, eager, known)
+        moved = [*self._built.parameters().values(), *input_tensors(call).values()]
         with torch.no_grad():
-            for name, parameter in parameters.items():
+            size = move(moved, amount, _FIRST_SEED + seed)
+        units = nudge if size <= amount else size / unit
+        return Sample(self._call(call, planned), Nudge(units, units * unit / UNIT["f32"]))
+
+    @functools.cached_property
+    def _built(self) -> Subject:
+        return self._build()
+
+    def _restored(self, planned: PlannedCall, eager: Subject, known: Result) -> Call:
+        """Return the arguments of a call, with all values as they were before it."""
+        subject, theirs = self._built, eager.parameters()
+        call = self._prepare(planned)
+        with torch.no_grad():
+            for name, parameter in subject.parameters().items():
                 parameter.copy_(known.started.get(name, theirs[name]))
             for name, buffer in subject.buffers().items():
                 buffer.copy_(known.before[f"buffer {name}"])
-            for tensor in (*parameters.values(), *input_tensors(call).values()):
-                if nudge and tensor.is_floating_point():
-                    tensor.mul_(factors(tensor, amount, generator))
-        result = subject.call(call, planned.index)
+            for name, tensor in input_tensors(call).items():
+                if not is_same(tensor, known.before[name]):  # a call or a nudge wrote to it
+                    tensor.copy_(known.before[name])
+        return call
+
+    def _call(self, call: Call, planned: PlannedCall) -> Result:
+        result = self._built.call(call, planned.index)
         if result.error is not None:
             raise result.error
         return result
+
+    def _prepare(self, planned: PlannedCall) -> Call:
+        """Return the arguments of a call, after the actions before it and before earlier calls."""
+        subject = self._built
+        calls = subject.example.calls
+        for listed in calls[self._acted : planned.index + 1]:
+            if listed.before is not None:
+                invoke(listed.before, subject.module)
+            self._acted += 1
+        call = subject.prepare(planned)
+        call.before = call.after = None
+        return call
+
+
+def _is_equal(run: Result, repeated: Result) -> bool:
+    """Whether a nudge changed nothing: it was lost in rounding, or nothing depends on it."""
+    return all(
+        ours.keys() == theirs.keys() and all(is_same(ours[name], theirs[name]) for name in ours)
+        for ours, theirs in (
+            (run.output, repeated.output),
+            (run.gradients, repeated.gradients),
+            (_written(run), _written(repeated)),
+        )
+    )
+
+
+def _written(result: Result) -> dict[str, Any]:
+    """Return the state that a call wrote to."""
+    return {name: result.state[name] for name in result.written if name in result.state}
 
 
 def repeats(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:

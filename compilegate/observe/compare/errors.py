@@ -17,7 +17,7 @@ from compilegate.observe.compare.error_figures import (
     Measured,
     measure_errors,
 )
-from compilegate.observe.compare.rows_and_columns import along_rows, worst_column
+from compilegate.observe.compare.rows_and_columns import Rows, along_rows, worst_column
 from compilegate.records.call import TensorError
 
 #: If compiled code errs more than eager by this factor, eager's noise is sampled again. The factors
@@ -200,9 +200,9 @@ def _tensor_error(
     steps = zip(noise, (1.0, *(nudge.units for _, nudge in drawn)), strict=True)
     steady = [errors.rms for errors, nudge in steps if nudge <= 1]
     jumps_already = _jumps_already(steady, dtype.removeprefix("torch."))
-    rows, off, column = 0, [0.0, 0.0], (-1, 0.0, 0.0)
+    rows, column = Rows(0, [0.0, 0.0], [0.0, 0.0]), (-1, 0.0, 0.0)
     if sides.by_rows and sides.references:
-        rows, off = along_rows(near.truth, (sides.eager, sides.compiled))
+        rows = along_rows(near.truth, (sides.eager, sides.compiled))
         column = worst_column(near.truth, sides.eager, sides.compiled)
     worst = torch.unravel_index(torch.tensor(compiled.worst), shape) if shape else ()
     return TensorError(
@@ -217,13 +217,16 @@ def _tensor_error(
         eager_rms=max(one.rms for one in noise),
         eager_projection=max((one.projection for one in noise), key=abs),
         eager_quantile=max(one.quantile for one in noise),
+        eager_own=eager.rms,
         compiled_max=compiled.max,
         compiled_rms=compiled.rms,
         compiled_projection=compiled.projection,
         compiled_quantile=compiled.quantile,
-        rows=rows,
-        eager_rows=off[0],
-        compiled_rows=off[1],
+        rows=rows.examined,
+        eager_rows=rows.medians[0],
+        compiled_rows=rows.medians[1],
+        eager_high_rows=rows.highs[0],
+        compiled_high_rows=rows.highs[1],
         column=column[0],
         eager_column=column[1],
         compiled_column=column[2],

@@ -2,37 +2,69 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 
-#: Rows are examined from this number and this width on, over about this many elements.
-_FEWEST_ROWS, _NARROWEST, _ROWS_ELEMENTS = 4, 16, 1 << 17
+#: Rows are examined from this number on, over about this many elements. Neighbouring rows narrower
+#: than this width are joined: in one or two numbers, a wrong row looks like a wrong number.
+_FEWEST_ROWS, _NARROWEST, _ROWS_ELEMENTS = 4, 4, 1 << 17
+#: A row of less than this share of the mean power is taken to have it: its error is mere noise.
+_LEAST_POWER = 0.25
+#: The share of the rows that are no further off than the high figure.
+_HIGH = 0.98
 #: A column is examined if at least this many rows determine its error: with few large ones, chance
 #: would. The columns use about this many elements.
 _FEWEST_COLUMN_ROWS, _COLUMNS_ELEMENTS = 16, 1 << 20
 
 
-def along_rows(truth: torch.Tensor, sides: Sequence[torch.Tensor]) -> tuple[int, list[float]]:
-    """Return how many rows were examined, and the median scale error of a row for each side.
+class Rows(NamedTuple):
+    """By how much rows are too large or too small, for each side.
 
-    One row that jumped does not move the median. If elements err independently, the scale error is
-    far smaller than theirs. If a row was divided by a wrong number, it is as large.
+    Attributes:
+        examined: The number of rows that were examined.
+        medians: The median over the rows.
+        highs: The amount that one row in fifty exceeds.
+    """
+
+    examined: int
+    medians: list[float]
+    highs: list[float]
+
+
+def along_rows(truth: torch.Tensor, sides: Sequence[torch.Tensor]) -> Rows:
+    """Return how many rows were examined, and their scale errors for each side.
+
+    One row that jumped does not move the median. Few wrong rows move only the high figure. If
+    elements err independently, the scale error is far smaller than theirs. If a row was divided by
+    a wrong number, it is as large.
 
     Args:
         truth: The reference.
         sides: The other sides, in the same shape.
     """
     width = truth.shape[-1] if truth.dim() > 1 and not truth.is_complex() else 0
-    if width < _NARROWEST or truth.numel() < _FEWEST_ROWS * width:
-        return 0, [0.0] * len(sides)
+    joined = -(-_NARROWEST // width) * width if width else 0
+    if not joined or truth.numel() < _FEWEST_ROWS * joined:
+        return Rows(0, [0.0] * len(sides), [0.0] * len(sides))
+    whole = truth.numel() // joined
     stride = max(truth.numel() // _ROWS_ELEMENTS, 1)
-    known = truth.reshape(-1, width)[::stride].double()
+
+    def rows_of(side: torch.Tensor) -> torch.Tensor:
+        return side.reshape(-1)[: whole * joined].view(whole, joined)[::stride].double()
+
+    known = rows_of(truth)
     power = known.square().sum(1)
-    rows = [side.reshape(-1, width)[::stride].double() for side in sides]
-    off = [(((row - known) * known).sum(1) / power).abs().nanmedian() for row in rows]
-    found: list[float] = torch.stack(off).nan_to_num(0.0, 0.0).tolist()
-    return known.shape[0], found
+    counted = torch.isfinite(power) & (power > 0)
+    least = _LEAST_POWER * power.where(counted, math.nan).nanmean()
+    power = power.clamp(min=least).where(counted, math.nan)
+    off = torch.stack([(((rows_of(side) - known) * known).sum(1) / power).abs() for side in sides])
+    ranks = torch.tensor([0.5, _HIGH], dtype=torch.float64, device=off.device)
+    figures = off.nanquantile(ranks, dim=1, interpolation="lower").nan_to_num(0.0, 0.0, 0.0)
+    medians, highs = figures.tolist()
+    return Rows(known.shape[0], medians, highs)
 
 
 def worst_column(

@@ -9,15 +9,20 @@ from typing import Any
 import torch
 
 from compilegate.observe import nested
-from compilegate.observe.compare import exact
+from compilegate.observe.compare import decisions, exact
 from compilegate.observe.compare.error_figures import ErrorFigures
 from compilegate.observe.compare.errors import Nudge, Sides, is_in_doubt, tensor_errors
+from compilegate.observe.compare.pooled_errors import pooled_errors
 from compilegate.observe.model.equality import equal_objects
-from compilegate.records.call import Checked, Difference
+from compilegate.records.call import Checked, Decision, Difference
 from compilegate.records.rounding import pooled_noise
 
-#: If eager runs disagree on integers, this many may differ in any way: a tie of three.
+#: If eager runs disagree on more integers than these, their spread is the noise. Compiled code must
+#: decide so few like one of the runs.
 FEW_TIES = 4
+#: If all tensors together err more than eager by this factor, nudged runs show how much is chance.
+#: It is below the factor that the suites allow (:mod:`compilegate.judging.pooled`).
+DOUBT_AS_A_WHOLE = 1.04
 #: The known result before the first comparison.
 NOTHING_KNOWN = Checked()
 
@@ -45,6 +50,7 @@ def compare_values(
     """
     differences: list[Difference] = []
     floating: list[Sides] = []
+    decided: list[Decision | None] = []
     ties = 0
     for name in (*eager, *(extra for extra in compiled if extra not in eager)):
         ours, theirs = eager.get(name), compiled.get(name)
@@ -74,43 +80,56 @@ def compare_values(
         if ours.is_floating_point() or ours.is_complex():
             floating.append(sides)
             continue
-        difference, tied = _compare_integers(sides)
+        difference, tied, decision = _compare_integers(sides)
         ties += tied
+        decided.append(decision)
         if difference is not None:
             differences.append(difference)
         elif tied > FEW_TIES:
             floating.append(_of_undecided(sides))
     errors = tensor_errors(floating, {error.name: error for error in known.errors})
+    by_name = {error.name: error for error in errors}
+    decided += [decisions.of_floats(s, by_name[s.name]) for s in floating if s.name in by_name]
     whole = {error.name for error in errors if error.numel == _numel(eager[error.name])}
     for sides in floating:
         if sides.name not in whole:
             differences += exact.nonfinite(sides.name, sides.eager, sides.compiled)
     return Checked(
-        tensors=len(eager), differences=tuple(differences), errors=tuple(errors), ties=ties
+        tensors=len(eager),
+        differences=tuple(differences),
+        errors=tuple(errors),
+        ties=ties,
+        decisions=tuple(decision for decision in decided if decision is not None),
+        pooled=pooled_errors(floating, errors) if half else None,
     )
 
 
-def _compare_integers(sides: Sides) -> tuple[Difference | None, int]:
+def _compare_integers(sides: Sides) -> tuple[Difference | None, int, Decision | None]:
     """Compare integers or booleans exactly.
 
     Returns:
-        The difference where all eager runs agree, and the number of differing elements on which
-        eager runs disagree.
+        The difference where all eager runs agree, or where few disagree and none gives the answer
+        of compiled code. Then the number of other differing elements, and what eager and the
+        reference decide alike among them.
     """
     ours, theirs = sides.eager, sides.compiled.to(sides.eager)
     if torch.equal(ours, theirs):
-        return None, 0
+        return None, 0, None
     unequal = ours != theirs
     undecided = functools.reduce(
         torch.logical_or,
         (ours != other for other, _ in sides.samples),
         torch.zeros_like(unequal),
     )
-    wrong = unequal & ~undecided
+    tied = unequal & undecided
+    if bool(tied.any()) and int(tied.sum()) <= FEW_TIES:
+        samples = [sample[tied] for sample, _ in sides.samples]
+        tied[tied.clone()] = decisions.answered(ours[tied], theirs[tied], samples)
+    wrong = unequal & ~tied
     difference = None
     if bool(wrong.any()):
         difference = exact.mismatches(sides.name, ours, sides.compiled, wrong)
-    return difference, int((unequal & undecided).sum())
+    return difference, int(tied.sum()), decisions.of_integers(sides, tied)
 
 
 def _numel(value: Any) -> int:
@@ -146,12 +165,27 @@ def _like(ours: torch.Tensor, other: Any) -> torch.Tensor | None:
 def is_doubtful(checked: Checked, *, half: bool = False) -> bool:
     """Whether the errors of compiled code call for a better estimate of eager's noise."""
     pooled = pooled_noise(checked.errors)
-    return any(difference.what == "elements" for difference in checked.differences) or any(
-        is_in_doubt(
-            ErrorFigures.recorded(e, "eager").at_least(pooled),
-            ErrorFigures.recorded(e, "compiled"),
-            e.dtype,
-            half=half,
+    exactly = any(difference.what == "elements" for difference in checked.differences)
+    decided = any(one.answered < one.elements for one in checked.decisions)
+    return (
+        exactly
+        or decided
+        or any(
+            is_in_doubt(
+                ErrorFigures.recorded(e, "eager").at_least(pooled),
+                ErrorFigures.recorded(e, "compiled"),
+                e.dtype,
+                half=half,
+            )
+            for e in checked.errors
         )
-        for e in checked.errors
+    )
+
+
+def is_doubtful_as_a_whole(checked: Checked) -> bool:
+    """Whether all tensors in half precision together err more than eager, for unknown chance."""
+    return (
+        checked.pooled is not None
+        and not checked.pooled.nudged
+        and checked.pooled.ratio > DOUBT_AS_A_WHOLE
     )

@@ -155,6 +155,41 @@ def norm_statistics_rounded(graph: fx.Graph) -> int:
 
 
 @plant("forward")
+def autocast_left_late(graph: fx.Graph) -> int:
+    """Compute tanh in bfloat16 where a region without autocast computes it in float32."""
+    found = [node for node in calls(graph, aten.tanh) if value(node).dtype is torch.float32]
+
+    def in_low_precision(node: fx.Node) -> fx.Node:
+        low = emit(graph, aten.tanh.default, _low(graph, node.args[0]))
+        return _low(graph, low, torch.float32)
+
+    return sum(put_after(graph, node, in_low_precision) for node in found)
+
+
+@plant("forward")
+def halves_summed_in_low_precision(graph: fx.Graph) -> int:
+    """Compute a matrix product in two halves, and round each before their sum."""
+    found = [n for n in calls(graph, aten.mm, aten.addmm) if value(n).dtype is torch.bfloat16]
+    return _in_blocks(graph, found, lambda width: -(-width // 2))
+
+
+@plant("forward")
+def some_rows_scaled(graph: fx.Graph) -> int:
+    """Make every eighth row of the output half a per cent too large."""
+
+    def scale(node: fx.Node) -> fx.Node:
+        rows = value(node).shape[0]
+        index = emit(graph, aten.arange.start_step, 0, rows, 1, device=value(node).device)
+        chosen = emit(graph, aten.eq.Scalar, emit(graph, aten.remainder.Scalar, index, 8), 3)
+        chosen = emit(graph, aten.unsqueeze.default, chosen, 1)
+        wide = _low(graph, node, torch.float32)
+        larger = _low(graph, emit(graph, aten.mul.Tensor, wide, 1.005), value(node).dtype)
+        return emit(graph, aten.where.self, chosen, larger, node)
+
+    return first_output(graph, scale)
+
+
+@plant("forward")
 def output_dtype(graph: fx.Graph) -> int:
     def other(node: fx.Node) -> fx.Node:
         to = torch.bfloat16 if value(node).dtype is torch.float32 else torch.float32
@@ -167,16 +202,21 @@ def output_dtype(graph: fx.Graph) -> int:
 def accumulated_in_low_precision(graph: fx.Graph) -> int:
     """Compute a matrix product eight columns at a time, and round after each."""
     found = [n for n in calls(graph, aten.mm, aten.addmm) if value(n).dtype is torch.bfloat16]
+    return _in_blocks(graph, found, lambda width: 8)
 
+
+def _in_blocks(graph: fx.Graph, products: list[fx.Node], block_of: Callable[[int], int]) -> int:
     def summed(node: fx.Node) -> fx.Node:
         *bias, left, right = node.args
         total = None
         width = value(left).shape[1]
-        for start in range(0, width, 8):
-            a = emit(graph, aten.slice.Tensor, left, 1, start, min(start + 8, width))
-            b = emit(graph, aten.slice.Tensor, right, 0, start, min(start + 8, width))
+        block = block_of(width)
+        for start in range(0, width, block):
+            end = min(start + block, width)
+            a = emit(graph, aten.slice.Tensor, left, 1, start, end)
+            b = emit(graph, aten.slice.Tensor, right, 0, start, end)
             part = emit(graph, aten.mm.default, a, b)
             total = part if total is None else emit(graph, aten.add.Tensor, total, part)
         return emit(graph, aten.add.Tensor, total, bias[0]) if bias else total
 
-    return sum(put_after(graph, node, summed) for node in found)
+    return sum(put_after(graph, node, summed) for node in products)

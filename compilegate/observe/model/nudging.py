@@ -1,0 +1,91 @@
+"""Nudges: move floating numbers by a few whole units in the last place, equal numbers alike.
+
+A nudge depends on a number, not on its position. Equal numbers stay equal, so that exact ties stay
+ties: eager decides them by its own rule in every nudged run, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+#: Integers of the size of a number, in which its bits can be counted up and down.
+_BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+#: An integer hash: two rounds of a shift and a product (https://github.com/skeeto/hash-prospector).
+_ROUNDS = ((16, 0x21F0AAAD), (15, 0x735A2D97))
+#: The bits of a hash that choose the size of a step.
+_SIZE_BITS = 15
+#: Numbers that a CPU nudges at once: few enough to stay in its cache.
+_AT_ONCE = 1 << 16
+
+
+def nudge(tensors: Sequence[torch.Tensor], amount: float, seed: int) -> float:
+    """Nudge floating tensors in place.
+
+    A number moves by whole units in its last place: by up to ``amount``, or by one unit if that is
+    more. Numbers of the same magnitude move alike. Zeros, infinities and NaN stay. If any of the
+    tensors has units of at most ``amount``, the coarser tensors stay: a rounding error of float32
+    cannot move a number in half precision.
+
+    Args:
+        tensors: The tensors. They may share memory.
+        amount: The largest step, as a share of a number.
+        seed: The seed of the steps.
+
+    Returns:
+        The largest step that a number can have made, as a share of it.
+    """
+    floating = [tensor.detach() for tensor in tensors if tensor.is_floating_point()]
+    fine = [tensor for tensor in floating if torch.finfo(tensor.dtype).eps <= 2 * amount]
+    pending = {}
+    for tensor in fine or floating:
+        once = _without_repeats(tensor)
+        if once.numel():
+            pending[once.data_ptr(), once.dtype, once.shape, once.stride()] = once
+    return max((_nudge(tensor, amount, seed) for tensor in pending.values()), default=0.0)
+
+
+def _without_repeats(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a view in which each number of an expanded tensor occurs once."""
+    for dim, stride in enumerate(tensor.stride()):
+        if stride == 0 and tensor.shape[dim]:
+            tensor = tensor.narrow(dim, 0, 1)
+    return tensor
+
+
+def _nudge(tensor: torch.Tensor, amount: float, seed: int) -> float:
+    finfo = torch.finfo(tensor.dtype)
+    steps = max(round(amount / finfo.eps), 1)
+    kind = _BITS[tensor.element_size()]
+    largest = int(torch.tensor(finfo.max, dtype=tensor.dtype).view(kind)) - steps
+    bits = tensor.view(kind)
+    in_parts = tensor.device.type == "cpu" and bits.is_contiguous()
+    for part in bits.view(-1).split(_AT_ONCE) if in_parts else [bits]:
+        _step(part, steps, largest, seed)
+    return float(steps * finfo.eps)
+
+
+def _step(bits: torch.Tensor, steps: int, largest: int, seed: int) -> None:
+    magnitude = bits & torch.iinfo(bits.dtype).max
+    mixed = _hash(magnitude, seed)
+    moves = (((mixed >> 1) & (2**_SIZE_BITS - 1)) * steps >> _SIZE_BITS) + 1
+    moves.mul_(1 - 2 * (mixed & 1))
+    lowest, highest = (int(value) for value in torch.aminmax(magnitude))
+    if lowest <= steps or highest > largest:
+        moves.masked_fill_((magnitude <= steps) | (magnitude > largest), 0)
+    bits.add_(moves.to(bits.dtype))
+
+
+def _hash(magnitude: torch.Tensor, seed: int) -> torch.Tensor:
+    """Return an integer of at least 32 bits for each magnitude, as if drawn under the seed."""
+    start = int(torch.randint(2**31, (), generator=torch.Generator().manual_seed(seed)))
+    if magnitude.element_size() == 8:
+        mixed = (magnitude ^ (magnitude >> 32)) & (2**31 - 1)
+    else:
+        mixed = magnitude.to(torch.int32, copy=True)
+    mixed.bitwise_xor_(start)
+    for shift, factor in _ROUNDS:
+        mixed.bitwise_xor_(mixed >> shift)
+        mixed.mul_(factor)
+    return mixed.bitwise_xor_(mixed >> _SIZE_BITS)
