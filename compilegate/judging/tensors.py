@@ -44,6 +44,7 @@ class Numerics:
         ties: Integers that differ where nudged eager runs differ, too.
         opaque: Values that could only be compared by type.
         compared: The number of values that were compared in full.
+        always_zero: The number of tensors that are rightly zero.
     """
 
     complaints: tuple[str, ...] = ()
@@ -56,6 +57,7 @@ class Numerics:
     ties: int = 0
     opaque: tuple[str, ...] = ()
     compared: int = 0
+    always_zero: int = 0
 
     @property
     def notes(self) -> str:
@@ -65,7 +67,8 @@ class Numerics:
         first = (
             f", {len(self.opaque)} compared by type only: {self.opaque[0]}" if self.opaque else ""
         )
-        return blind + ties + first
+        zero = f", {self.always_zero} rightly zero" if self.always_zero else ""
+        return blind + zero + ties + first
 
     @property
     def blind_lines(self) -> tuple[str, ...]:
@@ -99,6 +102,7 @@ def examine_groups(observation: Observation, groups: Sequence[tuple[str, Checked
     blind: dict[str, str] = {}
     tensors = compared = floating = blind_times = ties = 0
     opaque: dict[str, None] = {}
+    always_zero: set[str] = set()
     worst = 0.0
     half = in_half(observation)
     for index, (_, checked) in enumerate(groups):
@@ -109,7 +113,9 @@ def examine_groups(observation: Observation, groups: Sequence[tuple[str, Checked
         opaque |= dict.fromkeys(checked.opaque)
         pooled = pooled_noise(checked.errors)
         for error in checked.errors:
-            if is_blind(error):
+            if error.always_zero:
+                always_zero.add(error.name)
+            elif is_blind(error):
                 blind_times += 1
                 blind.setdefault(error.name, _why_blind(error))
             else:
@@ -127,6 +133,7 @@ def examine_groups(observation: Observation, groups: Sequence[tuple[str, Checked
         ties=ties,
         opaque=tuple(opaque),
         compared=compared,
+        always_zero=len(always_zero),
     )
 
 

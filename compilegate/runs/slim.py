@@ -33,6 +33,7 @@ LEFT_OUT: dict[type, frozenset[str]] = {
             "eager_column",
             "compiled_column",
             "samples",
+            "always_zero",
             "worst_index",
             "worst_values",
         }

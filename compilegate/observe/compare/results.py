@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch._dynamo import exc
 
-from compilegate.observe import error_text
+from compilegate.observe import error_text, objects
 from compilegate.observe.compare import exact
 from compilegate.observe.compare.eager_noise import Sample
 from compilegate.observe.compare.values import NOTHING_KNOWN, compare_values
@@ -208,7 +208,8 @@ def _raised(eager: Result, compiled: Result) -> Difference | None:
     """The difference if one side raised and the other did not raise an error of the same class."""
     if eager.error is None and compiled.error is None:
         return None
-    alike = eager.error is not None and isinstance(compiled.error, type(eager.error))
+    kind, kinds = type(eager.error), type(compiled.error).__mro__
+    alike = eager.error is not None and any(objects.alike(kind, one) for one in kinds)
     if alike and not _is_compilers_own(compiled.error):
         return None
     return exact.difference("call", "raises", _error_text(eager.error), _error_text(compiled.error))

@@ -76,7 +76,7 @@ class CallRecorder:
         finally:
             global_state.put_back()
         result.before |= global_state.before
-        outputs = nested.tensors(output, "output")
+        outputs = nested.output_tensors(output)
         self._record_output(result, output, outputs, call)
         after = self.state.read(call)
         result.state |= copies(after) | global_state.after
@@ -95,7 +95,7 @@ class CallRecorder:
     def record_output(self, output: Any, call: Call) -> Result:
         """Return a result that has an output alone. Threads may record at once."""
         result = Result()
-        self._record_output(result, output, nested.tensors(output, "output"), call)
+        self._record_output(result, output, nested.output_tensors(output), call)
         return result
 
     def _named_parameters(self) -> dict[str, nn.Parameter]:
@@ -116,12 +116,12 @@ class CallRecorder:
     ) -> None:
         """Record the output and the gradients."""
         subject, inputs = self._subject, input_tensors(call)
-        result.nesting = nested.structure(output)
+        result.nesting = nested.structure(output, nested.Opening())
         result.layout = {path: layout_of(tensor) for path, tensor in outputs.items()}
         result.aliases = aliases_of(
             outputs, {**inputs, **subject.parameters(), **subject.buffers()}
         )
-        result.output = copies(dict(nested.leaves(output, "output")))
+        result.output = copies(dict(nested.leaves(output, "output", nested.Opening())))
         if subject.case.phase == "train":
             result.gradients = copies(
                 {name: parameter.grad for name, parameter in subject.parameters().items()}
