@@ -203,8 +203,13 @@ def _matches(expected: ExpectedFailure, finding: Finding) -> bool:
 
 
 def nothing_compiled(observation: Observation) -> bool:
-    """Whether a case that ended ran eagerly throughout."""
+    """Whether a case that ended ran eagerly throughout.
+
+    Where every call must raise, there may be no graph, but Dynamo must have looked at the code.
+    """
     capture = observation.capture
+    if observation.raises and capture is not None:
+        return not (capture.compilations or capture.breaks)
     if capture is None or capture.graphs == 0:
         return True
     return observation.backend == "inductor" and not capture.lowered

@@ -288,6 +288,7 @@ class Observation:
         signal: Whether weights were treated after building, so that the computation shows.
         input_gradients: Whether inputs could take part in differentiation.
         written_inputs: Inputs that could not, because the model writes to them.
+        raises: The exception that every call must raise; empty if they must not.
         left_out: Why two calls could not overlap, where the phase asks for that.
         spent_s: Where the time went: compile, run, and the rest by name.
         output: The last lines that the process wrote while it observed the case.
@@ -317,6 +318,7 @@ class Observation:
     signal: Literal["", "off", "as built", "treated"] = ""
     input_gradients: bool = False
     written_inputs: tuple[str, ...] = ()
+    raises: str = ""
     left_out: str = ""
     spent_s: dict[str, float] = field(default_factory=dict)
     output: str = ""

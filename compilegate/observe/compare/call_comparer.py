@@ -106,7 +106,14 @@ class CallComparer:
         known: Sequence[Checked] = (Checked(), Checked(), Checked()),
     ) -> tuple[Checked, Checked, Checked]:
         with self._time_spent.spend("compare"), one_thread():
-            call = results.CallResults(eager, compiled, truths, samples, half=self._half)
+            call = results.CallResults(
+                eager,
+                compiled,
+                truths,
+                samples,
+                half=self._half,
+                same_message=self._eager.example.raises is not None,
+            )
             by_rows = self._eager.case.computes_in_half
             return (
                 results.compare_outputs(call, by_rows=by_rows, known=known[0]),

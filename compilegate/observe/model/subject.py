@@ -114,7 +114,8 @@ class Subject:
         """Call the model. Return the part of its output that compilegate judges."""
         if self.case.uses_cuda_graphs:
             torch.compiler.cudagraph_mark_step_begin()  # earlier outputs may be overwritten
-        with setting(self.case, self._lifting), global_state or contextlib.nullcontext():
+        entered = setting(self.case, self._lifting, with_grad=self.example.with_grad)
+        with entered, global_state or contextlib.nullcontext():
             output = self.run(*call.args, **call.kwargs)
         return select_output(self.example, output)
 
