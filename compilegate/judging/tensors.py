@@ -16,6 +16,9 @@ from compilegate.records.rounding import is_blind, pooled_noise
 #: where few roundings decide, one draw may lie above the largest of nine.
 ONCE = 1.5
 
+#: How the name begins of what ``Example.output`` does not pick.
+UNPICKED = "unpicked "
+
 #: More blind tensors than this share, and a verdict on gradients is inconclusive.
 BLIND_SHARE = 0.5
 
@@ -115,6 +118,8 @@ def examine_groups(observation: Observation, groups: Sequence[tuple[str, Checked
         for error in checked.errors:
             if error.always_zero:
                 always_zero.add(error.name)
+            elif is_blind(error) and error.name.startswith(UNPICKED):
+                pass  # it is compared as far as that goes: the recipe does not judge by it
             elif is_blind(error):
                 blind_times += 1
                 blind.setdefault(error.name, _why_blind(error))

@@ -92,7 +92,8 @@ class Example:
         calls: A list of calls to make on one module, one after the other. It replaces ``inputs``
             and ``kwargs``.
         output: A function that picks the judged part from the output of the module. By default,
-            compilegate judges the whole output.
+            compilegate judges the whole output. It compares the rest, but takes no gradient from
+            it, and does not mind if the rest shows nothing.
         decorator: Whether to compile a function with ``@torch.compile(...)`` instead of
             ``torch.compile(fn)``.
         signal: Whether compilegate may change weights that hide the computation after building.

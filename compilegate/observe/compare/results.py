@@ -97,6 +97,7 @@ def compare_outputs(
     if lost or gained:
         differences.append(exact.difference("output", "aliasing", _groups(lost), _groups(gained)))
     values = call.compare(lambda result: result.output, known, by_rows=by_rows)
+    values += call.compare(lambda result: result.rest, known)
     opaque = tuple(
         f"{path} ({type(leaf).__name__})"
         for path, leaf in eager.output.items()
@@ -170,6 +171,11 @@ def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Check
         if name not in changed and _has_changed(compiled, name) and name in compiled.before
     ]
     touched += [
+        exact.difference(name, "version", "raises it", "writes without raising it")
+        for name in judged
+        if _is_unnoticed(name, eager, compiled)
+    ]
+    touched += [
         exact.difference(name, what, "leaves it unchanged", "changes it")
         for name, what in compiled.moved.items()
         if name in eager.stayed
@@ -184,6 +190,23 @@ def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Check
     values = call.compare(of, known)
     tensors = sum(isinstance(value, torch.Tensor) for value in eager.state.values())
     return replace(values, tensors=tensors, differences=(*touched, *values.differences))
+
+
+def _is_unnoticed(name: str, eager: Result, compiled: Result) -> bool:
+    """Whether compiled code writes to an input, as eager does, but autograd would not notice.
+
+    It compares the version of a tensor with that of a saved one. Inference tensors have none.
+    """
+    value = eager.state[name]
+    return (
+        name.startswith("input")
+        and isinstance(value, torch.Tensor)
+        and name in eager.before
+        and name in eager.written
+        and name not in compiled.written
+        and name in compiled.state
+        and _has_changed(compiled, name)
+    )
 
 
 def _is_of_a_graph(name: str, value: Any) -> bool:

@@ -78,6 +78,7 @@ class CallRecorder:
         result.before |= global_state.before
         outputs = nested.output_tensors(output)
         self._record_output(result, output, outputs, call)
+        self._record_rest(result, outputs)
         after = self.state.read(call)
         result.state |= copies(after) | global_state.after
         now = fingerprints(after, self._named_parameters())
@@ -130,6 +131,15 @@ class CallRecorder:
             found_inf = subject.found_inf
             if found_inf is not None:
                 result.found_inf = result.state["found_inf"] = found_inf
+
+    def _record_rest(self, result: Result, picked: Mapping[str, torch.Tensor]) -> None:
+        """Record what the recipe does not pick from the output, and let go of it."""
+        whole, self._subject.returned = self._subject.returned, None
+        if self._subject.example.output is None:
+            return
+        known = {id(tensor) for tensor in picked.values()}
+        leaves = nested.leaves(whole, "unpicked output", nested.Opening())
+        result.rest = copies({path: leaf for path, leaf in leaves if id(leaf) not in known})
 
     def _record_parameters(self, result: Result, started: Mapping[str, torch.Tensor]) -> None:
         """Record the parameters that the call wrote to."""
