@@ -1,7 +1,7 @@
 """Compiled code needs no more memory than its budget allows, relative to eager's peak.
 
 The budget is a ratio to the peak of the same call in eager. A compiled call must also leave no more
-memory allocated than an eager call does.
+memory allocated and no more Python objects than an eager call does.
 
 https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
 """
@@ -31,6 +31,10 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     leaked = seen.compiled_kept_bytes - seen.eager_kept_bytes
     if leaked > KEPT_BYTES:
         text = f"each call leaves {leaked / 2**10:,.0f} KiB more allocated than eager; {text}"
+        return Finding("failed", text, describe(seen))
+    objects = seen.compiled_kept_objects - seen.eager_kept_objects
+    if objects > 0:
+        text = f"each call leaves {objects:,} more Python objects than eager; {text}"
         return Finding("failed", text, describe(seen))
     if budget.max_memory_ratio is None:
         return Finding("skipped", f"{budget.why_unjudged('max_memory_ratio')}: {text}")

@@ -62,15 +62,17 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         guards = indented(_guards_at_limit(capture))
         details = (*capture.limits, *guards, *indented(_LIMIT_HELP))
         return Finding("failed", f"recompile limit hit: {capture.limits[0]}", details)
-    counted = [item for item in capture.compilations if item.graph and not _is_known(item, budget)]
+    returning = [call for call in observation.calls if not call.raised]
+    made = [c for c in capture.compilations if c.graph and not _is_of_an_error(c, observation)]
+    counted = [item for item in made if not _is_known(item, budget)]
     compiled = Counter(item.code for item in counted)
     most = max((count - 1 for count in compiled.values()), default=0)
     case = Case.parse(observation.case)
     dynamic = case.dynamic
-    setting = allowed_by_setting(dynamic, observation.calls)
+    setting = allowed_by_setting(dynamic, returning) if returning else 0
     if case.scope == "regional":
         # Blocks share their code; those of another kind (a shifted window, say) need their own.
-        first = Counter(c.code for c in capture.compilations if c.graph and c.call == 0)
+        first = Counter(c.code for c in made if c.call == made[0].call)
         kinds = max(first.values(), default=1)
         setting = (setting + 1) * kinds - 1
     if dynamic == "static" and case.scope == "whole":
@@ -94,6 +96,11 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         for line in _history(code, capture)
     ]
     return Finding("failed", seen, shorten(lines), {"recompiles": most - setting})
+
+
+def _is_of_an_error(item: Compilation, observation: Observation) -> bool:
+    """Whether a call made it that raises as in eager, and computes nothing."""
+    return item.call < len(observation.calls) and bool(observation.calls[item.call].raised)
 
 
 def _is_known(item: Compilation, budget: Budget) -> bool:

@@ -2,6 +2,9 @@
 
 One run does not show how far runs differ, so two are the fewest. Every threshold is the median of
 the runs, with a margin of twice their spread, or of a tenth where they differ less than that.
+
+Bytes and Python calls are counted, not timed. They are the same in each process of a machine, so
+that their bounds are narrow, also for models of some hundred kilobytes that compile in a second.
 """
 
 from __future__ import annotations
@@ -25,12 +28,23 @@ from compilegate.runs.files import Run
 FEWEST_RUNS = 2
 #: The margin is the larger of this share of the median and of the spread times the factor.
 MARGIN, COMPILE_MARGIN, SPREADS = 0.1, 0.5, 2.0
-#: Seconds that compiling may take in addition: what a cold disk or a busy moment adds.
+#: Seconds that compiling may take in addition: what a cold disk or a busy moment adds. At most
+#: the median, so that it does not hide a model that takes a second.
 COMPILE_SLACK_S = 5.0
+#: The least margin of Python calls while compiling, which differ by 0.06% from process to process.
+CALLS_MARGIN = 0.02
+#: Bytes by which a peak on CPU may be higher, where it has a threshold of its own. The shipped
+#: slack is for any machine.
+CPU_SLACK_BYTES = 4096
 #: Empty compiled calls by which a call may be slower, where the threshold allows slower calls.
 OVERHEAD_CALLS = 1
 #: The digits of the value of each key.
-_DIGITS = {"min_speedup": 2, "min_kernel_speedup": 2, "max_memory_ratio": 2, "max_compile_s": 1}
+_DIGITS = {
+    "min_speedup": 2,
+    "min_kernel_speedup": 2,
+    "max_memory_ratio": 2,
+    "max_compile_s": 1,
+}
 
 
 class ThresholdsError(Exception):
@@ -95,6 +109,8 @@ def of_runs(
         if any_host:
             machine = Machine(machine.hardware)
         if values := thresholds(kept, margin):
+            if case.device == "cpu" and "max_memory_ratio" in values:
+                values["memory_slack_bytes"] = CPU_SLACK_BYTES
             found.append(CaseThresholds(case, machine, kept, values))
     if not found:
         raise ThresholdsError(
@@ -114,10 +130,12 @@ def thresholds(measured: Mapping[str, Sequence[float]], margin: float = MARGIN) 
         if not typical:  # a share of nothing is no margin
             continue
         spread = (max(values) - min(values)) / typical
-        least = COMPILE_MARGIN if key == "max_compile_s" else 0.0
-        share = max(margin, least, SPREADS * spread)
-        if key.startswith("max_"):
-            slack = COMPILE_SLACK_S if key == "max_compile_s" else 0.0
+        least = {"max_compile_s": max(margin, COMPILE_MARGIN), "max_compile_calls": CALLS_MARGIN}
+        share = max(least.get(key, margin), SPREADS * spread)
+        if key == "max_compile_calls":
+            found[key] = math.ceil(round(typical * (1 + share), 6))
+        elif key.startswith("max_"):
+            slack = min(COMPILE_SLACK_S, typical) if key == "max_compile_s" else 0.0
             found[key] = -_rounded_down(-typical * (1 + share) - slack, _DIGITS[key])
         elif share < 1:
             found[key] = _rounded_down(typical * (1 - share), _DIGITS[key])
@@ -184,4 +202,6 @@ def _figures(seen: Observation) -> dict[str, float]:
         found["max_memory_ratio"] = seen.memory.ratio
     if compiling is not None and seen.cold and compiling.busy <= BUSY:
         found["max_compile_s"] = compiling.total_s
+    if seen.compile_work is not None:
+        found["max_compile_calls"] = seen.compile_work.total
     return found

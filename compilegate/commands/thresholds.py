@@ -24,11 +24,14 @@ GPU in the same host only. A threshold follows from the median of the runs and t
 is the highest value minus the lowest, over the median:
 
   min_speedup, min_kernel_speedup   median x (1 - margin)
-  max_memory_ratio                  median x (1 + margin)
+  max_memory_ratio                  median x (1 + margin), on CPU with memory_slack_bytes = \
+{thresholds.CPU_SLACK_BYTES}
   max_compile_s                     median x (1 + margin) + {thresholds.COMPILE_SLACK_S:g} s, \
-where it was cold
+at most the median, where it was cold
+  max_compile_calls                 median x (1 + margin), where the calls were counted
   margin                            the larger of {thresholds.SPREADS:g} x spread and --margin, \
-for compile time at least {thresholds.COMPILE_MARGIN:g}
+for compile time at least {thresholds.COMPILE_MARGIN:g}; calls have {thresholds.CALLS_MARGIN:g} \
+for --margin
 
 Where min_speedup allows slower calls, max_call_overhead = {thresholds.OVERHEAD_CALLS} is added.
 Speedups whose runs differ by half of the median or more get no threshold. Measurements on a busy
@@ -118,6 +121,7 @@ _NAMES = {
     "min_kernel_speedup": "kernels",
     "max_memory_ratio": "memory",
     "max_compile_s": "compile seconds",
+    "max_compile_calls": "compile calls",
 }
 
 

@@ -16,7 +16,7 @@ from compilegate.judging.aspects import aspect_named
 from compilegate.judging.budget import KEYS, Budget, KeyKind
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.toml_values import toml
-from compilegate.records.observation import BUSY_MACHINE, Failure, Observation, Want
+from compilegate.records.observation import BUSY_MACHINE, Capture, Failure, Observation, Want
 from compilegate.records.practice import PRACTICES
 from compilegate.records.verdict import Outcome, Verdict
 
@@ -61,7 +61,13 @@ class Judgement:
 
 
 def judge(
-    observation: Observation, budget: Budget, aspect: str, rule: Rule, wants: Sequence[Want] = ()
+    observation: Observation,
+    budget: Budget,
+    aspect: str,
+    rule: Rule,
+    wants: Sequence[Want] = (),
+    *,
+    said_by: str = "",
 ) -> Judgement:
     """Judge one aspect of a case.
 
@@ -71,8 +77,9 @@ def judge(
         aspect: The aspect's name.
         rule: The aspect's own rule.
         wants: What the rule needs to have been observed.
+        said_by: The aspect that has failed because nothing was compiled. The others are skipped.
     """
-    of_case = _finding_of_case(observation) or _not_measured(observation, wants)
+    of_case = _finding_of_case(observation, said_by) or _not_measured(observation, wants)
     finding = of_case or rule(observation, budget)
     concerned = [e for e in budget.expected_failures if _concerns(e, aspect, observation)]
     covering = [entry for entry in concerned if _covers(entry, observation)]
@@ -196,8 +203,13 @@ def _matches(expected: ExpectedFailure, finding: Finding) -> bool:
 
 
 def nothing_compiled(observation: Observation) -> bool:
-    """Whether a case that ended ran eagerly throughout."""
+    """Whether a case that ended ran eagerly throughout.
+
+    Where every call must raise, there may be no graph, but Dynamo must have looked at the code.
+    """
     capture = observation.capture
+    if observation.raises and capture is not None:
+        return not (capture.compilations or capture.breaks)
     if capture is None or capture.graphs == 0:
         return True
     return observation.backend == "inductor" and not capture.lowered
@@ -237,7 +249,14 @@ def proves_nothing(failure: Failure) -> bool:
     return failure.kind == BUSY_MACHINE or held is None or held > CROWDED
 
 
-def _finding_of_case(observation: Observation) -> Finding | None:
+def says_that_nothing_compiled(judgement: Judgement, observation: Observation) -> bool:
+    """Whether an aspect has failed, expectedly or not, because nothing was compiled."""
+    fails = judgement.verdict.outcome in ("failed", "expected_failure")
+    is_whole = observation.status == "completed" and nothing_compiled(observation)
+    return judgement.of_case and fails and is_whole
+
+
+def _finding_of_case(observation: Observation, said_by: str) -> Finding | None:
     """Return the finding of a case that did not run to its end, or compiled nothing."""
     failure = observation.failure
     if failure is not None:
@@ -259,15 +278,22 @@ def _finding_of_case(observation: Observation) -> Finding | None:
         outcome: Outcome = "inconclusive" if proves_nothing(failure) else "failed"
         return Finding(outcome, summary, tuple(details))
     if nothing_compiled(observation):
-        capture = observation.capture
-        reasons = list(capture.limits) if capture else []
-        for found in (*capture.breaks, *capture.fallbacks) if capture else ():
-            reasons.append(f"{found.reason} at {found.place}" if found.place else found.reason)
-        if capture is not None and capture.graphs:
-            reasons.append(f"{capture.graphs} graphs were captured, but Inductor generated no code")
-        why = reasons or ["nothing was given to the compiler: is torch.compile disabled?"]
-        return Finding("failed", "nothing was compiled: all of it ran eagerly", tuple(why))
+        if said_by:
+            return Finding("skipped", f"nothing was compiled: {said_by} fails for it")
+        why = [*_why_nothing_compiled(observation.capture)]
+        why = why or ["nothing was given to the compiler: is torch.compile disabled?"]
+        summary = f"nothing was compiled, all of it ran eagerly: {why[0]}"
+        return Finding("failed", summary, tuple(why))
     return None
+
+
+def _why_nothing_compiled(capture: Capture | None) -> Iterator[str]:
+    if capture is None:
+        return
+    yield from capture.limits
+    yield from dict.fromkeys(map(str, (*capture.breaks, *capture.fallbacks)))
+    if capture.graphs:
+        yield f"{capture.graphs} graphs were captured, but Inductor generated no code"
 
 
 def shorten(complaints: Sequence[str]) -> tuple[str, ...]:

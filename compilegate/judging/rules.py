@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from compilegate.judging.aspects import ASPECTS, Aspect
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import Rule, judge
+from compilegate.judging.judge import Rule, judge, says_that_nothing_compiled
 from compilegate.records.case import Case
 from compilegate.records.observation import Observation
 from compilegate.records.verdict import Verdict
@@ -27,8 +27,12 @@ def rules() -> Iterator[tuple[Aspect, Rule]]:
 def verdicts(observation: Observation, budget: Budget) -> Iterator[Verdict]:
     """The verdicts of all suites on a case."""
     case = Case.parse(observation.case)
+    said_by = ""
     for aspect, rule in rules():
         is_sampled = aspect.sampled or aspect.practice is not None
         is_left_out = is_sampled and not {*aspect.wants} <= {*observation.wants}
         if aspect.applies(case) and (observation.cold or not aspect.cold) and not is_left_out:
-            yield judge(observation, budget, aspect.name, rule, aspect.wants).verdict
+            made = judge(observation, budget, aspect.name, rule, aspect.wants, said_by=said_by)
+            if says_that_nothing_compiled(made, observation):
+                said_by = aspect.name
+            yield made.verdict

@@ -26,6 +26,9 @@ ONCE = 1.5
 #: Of this many near ties, one may have an answer that no nudged run gives.
 UNANSWERED = 8
 
+#: How the name begins of what ``Example.output`` does not pick.
+UNPICKED = "unpicked "
+
 #: More blind tensors than this share, and a verdict on gradients is inconclusive.
 BLIND_SHARE = 0.5
 
@@ -56,6 +59,7 @@ class Numerics:
             each, where a nudged eager run does so, too.
         opaque: Values that could only be compared by type.
         compared: The number of values that were compared in full.
+        always_zero: The number of tensors that are rightly zero.
     """
 
     complaints: tuple[str, ...] = ()
@@ -69,6 +73,7 @@ class Numerics:
     undecided: tuple[str, ...] = ()
     opaque: tuple[str, ...] = ()
     compared: int = 0
+    always_zero: int = 0
 
     @property
     def finding(self) -> Finding | None:
@@ -87,7 +92,8 @@ class Numerics:
         first = (
             f", {len(self.opaque)} compared by type only: {self.opaque[0]}" if self.opaque else ""
         )
-        return blind + ties + first
+        zero = f", {self.always_zero} rightly zero" if self.always_zero else ""
+        return blind + zero + ties + first
 
     @property
     def blind_lines(self) -> tuple[str, ...]:
@@ -125,6 +131,7 @@ def examine_groups(observation: Observation, groups: Sequence[tuple[str, Checked
     blind: dict[str, str] = {}
     tensors = compared = floating = blind_times = ties = 0
     opaque: dict[str, None] = {}
+    always_zero: set[str] = set()
     worst = 0.0
     half = in_half(observation)
     for index, (_, checked) in enumerate(groups):
@@ -135,7 +142,11 @@ def examine_groups(observation: Observation, groups: Sequence[tuple[str, Checked
         opaque |= dict.fromkeys(checked.opaque)
         pooled = pooled_noise(checked.errors)
         for error in checked.errors:
-            if is_blind(error):
+            if error.always_zero:
+                always_zero.add(error.name)
+            elif is_blind(error) and error.name.startswith(UNPICKED):
+                pass  # it is compared as far as that goes: the recipe does not judge by it
+            elif is_blind(error):
                 blind_times += 1
                 blind.setdefault(error.name, _why_blind(error))
             else:
@@ -159,6 +170,7 @@ def examine_groups(observation: Observation, groups: Sequence[tuple[str, Checked
         ),
         opaque=tuple(opaque),
         compared=compared,
+        always_zero=len(always_zero),
     )
 
 

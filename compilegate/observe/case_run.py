@@ -78,6 +78,7 @@ class CaseRun:
         self._vary = model.sizes(case.device)
         self._log = CompileLog(lowers=request.backend == "inductor", graphs=case.uses_cuda_graphs)
         self._fingerprint, self._parameters, self._draws = "", 0, False
+        self._raises = ""
         self._signal: Literal["", "off", "as built", "treated"] = ""
         self._reference: Reference | None = None
         self._captured: Capture | None = None
@@ -100,16 +101,22 @@ class CaseRun:
             UnsupportedError: Eager cannot run the case on this device.
             Exception: What the model raises, or compiled code alone.
         """
-        wants = self.request.wants
         self.builder.weights = treated.state
         compiling.allow_tf32(self.request.tf32)
         first = make_first_call(
             self.builder, self.progress, self._vary, draws_by_kernel=self.device.draws_by_kernel
         )
-        if reason := unsupported.reason(first.result.error):
+        expected = first.eager.example.raises
+        self._raises = expected.__name__ if expected else ""
+        if not expected and (reason := unsupported.reason(first.result.error)):
             raise unsupported.UnsupportedError(reason) from first.result.error
         self._draws = first.result.draws
-        reference = reference_for(self._draws)
+        with compiling.configured(first.eager.example.config):
+            self._observe_compiled(first, treated, reference_for(self._draws))
+
+    def _observe_compiled(self, first: FirstCall, treated: Treated, reference: Reference) -> None:
+        """Compile the model, and observe everything that is wanted."""
+        wants = self.request.wants
         compiled = self._build_compiled(first, treated)
         calls = self._capture(first, compiled, reference)
         if {"time", "memory", "energy"} & set(wants) and first.result.error is None:
@@ -170,7 +177,7 @@ class CaseRun:
                 calls.call_compiled(planned, first.result)
             else:
                 calls.call(planned)
-        if not (self.seen.eager_returned or self._has_compiled()):
+        if not (self.seen.eager_returned or self._raises or self._has_compiled()):
             self.progress.enter("eager")  # the model is called wrongly
             assert first.result.error is not None
             raise first.result.error
@@ -234,6 +241,7 @@ class CaseRun:
             signal=self._signal,
             input_gradients=self.builder.input_gradients,
             written_inputs=self.builder.written_inputs,
+            raises=self._raises,
             left_out=self.seen.left_out,
             spent_s=spent,
         )

@@ -119,6 +119,8 @@ class GraphBreak:
         place: Innermost user frame.
         explanation: Dynamo's explanation, which names the call that broke the graph.
         hint: Dynamo's hints how to avoid it, one a line.
+        calls: Indices into ``calls`` of the calls that it occurred in. Empty where that is not
+            known, as in runs of earlier versions.
     """
 
     reason: str
@@ -126,6 +128,15 @@ class GraphBreak:
     place: Place | None
     explanation: str = field(default="", compare=False)
     hint: str = field(default="", compare=False)
+    calls: tuple[int, ...] = field(default=(), compare=False)
+
+    @property
+    def cause(self) -> str:
+        """What PyTorch gives as the cause, and often the setting that allows it; else empty.
+
+        The reason of a call that Dynamo refuses is the same for all such calls.
+        """
+        return self.explanation.partition(" Reason: ")[2].rstrip(".")
 
     @property
     def file(self) -> str:
@@ -146,7 +157,8 @@ class GraphBreak:
 
     def __str__(self) -> str:
         place = f" at {self.place} ({self.place.owner})" if self.place else ""
-        return f"{self.reason}{f' [{self.id}]' if self.id else ''}{place}"
+        cause = f": {self.cause}" if self.cause else ""
+        return f"{self.reason}{f' [{self.id}]' if self.id else ''}{place}{cause}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,6 +288,7 @@ class Observation:
         signal: Whether weights were treated after building, so that the computation shows.
         input_gradients: Whether inputs could take part in differentiation.
         written_inputs: Inputs that could not, because the model writes to them.
+        raises: The exception that every call must raise; empty if they must not.
         left_out: Why two calls could not overlap, where the phase asks for that.
         spent_s: Where the time went: compile, run, and the rest by name.
         output: The last lines that the process wrote while it observed the case.
@@ -305,6 +318,7 @@ class Observation:
     signal: Literal["", "off", "as built", "treated"] = ""
     input_gradients: bool = False
     written_inputs: tuple[str, ...] = ()
+    raises: str = ""
     left_out: str = ""
     spent_s: dict[str, float] = field(default_factory=dict)
     output: str = ""

@@ -36,6 +36,7 @@ LEFT_OUT: dict[type, frozenset[str]] = {
             "eager_column",
             "compiled_column",
             "samples",
+            "always_zero",
             "worst_index",
             "worst_values",
         }

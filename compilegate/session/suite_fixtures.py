@@ -115,11 +115,15 @@ class Printed:
         failures: The cases whose failure to run is explained.
         commands: The cases whose reproduction command is shown.
         outputs: The cases whose observing process wrote what is shown.
+        uncompiled: The aspect that failed because nothing was compiled, by case.
+        uncompiled_before: The same of the baseline.
     """
 
     failures: set[str] = field(default_factory=set)
     commands: set[str] = field(default_factory=set)
     outputs: set[str] = field(default_factory=set)
+    uncompiled: dict[str, str] = field(default_factory=dict)
+    uncompiled_before: dict[str, str] = field(default_factory=dict)
 
 
 @pytest.fixture(scope="session")
@@ -142,9 +146,10 @@ def judge(
 
     def apply(rule: Rule) -> None:
         __tracebackhide__ = True
-        judgement = judging.judge(observation, budget, aspect.name, rule, aspect.wants)
+        judgement = _judge(observation, budget, aspect, rule, printed.uncompiled)
         if aspect.change != "itself":
-            node.stash[BASELINE_VERDICT] = _judge_baseline(plan, case_id, aspect, rule)
+            before = printed.uncompiled_before
+            node.stash[BASELINE_VERDICT] = _judge_baseline(plan, case_id, aspect, rule, before)
 
         def message() -> str:
             is_shown = case_id in printed.failures | printed.outputs or (
@@ -190,13 +195,39 @@ def _aspect(request: pytest.FixtureRequest) -> Aspect:
     return aspect
 
 
-def _judge_baseline(plan: Plan, case_id: str, aspect: Aspect, rule: Rule) -> Verdict | None:
+def _judge(
+    observation: Observation,
+    budget: Budget,
+    aspect: Aspect,
+    rule: Rule,
+    uncompiled: dict[str, str],
+) -> Judgement:
+    """Judge an aspect. Where nothing was compiled, the first aspect of the case says so.
+
+    Args:
+        observation: The case.
+        budget: What is allowed.
+        aspect: The aspect.
+        rule: The rule of the aspect.
+        uncompiled: The aspect that said so, by case.
+    """
+    said_by = uncompiled.get(observation.case, "")
+    said_by = "" if said_by == aspect.name else said_by  # the test runs again
+    made = judging.judge(observation, budget, aspect.name, rule, aspect.wants, said_by=said_by)
+    if judging.says_that_nothing_compiled(made, observation):
+        uncompiled[observation.case] = aspect.name
+    return made
+
+
+def _judge_baseline(
+    plan: Plan, case_id: str, aspect: Aspect, rule: Rule, uncompiled: dict[str, str]
+) -> Verdict | None:
     """Judge the baseline's observation of a case; None if there is none."""
     if plan.paired is None or case_id not in plan.paired.observed:
         return None
     theirs = plan.paired.observed[case_id]
     budget = plan.budget_before(Case.parse(case_id))
-    verdict = judging.judge(theirs, budget, aspect.name, rule, aspect.wants).verdict
+    verdict = _judge(theirs, budget, aspect, rule, uncompiled).verdict
     plan.paired.verdicts[case_id, aspect.name] = verdict
     return verdict
 

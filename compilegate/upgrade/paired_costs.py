@@ -63,9 +63,10 @@ def _screened(pair: Pair, cost: Cost, floor: float) -> CostChange:
         return CostChange(pair.case, cost.name, "not measured", note=note)
     compiled = _point(figures)
     kind: Kind = "unchanged"
-    if _grew(compiled.mean, figures, floor, cost):
+    slack = cost.slack_on(device_of(pair.case))
+    if _grew(compiled.mean, figures, floor, slack):
         kind = "worse"
-    elif _grew(-compiled.mean, figures[::-1], floor, cost):
+    elif _grew(-compiled.mean, figures[::-1], floor, slack):
         kind = "better"
     return CostChange(
         pair.case,
@@ -202,7 +203,7 @@ def _judged(
         return replace(seen, kind="unsettled", note=why)
     compiled = shift(_differences(pairs, cost))
     figures = _means(pairs, cost)
-    kind, note = _kind(compiled, figures, seen.floor, cost), ""
+    kind, note = _kind(compiled, figures, seen.floor, cost.slack_on(device_of(seen.case))), ""
     if kind == "worse" and compiled.high >= 0:
         kind, note = "unsettled", "the interval reaches zero"
     elif kind == "worse" and not survives:
@@ -222,17 +223,17 @@ def _judged(
     )
 
 
-def _kind(compiled: Shift, figures: tuple[float, float], floor: float, cost: Cost) -> Kind:
-    if _grew(compiled.mean, figures, floor, cost):
+def _kind(compiled: Shift, figures: tuple[float, float], floor: float, slack: float) -> Kind:
+    if _grew(compiled.mean, figures, floor, slack):
         return "worse"
-    if compiled.low > 0 and _grew(-compiled.mean, figures[::-1], floor, cost):
+    if compiled.low > 0 and _grew(-compiled.mean, figures[::-1], floor, slack):
         return "better"
     return "unchanged"
 
 
-def _grew(change: float, figures: tuple[float, ...], floor: float, cost: Cost) -> bool:
+def _grew(change: float, figures: tuple[float, ...], floor: float, slack: float) -> bool:
     """Whether the second figure is the larger by more than floor and slack."""
-    return change < -floor and figures[1] - figures[0] > cost.slack
+    return change < -floor and figures[1] - figures[0] > slack
 
 
 def _trouble(pairs: Sequence[Pair], cost: Cost) -> str:

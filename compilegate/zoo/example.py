@@ -12,6 +12,10 @@ if TYPE_CHECKING:  # a hazard holds examples
     from compilegate.zoo.hazard import Hazard
 
 
+#: The modules of options that ``Example.config`` may name: ``torch._inductor.config`` and so on.
+CONFIGS = ("dynamo", "functorch", "inductor")
+
+
 def check_arguments(what: str, given: Any) -> None:
     """Raise a ValueError for positional arguments that are not in a tuple."""
     if not isinstance(given, (tuple, list)):
@@ -41,6 +45,10 @@ def check_dims(
             if not -count <= dim < count:
                 what = f"dimension {dim} of the argument {argument!r}, which has {count}"
                 raise ValueError(f"dims of Example name {what}")
+
+
+def _is_exception(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Exception)
 
 
 def _kind(value: Any) -> str:
@@ -84,7 +92,8 @@ class Example:
         calls: A list of calls to make on one module, one after the other. It replaces ``inputs``
             and ``kwargs``.
         output: A function that picks the judged part from the output of the module. By default,
-            compilegate judges the whole output.
+            compilegate judges the whole output. It compares the rest, but takes no gradient from
+            it, and does not mind if the rest shows nothing.
         decorator: Whether to compile a function with ``@torch.compile(...)`` instead of
             ``torch.compile(fn)``.
         signal: Whether compilegate may change weights that hide the computation after building.
@@ -95,6 +104,12 @@ class Example:
         hazards: Patterns of code to observe in the practice ``hazards``, which have nothing to do
             with the module.
         generation: How the module generates, for the practice ``generation``.
+        config: Options of PyTorch's compiler for this example alone, by the name of their module:
+            ``{"inductor.max_fusion_size": 8, "functorch.donated_buffer": False}``. A case whose
+            PyTorch lacks an option is skipped.
+        with_grad: Whether cases of *infer* call the module with grad mode on. No backward follows.
+        raises: The exception that every call must raise. Compiled code must raise the same class
+            with the same message.
     """
 
     module: Callable[..., Any]
@@ -108,6 +123,9 @@ class Example:
     metric: Callable[[Callable[..., Any]], Iterable[float]] | None = None
     hazards: Sequence[Hazard] = ()
     generation: Generation | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    with_grad: bool = False
+    raises: type[Exception] | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.inputs):
@@ -118,6 +136,14 @@ class Example:
             raise ValueError(
                 "metric of Example needs signal=False: otherwise compilegate may change weights"
             )
+        for name in self.config:
+            if name.partition(".")[0] not in CONFIGS:
+                raise ValueError(
+                    f"config of Example names {name!r}; options begin with "
+                    f"{', '.join(f'{known}.' for known in CONFIGS)}"
+                )
+        if self.raises is not None and not _is_exception(self.raises):
+            raise ValueError(f"raises of Example must be an exception class, not {self.raises!r}")
         calls = self.calls if isinstance(self.calls, Sequence) else (self.calls,)
         if not all(isinstance(dims, Mapping) for dims in self.dims.values()):
             raise ValueError('dims of Example must name dimensions of arguments: {0: {0: "batch"}}')

@@ -191,8 +191,9 @@ def test_a_missing_package_skips_also_where_a_failure_is_expected():
 def test_a_case_that_compiled_nothing_fails(capture):
     judged = judge(make_observation(capture=capture), Budget(), "forward", must_not_be_asked)
     assert judged.verdict.outcome == "failed"
-    assert judged.verdict.summary == "nothing was compiled: all of it ran eagerly"
-    assert "is torch.compile disabled?" in judged.verdict.details[0]
+    why = "nothing was given to the compiler: is torch.compile disabled?"
+    assert judged.verdict.summary == f"nothing was compiled, all of it ran eagerly: {why}"
+    assert judged.verdict.details == (why,)
     assert judged.of_case
 
 
@@ -226,8 +227,8 @@ def test_a_case_that_compiled_nothing_shows_dynamos_reasons():
     ).verdict.details
     assert details[0] == "limit 8"
     assert set(details[1:]) == {
-        "Call to `print` at net.py:10 in forward",
-        "unsupported LSTM at net.py:10 in forward",
+        "Call to `print` [GB0001] at net.py:10 in forward (model)",
+        "unsupported LSTM at net.py:10 in forward (model)",
     }
 
 

@@ -205,7 +205,7 @@ def test_a_case_that_ended_early_is_listed_once():
 
 
 def test_a_case_that_compiled_nothing_is_listed_once():
-    text = "nothing was compiled: all of it ran eagerly"
+    text = "nothing was compiled, all of it ran eagerly: why"
     aspects = ("forward", "memory", "speedup")
     verdicts = [make_verdict("failed", aspect=aspect, summary=text) for aspect in aspects]
     eager = make_observation(capture=make_capture(graphs=0))

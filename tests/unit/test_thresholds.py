@@ -4,14 +4,18 @@ import dataclasses
 import tomllib
 
 import pytest
+import torch
+from torch.compiler import is_compiling
 
 from compilegate.__main__ import main
 from compilegate.calibration import thresholds
 from compilegate.judging import budgets_toml
 from compilegate.judging.budgets import Machine
+from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.records.case import Case
 from compilegate.records.environment import Device
 from compilegate.records.performance import Condition
+from compilegate.suites import test_compile_time, test_compile_work, test_memory
 from tests.unit.making import (
     CASE_ID,
     make_capture,
@@ -21,7 +25,9 @@ from tests.unit.making import (
     make_memory,
     make_observation,
     make_timing,
+    make_work,
 )
+from tests.unit.observed import Linear, observation
 from tests.unit.runs import write_run
 
 MIB = 2**20
@@ -98,9 +104,75 @@ def test_an_entry_names_its_case_and_the_machine(runs):
             "host": "AMD EPYC 9655 (2 cores)",
             "min_speedup": 1.8,
             "max_memory_ratio": 1.1,
-            "max_compile_s": 11.0,
+            "max_compile_s": 10.0,
+            "memory_slack_bytes": 4096,
         }
     ]
+
+
+TINY = {
+    "memory": make_memory(300 * 2**10, 300 * 2**10),
+    "compile_time": make_compile_time(1.0),
+    "compile_work": make_work(),
+}
+
+
+@pytest.mark.parametrize(
+    ("suite", "costly"),
+    [
+        (test_memory, {"memory": make_memory(300 * 2**10, 390 * 2**10)}),
+        (test_compile_time, {"compile_time": make_compile_time(2.6)}),
+        (test_compile_work, {"compile_work": make_work(inductor=220_000)}),
+    ],
+)
+def test_thresholds_of_a_tiny_model_are_as_narrow_as_what_is_measured(
+    runs, tmp_path, suite, costly
+):
+    """It needs 0.3 MiB, and compiles in a second. A third more of either is found."""
+    for _ in range(2):
+        runs.add(measured(**TINY))
+    file = tmp_path / "mine.toml"
+    file.write_text(runs.text())
+    here = Machine("AMD EPYC 9655", "AMD EPYC 9655 (2 cores)")
+    shipped = [*SHIPPED_BUDGETS.glob("cpu.toml")]
+    budget = budgets_toml.read([file], shipped).budget(Case.parse(CASE_ID), here, "2.15.0")
+    assert suite.rule(measured(**TINY), budget).outcome == "passed"
+    finding = suite.rule(measured(**TINY | costly), budget)
+    assert finding.outcome == "failed", finding
+
+
+def holding(share):
+    """Return a builder of a module whose compiled code holds so much more of its output."""
+
+    def hold(x, y):
+        held = y[: int(share * len(y))] * 1.0 if share and is_compiling() else y[:1]
+        return y * 1.0 + 0.0 * held.sum()
+
+    return lambda: Linear(hold)
+
+
+def test_a_tiny_model_that_holds_a_third_more_fails_its_own_threshold(runs, tmp_path):
+    def observed(share):
+        inputs = {"inputs": lambda batch: (torch.randn(1000 * batch, 4),)}
+        seen = observation(holding(share), "infer", "aot_eager", ("capture", "memory"), **inputs)
+        return dataclasses.replace(seen, backend="inductor", capture=make_capture())
+
+    for _ in range(2):
+        runs.add(observed(0))
+    file = tmp_path / "mine.toml"
+    file.write_text(runs.text())
+    here = Machine("AMD EPYC 9655", "AMD EPYC 9655 (2 cores)")
+    case = Case.parse(observed(0).case)
+    budget = budgets_toml.read([file], [*SHIPPED_BUDGETS.glob("cpu.toml")])
+    budget = budget.budget(case, here, "2.15.0")
+    sound, costly = (test_memory.rule(observed(share), budget) for share in (0, 0.9))
+    assert (sound.outcome, costly.outcome) == ("passed", "failed"), (sound, costly)
+    assert "peak 0." in costly.summary
+
+
+def test_calls_while_compiling_get_a_margin_of_their_own():
+    counted = (600_000, 600_300)  # as far apart as processes are
+    assert thresholds.thresholds({"max_compile_calls": counted}) == {"max_compile_calls": 612_153}
 
 
 def test_the_file_is_a_budget_of_that_machine_alone(runs, tmp_path):
@@ -177,7 +249,8 @@ def test_what_two_runs_did_not_measure_has_no_threshold(runs):
     runs.add(measured())
     runs.add(measured(timing=None, cold=False))
     (entry,) = runs.entries()
-    assert entry.keys() == {"case", "hardware", "host", "max_memory_ratio"}
+    keys = {"case", "hardware", "host", "max_memory_ratio", "memory_slack_bytes"}
+    assert entry.keys() == keys
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -82,6 +84,8 @@ class CompileLog:
         self._lowers = lowers
         self._seen = 0
         self._compilations: list[Compilation] = []
+        #: The call of each graph break that Dynamo noted so far.
+        self._calls_of_breaks: list[int] = []
         self._not_lowered: dict[GraphBreak, None] = {}
 
     def after_call(self, index: int, sizes: Mapping[str, int] | None = None) -> None:
@@ -100,12 +104,14 @@ class CompileLog:
             if self._lowers and _has_operators(entry) and not _is_lowered(entry):
                 self._not_lowered[GraphBreak(reason=reason, id="", place=compilation.code)] = None
         self._seen = len(metrics)
+        new_breaks = len(dynamo.graph_break_reasons) - len(self._calls_of_breaks)
+        self._calls_of_breaks += [index] * new_breaks
 
     def capture(self) -> Capture:
         """Return everything that was captured so far."""
         unimplemented = [error_text.one_line(str(key)) for key in dynamo.counters["unimplemented"]]
         inductor = dynamo.counters["inductor"]
-        breaks = _breaks()
+        breaks = _breaks(self._calls_of_breaks)
         limits = [text for text in unimplemented if _LIMIT.search(text)]
         limits += [c.failure for c in self._compilations if _LIMIT.search(c.failure)]
         recorded = cuda_graphs.recorded()
@@ -127,9 +133,9 @@ class CompileLog:
         Dynamo leaves a frame to eager for a break inside a loop or a ``with`` block, for example. A
         backend leaves a graph to eager where it returns the graph itself.
         """
-        left = (c for c in self._compilations if c.failure and not c.graph)
-        frames = (GraphBreak(reason=c.failure, id="", place=c.code) for c in left)
-        return [*dict.fromkeys(frames), *self._not_lowered]
+        left = [c for c in self._compilations if c.failure and not c.graph]
+        frames = [GraphBreak(reason=c.failure, id="", place=c.code) for c in left]
+        return [*_in_calls(frames, [c.call for c in left]), *self._not_lowered]
 
 
 #: Fields of a compilation's metrics: how often a cache held the code of its graph.
@@ -205,8 +211,31 @@ def _compilation(entry: Any, call: int) -> Compilation:
     )
 
 
-def _breaks() -> list[GraphBreak]:
-    found: dict[GraphBreak, None] = {}
+def _in_calls(met: Sequence[GraphBreak], calls: Sequence[int]) -> list[GraphBreak]:
+    """Return each distinct break once, with the calls that it occurred in.
+
+    Args:
+        met: The breaks, as often as they occurred.
+        calls: The calls of these, as far as they are known.
+    """
+    known: dict[GraphBreak, set[int | None]] = {}
+    for found, call in zip_longest(met, calls):
+        known.setdefault(found, set()).add(call)
+    return [
+        replace(found, calls=tuple(sorted(call for call in made if call is not None)))
+        if None not in made
+        else found
+        for found, made in known.items()
+    ]
+
+
+def _breaks(calls: Sequence[int]) -> list[GraphBreak]:
+    """Return the distinct graph breaks.
+
+    Args:
+        calls: The call of each break that occurred in a call.
+    """
+    found = []
     for item in dynamo.graph_break_reasons:
         frame = item.user_stack[-1] if item.user_stack else None
         where = place(frame.filename, frame.lineno or 0, frame.name) if frame else None
@@ -219,8 +248,8 @@ def _breaks() -> list[GraphBreak]:
             explanation=" ".join(_labelled("Explanation", reason)),
             hint="\n".join(_labelled("Hint", reason)),
         )
-        found[graph_break] = None
-    return list(found)
+        found.append(graph_break)
+    return _in_calls(found, calls)
 
 
 def _labelled(label: str, reason: str) -> list[str]:

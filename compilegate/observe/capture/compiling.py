@@ -5,11 +5,17 @@ https://docs.pytorch.org/docs/stable/generated/torch.compile.html
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
 
 import torch
+import torch._dynamo.config
+import torch._functorch.config
+import torch._inductor.config
 
+from compilegate.observe.device.unsupported import UnsupportedError
 from compilegate.observe.model.subject import Subject
 from compilegate.records.case import Case
 from compilegate.zoo.example import Call
@@ -31,6 +37,34 @@ def allow_tf32(allowed: bool) -> None:
     """
     torch.set_float32_matmul_precision("high" if allowed else "highest")
     torch.backends.cudnn.allow_tf32 = allowed
+
+
+_CONFIGS: dict[str, Any] = {
+    "dynamo": torch._dynamo.config,
+    "functorch": torch._functorch.config,
+    "inductor": torch._inductor.config,
+}
+
+
+@contextlib.contextmanager
+def configured(options: Mapping[str, Any]) -> Iterator[None]:
+    """Set options of the compiler in a ``with`` block.
+
+    Args:
+        options: Their values by name. See ``Example.config``.
+
+    Raises:
+        UnsupportedError: This PyTorch lacks an option.
+    """
+    with contextlib.ExitStack() as stack:
+        for name, value in options.items():
+            module, _, option = name.partition(".")
+            config = _CONFIGS[module]
+            if not hasattr(config, option):
+                lacks = f"torch {torch.__version__} has no torch._{module}.config.{option}"
+                raise UnsupportedError(f"{lacks}, which config of Example names")
+            stack.enter_context(config.patch({option: value}))
+        yield
 
 
 def options(case: Case, backend: str, *, tunes: bool = True) -> dict[str, Any]:

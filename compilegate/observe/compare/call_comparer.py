@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from compilegate.observe.compare import results
+from compilegate.observe.compare.always_zero import AlwaysZero
 from compilegate.observe.compare.eager_noise import Sample, Sampler, nudges_of
 from compilegate.observe.compare.training import Training
 from compilegate.observe.compare.values import is_doubtful, is_doubtful_as_a_whole
@@ -44,6 +45,7 @@ class CallComparer:
         self._time_spent = time_spent
         self._half = half
         self._sampler = Sampler(build)
+        self._always_zero = AlwaysZero(build)
         self._training = Training(eager, compiled, half=half)
 
     def start_from_eager(self) -> None:
@@ -88,8 +90,14 @@ class CallComparer:
         state += Checked(tensors=moved.tensors, differences=moved.differences)
         updates = Checked(errors=moved.errors)
         if self._eager.case.phase == "train":  # what moves a parameter there is its gradient
-            return outputs, gradients + updates, state
-        return outputs, Checked(), state + updates
+            gradients += updates
+        else:
+            gradients, state = Checked(), state + updates
+        with self._time_spent.spend("reference"):
+            outputs, gradients = (
+                self._always_zero.mark(planned, self._eager, one) for one in (outputs, gradients)
+            )
+        return outputs, gradients, state
 
     def _is_doubtful(self, checked: Sequence[Checked]) -> bool:
         if any(is_doubtful(one, half=self._half) for one in checked):
@@ -107,7 +115,14 @@ class CallComparer:
         known: Sequence[Checked] = (Checked(), Checked(), Checked()),
     ) -> tuple[Checked, Checked, Checked]:
         with self._time_spent.spend("compare"), one_thread():
-            call = results.CallResults(eager, compiled, truths, samples, half=self._half)
+            call = results.CallResults(
+                eager,
+                compiled,
+                truths,
+                samples,
+                half=self._half,
+                same_message=self._eager.example.raises is not None,
+            )
             by_rows = self._eager.case.computes_in_half
             return (
                 results.compare_outputs(call, by_rows=by_rows, known=known[0]),

@@ -85,7 +85,7 @@ def _factors(subject: Subject, call: Call) -> dict[str, float]:
     returned = []
     for seed in range(FEWEST):
         seed_everything(_FIRST_SEED + seed)
-        returned.append(nested.tensors(subject.forward(call), "output"))
+        returned.append(nested.output_tensors(subject.forward(call)))
         floating = {path: t for path, t in returned[0].items() if t.is_floating_point()}
         if len(floating) in (0, len(returned[0])):
             return dict.fromkeys(returned[0], 1.0)
@@ -125,7 +125,7 @@ def _calls_of_a_group(subject: Subject, call: Call) -> int:
     taken_s, elements = math.inf, 0
     for _ in range(2):
         start = time.perf_counter()
-        outputs = nested.tensors(subject.forward(call), "output").values()
+        outputs = nested.output_tensors(subject.forward(call)).values()
         for output in outputs:
             output.flatten()[:1].tolist()  # waits for a GPU
         taken_s = min(taken_s, time.perf_counter() - start)
@@ -257,10 +257,10 @@ class _Side:
         if seed is not None:
             seed_everything(seed)
         returned = self._subject.forward(self._call)
-        tensors = nested.tensors(returned, "output")
+        tensors = nested.output_tensors(returned)
         if not self.shown.nesting:
             layout = {path: layout_of(tensor) for path, tensor in tensors.items()}
-            self.shown = Result(nesting=nested.structure(returned), layout=layout)
+            self.shown = Result(nesting=nested.structure(returned, nested.Opening()), layout=layout)
         known = ((tensors.get(path), factor) for path, factor in self._factors.items())
         finite = ((t.detach().double().nan_to_num(0, 0, 0), f) for t, f in known if t is not None)
         return [tensor * factor for tensor, factor in finite]

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch._dynamo import exc
 
-from compilegate.observe import error_text
+from compilegate.observe import error_text, objects
 from compilegate.observe.compare import exact
 from compilegate.observe.compare.eager_noise import Sample
 from compilegate.observe.compare.values import NOTHING_KNOWN, compare_values
@@ -36,6 +36,7 @@ class CallResults:
             eager is closer to.
         samples: Nudged eager runs of the same call: see ``eager_noise``.
         half: Whether the case computes in half precision, or in TF32, whose mantissa is as short.
+        same_message: Whether compiled code must raise with eager's message, too.
     """
 
     eager: Result
@@ -43,6 +44,7 @@ class CallResults:
     references: Sequence[Result] = ()
     samples: Sequence[Sample] = ()
     half: bool = False
+    same_message: bool = False
 
     def compare(
         self,
@@ -80,7 +82,10 @@ def compare_outputs(
         known: The result of the same comparison with fewer samples.
     """
     eager, compiled = call.eager, call.compiled
-    if (raised := _raised(eager, compiled)) is not None:
+    raised = _raised(eager, compiled)
+    if raised is None and call.same_message and not _has_same_message(eager, compiled):
+        raised = _unlike_errors(eager, compiled)
+    if raised is not None:
         return Checked(differences=(raised,))
     differences = [*compare_layouts(eager, compiled)]
     # The result holds NumPy arrays as tensors, without a layout.
@@ -92,6 +97,7 @@ def compare_outputs(
     if lost or gained:
         differences.append(exact.difference("output", "aliasing", _groups(lost), _groups(gained)))
     values = call.compare(lambda result: result.output, known, by_rows=by_rows)
+    values += call.compare(lambda result: result.rest, known)
     opaque = tuple(
         f"{path} ({type(leaf).__name__})"
         for path, leaf in eager.output.items()
@@ -165,6 +171,11 @@ def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Check
         if name not in changed and _has_changed(compiled, name) and name in compiled.before
     ]
     touched += [
+        exact.difference(name, "version", "raises it", "writes without raising it")
+        for name in judged
+        if _is_unnoticed(name, eager, compiled)
+    ]
+    touched += [
         exact.difference(name, what, "leaves it unchanged", "changes it")
         for name, what in compiled.moved.items()
         if name in eager.stayed
@@ -179,6 +190,23 @@ def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Check
     values = call.compare(of, known)
     tensors = sum(isinstance(value, torch.Tensor) for value in eager.state.values())
     return replace(values, tensors=tensors, differences=(*touched, *values.differences))
+
+
+def _is_unnoticed(name: str, eager: Result, compiled: Result) -> bool:
+    """Whether compiled code writes to an input, as eager does, but autograd would not notice.
+
+    It compares the version of a tensor with that of a saved one. Inference tensors have none.
+    """
+    value = eager.state[name]
+    return (
+        name.startswith("input")
+        and isinstance(value, torch.Tensor)
+        and name in eager.before
+        and name in eager.written
+        and name not in compiled.written
+        and name in compiled.state
+        and _has_changed(compiled, name)
+    )
 
 
 def _is_of_a_graph(name: str, value: Any) -> bool:
@@ -208,10 +236,24 @@ def _raised(eager: Result, compiled: Result) -> Difference | None:
     """The difference if one side raised and the other did not raise an error of the same class."""
     if eager.error is None and compiled.error is None:
         return None
-    alike = eager.error is not None and isinstance(compiled.error, type(eager.error))
+    kind, kinds = type(eager.error), type(compiled.error).__mro__
+    alike = eager.error is not None and any(objects.alike(kind, one) for one in kinds)
     if alike and not _is_compilers_own(compiled.error):
         return None
+    return _unlike_errors(eager, compiled)
+
+
+def _unlike_errors(eager: Result, compiled: Result) -> Difference:
     return exact.difference("call", "raises", _error_text(eager.error), _error_text(compiled.error))
+
+
+def _has_same_message(eager: Result, compiled: Result) -> bool:
+    """Whether the errors of both sides have one message.
+
+    Operators without data word their errors differently, so that an error from these counts.
+    """
+    of_operators = isinstance(compiled.error, exc.TorchRuntimeError)
+    return of_operators or str(eager.error) == str(compiled.error)
 
 
 def _is_compilers_own(error: Exception | None) -> bool:

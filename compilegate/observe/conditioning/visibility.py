@@ -99,7 +99,7 @@ def measure_visibility(
     spreads = {
         f"{phase} {path}": spread_of(tensor)
         for phase, output in (("infer", evaluated), ("train", trained))
-        for path, tensor in nested.tensors(output, "output").items()
+        for path, tensor in nested.output_tensors(output).items()
         if tensor.requires_grad and tensor.numel() > 1
     }
     gradients = {

@@ -56,7 +56,7 @@ class Backward:
             call: The call, in whose leaves the gradients arrive.
             recording: Records random draws.
         """
-        found = [nested.tensors(output, "output") for output in outputs]
+        found = [nested.output_tensors(output) for output in outputs]
         roots = [{p: t for p, t in tensors.items() if t.requires_grad} for tensors in found]
         if not any(roots):
             return
@@ -80,7 +80,7 @@ class Backward:
 
     def functional(self, output: Any) -> float:
         """Return the number whose gradient :meth:`run` computes: ⟨cotangent, output⟩."""
-        tensors = nested.tensors(output, "output").items()
+        tensors = nested.output_tensors(output).items()
         return sum(
             float((tensor.detach().double() * self._cotangents.of(path, tensor).double()).sum())
             for path, tensor in tensors

@@ -76,8 +76,9 @@ class CallRecorder:
         finally:
             global_state.put_back()
         result.before |= global_state.before
-        outputs = nested.tensors(output, "output")
+        outputs = nested.output_tensors(output)
         self._record_output(result, output, outputs, call)
+        self._record_rest(result, outputs)
         after = self.state.read(call)
         result.state |= copies(after) | global_state.after
         now = fingerprints(after, self._named_parameters())
@@ -95,7 +96,7 @@ class CallRecorder:
     def record_output(self, output: Any, call: Call) -> Result:
         """Return a result that has an output alone. Threads may record at once."""
         result = Result()
-        self._record_output(result, output, nested.tensors(output, "output"), call)
+        self._record_output(result, output, nested.output_tensors(output), call)
         return result
 
     def _named_parameters(self) -> dict[str, nn.Parameter]:
@@ -116,12 +117,12 @@ class CallRecorder:
     ) -> None:
         """Record the output and the gradients."""
         subject, inputs = self._subject, input_tensors(call)
-        result.nesting = nested.structure(output)
+        result.nesting = nested.structure(output, nested.Opening())
         result.layout = {path: layout_of(tensor) for path, tensor in outputs.items()}
         result.aliases = aliases_of(
             outputs, {**inputs, **subject.parameters(), **subject.buffers()}
         )
-        result.output = copies(dict(nested.leaves(output, "output")))
+        result.output = copies(dict(nested.leaves(output, "output", nested.Opening())))
         if subject.case.phase == "train":
             result.gradients = copies(
                 {name: parameter.grad for name, parameter in subject.parameters().items()}
@@ -130,6 +131,15 @@ class CallRecorder:
             found_inf = subject.found_inf
             if found_inf is not None:
                 result.found_inf = result.state["found_inf"] = found_inf
+
+    def _record_rest(self, result: Result, picked: Mapping[str, torch.Tensor]) -> None:
+        """Record what the recipe does not pick from the output, and let go of it."""
+        whole, self._subject.returned = self._subject.returned, None
+        if self._subject.example.output is None:
+            return
+        known = {id(tensor) for tensor in picked.values()}
+        leaves = nested.leaves(whole, "unpicked output", nested.Opening())
+        result.rest = copies({path: leaf for path, leaf in leaves if id(leaf) not in known})
 
     def _record_parameters(self, result: Result, started: Mapping[str, torch.Tensor]) -> None:
         """Record the parameters that the call wrote to."""

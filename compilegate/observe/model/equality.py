@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from compilegate.observe import objects
+
 #: Types whose values ``==`` can compare.
 PLAIN = (
     *(bool, int, str, bytes, type(None), complex, set, frozenset, range, slice, enum.Enum),
@@ -16,9 +18,14 @@ PLAIN = (
 
 
 def equal_objects(ours: Any, theirs: Any) -> bool:
-    """Whether two objects have the same type and, if it is a plain one, the same value."""
-    if type(ours) is not type(theirs):
+    """Whether two objects have like types and, if it is a plain one, the same value.
+
+    The members of an enumeration that each build defines again are equal by name and value.
+    """
+    if not objects.alike(type(ours), type(theirs)):
         return False
+    if isinstance(ours, enum.Enum) and type(ours) is not type(theirs):
+        return (ours.name, ours.value) == (theirs.name, theirs.value)
     return not isinstance(ours, PLAIN) or bool(ours == theirs)
 
 
@@ -28,7 +35,7 @@ def is_same(ours: Any, theirs: Any) -> bool:
         return equal_objects(ours, theirs)
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return False
-    if is_traceable_wrapper_subclass(ours) and type(ours) is type(theirs):
+    if is_traceable_wrapper_subclass(ours) and objects.alike(type(ours), type(theirs)):
         names, _ = ours.__tensor_flatten__()  # such as a quantised weight, which has no operators
         return all(is_same(getattr(ours, name), getattr(theirs, name)) for name in names)
     return torch.equal(ours, theirs) or bool(

@@ -22,11 +22,17 @@ class SelectorError(Exception):
 
 
 @contextlib.contextmanager
-def setting(case: Case, lifting: Lifting | None) -> Iterator[None]:
-    """Enter the grad mode of a case, and its autocast or the lifting of a reference."""
+def setting(case: Case, lifting: Lifting | None, *, with_grad: bool = False) -> Iterator[None]:
+    """Enter the grad mode of a case, and its autocast or the lifting of a reference.
+
+    Args:
+        case: The case.
+        lifting: The lifting of a reference.
+        with_grad: Whether grad mode is on in *infer*, too.
+    """
     autocast = _AUTOCAST.get(case.precision)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(torch.set_grad_enabled(case.phase == "train"))
+        stack.enter_context(torch.set_grad_enabled(with_grad or case.phase == "train"))
         if lifting:
             stack.enter_context(lifting.active(cast_weights.dtype_of(case)))
         elif autocast:

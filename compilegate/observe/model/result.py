@@ -28,6 +28,7 @@ class Result:
 
     Attributes:
         output: The leaves of the output by path; tensors are copies.
+        rest: The leaves of what ``Example.output`` did not pick, by path.
         layout: The properties of every output tensor that a copy loses: its stride, requires_grad,
             device and so on.
         nesting: The structure of the output as text.
@@ -49,6 +50,7 @@ class Result:
     """
 
     output: dict[str, Any] = field(default_factory=dict)
+    rest: dict[str, Any] = field(default_factory=dict)
     layout: dict[str, dict[str, str]] = field(default_factory=dict)
     nesting: str = ""
     aliases: frozenset[frozenset[str]] = frozenset()
@@ -67,7 +69,7 @@ class Result:
     @property
     def nbytes(self) -> int:
         """The size of all tensors in the result, in bytes."""
-        parts = (self.output, self.gradients, self.before, self.state, self.parameters)
+        parts = (self.output, self.rest, self.gradients, self.before, self.state, self.parameters)
         leaves = (leaf for part in parts for leaf in part.values())
         return sum(leaf.nbytes for leaf in leaves if isinstance(leaf, torch.Tensor))
 

@@ -14,12 +14,14 @@ from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.global_state import GlobalState
 from compilegate.observe.model.result import clone_of
 from compilegate.observe.model.state import OF_EVERY_MODULE, cells_of, classes_of, held_by, objects
+from compilegate.observe.objects import attributes_of
 
 
 class Snapshot:
     """The current buffers, attributes of modules and their classes, and closed-over variables.
 
-    The snapshot also contains the objects that every call receives, and process-wide switches.
+    The snapshot also contains the objects that modules hold and that every call receives, and
+    process-wide switches.
 
     :meth:`put_back` restores the objects in place, because guards and CUDA graphs depend on their
     identity: it writes to tensors and refills containers.
@@ -35,22 +37,27 @@ class Snapshot:
         self._cells: list[tuple[CellType, Any]] = []
         self._holders: list[tuple[MutableMapping[str, Any], dict[str, Any]]] = []
         self._classes: list[tuple[type, dict[str, Any]]] = []
+        self._objects: list[tuple[object, dict[str, Any]]] = []
         self._lists: list[tuple[list[Any], list[Any]]] = []
         self._dicts: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
         #: By id: the tensor, its version and its content.
         self._tensors: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
+        held_by_modules: list[object] = []
         for part in module.modules() if isinstance(module, nn.Module) else ():
             self._keep(part._buffers, dict(part._buffers))
             if parameters:
                 self._keep(part._parameters, dict(part._parameters))
             own = {n: v for n, v in vars(part).items() if n not in OF_EVERY_MODULE}
             self._keep(vars(part), own)
+            held_by_modules.append(own)
         for made in classes_of(module).values():
             held = held_by(made)
             self._classes.append((made, held))
             self._keep_inside(held.values())
-        for found in objects(given, "").values():
-            self._keep(vars(found), dict(vars(found)))
+        for found in objects([given, held_by_modules], "").values():
+            attributes = attributes_of(found)
+            self._objects.append((found, attributes))
+            self._keep_inside(attributes.values())
         for cell in cells_of(module).values():
             with contextlib.suppress(ValueError):  # a variable that is not assigned yet
                 self._cells.append((cell, cell.cell_contents))
@@ -98,6 +105,8 @@ class Snapshot:
                     holder[name] = value
         for made, attributes in self._classes:
             _set_again(made, attributes)
+        for found, attributes in self._objects:
+            _set_object_again(found, attributes)
         for cell, contents in self._cells:
             cell.cell_contents = contents
         self._switches.put_back()
@@ -114,6 +123,14 @@ def _set_again(made: type, attributes: dict[str, Any]) -> None:
     for name, value in attributes.items():
         if name not in now or now[name] is not value:
             type.__setattr__(made, name, value)
+
+
+def _set_object_again(found: object, attributes: dict[str, Any]) -> None:
+    """Restore the attributes of an object that have changed, in slots, too."""
+    now = attributes_of(found)
+    for name, value in attributes.items():
+        if name not in now or now[name] is not value:
+            object.__setattr__(found, name, value)
 
 
 def _holds_others(tensor: torch.Tensor, content: torch.Tensor) -> bool:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import torch
 from torch import nn
 
 from compilegate.observe import nested
+from compilegate.observe.objects import CLOSED, attributes_of
 
 #: Attributes that every module has. They belong to nn.Module, not to the computation.
 OF_EVERY_MODULE = frozenset(vars(nn.Module())) | {"_compiled_call_impl"}
@@ -31,7 +33,7 @@ _DEPTH = 6
 #: The longest path from an argument to an object with state: a cache, its list of layers, a layer.
 _OBJECTS = 3
 #: Types with attributes that are not state of this kind.
-_NO_OBJECTS = (*_PLAIN, nn.Module, type, FunctionType, MethodType, ModuleType)
+_NO_OBJECTS = (*CLOSED, logging.Logger)
 #: Types that wrap functions, and the attributes in which they keep them.
 _WRAPPERS = (
     *(staticmethod, classmethod, property, MethodType, functools.partial),
@@ -48,12 +50,14 @@ def attributes(model: object) -> Iterator[tuple[str, Any]]:
     for class_name, made in classes_of(model).items():
         for name, value in held_by(made).items():
             yield from _plain(value, f"class {class_name}.{name}")
+    seen: set[int] = set()  # many modules of a model hold one configuration
     for prefix, module in model.named_modules() if isinstance(model, nn.Module) else ():
         for name, value in vars(module).items():
             if name not in OF_EVERY_MODULE:
-                for path, leaf in _plain(value, f"{prefix}.{name}" if prefix else name):
+                path = f"{prefix}.{name}" if prefix else name
+                for at, leaf in (*_plain(value, path), *contents(value, path, seen)):
                     if not isinstance(leaf, nn.Parameter):
-                        yield path, leaf
+                        yield at, leaf
 
 
 def classes_of(model: object) -> dict[str, type]:
@@ -74,36 +78,42 @@ def held_by(made: type) -> dict[str, Any]:
     return {name: value for name, value in vars(made).items() if not name.startswith("__")}
 
 
-def objects(arguments: object, path: str) -> dict[str, object]:
+def objects(arguments: object, path: str, seen: set[int] | None = None) -> dict[str, object]:
     """Return the objects in some arguments, such as a cache, and the objects in these, by path.
 
     Args:
         arguments: Nested arguments.
         path: The path of the arguments.
+        seen: The identities of objects that are left out. Those that are found are added.
     """
     found: dict[str, object] = {}
-    seen: set[int] = set()
+    seen = set() if seen is None else seen
     level = {path: arguments}
     for _ in range(_OBJECTS):
         new = {
             name: leaf
             for held_at, held in level.items()
             for name, leaf in nested.leaves(held, held_at)
-            if hasattr(leaf, "__dict__") and not isinstance(leaf, _NO_OBJECTS)
+            if not isinstance(leaf, _NO_OBJECTS)
         }
         level = {}
         for name, leaf in new.items():
             if id(leaf) not in seen:
                 seen.add(id(leaf))
                 found[name] = leaf
-                level |= {f"{name}.{attribute}": held for attribute, held in vars(leaf).items()}
+                level |= {f"{name}.{one}": held for one, held in attributes_of(leaf).items()}
     return found
 
 
-def contents(arguments: object, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the plain attributes of the objects in some arguments, by path."""
-    for name, found in objects(arguments, path).items():
-        for attribute, held in vars(found).items():
+def contents(
+    arguments: object, path: str, seen: set[int] | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Yield the plain attributes of the objects in some arguments, by path.
+
+    See :func:`objects` for the arguments.
+    """
+    for name, found in objects(arguments, path, seen).items():
+        for attribute, held in attributes_of(found).items():
             yield from _plain(held, f"{name}.{attribute}")
 
 

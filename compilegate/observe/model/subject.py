@@ -48,6 +48,7 @@ class Subject:
         example: What the recipe returned.
         module: The module, or a function.
         run: What :meth:`forward` calls: the module, or the result of compiling it.
+        returned: What the module returned in the last step, where ``Example.output`` picks a part.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Subject:
         self.example = build(model, case, seed, dtype=dtype, weights=weights)
         self.module = self.example.module
         self.run: Callable[..., Any] = self.module
+        self.returned: Any = None
         self._preparation = Preparation(
             self.example,
             case,
@@ -114,8 +116,11 @@ class Subject:
         """Call the model. Return the part of its output that compilegate judges."""
         if self.case.uses_cuda_graphs:
             torch.compiler.cudagraph_mark_step_begin()  # earlier outputs may be overwritten
-        with setting(self.case, self._lifting), global_state or contextlib.nullcontext():
+        entered = setting(self.case, self._lifting, with_grad=self.example.with_grad)
+        with entered, global_state or contextlib.nullcontext():
             output = self.run(*call.args, **call.kwargs)
+        if self.example.output is not None:
+            self.returned = output
         return select_output(self.example, output)
 
     def step(
@@ -132,7 +137,10 @@ class Subject:
             global_state: Records the switches of the process that the model changes.
         """
         with recording.active() if recording else contextlib.nullcontext():
-            outputs = [self.forward(one, global_state) for one in self.overlapping(call)]
+            outputs = [self.forward(call, global_state)]
+            returned = self.returned
+            outputs += [self.forward(one, global_state) for one in self.overlapping(call)[1:]]
+            self.returned = returned
         if self.case.phase == "train":
             with global_state or contextlib.nullcontext():
                 self._backward.run(outputs, call, recording)

@@ -8,6 +8,7 @@ from itertools import product
 
 import torch
 
+from compilegate.observe import error_text
 from compilegate.observe.model import weights
 from compilegate.observe.model.calls import PlannedCall, first_call
 from compilegate.observe.model.forward import SelectorError
@@ -35,6 +36,10 @@ class FirstCall:
     records_draws: bool
 
 
+class ExpectationError(Exception):
+    """Eager does not raise what ``Example.raises`` names: a mistake in the recipe."""
+
+
 def make_first_call(
     builder: Builder,
     progress: Progress,
@@ -58,7 +63,7 @@ def make_first_call(
     for records, gradients in product((True, False), (True, False) if trains else (False,)):
         builder.input_gradients = gradients
         found = _attempt(builder, progress, vary, records=records, draws_by_kernel=draws_by_kernel)
-        if found.result.error is None:
+        if found.result.error is None or found.eager.example.raises is not None:
             break
     written = tuple(sorted(n for n in found.result.written if n.startswith("input")))
     if trains and not builder.input_gradients and written:
@@ -101,6 +106,7 @@ def call_eager(
 
     Raises:
         SelectorError: The recipe cannot pick what is judged from the output.
+        ExpectationError: The call does not raise what the recipe says.
     """
     progress.enter_call("eager")
     with progress.spend("prepare"):
@@ -109,5 +115,11 @@ def call_eager(
         result = eager.call(call, planned.index, recording)
     if isinstance(result.error, SelectorError):
         raise result.error
+    expected = eager.example.raises
+    if expected is not None and not isinstance(result.error, expected):
+        seen = f"raised {error_text.with_kind(result.error)}" if result.error else "returned"
+        raise ExpectationError(
+            f"raises of Example names {expected.__name__}, but eager {seen}"
+        ) from result.error
     result.recording = recording
     return result

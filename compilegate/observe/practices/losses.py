@@ -28,7 +28,7 @@ def loss_of(output: Any, seed: int) -> torch.Tensor:
     Raises:
         StepUnavailableError: No part of the output can be differentiated.
     """
-    found = nested.tensors(output, "output")
+    found = nested.output_tensors(output)
     parts = {name: _at_least_single(part) for name, part in found.items() if part.requires_grad}
     if not parts:
         raise StepUnavailableError("no output can be differentiated")

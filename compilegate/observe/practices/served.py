@@ -142,7 +142,7 @@ class Served:
         flags = []
         for side, calls in ((self.eager, self.eager_calls), (self.compiled, self.calls)):
             with mode():
-                outputs = nested.tensors(side.forward(calls[0]), "output")
+                outputs = nested.output_tensors(side.forward(calls[0]))
             flags.append({path: tensor.is_inference() for path, tensor in outputs.items()})
         for path, is_inference in flags[0].items():
             facts.note(path, "is_inference", is_inference, flags[1].get(path))

@@ -1,0 +1,156 @@
+"""What stands around a result is compared, too: objects, what is not picked, versions, the heap."""
+
+import pytest
+import torch
+from torch import nn
+from torch.compiler import is_compiling
+
+from compilegate.judging.budget import Budget
+from compilegate.observe.device import device
+from compilegate.observe.measure.memory import kept_objects, peak_memory
+from compilegate.suites import test_forward, test_memory, test_side_effects
+from tests.unit.making import make_observation
+from tests.unit.observed import Linear, observation, verdict
+
+
+class Cache:
+    """Keeps a tensor and a number between calls, one of them in a slot."""
+
+    __slots__ = ("__dict__", "last")
+
+    def __init__(self):
+        self.last = torch.zeros(4)
+        self.calls = 0
+
+
+def remembering(tensor=1.0, step=1):
+    """Return a builder of a module that keeps its last mean in an object; compiled, another one."""
+
+    class Remembers(Linear):
+        def __init__(self):
+            super().__init__()
+            self.cache = Cache()
+
+        def forward(self, x):
+            y = self.linear(x)
+            compiled = is_compiling()
+            self.cache.last = y.detach().mean(0) * (tensor if compiled else 1.0)
+            self.cache.calls += step if compiled else 1
+            return y
+
+    return Remembers
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, ""),
+        ({"tensor": 1.1}, "attribute cache.last (float32): root mean square error"),
+        ({"step": 2}, "attribute cache.calls: value differs: eager 1, compiled 2"),
+    ],
+)
+def test_what_an_object_in_a_module_holds_is_state(changed, expected):
+    found = verdict(remembering(**changed), backend="eager", suite=test_side_effects)
+    assert found.outcome == ("failed" if expected else "passed"), found
+    assert expected in "\n".join((found.summary, *found.details))
+
+
+def test_measurements_leave_such_an_object_as_it_was():
+    """Rounds call eager and compiled code different numbers of times."""
+    wants = ("capture", "memory", "vary")
+    seen = observation(remembering(), backend="eager", wants=wants)
+    finding = test_side_effects.rule(seen, Budget())
+    assert finding.outcome == "passed", finding
+
+
+def unpicked(factor=1.0):
+    """Return a builder of a module with two outputs; compiled, the other one has another scale."""
+
+    def both(x, y):
+        return {"logits": y, "hidden": [y.sin() * (factor if is_compiling() else 1.0)]}
+
+    return lambda: Linear(both)
+
+
+@pytest.mark.parametrize(
+    ("factor", "expected"),
+    [(1.0, ""), (1.01, "unpicked output.hidden[0] (float32): root mean square error")],
+)
+def test_the_part_of_an_output_that_is_not_picked_is_compared(factor, expected):
+    def pick(output):
+        return output["logits"]
+
+    for phase in ("infer", "train"):
+        found = verdict(unpicked(factor), phase, "aot_eager", test_forward, output=pick)
+        assert found.outcome == ("failed" if expected else "passed"), found
+        assert expected in "\n".join((found.summary, *found.details))
+
+
+def test_a_part_that_shows_nothing_is_no_reason_for_doubt_unless_it_is_picked():
+    def dead(x, y):
+        return {"logits": y, "dead": (y - 100).relu()}
+
+    found = verdict(lambda: Linear(dead), backend="eager", output=lambda out: out["logits"])
+    assert found.outcome == "passed", found
+
+
+class Writes(nn.Module):
+    """Doubles its input; compiled code may do so behind the back of autograd."""
+
+    def __init__(self, hides):
+        super().__init__()
+        self.hides = hides
+
+    def forward(self, x):
+        if self.hides and is_compiling():
+            with torch.autograd._unsafe_preserve_version_counter(x):
+                x.mul_(2.0)
+        else:
+            x.mul_(2.0)
+        return x.sin()
+
+
+@pytest.mark.parametrize(
+    ("hides", "expected"),
+    [
+        (False, ""),
+        (True, "input[0]: version differs: eager raises it, compiled writes without raising it"),
+    ],
+)
+def test_a_write_that_autograd_would_not_notice_fails(hides, expected):
+    found = verdict(lambda: Writes(hides), backend="eager", suite=test_side_effects)
+    assert found.outcome == ("failed" if expected else "passed"), found
+    assert expected in found.summary
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_compiled_write_raises_the_version(backend):
+    torch._dynamo.reset()
+    x = torch.ones(3)
+    with torch.no_grad():
+        torch.compile(lambda x: x.mul_(2.0).sin(), backend=backend)(x)
+    torch._dynamo.reset()
+    assert x._version > 0
+
+
+def test_objects_that_each_call_leaves_are_counted():
+    left = []
+    assert kept_objects(lambda: torch.ones(3)) == 0
+    assert kept_objects(lambda: left.append([])) == 1
+    cached = {}
+    assert kept_objects(lambda: cached.setdefault("once", [])) == 0
+
+
+def test_a_call_that_leaves_python_objects_fails():
+    left = []
+
+    def leaks():
+        left.append({"of": [torch.ones(0)]})
+
+    for compiled, outcome in ((lambda: torch.ones(3), "passed"), (leaks, "failed")):
+        memory = peak_memory(
+            lambda: torch.ones(3), compiled, device=device("cpu"), compile_peak_bytes=0
+        )
+        finding = test_memory.rule(make_observation(memory=memory), Budget(max_memory_ratio=2.0))
+        assert finding.outcome == outcome, finding
+    assert finding.summary.startswith("each call leaves 3 more Python objects than eager; ")
