@@ -1,0 +1,105 @@
+"""Has programs observed, many by one child, each from a clean compiler."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from compilegate.fuzzing.outcome import Outcome, outcome_of
+from compilegate.fuzzing.program import Program, zoo_text
+from compilegate.processes.observer import Observer
+from compilegate.processes.server_process import Launch
+from compilegate.records.observation import Stage
+from compilegate.records.request import Request
+
+#: Seconds without progress after which a program hangs.
+TIMEOUT_S = 90.0
+#: What is left of the machine's compilers: a process pool in each child costs more than it brings.
+_ALONE = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+
+
+class Stopped(Exception):
+    """The user or the clock ended the run while a program was observed."""
+
+
+class Examiner:
+    """Observes and judges programs in one child after another.
+
+    Args:
+        folder: Where the zoo file of the programs, and compiled code, is written.
+        name: Distinguishes it from other examiners in the folder.
+        stop: Ends the observation of a program early.
+        plant: A zoo file that is loaded before the programs. It may change PyTorch.
+        timeout_s: Seconds without progress after which a program hangs.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        stop: threading.Event,
+        *,
+        plant: Path | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._file = folder / f"programs-{name}.py"
+        self._stop, self._timeout_s = stop, timeout_s
+        self._blocks = itertools.count()
+        self._file.write_text(zoo_text([]), encoding="utf-8")
+        zoo = (*([str(plant)] if plant else []), str(self._file))
+        environment = {**_ALONE, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
+        launch = Launch(zoo=zoo, environment=environment, root=str(folder))
+        self._observer = Observer(launch, self._progress)
+
+    def examine(
+        self, programs: Sequence[Program], *, seed: int = 0, backend: str | None = None
+    ) -> Iterator[Outcome]:
+        """Yield the outcome of each program, observed by a child that knows no others.
+
+        Args:
+            programs: The programs.
+            seed: The seed of weights and inputs.
+            backend: The compiler backend; None for that of each program.
+
+        Raises:
+            Stopped: The run ends.
+        """
+        self._file.write_text(zoo_text(programs), encoding="utf-8")
+        self._observer.end_child()
+        key = f"block {next(self._blocks)}"
+        for program in programs:
+            if self._stop.is_set():
+                raise Stopped
+            request = Request(
+                case=program.case,
+                wants=("capture", "vary") if program.varies else ("capture",),
+                backend=backend or program.backend,
+                seed=seed,
+            )
+            observed = self._observer.observe(
+                request, model=key, device="cpu", timeout_s=self._timeout_s
+            )
+            if observed.failure is not None and observed.failure.stage in ("start", "build"):
+                key = f"block {next(self._blocks)}"  # it must not end the others
+            yield outcome_of(observed)
+
+    def first_failing(
+        self, programs: Iterable[Program], suits: Outcome, *, seed: int = 0
+    ) -> Program | None:
+        """Return the first program that fails as another one does; None if none does."""
+        found = [*programs]
+        assert suits.symptom is not None
+        for program, outcome in zip(found, self.examine(found, seed=seed), strict=True):
+            if outcome.symptom is not None and outcome.symptom.is_like(suits.symptom):
+                return program
+        return None
+
+    def close(self) -> None:
+        """End the child and its server."""
+        self._observer.close()
+
+    def _progress(self, case_id: str, stage: Stage, elapsed_s: float, at_work: str) -> None:
+        if self._stop.is_set():
+            raise Stopped

@@ -1,0 +1,199 @@
+"""A worker: observes programs, confirms those that fail, reduces them and finds their stage."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from compilegate.fuzzing.examiner import Examiner, Stopped
+from compilegate.fuzzing.generate import generate
+from compilegate.fuzzing.outcome import SILENT, Outcome
+from compilegate.fuzzing.program import Program
+from compilegate.fuzzing.reduction import Reducer
+from compilegate.fuzzing.script import entry_text, script_text
+from compilegate.fuzzing.state import Done, Finding, State
+
+#: The backends of the ladder, from the fewest stages of the compiler to all.
+LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
+#: Programs that one child observes, one after the other.
+BLOCK = 20
+#: Seeds of the data that confirm a failure, and how many of them must show it, with the first.
+SEEDS, CONFIRMED = (1, 2), 2
+#: A program with a known culprit among its operators is reduced this often; then it is *again*.
+REDUCED_AGAIN = 1
+#: Seconds that a script may take.
+_SCRIPT_S = 300.0
+
+
+class Worker:
+    """Takes blocks of programs until it is stopped.
+
+    Args:
+        name: Its name.
+        folder: The folder of the run.
+        state: Shared by all workers.
+        stop: Ends it.
+        reduction_s: Seconds that the reduction of one program may take.
+        plant: A zoo file that changes PyTorch in the children.
+        generated: Makes the program with a number.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        state: State,
+        stop: threading.Event,
+        *,
+        reduction_s: float,
+        plant: Path | None,
+        generated: Callable[[int], Program],
+    ) -> None:
+        self._folder, self._state, self._stop = folder, state, stop
+        self._reduction_s, self._plant, self._generated = reduction_s, plant, generated
+        self._examiner = Examiner(folder, name, stop, plant=plant)
+        self._second = Examiner(folder, f"{name}-again", stop, plant=plant)
+
+    def run(self, most: Callable[[], int]) -> None:
+        """Judge programs until the run ends.
+
+        Args:
+            most: Returns how many more programs a block may have.
+        """
+        try:
+            while not self._stop.is_set() and (count := most()) > 0:
+                self._judge([self._generated(n) for n in self._state.numbers(count)])
+        except Stopped:
+            pass
+        finally:
+            self._examiner.close()
+            self._second.close()
+
+    def _judge(self, programs: Sequence[Program]) -> None:
+        began = time.monotonic()
+        for program, outcome in zip(programs, self._examiner.examine(programs), strict=True):
+            word, why = outcome.word, outcome.why
+            if outcome.word == "failed":
+                word, why = self._pursue(program, outcome)  # type: ignore[assignment]
+            self._state.add(
+                Done(
+                    number=number_of(program),
+                    backend=program.backend,
+                    word=word,
+                    why=why[:300],
+                    seconds=round(time.monotonic() - began, 2),
+                )
+            )
+            began = time.monotonic()
+
+    def _pursue(self, program: Program, outcome: Outcome) -> tuple[str, str]:
+        """Confirm, reduce and keep a failure; return what became of the program."""
+        symptom = outcome.symptom
+        assert symptom is not None
+        if not self._is_confirmed(program, outcome):
+            return "unstable", symptom.line
+        stage = self._stage(program, outcome)
+        known = self._state.known(symptom.kind, stage, symptom.what, {*program.operators})
+        if known is not None and self._state.count_again(known) > REDUCED_AGAIN:
+            return "again", f"finding {known.index}: {symptom.line}"
+        at_stage = replace(program, backend=stage)
+
+        def first_failing(candidates: Sequence[Program]) -> Program | None:
+            return self._second.first_failing(candidates, outcome)
+
+        reducer = Reducer(first_failing, self._reduction_s)
+        stopped = False
+        try:
+            reduced = reducer.reduce(at_stage)
+        except Stopped:  # what was reached so far is still a finding
+            reduced, stopped = reducer.best or at_stage, True
+        if not stopped and not self._is_confirmed(reduced, outcome, also_first=True):
+            reduced = at_stage
+        if stopped:
+            line = symptom.line
+        else:
+            (last,) = self._second.examine([reduced])
+            line = last.symptom.line if last.symptom is not None else symptom.line
+        known = self._state.known(symptom.kind, stage, symptom.what, {*reduced.operators})
+        if known is not None and not stopped:
+            return "again", f"finding {known.index}: {line}"
+        self._keep(program, reduced, outcome, stage, line)
+        if stopped:
+            self._stop.set()
+        return "failed", line
+
+    def _is_confirmed(self, program: Program, suits: Outcome, *, also_first: bool = False) -> bool:
+        """Whether other data show the failure, too, in a child that knows no other program."""
+        assert suits.symptom is not None
+        shown = 0 if also_first else 1
+        for seed in (0, *SEEDS) if also_first else SEEDS:
+            (outcome,) = self._second.examine([program], seed=seed)
+            same = outcome.symptom is not None and outcome.symptom.is_like(suits.symptom)
+            shown += same
+            if shown >= CONFIRMED:
+                return True
+        return False
+
+    def _stage(self, program: Program, suits: Outcome) -> str:
+        """Return the first backend of the ladder that shows the failure."""
+        assert suits.symptom is not None
+        for backend in LADDER[: LADDER.index(program.backend)]:
+            (outcome,) = self._second.examine([replace(program, backend=backend)])
+            if outcome.symptom is not None and outcome.symptom.is_like(suits.symptom):
+                return backend
+        return program.backend
+
+    def _keep(
+        self, program: Program, reduced: Program, outcome: Outcome, stage: str, line: str
+    ) -> None:
+        symptom = outcome.symptom
+        assert symptom is not None
+        index = self._state.next_index()
+        script = self._folder / f"finding-{index}.py"
+        script.write_text(script_text(reduced, line, 0), encoding="utf-8")
+        entry = self._folder / f"finding-{index}.zoo.py"
+        entry.write_text(entry_text(reduced, line), encoding="utf-8")
+        self._state.add(
+            Finding(
+                index=index,
+                number=number_of(program),
+                kind=symptom.kind,
+                stage=stage,
+                line=line,
+                what=symptom.what,
+                program=reduced,
+                seed=0,
+                alone=self._plant is None and shows_alone(script),
+            )
+        )
+
+
+def number_of(program: Program) -> int:
+    """Return the number of a program."""
+    return int(program.name.rpartition(".")[2])
+
+
+def generator(seed: int, inductor_share: float) -> Callable[[int], Program]:
+    """Return a function that makes the program with a number."""
+    return lambda number: generate(seed, number, inductor_share=inductor_share)
+
+
+def shows_alone(script: Path) -> bool:
+    """Whether a script fails in a fresh interpreter: with status 1, or by a crash or a hang."""
+    try:
+        done = subprocess.run(
+            [sys.executable, str(script)], capture_output=True, timeout=_SCRIPT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return True
+    return done.returncode == 1 or done.returncode < 0
+
+
+#: Kinds that a user does not notice, for summaries.
+NOTICED = ("raises", "raises not", "crash", "hang")
+assert not {*NOTICED} & {*SILENT}
