@@ -46,9 +46,7 @@ def add_parser(commands: Any) -> None:
         metavar="N",
         help="the longest reduction (default: %(default)s)",
     )
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help="default: .fuzz/SEED"
-    )
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: .fuzz/SEED")
     parser.add_argument("--plant", type=Path, metavar="FILE", help=argparse.SUPPRESS)
     parser.set_defaults(do=run)
 
@@ -64,9 +62,7 @@ def run(options: argparse.Namespace) -> int:
     """
     asked = _asked(options)
     asked.folder.mkdir(parents=True, exist_ok=True)
-    header = Header(
-        seed=asked.seed, inductor_share=asked.inductor_share, torch=version("torch")
-    )
+    header = Header(seed=asked.seed, inductor_share=asked.inductor_share, torch=version("torch"))
     try:
         state = State(asked.folder, header)
     except StateError as error:

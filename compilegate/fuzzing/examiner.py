@@ -20,7 +20,7 @@ TIMEOUT_S = 90.0
 _ALONE = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """The user or the clock ended the run while a program was observed."""
 
 
@@ -64,14 +64,14 @@ class Examiner:
             backend: The compiler backend; None for that of each program.
 
         Raises:
-            Stopped: The run ends.
+            StoppedError: The run ends.
         """
         self._file.write_text(zoo_text(programs), encoding="utf-8")
         self._observer.end_child()
         key = f"block {next(self._blocks)}"
         for program in programs:
             if self._stop.is_set():
-                raise Stopped
+                raise StoppedError
             request = Request(
                 case=program.case,
                 wants=("capture", "vary") if program.varies else ("capture",),
@@ -102,4 +102,4 @@ class Examiner:
 
     def _progress(self, case_id: str, stage: Stage, elapsed_s: float, at_work: str) -> None:
         if self._stop.is_set():
-            raise Stopped
+            raise StoppedError

@@ -16,8 +16,16 @@ for _group in GROUPS:
 #: The backend for a share of the programs. Inductor takes about five times as long as the other.
 QUICK, WHOLE = "aot_eager_decomp_partition", "inductor"
 _DTYPES = {
-    **{"float32": 10, "float64": 1, "bfloat16": 1, "float16": 1},
-    **{"int64": 2, "int32": 1, "int8": 0.7, "uint8": 0.5, "int16": 0.3, "bool": 0.7},
+    "float32": 10,
+    "float64": 1,
+    "bfloat16": 1,
+    "float16": 1,
+    "int64": 2,
+    "int32": 1,
+    "int8": 0.7,
+    "uint8": 0.5,
+    "int16": 0.3,
+    "bool": 0.7,
 }
 #: Changes of the layout of an input, and the shapes of what they are applied to.
 _LAYOUTS = ("plain", "plain", "plain", "transposed", "every second", "offset", "expanded")
@@ -67,7 +75,9 @@ def generate(seed: int, number: int, *, inductor_share: float = 0.5) -> Program:
 def _add_input(scope: Scope, index: int) -> None:
     rng = scope.rng
     dtype = rng.choices([*_DTYPES], [*_DTYPES.values()])[0] if index else "float32"
-    shape: list[Size] = [scope.size() for _ in range(rng.choices((0, 1, 2, 3, 4), (1, 3, 6, 4, 3))[0])]
+    shape: list[Size] = [
+        scope.size() for _ in range(rng.choices((0, 1, 2, 3, 4), (1, 3, 6, 4, 3))[0])
+    ]
     while len(shape) > 1 and _numel(shape) > 2000:
         shape[max(range(len(shape)), key=lambda i: shape[i])] = constant(rng.choice((2, 3, 5)))
     if scope.varies and (not index or scope.chance(0.5)):

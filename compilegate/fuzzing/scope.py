@@ -137,9 +137,7 @@ class Scope:
     def dimension(self, of: Variable, *, constant_only: bool = False) -> int | None:
         """Return a dimension of a variable, for half of them as a number from the end."""
         found = [
-            index
-            for index in range(of.dim)
-            if not constant_only or len(set(of.shape[index])) == 1
+            index for index in range(of.dim) if not constant_only or len(set(of.shape[index])) == 1
         ]
         return self.rng.choice(found) if found else None
 
@@ -248,9 +246,7 @@ class Scope:
         if any(one.rough for one in reads):
             family = {target.name, target.root or target.name}
             self.variables = [
-                replace(one, rough=one.is_float)
-                if {one.name, one.root} & family
-                else one
+                replace(one, rough=one.is_float) if {one.name, one.root} & family else one
                 for one in self.variables
             ]
 

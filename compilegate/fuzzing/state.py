@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import msgspec
 
-from compilegate.fuzzing.outcome import Kind, Word
+from compilegate.fuzzing.outcome import Kind
 from compilegate.fuzzing.program import Program
 
 #: The name of the file in the folder of a run.
@@ -47,7 +47,7 @@ class Done(msgspec.Struct, frozen=True, tag="program", tag_field="record"):
 
     number: int
     backend: str
-    word: Word | str
+    word: str
     why: str = ""
     seconds: float = 0.0
 
@@ -102,7 +102,7 @@ class State:
         self._done: set[int] = set()
         self._next = 0
         self.words: Counter[str] = Counter()
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self.by_backend: Counter[str] = Counter()
         self.findings: list[Finding] = []
         self.again: Counter[int] = Counter()

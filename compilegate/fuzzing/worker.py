@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from compilegate.fuzzing.examiner import Examiner, Stopped
+from compilegate.fuzzing.examiner import Examiner, StoppedError
 from compilegate.fuzzing.generate import generate
-from compilegate.fuzzing.outcome import SILENT, Outcome
+from compilegate.fuzzing.outcome import Outcome
 from compilegate.fuzzing.program import Program
 from compilegate.fuzzing.reduction import Reducer
 from compilegate.fuzzing.script import entry_text, script_text
@@ -68,7 +68,7 @@ class Worker:
         try:
             while not self._stop.is_set() and (count := most()) > 0:
                 self._judge([self._generated(n) for n in self._state.numbers(count)])
-        except Stopped:
+        except StoppedError:
             pass
         finally:
             self._examiner.close()
@@ -77,9 +77,11 @@ class Worker:
     def _judge(self, programs: Sequence[Program]) -> None:
         began = time.monotonic()
         for program, outcome in zip(programs, self._examiner.examine(programs), strict=True):
-            word, why = outcome.word, outcome.why
-            if outcome.word == "failed":
-                word, why = self._pursue(program, outcome)  # type: ignore[assignment]
+            word, why = (
+                self._pursue(program, outcome)
+                if outcome.word == "failed"
+                else (str(outcome.word), outcome.why)
+            )
             self._state.add(
                 Done(
                     number=number_of(program),
@@ -110,7 +112,7 @@ class Worker:
         stopped = False
         try:
             reduced = reducer.reduce(at_stage)
-        except Stopped:  # what was reached so far is still a finding
+        except StoppedError:  # what was reached so far is still a finding
             reduced, stopped = reducer.best or at_stage, True
         if not stopped and not self._is_confirmed(reduced, outcome, also_first=True):
             reduced = at_stage
@@ -192,8 +194,3 @@ def shows_alone(script: Path) -> bool:
     except subprocess.TimeoutExpired:
         return True
     return done.returncode == 1 or done.returncode < 0
-
-
-#: Kinds that a user does not notice, for summaries.
-NOTICED = ("raises", "raises not", "crash", "hang")
-assert not {*NOTICED} & {*SILENT}

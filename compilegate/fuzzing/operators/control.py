@@ -26,10 +26,10 @@ def condition(s: Scope) -> object:
     x = s.exact(least=1)
     if x is None or (s.trains and s.chance(0.7)):
         return None
-    one, other = s.rng.choice((("sin()", "cos()"), ("exp().sin()", "abs()"), ("flip(0)", "clone()")))
-    text = (
-        f"torch.cond({x.name}.sum() > 0, lambda a: a.{one}, lambda a: a.{other}, ({x.name},))"
+    one, other = s.rng.choice(
+        (("sin()", "cos()"), ("exp().sin()", "abs()"), ("flip(0)", "clone()"))
     )
+    text = f"torch.cond({x.name}.sum() > 0, lambda a: a.{one}, lambda a: a.{other}, ({x.name},))"
     return s.make("cond", text, [x], x.shape, x.dtype)
 
 
@@ -39,7 +39,9 @@ def loop(s: Scope) -> object:
     x = s.floating(least=1)
     if x is None or min(x.shape[0]) < 2:
         return None
-    text = f"{{}} = {x.name}[0] * 0\nfor i in range(2):\n    {{}} = {{}} * 0.5 + {x.name}[i] * (i + 1)"
+    text = (
+        f"{{}} = {x.name}[0] * 0\nfor i in range(2):\n    {{}} = {{}} * 0.5 + {x.name}[i] * (i + 1)"
+    )
     return s.make("loop", text, [x], x.shape[1:], x.dtype, whole=True)
 
 
@@ -110,9 +112,7 @@ def autocast(s: Scope) -> object:
     x = s.pick(lambda one: one.dtype == "float32" and one.dim == 2)
     if x is None:
         return None
-    text = (
-        f'with torch.autocast("cpu", torch.bfloat16):\n    {{}} = {x.name} @ {x.name}.mT'
-    )
+    text = f'with torch.autocast("cpu", torch.bfloat16):\n    {{}} = {x.name} @ {x.name}.mT'
     shape = (x.shape[0], x.shape[0])
     return s.make("autocast", text, [x], shape, "bfloat16", whole=True)
 

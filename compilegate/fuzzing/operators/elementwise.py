@@ -52,7 +52,10 @@ BINARY_SPECIAL = (
     *("torch.heaviside({x}, {y})", "torch.float_power({x}.abs(), 1.5).to({x}.dtype) + {y}"),
     *("torch.addcmul({x}, {y}, {y}, value=0.5)", "torch.addcdiv({x}, {y}, {y}.abs() + 1)"),
     *("torch.div({x}, {y}.abs() + 0.5, rounding_mode='floor')", "torch.logaddexp2({x}, {y})"),
-    *("torch.special.xlog1py({x}, {y}.abs())", "torch.special.zeta({x}.abs() + 1.5, {y}.abs() + 1)"),
+    *(
+        "torch.special.xlog1py({x}, {y}.abs())",
+        "torch.special.zeta({x}.abs() + 1.5, {y}.abs() + 1)",
+    ),
 )
 #: Functions of a tensor of integers.
 INTEGER = (
@@ -94,9 +97,11 @@ def broadcast(one: Shape, other: Shape) -> Shape | None:
 def partner(s: Scope, of: Variable, dtypes: tuple[str, ...], *, smooth: bool) -> Variable | None:
     """Return a variable that broadcasts with another."""
     return s.pick(
-        lambda one: one.dtype in dtypes
-        and not (smooth and one.rough)
-        and broadcast(of.shape, one.shape) is not None
+        lambda one: (
+            one.dtype in dtypes
+            and not (smooth and one.rough)
+            and broadcast(of.shape, one.shape) is not None
+        )
     )
 
 
@@ -225,9 +230,7 @@ def choice(s: Scope) -> object:
     """Choose by a mask."""
     if (mask := s.pick(lambda one: one.dtype == "bool")) is None:
         return None
-    found = s.pick(
-        lambda one: one.dtype != "bool" and broadcast(mask.shape, one.shape) is not None
-    )
+    found = s.pick(lambda one: one.dtype != "bool" and broadcast(mask.shape, one.shape) is not None)
     if found is None:
         return None
     shape = broadcast(mask.shape, found.shape)

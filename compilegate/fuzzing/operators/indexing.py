@@ -11,8 +11,10 @@ def _index(s: Scope, length: int, below: int, *, distinct: bool = False) -> str:
     if distinct:
         found = s.rng.sample(range(below), min(length, below))
     else:
-        found = [s.rng.randrange(-below, below) if s.chance(0.2) else s.rng.randrange(below)
-                 for _ in range(length)]
+        found = [
+            s.rng.randrange(-below, below) if s.chance(0.2) else s.rng.randrange(below)
+            for _ in range(length)
+        ]
     return f"torch.tensor({found})"
 
 
@@ -58,10 +60,14 @@ def gathered(s: Scope) -> object:
         return None
     x, dim, least = found
     index = s.pick(
-        lambda one: one.dtype in ("int64", "int32", "int8")
-        and one.dim == x.dim
-        and all(max(a) <= min(b) for a, b in zip(
-            _replaced(one.shape, dim), _replaced(x.shape, dim), strict=True))
+        lambda one: (
+            one.dtype in ("int64", "int32", "int8")
+            and one.dim == x.dim
+            and all(
+                max(a) <= min(b)
+                for a, b in zip(_replaced(one.shape, dim), _replaced(x.shape, dim), strict=True)
+            )
+        )
     )
     if index is None:
         text = f"{x.name}.argsort({dim})"
@@ -77,41 +83,40 @@ def gathered(s: Scope) -> object:
     return s.make("gather", text, [x, index], index.shape, x.dtype)
 
 
-@operator("indexing", 2.5)
-def added(s: Scope) -> object:
-    """Write rows at constant indices, into a copy."""
+@operator("indexing", 1)
+def filled(s: Scope) -> object:
+    """Fill rows at constant indices, or write one row, into a copy."""
     if (found := _any(s)) is None:
         return None
     x, dim, least = found
-    length = s.rng.choice((1, 2, 3))
-    if least < length:
+    row = s.pick(lambda one: one.shape == _replaced(x.shape, dim) and one.dtype == x.dtype)
+    if row is not None and s.chance(0.5):
+        text = f"{x.name}.select_scatter({row.name}, {dim}, {s.rng.choice((0, -1, least - 1))})"
+        return s.make("select_scatter", text, [x, row], x.shape, x.dtype)
+    index = _index(s, s.rng.choice((1, 2)), least, distinct=True)
+    text = f"{x.name}.index_fill({dim}, {index}, 1)"
+    return s.make("index_fill", text, [x], x.shape, x.dtype)
+
+
+@operator("indexing", 1.5)
+def added(s: Scope) -> object:
+    """Write rows at constant indices, into a copy."""
+    if (found := _any(s)) is None or found[0].dtype == "bool":
         return None
+    x, dim, least = found
+    length = min(s.rng.choice((1, 2, 3)), least)
     shape = _replaced(x.shape, dim, constant(length))
     source = s.pick(lambda one: one.shape == shape and one.dtype == x.dtype)
-    how = s.rng.choice(("index_add", "index_copy", "index_fill", "index_reduce", "select_scatter"))
-    if how == "index_fill" or (source is None and how != "select_scatter"):
-        index = _index(s, length, least, distinct=True)
-        text = f"{x.name}.index_fill({dim}, {index}, 1)"
-        return s.make("index_fill", text, [x], x.shape, x.dtype)
-    if how == "select_scatter":
-        row = s.pick(lambda one: one.shape == _replaced(x.shape, dim) and one.dtype == x.dtype)
-        if row is None:
-            return None
-        text = f"{x.name}.select_scatter({row.name}, {dim}, {s.rng.choice((0, -1, least - 1))})"
-        return s.make(how, text, [x, row], x.shape, x.dtype)
-    assert source is not None
-    if x.dtype == "bool":
-        return None
-    index = _index(s, length, least, distinct=how != "index_add").replace("-", "")
+    part = source.name if source else f"({x.name}.narrow({dim}, 0, {length}) * 2)"
+    how = s.rng.choice(("index_add", "index_copy", "index_reduce"))
+    index = _index(s, length, least, distinct=how != "index_add")
     index = f"{index} % {least}"
     more = s.rng.choice(("", ", alpha=2")) if how == "index_add" else ""
     if how == "index_reduce":
-        kind = s.rng.choice(("amax", "amin", "mean"))
-        if not x.is_float:
-            return None
+        kind = s.rng.choice(("amax", "amin", "mean" if x.is_float else "amax"))
         more = f', "{kind}", include_self={s.chance(0.5)}'
-    text = f"{x.name}.{how}({dim}, {index}, {source.name}{more})"
-    return s.make(how, text, [x, source], x.shape, x.dtype)
+    text = f"{x.name}.{how}({dim}, {index}, {part}{more})"
+    return s.make(how, text, [x, *([source] if source else [])], x.shape, x.dtype)
 
 
 @operator("indexing", 2)
@@ -121,10 +126,14 @@ def scattered(s: Scope) -> object:
         return None
     x, dim, least = found
     source = s.pick(
-        lambda one: one.dtype == x.dtype
-        and one.dim == x.dim
-        and all(max(a) <= min(b) for a, b in zip(
-            _replaced(one.shape, dim), _replaced(x.shape, dim), strict=True))
+        lambda one: (
+            one.dtype == x.dtype
+            and one.dim == x.dim
+            and all(
+                max(a) <= min(b)
+                for a, b in zip(_replaced(one.shape, dim), _replaced(x.shape, dim), strict=True)
+            )
+        )
     )
     if source is None or x.dtype == "bool":
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compilegate.fuzzing.operators.registry import operator
-from compilegate.fuzzing.scope import INTEGERS, Scope, Shape, Size, Variable, constant
+from compilegate.fuzzing.scope import INTEGERS, Scope, Shape, Size, constant
 
 _BITS = {"float32": "int32", "float64": "int64", "float16": "int16", "bfloat16": "int16"}
 
@@ -234,9 +234,11 @@ def joined(s: Scope) -> object:
     if x is None or (dim := s.dimension(x)) is None:
         return None
     y = s.pick(
-        lambda one: one.dim == x.dim
-        and one.dtype == x.dtype
-        and _with(one.shape, dim) == _with(x.shape, dim)
+        lambda one: (
+            one.dim == x.dim
+            and one.dtype == x.dtype
+            and _with(one.shape, dim) == _with(x.shape, dim)
+        )
     )
     if y is None:
         return None

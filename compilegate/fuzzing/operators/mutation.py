@@ -25,11 +25,13 @@ def _target(s: Scope, *, least: int = 0) -> Variable | None:
     if s.trains:
         leaves |= {v.name for v in s.values if v.kind == "input"}
     return s.pick(
-        lambda one: not one.overlaps
-        and one.dim >= least
-        and one.dtype != "bool"
-        and one.name not in leaves
-        and not (s.trains and one.root in leaves)
+        lambda one: (
+            not one.overlaps
+            and one.dim >= least
+            and one.dtype != "bool"
+            and one.name not in leaves
+            and not (s.trains and one.root in leaves)
+        )
     )
 
 
@@ -53,8 +55,10 @@ def with_another(s: Scope) -> object:
     if x is None:
         return None
     y = s.pick(
-        lambda one: (one.dtype == x.dtype or (x.is_float and one.dtype in FLOATS))
-        and broadcast(x.shape, one.shape) == x.shape
+        lambda one: (
+            (one.dtype == x.dtype or (x.is_float and one.dtype in FLOATS))
+            and broadcast(x.shape, one.shape) == x.shape
+        )
     )
     if y is None:
         return None
@@ -153,9 +157,7 @@ def buffer(s: Scope) -> object:
     dtype = s.rng.choice(("float32", "float32", "int64"))
     text = f"torch.zeros({size[0]}, dtype=torch.{dtype})"
     shape = (size,)
-    found = s.add_value(
-        Value(name=name, text=text, kind="buffer"), Variable(name, shape, dtype)
-    )
+    found = s.add_value(Value(name=name, text=text, kind="buffer"), Variable(name, shape, dtype))
     if s.chance(0.5):
         s.write("b.add_(1)", f"{name}.add_(1)", found)
         return found

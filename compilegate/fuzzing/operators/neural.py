@@ -16,18 +16,22 @@ def _full(s: Scope, *, least: int, most: int = 5) -> Variable | None:
 def images(s: Scope) -> Variable | None:
     """Return a batch of images in float32, or make one of something else."""
     found = s.pick(
-        lambda one: one.dtype == "float32"
-        and one.dim == 4
-        and min(one.shape[2]) >= 4
-        and min(one.shape[3]) >= 4
+        lambda one: (
+            one.dtype == "float32"
+            and one.dim == 4
+            and min(one.shape[2]) >= 4
+            and min(one.shape[3]) >= 4
+        )
     )
     if found is not None or s.chance(0.5):
         return found
     x = s.pick(
-        lambda one: one.dtype == "float32"
-        and one.dim in (2, 3)
-        and min(one.shape[-1]) >= 4
-        and min(one.shape[-2]) >= 4
+        lambda one: (
+            one.dtype == "float32"
+            and one.dim in (2, 3)
+            and min(one.shape[-1]) >= 4
+            and min(one.shape[-2]) >= 4
+        )
     )
     if x is None:
         return None
@@ -60,10 +64,12 @@ def product(s: Scope) -> object:
     if x is None:
         return None
     y = s.pick(
-        lambda one: one.dtype == "float32"
-        and one.dim == x.dim
-        and one.shape[:-2] == x.shape[:-2]
-        and one.shape[-2] == x.shape[-1]
+        lambda one: (
+            one.dtype == "float32"
+            and one.dim == x.dim
+            and one.shape[:-2] == x.shape[:-2]
+            and one.shape[-2] == x.shape[-1]
+        )
     )
     if y is None:
         other = s.rng.choice((f"{x.name}.mT", f"{x.name}.transpose(-1, -2).contiguous()"))
@@ -134,9 +140,7 @@ def convolution(s: Scope) -> object:
         return None
     more = f"stride={stride}, padding={pad}, dilation={dilation}, groups={groups}"
     text = f"F.conv2d({x.name}, {weight.name}, {more})"
-    return s.make(
-        "conv2d", text, [x, weight], (x.shape[0], constant(outs), *sides), "float32"
-    )
+    return s.make("conv2d", text, [x, weight], (x.shape[0], constant(outs), *sides), "float32")
 
 
 @operator("neural", 2)
@@ -164,36 +168,37 @@ def pool(s: Scope) -> object:
     return s.make(f"{how}_pool2d", text, [x], (*x.shape[:2], *sides2), "float32")
 
 
-@operator("neural", 2)
-def norm(s: Scope) -> object:
-    """Normalise."""
+@operator("neural", 1)
+def last_norm(s: Scope) -> object:
+    """Normalise the last dimension."""
     x = _full(s, least=2, most=4)
     if x is None or min(x.shape[-1]) < 2:
         return None
-    last = x.shape[-1]
-    how = s.rng.choice(("layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm"))
-    if how in ("layer_norm", "rms_norm"):
-        weight = s.parameter(last, scale=1.0) if s.chance(0.5) else None
-        more = f", {weight.name}" if weight else ""
-        text = f"F.{how}({x.name}, ({x.name}.shape[-1],){more})"
-        return s.make(how, text, [x, *([weight] if weight else [])], x.shape, "float32")
-    if len(set(x.shape[1])) > 1:
+    how = s.rng.choice(("layer_norm", "rms_norm"))
+    weight = s.parameter(x.shape[-1], scale=1.0) if s.chance(0.5) else None
+    more = f", {weight.name}" if weight else ""
+    text = f"F.{how}({x.name}, ({x.name}.shape[-1],){more})"
+    return s.make(how, text, [x, *([weight] if weight else [])], x.shape, "float32")
+
+
+@operator("neural", 1)
+def channel_norm(s: Scope) -> object:
+    """Normalise channels."""
+    x = _full(s, least=3, most=4)
+    if x is None or len(set(x.shape[1])) > 1 or min(x.shape[-1]) < 2 or min(x.shape[0]) < 2:
         return None
     channels = x.shape[1][0]
+    how = s.rng.choice(("group_norm", "batch_norm", "batch_norm", "instance_norm"))
     if how == "group_norm":
         groups = s.rng.choice([g for g in (1, 2, 4, 8, 3) if channels % g == 0])
         text = f"F.group_norm({x.name}, {groups})"
         return s.make(how, text, [x], x.shape, "float32")
     if how == "instance_norm":
-        if x.dim < 3 or min(last) * (min(x.shape[-2]) if x.dim == 4 else 1) < 2:
-            return None
         return s.make(how, f"F.instance_norm({x.name})", [x], x.shape, "float32")
     return _batch_norm(s, x, channels)
 
 
 def _batch_norm(s: Scope, x: Variable, channels: int) -> object:
-    if min(x.shape[0]) < 2:
-        return None
     count = sum(value.kind == "buffer" for value in s.values)
     names = [f"b{count}", f"b{count + 1}"]
     texts = [f"torch.zeros({channels})", f"torch.ones({channels})"]
@@ -244,10 +249,16 @@ def resized(s: Scope) -> object:
 _LOSSES = (
     *("F.mse_loss({x}, {y})", "F.smooth_l1_loss({x}, {y}, beta=0.5)", "F.l1_loss({x}, {y})"),
     *("F.huber_loss({x}, {y}, delta=0.7)", "F.kl_div({x}.log_softmax(-1), {y}.softmax(-1))"),
-    *("F.binary_cross_entropy_with_logits({x}, {y}.sigmoid())", "F.soft_margin_loss({x}, {y}.sign())"),
+    *(
+        "F.binary_cross_entropy_with_logits({x}, {y}.sigmoid())",
+        "F.soft_margin_loss({x}, {y}.sign())",
+    ),
     *("F.cross_entropy({x}, {y}.softmax(1))", "F.cosine_similarity({x}, {y}, dim=-1).mean()"),
     *("F.pairwise_distance({x}, {y}).mean()", "F.poisson_nll_loss({x}, {y}.abs())"),
-    *("F.cross_entropy({x}, {y}.argmax(1), label_smoothing=0.1)", "F.gaussian_nll_loss({x}, {y}, {y}.abs() + 0.5)"),
+    *(
+        "F.cross_entropy({x}, {y}.argmax(1), label_smoothing=0.1)",
+        "F.gaussian_nll_loss({x}, {y}, {y}.abs() + 0.5)",
+    ),
 )
 
 

@@ -12,7 +12,12 @@ _FLOAT = (
     *("torch.linalg.vector_norm({x}, float('inf'), {d})", "{x}.nanmean({d})"),
 )
 _EXACT = (
-    *("{x}.max({d})[0]", "{x}.min({d}).values", "{x}.median({d}).values", "{x}.kthvalue(1, {d})[0]"),
+    *(
+        "{x}.max({d})[0]",
+        "{x}.min({d}).values",
+        "{x}.median({d}).values",
+        "{x}.kthvalue(1, {d})[0]",
+    ),
     *("{x}.prod({d})", "{x}.nanmedian({d})[0]", "torch.aminmax({x}, dim={d})[1]"),
 )
 #: They divide by the number of elements less one.
@@ -49,9 +54,7 @@ def reduce_one(s: Scope) -> object:
     keeps = s.chance(0.3) and text.endswith("({d})")
     text = text.replace("({d})", "({d}, keepdim=True)") if keeps else text
     shape = _without(x, dim, keeps=keeps)
-    return s.make(
-        named(text), text.format(x=x.name, d=s.signed(dim, x)), [x], shape, x.dtype
-    )
+    return s.make(named(text), text.format(x=x.name, d=s.signed(dim, x)), [x], shape, x.dtype)
 
 
 @operator("reductions", 1)
@@ -90,9 +93,7 @@ def reduce_integers(s: Scope) -> object:
         texts |= {"{x}.prod({d})": "int64", "{x}.max({d})[0]": x.dtype}
     text = s.rng.choice([*texts])
     shape = _without(x, dim, keeps=False)
-    return s.make(
-        named(text), text.format(x=x.name, d=s.signed(dim, x)), [x], shape, texts[text]
-    )
+    return s.make(named(text), text.format(x=x.name, d=s.signed(dim, x)), [x], shape, texts[text])
 
 
 @operator("reductions", 1)
@@ -103,9 +104,7 @@ def positions(s: Scope) -> object:
         return None
     text = s.rng.choice(("{x}.argmax({d})", "{x}.argmin({d})", "{x}.max({d})[1]"))
     shape = _without(x, dim, keeps=False)
-    return s.make(
-        named(text), text.format(x=x.name, d=s.signed(dim, x)), [x], shape, "int64"
-    )
+    return s.make(named(text), text.format(x=x.name, d=s.signed(dim, x)), [x], shape, "int64")
 
 
 @operator("reductions", 2.5)
@@ -120,9 +119,7 @@ def scan(s: Scope) -> object:
         return None
     is_index = text.endswith("[1]") or "argsort" in text
     dtype = "int64" if is_index else x.dtype
-    return s.make(
-        named(text), text.format(x=x.name, d=s.signed(dim, x)), [x], x.shape, dtype
-    )
+    return s.make(named(text), text.format(x=x.name, d=s.signed(dim, x)), [x], x.shape, dtype)
 
 
 @operator("reductions", 0.7)
@@ -139,9 +136,7 @@ def scan_integers(s: Scope) -> object:
             ("{x}.cumsum({d}, dtype=torch.int32)", "int32"),
         )
     )
-    return s.make(
-        named(text), text.format(x=x.name, d=s.signed(dim, x)), [x], x.shape, dtype
-    )
+    return s.make(named(text), text.format(x=x.name, d=s.signed(dim, x)), [x], x.shape, dtype)
 
 
 @operator("reductions", 0.8)
