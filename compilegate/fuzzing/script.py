@@ -115,7 +115,7 @@ def script_text(program: Program, line: str, seed: int) -> str:
     sizes = (SIZES[0], SIZES[0], SIZES[1], SIZES[0]) if program.varies else (SIZES[0],) * 2
     dims = {i: v.dims for i, v in enumerate(program.inputs) if v.dims and program.varies}
     lines = [
-        f'"""{program.name}: {line}"""'.replace("\\", "/"),
+        f'"""{program.name}: {_plain(line)}"""',
         "",
         "import sys",
         "",
@@ -132,6 +132,11 @@ def script_text(program: Program, line: str, seed: int) -> str:
         "",
     ]
     return "\n".join(lines) + _CHECK
+
+
+def _plain(line: str) -> str:
+    """Return a line that may stand in a docstring."""
+    return " ".join(line.replace("\\", "/").replace('"', "'").split())
 
 
 def entry_text(program: Program, line: str) -> str:
