@@ -52,6 +52,7 @@ class Examiner:
         environment = {**_ALONE, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
         launch = Launch(zoo=zoo, environment=environment, root=str(folder))
         self._observer = Observer(launch, self._progress)
+        self._observer.preload([], cpp=True)  # otherwise each child would ask the compiler again
 
     def examine(
         self, programs: Sequence[Program], *, seed: int = 0, backend: str | None = None

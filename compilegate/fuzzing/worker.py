@@ -21,7 +21,7 @@ from compilegate.fuzzing.state import Done, Finding, State
 #: The backends of the ladder, from the fewest stages of the compiler to all.
 LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 #: Programs that one child observes, one after the other.
-BLOCK = 20
+BLOCK = 50
 #: Seeds of the data that confirm a failure, and how many of them must show it, with the first.
 SEEDS, CONFIRMED = (1, 2), 2
 #: A program with a known culprit among its operators is reduced this often; then it is *again*.
