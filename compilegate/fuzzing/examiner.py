@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from compilegate.fuzzing.outcome import Outcome, outcome_of
+from compilegate.fuzzing.outcome import Outcome, Symptom, outcome_of
 from compilegate.fuzzing.program import Program, zoo_text
 from compilegate.processes.observer import Observer
 from compilegate.processes.server_process import Launch
@@ -54,29 +56,34 @@ class Examiner:
         self._observer = Observer(launch, self._progress)
         self._observer.preload([], cpp=True)  # otherwise each child would ask the compiler again
 
-    def examine(
-        self, programs: Sequence[Program], *, seed: int = 0, backend: str | None = None
-    ) -> Iterator[Outcome]:
+    def examine(self, programs: Sequence[Program], *, seed: int = 0) -> Iterator[Outcome]:
         """Yield the outcome of each program, observed by a child that knows no others.
 
         Args:
-            programs: The programs.
+            programs: The programs, which may have the same name.
             seed: The seed of weights and inputs.
-            backend: The compiler backend; None for that of each program.
 
         Raises:
             StoppedError: The run ends.
         """
-        self._file.write_text(zoo_text(programs), encoding="utf-8")
+        return self.examine_with([(program, seed) for program in programs])
+
+    def examine_with(self, trials: Sequence[tuple[Program, int]]) -> Iterator[Outcome]:
+        """Yield the outcome of each program with a seed, as :meth:`examine` does."""
+        named = [
+            (replace(program, name=f"{program.name}.{index}"), seed)
+            for index, (program, seed) in enumerate(trials)
+        ]
+        self._file.write_text(zoo_text([program for program, _ in named]), encoding="utf-8")
         self._observer.end_child()
         key = f"block {next(self._blocks)}"
-        for program in programs:
+        for program, seed in named:
             if self._stop.is_set():
                 raise StoppedError
             request = Request(
                 case=program.case,
                 wants=("capture", "vary") if program.varies else ("capture",),
-                backend=backend or program.backend,
+                backend=program.backend,
                 seed=seed,
             )
             observed = self._observer.observe(
@@ -87,14 +94,20 @@ class Examiner:
             yield outcome_of(observed)
 
     def first_failing(
-        self, programs: Iterable[Program], suits: Outcome, *, seed: int = 0
+        self, programs: Sequence[Program], suits: Symptom, until: float
     ) -> Program | None:
-        """Return the first program that fails as another one does; None if none does."""
-        found = [*programs]
-        assert suits.symptom is not None
-        for program, outcome in zip(found, self.examine(found, seed=seed), strict=True):
-            if outcome.symptom is not None and outcome.symptom.is_like(suits.symptom):
+        """Return the first program that fails in a certain way; None if none does.
+
+        Args:
+            programs: The programs.
+            suits: How it fails.
+            until: When to end, on the monotonic clock.
+        """
+        for program, outcome in zip(programs, self.examine(programs), strict=True):
+            if outcome.symptom is not None and outcome.symptom.is_like(suits):
                 return program
+            if time.monotonic() > until:
+                break
         return None
 
     def close(self) -> None:

@@ -9,10 +9,11 @@ from dataclasses import replace
 
 from compilegate.fuzzing.program import Program, Statement, Value, renamed
 
-#: Returns the first of some candidates that fails as the program does; None if none does.
-FirstFailing = Callable[[Sequence[Program]], Program | None]
+#: Returns the first of some candidates that fails as the program does; None if none does until a
+#: time on the monotonic clock.
+FirstFailing = Callable[[Sequence[Program], float], Program | None]
 #: How many candidates a child is given at once.
-_BLOCK = 12
+_BLOCK = 6
 
 
 class Reducer:
@@ -54,7 +55,7 @@ class Reducer:
             while new and found is None and time.monotonic() < self._until:
                 block, new = new[:_BLOCK], new[_BLOCK:]
                 self._tried.update(block)
-                found = self._first_failing(block)
+                found = self._first_failing(block, self._until)
             self.best = found or self.best
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from compilegate.fuzzing.examiner import Examiner, StoppedError
 from compilegate.fuzzing.generate import generate
-from compilegate.fuzzing.outcome import Outcome
+from compilegate.fuzzing.outcome import Symptom
 from compilegate.fuzzing.program import Program
 from compilegate.fuzzing.reduction import Reducer
 from compilegate.fuzzing.script import entry_text, script_text
@@ -78,8 +78,8 @@ class Worker:
         began = time.monotonic()
         for program, outcome in zip(programs, self._examiner.examine(programs), strict=True):
             word, why = (
-                self._pursue(program, outcome)
-                if outcome.word == "failed"
+                self._pursue(program, outcome.symptom)
+                if outcome.symptom is not None
                 else (str(outcome.word), outcome.why)
             )
             self._state.add(
@@ -93,68 +93,55 @@ class Worker:
             )
             began = time.monotonic()
 
-    def _pursue(self, program: Program, outcome: Outcome) -> tuple[str, str]:
+    def _pursue(self, program: Program, symptom: Symptom) -> tuple[str, str]:
         """Confirm, reduce and keep a failure; return what became of the program."""
-        symptom = outcome.symptom
-        assert symptom is not None
-        if not self._is_confirmed(program, outcome):
+        if not self._is_confirmed(program, symptom, SEEDS, CONFIRMED - 1):
             return "unstable", symptom.line
-        stage = self._stage(program, outcome)
+        stage = self._stage(program, symptom)
         known = self._state.known(symptom.kind, stage, symptom.what, {*program.operators})
         if known is not None and self._state.count_again(known) > REDUCED_AGAIN:
             return "again", f"finding {known.index}: {symptom.line}"
         at_stage = replace(program, backend=stage)
-
-        def first_failing(candidates: Sequence[Program]) -> Program | None:
-            return self._second.first_failing(candidates, outcome)
-
-        reducer = Reducer(first_failing, self._reduction_s)
-        stopped = False
+        reducer = Reducer(
+            lambda some, until: self._second.first_failing(some, symptom, until),
+            self._reduction_s,
+        )
+        line, reduced = symptom.line, at_stage
         try:
             reduced = reducer.reduce(at_stage)
-        except StoppedError:  # what was reached so far is still a finding
-            reduced, stopped = reducer.best or at_stage, True
-        if not stopped and not self._is_confirmed(reduced, outcome, also_first=True):
-            reduced = at_stage
-        if stopped:
-            line = symptom.line
-        else:
+            if not self._is_confirmed(reduced, symptom, (0, *SEEDS), CONFIRMED):
+                reduced = at_stage
             (last,) = self._second.examine([reduced])
-            line = last.symptom.line if last.symptom is not None else symptom.line
+            line = last.symptom.line if last.symptom is not None else line
+        except StoppedError:  # what was reached so far is still a finding
+            reduced = reducer.best or at_stage
         known = self._state.known(symptom.kind, stage, symptom.what, {*reduced.operators})
-        if known is not None and not stopped:
+        if known is not None:
             return "again", f"finding {known.index}: {line}"
-        self._keep(program, reduced, outcome, stage, line)
-        if stopped:
-            self._stop.set()
+        self._keep(program, reduced, symptom, line)
         return "failed", line
 
-    def _is_confirmed(self, program: Program, suits: Outcome, *, also_first: bool = False) -> bool:
-        """Whether other data show the failure, too, in a child that knows no other program."""
-        assert suits.symptom is not None
-        shown = 0 if also_first else 1
-        for seed in (0, *SEEDS) if also_first else SEEDS:
-            (outcome,) = self._second.examine([program], seed=seed)
-            same = outcome.symptom is not None and outcome.symptom.is_like(suits.symptom)
-            shown += same
-            if shown >= CONFIRMED:
+    def _is_confirmed(
+        self, program: Program, suits: Symptom, seeds: Sequence[int], least: int
+    ) -> bool:
+        """Whether enough data show the failure, in a child that knows no other program."""
+        shown = 0
+        for outcome in self._second.examine_with([(program, seed) for seed in seeds]):
+            shown += outcome.symptom is not None and outcome.symptom.is_like(suits)
+            if shown >= least:
                 return True
         return False
 
-    def _stage(self, program: Program, suits: Outcome) -> str:
+    def _stage(self, program: Program, suits: Symptom) -> str:
         """Return the first backend of the ladder that shows the failure."""
-        assert suits.symptom is not None
-        for backend in LADDER[: LADDER.index(program.backend)]:
-            (outcome,) = self._second.examine([replace(program, backend=backend)])
-            if outcome.symptom is not None and outcome.symptom.is_like(suits.symptom):
+        earlier = LADDER[: LADDER.index(program.backend)]
+        trials = [replace(program, backend=backend) for backend in earlier]
+        for backend, outcome in zip(earlier, self._second.examine(trials), strict=True):
+            if outcome.symptom is not None and outcome.symptom.is_like(suits):
                 return backend
         return program.backend
 
-    def _keep(
-        self, program: Program, reduced: Program, outcome: Outcome, stage: str, line: str
-    ) -> None:
-        symptom = outcome.symptom
-        assert symptom is not None
+    def _keep(self, program: Program, reduced: Program, symptom: Symptom, line: str) -> None:
         index = self._state.next_index()
         script = self._folder / f"finding-{index}.py"
         script.write_text(script_text(reduced, line, 0), encoding="utf-8")
@@ -165,7 +152,7 @@ class Worker:
                 index=index,
                 number=number_of(program),
                 kind=symptom.kind,
-                stage=stage,
+                stage=reduced.backend,
                 line=line,
                 what=symptom.what,
                 program=reduced,

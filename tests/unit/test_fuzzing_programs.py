@@ -18,8 +18,9 @@ PROGRAMS = [generate(7, number) for number in range(150)]
 
 
 def test_a_program_is_the_same_in_each_process():
-    code = "from compilegate.fuzzing.generate import generate as g\nfrom compilegate.fuzzing.program "
-    code += "import zoo_text\nprint(zoo_text([g(7, number) for number in range(150)]))"
+    code = "from compilegate.fuzzing.generate import generate as g\n"
+    code += "from compilegate.fuzzing.program import zoo_text\n"
+    code += "print(zoo_text([g(7, number) for number in range(150)]))"
     environment = {**os.environ, "PYTHONHASHSEED": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
@@ -93,7 +94,7 @@ def chain(*texts, returns=None, values=()):
 def reduce(program, fails):
     seen = []
 
-    def first_failing(candidates):
+    def first_failing(candidates, until):
         seen.extend(candidates)
         return next(filter(fails, candidates), None)
 
