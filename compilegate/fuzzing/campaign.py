@@ -80,6 +80,7 @@ def run(options: Options, state: State, report: Callable[[State, float], None]) 
             stop,
             reduction_s=options.reduction_s,
             plant=options.plant,
+            cpp=options.inductor_share > 0,
             generated=generator(options.seed, options.inductor_share),
         )
         for index in range(count)

@@ -34,6 +34,7 @@ class Examiner:
         name: Distinguishes it from other examiners in the folder.
         stop: Ends the observation of a program early.
         plant: A zoo file that is loaded before the programs. It may change PyTorch.
+        cpp: Whether Inductor compiles some programs.
         timeout_s: Seconds without progress after which a program hangs.
     """
 
@@ -44,6 +45,7 @@ class Examiner:
         stop: threading.Event,
         *,
         plant: Path | None = None,
+        cpp: bool = True,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._file = folder / f"programs-{name}.py"
@@ -54,7 +56,8 @@ class Examiner:
         environment = {**_ALONE, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
         launch = Launch(zoo=zoo, environment=environment, root=str(folder))
         self._observer = Observer(launch, self._progress)
-        self._observer.preload([], cpp=True)  # otherwise each child would ask the compiler again
+        if cpp:
+            self._observer.preload([], cpp=True)  # or each child would ask the compiler again
 
     def examine(self, programs: Sequence[Program], *, seed: int = 0) -> Iterator[Outcome]:
         """Yield the outcome of each program, observed by a child that knows no others.

@@ -40,6 +40,7 @@ class Worker:
         stop: Ends it.
         reduction_s: Seconds that the reduction of one program may take.
         plant: A zoo file that changes PyTorch in the children.
+        cpp: Whether Inductor compiles some programs.
         generated: Makes the program with a number.
     """
 
@@ -52,12 +53,13 @@ class Worker:
         *,
         reduction_s: float,
         plant: Path | None,
+        cpp: bool,
         generated: Callable[[int], Program],
     ) -> None:
         self._folder, self._state, self._stop = folder, state, stop
         self._reduction_s, self._plant, self._generated = reduction_s, plant, generated
-        self._examiner = Examiner(folder, name, stop, plant=plant)
-        self._second = Examiner(folder, f"{name}-again", stop, plant=plant)
+        self._examiner = Examiner(folder, name, stop, plant=plant, cpp=cpp)
+        self._second = Examiner(folder, f"{name}-again", stop, plant=plant, cpp=cpp)
 
     def run(self, most: Callable[[], int]) -> None:
         """Judge programs until the run ends.

@@ -78,7 +78,7 @@ def one_call(number, function):
 def test_a_crash_and_a_hang_end_one_program_each(tmp_path):
     functions = ("torch.sin", "torch.sinh", "torch.cosh", "torch.tan", "torch.no_such_function")
     plant = ZOOS / "planted_deaths.py"
-    examiner = Examiner(tmp_path, "0", threading.Event(), plant=plant, timeout_s=4.0)
+    examiner = Examiner(tmp_path, "0", threading.Event(), plant=plant, cpp=False, timeout_s=4.0)
     programs = [one_call(*each) for each in enumerate(functions)]
     try:
         outcomes = [*examiner.examine(programs)]
