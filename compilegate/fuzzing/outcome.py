@@ -97,8 +97,7 @@ def _of_failure(observation: Observation, failure: Failure) -> Outcome:
         if failure.stage == "start":
             return Outcome(word="inconclusive", why=where)
         kind: Kind = "crash" if observation.status == "crashed" else "hang"
-        symptom = Symptom(kind=kind, line=where, what=failure.kind)
-        return Outcome(word="failed", symptom=symptom)
+        return Outcome(word="failed", symptom=Symptom(kind=kind, line=where))
     return Outcome(word="invalid", why=where)
 
 

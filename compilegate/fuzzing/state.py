@@ -43,6 +43,7 @@ class Done(msgspec.Struct, frozen=True, tag="program", tag_field="record"):
             culprit that was found before.
         why: What was seen.
         seconds: How long it took, with the reduction.
+        finding: The number of the finding that it shows again; 0 if it shows none.
     """
 
     number: int
@@ -50,6 +51,7 @@ class Done(msgspec.Struct, frozen=True, tag="program", tag_field="record"):
     word: str
     why: str = ""
     seconds: float = 0.0
+    finding: int = 0
 
 
 class Finding(msgspec.Struct, frozen=True, tag="finding", tag_field="record"):
@@ -100,7 +102,7 @@ class State:
     def __init__(self, folder: Path, header: Header) -> None:
         self._lock = threading.Lock()
         self._done: set[int] = set()
-        self._next = 0
+        self._next = self._indices = 0
         self.words: Counter[str] = Counter()
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.by_backend: Counter[str] = Counter()
@@ -133,8 +135,10 @@ class State:
             self._write(record)
 
     def next_index(self) -> int:
-        """Return the number of the next finding."""
-        return len(self.findings) + 1
+        """Return the number of the next finding. No other worker gets it."""
+        with self._lock:
+            self._indices += 1
+            return self._indices
 
     def known(self, kind: str, stage: str, what: str, operators: set[str]) -> Finding | None:
         """Return the finding whose culprit is among some operators; None if none is."""
@@ -144,12 +148,6 @@ class State:
                 if same and (what or {*one.program.operators} <= operators):
                     return one
         return None
-
-    def count_again(self, finding: Finding) -> int:
-        """Count a program that shows a finding again, and return how many do."""
-        with self._lock:
-            self.again[finding.index] += 1
-            return self.again[finding.index]
 
     def close(self) -> None:
         """Close the file."""
@@ -162,8 +160,11 @@ class State:
                 self.words[record.word] += 1
                 self.by_backend[record.backend] += 1
                 self.seconds[record.backend] += record.seconds
+                if record.finding:
+                    self.again[record.finding] += 1
             case Finding():
                 self.findings.append(record)
+                self._indices = max(self._indices, record.index)
 
     def _write(self, record: Record) -> None:
         self._file.write(msgspec.json.encode(record).decode() + "\n")

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace as replace_struct
+
 from compilegate.fuzzing.examiner import Examiner, StoppedError
 from compilegate.fuzzing.generate import generate
 from compilegate.fuzzing.outcome import Symptom
@@ -28,6 +30,8 @@ SEEDS, CONFIRMED = (1, 2), 2
 REDUCED_AGAIN = 1
 #: Seconds that a script may take.
 _SCRIPT_S = 300.0
+#: How much of a complaint the state keeps.
+_LONGEST = 300
 
 
 class Worker:
@@ -79,36 +83,32 @@ class Worker:
     def _judge(self, programs: Sequence[Program]) -> None:
         began = time.monotonic()
         for program, outcome in zip(programs, self._examiner.examine(programs), strict=True):
-            word, why = (
-                self._pursue(program, outcome.symptom)
-                if outcome.symptom is not None
-                else (str(outcome.word), outcome.why)
+            done = Done(
+                number=number_of(program),
+                backend=program.backend,
+                word=outcome.word,
+                why=outcome.why[:_LONGEST],
             )
-            self._state.add(
-                Done(
-                    number=number_of(program),
-                    backend=program.backend,
-                    word=word,
-                    why=why[:300],
-                    seconds=round(time.monotonic() - began, 2),
-                )
-            )
+            if outcome.symptom is not None:
+                done = self._pursue(program, outcome.symptom, done)
+            self._state.add(replace_struct(done, seconds=round(time.monotonic() - began, 2)))
             began = time.monotonic()
 
-    def _pursue(self, program: Program, symptom: Symptom) -> tuple[str, str]:
+    def _pursue(self, program: Program, symptom: Symptom, done: Done) -> Done:
         """Confirm, reduce and keep a failure; return what became of the program."""
+        state, line = self._state, symptom.line
         if not self._is_confirmed(program, symptom, SEEDS, CONFIRMED - 1):
-            return "unstable", symptom.line
+            return replace_struct(done, word="unstable", why=line[:_LONGEST])
         stage = self._stage(program, symptom)
-        known = self._state.known(symptom.kind, stage, symptom.what, {*program.operators})
-        if known is not None and self._state.count_again(known) > REDUCED_AGAIN:
-            return "again", f"finding {known.index}: {symptom.line}"
+        known = state.known(symptom.kind, stage, symptom.what, {*program.operators})
+        if known is not None and state.again[known.index] >= REDUCED_AGAIN:
+            return _again(done, known, line)
         at_stage = replace(program, backend=stage)
         reducer = Reducer(
             lambda some, until: self._second.first_failing(some, symptom, until),
             self._reduction_s,
         )
-        line, reduced = symptom.line, at_stage
+        reduced = at_stage
         try:
             reduced = reducer.reduce(at_stage)
             if not self._is_confirmed(reduced, symptom, (0, *SEEDS), CONFIRMED):
@@ -117,11 +117,11 @@ class Worker:
             line = last.symptom.line if last.symptom is not None else line
         except StoppedError:  # what was reached so far is still a finding
             reduced = reducer.best or at_stage
-        known = self._state.known(symptom.kind, stage, symptom.what, {*reduced.operators})
+        known = state.known(symptom.kind, stage, symptom.what, {*reduced.operators})
         if known is not None:
-            return "again", f"finding {known.index}: {line}"
+            return _again(done, known, line)
         self._keep(program, reduced, symptom, line)
-        return "failed", line
+        return replace_struct(done, why=line[:_LONGEST])
 
     def _is_confirmed(
         self, program: Program, suits: Symptom, seeds: Sequence[int], least: int
@@ -164,6 +164,11 @@ class Worker:
         )
 
 
+def _again(done: Done, known: Finding, line: str) -> Done:
+    """Return the record of a program that shows a finding again."""
+    return replace_struct(done, word="again", finding=known.index, why=line[:_LONGEST])
+
+
 def number_of(program: Program) -> int:
     """Return the number of a program."""
     return int(program.name.rpartition(".")[2])
@@ -175,7 +180,7 @@ def generator(seed: int, inductor_share: float) -> Callable[[int], Program]:
 
 
 def shows_alone(script: Path) -> bool:
-    """Whether a script fails in a fresh interpreter: with status 1, or by a crash or a hang."""
+    """Whether a script fails in a fresh interpreter: with status 1, by a crash or a hang."""
     try:
         done = subprocess.run(
             [sys.executable, str(script)], capture_output=True, timeout=_SCRIPT_S, check=False

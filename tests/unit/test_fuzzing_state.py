@@ -79,6 +79,17 @@ def test_errors_of_one_message_are_one_culprit(tmp_path):
     assert state.known("raises", "inductor", "KeyError", set()) is None
 
 
+def test_programs_that_show_a_finding_again_are_counted_also_after_a_stop(tmp_path):
+    state = State(tmp_path, HEADER)
+    state.add(finding(state.next_index()))
+    state.add(Done(number=0, backend="inductor", word="again", finding=1))
+    state.close()
+    again = State(tmp_path, HEADER)
+    assert again.again == {1: 1}
+    assert again.next_index() == 2
+    assert summary.rows(again)[0]["again"] == 1
+
+
 def test_the_summary_has_a_row_for_each_finding(tmp_path):
     state = State(tmp_path, HEADER)
     state.add(done(0, "failed"))
