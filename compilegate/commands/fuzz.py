@@ -84,7 +84,8 @@ def run(options: argparse.Namespace) -> int:
     for row in summary.rows(state):
         script = asked.folder / f"finding-{row['finding']}.py"
         print(f"{script}: {row['kind']} in {row['stage']}: {row['operators']}: {row['what']}")
-    again = f"compilegate fuzz --seed {asked.seed} --output {asked.folder}"
+    same = f"--seed {asked.seed} --inductor-share {asked.inductor_share:g}"
+    again = f"compilegate fuzz {same} --output {asked.folder}"
     print(f"state: {asked.folder / FILE}; to continue: {again}")
     return 1 if state.findings else 0
 
