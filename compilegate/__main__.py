@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from compilegate.calibration.thresholds import ThresholdsError
-from compilegate.commands import observe, thresholds
+from compilegate.commands import fuzz, observe, thresholds
 from compilegate.commands.observe import ArgumentError
 from compilegate.judging.budgets import BudgetError
 from compilegate.output.streams import clean_streams
@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run_commands(commands)
     observe.add_parser(commands)
     thresholds.add_parser(commands)
+    fuzz.add_parser(commands)
     return parser
 
 

@@ -63,8 +63,8 @@ class ModelSession:
         self._report = report
         self._debug = debug
         self._parent = parent
-        self._reference: tuple[tuple[str, str, str, str, int], Reference] | None = None
-        self._treated: tuple[tuple[str, int], Treated] | None = None
+        self._reference: tuple[tuple[str, str, str, str, str, int], Reference] | None = None
+        self._treated: tuple[tuple[str, str, int], Treated] | None = None
         self._toolchain_is_warm = False
         self._memory = MemoryAccount()
         self.is_spoiled = False
@@ -131,7 +131,7 @@ class ModelSession:
         same numbers.
         """
         case, precision = run.case, run.case.precision if draws else ""
-        key = (case.device, case.phase, case.weights, precision, run.request.seed)
+        key = (case.model, case.device, case.phase, case.weights, precision, run.request.seed)
         if self._reference is None or self._reference[0] != key:
             self._reference = None
             gc.collect()  # models hold themselves in cycles
@@ -139,10 +139,11 @@ class ModelSession:
         return self._reference[1]
 
     def _treated_for(self, run: CaseRun) -> Treated:
-        key = (run.case.device, run.request.seed)
+        device, seed = run.case.device, run.request.seed
+        key = (run.case.model, device, seed)
         if self._treated is None or self._treated[0] != key:
             with run.progress.spend("signal"), one_thread(), put_back():
-                self._treated = (key, treat(run.model, *key, self._report))
+                self._treated = (key, treat(run.model, device, seed, self._report))
         return self._treated[1]
 
     @contextlib.contextmanager

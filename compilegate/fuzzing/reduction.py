@@ -1,0 +1,209 @@
+"""Reduces a failing program: fewer statements, inputs instead of computations, smaller sizes."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from compilegate.fuzzing.program import Program, Statement, Value, renamed
+
+#: Returns the first of some candidates that fails as the program does; None if none does until a
+#: time on the monotonic clock.
+FirstFailing = Callable[[Sequence[Program], float], Program | None]
+#: How many candidates a child is given at once.
+_BLOCK = 6
+
+
+class Reducer:
+    """Applies simplifications as long as the program still fails.
+
+    Args:
+        first_failing: Finds the first candidate that fails.
+        seconds: When to end.
+    """
+
+    def __init__(self, first_failing: FirstFailing, seconds: float) -> None:
+        self._first_failing = first_failing
+        self._until = time.monotonic() + seconds
+        self._tried: set[Program] = set()
+        self.best: Program | None = None
+
+    def reduce(self, program: Program) -> Program:
+        """Return the smallest program found that fails in the same way."""
+        self.best = program
+        passes = (
+            *(fewer_settings, fewer_returns, fewer_statements, inputs_instead, bypassed),
+            *(fewer_values, plainer, smaller, simpler_dtypes),
+        )
+        before = None
+        while before != self.best and time.monotonic() < self._until:
+            before = self.best
+            for candidates in passes:
+                self._exhaust(candidates)
+        return self.best
+
+    def _exhaust(self, candidates: Callable[[Program], Iterator[Program]]) -> None:
+        """Apply one kind of simplification until none of its candidates fails any more."""
+        found: Program | None = self.best
+        while found is not None and time.monotonic() < self._until:
+            assert self.best is not None
+            new = [c.pruned() for c in candidates(self.best)]
+            new = [c for c in dict.fromkeys(new) if c.is_closed() and c not in self._tried]
+            found = None
+            while new and found is None and time.monotonic() < self._until:
+                block, new = new[:_BLOCK], new[_BLOCK:]
+                self._tried.update(block)
+                found = self._first_failing(block, self._until)
+            self.best = found or self.best
+
+
+def fewer_settings(program: Program) -> Iterator[Program]:
+    """Yield the program with one size, without gradients, with static sizes."""
+    if program.varies:
+        yield replace(program, varies=False, dynamic="static")
+    if program.phase == "train":
+        yield replace(program, phase="infer")
+    if program.dynamic not in ("static", "auto"):
+        yield replace(program, dynamic="auto")
+
+
+def fewer_returns(program: Program) -> Iterator[Program]:
+    """Yield the program with one of its results, and without one of them."""
+    if len(program.returns) > 1:
+        for name in program.returns:
+            yield replace(program, returns=(name,))
+        for name in program.returns:
+            yield replace(program, returns=tuple(n for n in program.returns if n != name))
+    writes = tuple(n for one in program.statements for n in one.writes)
+    for name in dict.fromkeys(writes):
+        if program.returns != (name,):
+            yield replace(program, returns=(name,))
+
+
+def fewer_statements(program: Program) -> Iterator[Program]:
+    """Yield the program without a run of statements, and without what depends on them."""
+    count = len(program.statements)
+    width = count
+    while width:
+        for start in range(count - width, -1, -max(width // 2, 1)):
+            yield _without(program, range(start, start + width))
+        width //= 2
+
+
+def _without(program: Program, left_out: range) -> Program:
+    gone: set[str] = set()
+    kept: list[Statement] = []
+    for index, one in enumerate(program.statements):
+        if index in left_out or gone & {*one.reads, *one.writes}:
+            gone |= {*one.makes}
+        else:
+            kept.append(one)
+    returns = tuple(name for name in program.returns if name not in gone)
+    if not returns:
+        lost = [one for i, one in enumerate(program.statements) if i in left_out]
+        known = {value.name for value in program.values} | {n for one in kept for n in one.makes}
+        returns = tuple(name for one in lost for name in one.reads if name in known)[-1:]
+    return replace(program, statements=tuple(kept), returns=returns)
+
+
+def inputs_instead(program: Program) -> Iterator[Program]:
+    """Yield the program with an input in place of what a statement computes."""
+    for index in reversed(range(len(program.statements))):
+        one = program.statements[index]
+        if one.input_text and len(one.makes) == 1 and one.makes[0] not in program.returns:
+            dims = one.dims if program.varies else ()
+            value = Value(name=one.makes[0], text=one.input_text, dims=dims)
+            rest = (*program.statements[:index], *program.statements[index + 1 :])
+            yield replace(program, statements=rest, values=(*program.values, value))
+
+
+def bypassed(program: Program) -> Iterator[Program]:
+    """Yield the program in which a variable of the same shape stands in for another one."""
+    for index in reversed(range(len(program.statements))):
+        one = program.statements[index]
+        for other in one.alike:
+            names = {one.makes[0]: other} if one.makes else {}
+            rest = (*program.statements[:index], *program.statements[index + 1 :])
+            yield replace(
+                program,
+                statements=tuple(_renamed(each, names) for each in rest),
+                returns=tuple(dict.fromkeys(names.get(n, n) for n in program.returns)),
+            )
+
+
+def _renamed(one: Statement, names: dict[str, str]) -> Statement:
+    return replace(
+        one,
+        text=renamed(one.text, names),
+        reads=tuple(dict.fromkeys(names.get(n, n) for n in one.reads)),
+        writes=tuple(dict.fromkeys(names.get(n, n) for n in one.writes)),
+    )
+
+
+def fewer_values(program: Program) -> Iterator[Program]:
+    """Yield the program with an input in place of a parameter or a buffer."""
+    for value in program.held:
+        changed = replace(value, kind="input")
+        rest = tuple(changed if each is value else each for each in program.values)
+        yield replace(program, values=rest)
+
+
+def plainer(program: Program) -> Iterator[Program]:
+    """Yield the program with a contiguous input in place of another one."""
+    for value in program.inputs:
+        if value.plain:
+            changed = replace(value, text=value.plain, plain="")
+            rest = tuple(changed if each is value else each for each in program.values)
+            yield replace(program, values=rest)
+
+
+def smaller(program: Program) -> Iterator[Program]:
+    """Yield the program with a smaller number in place of a size, wherever it occurs."""
+    texts = [value.text for value in program.values]
+    numbers = {int(n) for text in texts for n in re.findall(r"(?<![\w.])\d+\b(?!\.)", text)}
+    for number in sorted(numbers, reverse=True):
+        for less in (1, 2, 3, number // 2):
+            if 0 < less < number and number > 2:
+                yield _substituted(program, rf"(?<![\w.]){number}\b(?!\.)", str(less))
+
+
+def simpler_dtypes(program: Program) -> Iterator[Program]:
+    """Yield the program with a common dtype in place of a rare one."""
+    text = " ".join([*(v.text for v in program.values), *(s.text for s in program.statements)])
+    for rare, common in (
+        ("torch.float64", "torch.float32"),
+        ("torch.float16", "torch.float32"),
+        ("torch.bfloat16", "torch.float32"),
+        ("torch.int8", "torch.int64"),
+        ("torch.uint8", "torch.int64"),
+        ("torch.int16", "torch.int64"),
+        ("torch.int32", "torch.int64"),
+    ):
+        if rare in text:
+            yield _substituted(program, rf"{re.escape(rare)}\b", common)
+    if ".to(torch.float32)" in text:
+        yield _substituted(program, r"\.to\(torch\.float32\)", "")
+
+
+def _substituted(program: Program, pattern: str, new: str) -> Program:
+    return replace(
+        program,
+        values=tuple(
+            replace(
+                value,
+                text=re.sub(pattern, new, value.text),
+                plain=re.sub(pattern, new, value.plain),
+            )
+            for value in program.values
+        ),
+        statements=tuple(
+            replace(
+                one,
+                text=re.sub(pattern, new, one.text),
+                input_text=re.sub(pattern, new, one.input_text),
+            )
+            for one in program.statements
+        ),
+    )

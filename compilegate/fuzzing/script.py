@@ -1,0 +1,152 @@
+"""The script of a finding, which runs with torch alone, and its entry for the zoo of known bugs."""
+
+from __future__ import annotations
+
+from compilegate.fuzzing.program import SIZES, Program, builder_lines, zoo_text
+
+_STAGES = {
+    "eager": "Dynamo",
+    "aot_eager": "AOTAutograd",
+    "aot_eager_decomp_partition": "decompositions or partitioning",
+    "inductor": "Inductor",
+}
+_DYNAMIC = {"static": "False", "auto": "None", "dynamic": "True", "marked": "None"}
+
+_CHECK = '''
+def run(module, n, double=False):
+    torch.manual_seed(SEED + n)
+    given = [made.double() if double and made.is_floating_point() else made for made in inputs(n)]
+    if TRAIN:
+        given = [g.detach().requires_grad_(g.is_floating_point()) for g in given]
+    if MARK and module is not None and not double:
+        for index, dims in DIMS.items():
+            for dim in dims:
+                torch._dynamo.maybe_mark_dynamic(given[index], dim)
+    with torch.set_grad_enabled(TRAIN):
+        made = module(*given)
+    found = list(made) if isinstance(made, tuple) else [made]
+    if TRAIN:
+        roots = [each for each in found if each.requires_grad]
+        torch.manual_seed(SEED)
+        starts = [torch.randn(each.shape).to(each.dtype) for each in roots]
+        if roots:
+            torch.autograd.backward(roots, starts)
+        held = module._orig_mod if hasattr(module, "_orig_mod") else module
+        found += [leaf.grad for leaf in (*given, *held.parameters())]
+    return found + given + list(module.buffers())
+
+
+def build(double=False):
+    torch.manual_seed(SEED)
+    module = Program().train(TRAIN)
+    return module.double() if double else module
+
+
+def far(ours, theirs, truth):
+    """Whether compiled code differs from eager by more than rounding explains."""
+    if ours is None or theirs is None:
+        return ours is not theirs
+    if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
+        return True
+    strides = [(t.stride(i), t.size(i)) for t in (ours, theirs) for i in range(t.dim())]
+    middle = len(strides) // 2
+    if any(a != b for a, b in zip(strides[:middle], strides[middle:]) if a[1] > 1):
+        return True
+    if not ours.is_floating_point():
+        return not torch.equal(ours, theirs)
+    if any(not torch.equal(f(ours), f(theirs)) for f in (torch.isnan, torch.isposinf)):
+        return True
+    eager, compiled = (t.detach().double().nan_to_num() for t in (ours, theirs))
+    exact = eager if truth is None else truth.detach().double().nan_to_num()
+    if exact.shape != eager.shape:
+        exact = eager
+    scale = exact.square().mean().sqrt()
+    rounding = 64 * torch.finfo(ours.dtype).eps * scale + 4 * (eager - exact).abs().max()
+    return bool(((compiled - exact).abs() > rounding).any())
+
+
+def main():
+    eager, compiled, wrong = build(), build(), False
+    compiled = torch.compile(compiled, backend=BACKEND, dynamic=DYNAMIC)
+    try:
+        exact = build(double=True)
+    except RuntimeError:
+        exact = None
+    for n in CALLS:
+        ours = run(eager, n)
+        try:
+            theirs = run(compiled, n)
+        except Exception as error:
+            print(f"eager returns, compiled raises {type(error).__name__}: {str(error)[:2000]}")
+            return 1
+        try:
+            truths = run(exact, n, double=True)
+        except Exception:
+            truths = [None] * len(ours)
+        for index, three in enumerate(zip(ours, theirs, truths)):
+            if far(*three):
+                wrong = True
+                print(f"result {index} with n = {n}:")
+                for name, value in zip(("eager", "compiled", "float64"), three):
+                    strides = value.stride() if value is not None else None
+                    print(f"  {name:<9}{value}, strides {strides}")
+    print("compiled code is", "WRONG" if wrong else "right")
+    return int(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+'''
+
+
+def stage_named(backend: str) -> str:
+    """Return the part of the compiler that the last backend of the ladder adds."""
+    return _STAGES[backend]
+
+
+def script_text(program: Program, line: str, seed: int) -> str:
+    """Return a script that shows the finding with torch alone, and exits with 1.
+
+    Args:
+        program: The reduced program.
+        line: The complaint.
+        seed: The seed of its weights and inputs.
+    """
+    sizes = (SIZES[0], SIZES[0], SIZES[1], SIZES[0]) if program.varies else (SIZES[0],) * 2
+    dims = {i: v.dims for i, v in enumerate(program.inputs) if v.dims and program.varies}
+    lines = [
+        f'"""{program.name}: {_plain(line)}"""',
+        "",
+        "import sys",
+        "",
+        "import torch",
+        "from torch import nn",
+        "from torch.nn import functional as F",
+        "",
+        f'SEED, BACKEND, DYNAMIC = {seed}, "{program.backend}", {_DYNAMIC[program.dynamic]}',
+        f"TRAIN, MARK = {program.phase == 'train'}, {program.dynamic == 'marked'}",
+        f"CALLS, DIMS = {sizes}, {dims}",
+        "",
+        "",
+        *builder_lines(program),
+        "",
+    ]
+    return "\n".join(lines) + _CHECK
+
+
+def _plain(line: str) -> str:
+    """Return a line that may stand in a docstring."""
+    return " ".join(line.replace("\\", "/").replace('"', "'").split())
+
+
+def entry_text(program: Program, line: str) -> str:
+    """Return a file for ``--zoo``, with the entry for a budgets file as a comment."""
+    aspect = "gradients" if line.startswith("call") and "gradient" in line else "forward"
+    entry = [
+        "# [[expected_failure]]",
+        f'# model = "{program.name}"',
+        f'# aspect = "{aspect}"',
+        f"# reason = {line[:90]!r}",
+        "",
+    ]
+    return "\n".join(entry) + zoo_text([program])

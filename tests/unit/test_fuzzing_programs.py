@@ -1,0 +1,152 @@
+"""Generated programs: the same for the same number, closed, and reduced to what matters."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from compilegate.fuzzing.generate import generate
+from compilegate.fuzzing.program import Program, Statement, Value, zoo_text
+from compilegate.fuzzing.reduction import Reducer
+from compilegate.fuzzing.scope import promoted
+from compilegate.fuzzing.script import entry_text, script_text
+from compilegate.records.case import Case
+
+PROGRAMS = [generate(7, number) for number in range(150)]
+
+
+def test_a_program_is_the_same_in_each_process():
+    code = "from compilegate.fuzzing.generate import generate as g\n"
+    code += "from compilegate.fuzzing.program import zoo_text\n"
+    code += "print(zoo_text([g(7, number) for number in range(150)]))"
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.rstrip() == zoo_text(PROGRAMS).rstrip()
+
+
+def test_programs_differ_by_seed_and_number():
+    others = [generate(8, number) for number in range(150)]
+    assert len({replace(one, name="") for one in [*PROGRAMS, *others]}) == 300
+
+
+def test_programs_use_everything_that_they_define():
+    for program in PROGRAMS:
+        assert program.is_closed()
+        assert program == program.pruned()
+        assert Case.parse(program.case).id == program.case
+
+
+def test_programs_have_every_kind_of_setting():
+    assert {program.phase for program in PROGRAMS} == {"infer", "train"}
+    assert {program.dynamic for program in PROGRAMS} == {"static", "auto", "dynamic", "marked"}
+    assert len({name for program in PROGRAMS for name in program.operators}) > 150
+
+
+def test_generating_needs_no_torch():
+    code = "import sys; from compilegate.fuzzing.generate import generate; generate(0, 0)\n"
+    code += "sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("text_of", [script_text, entry_text])
+def test_files_of_a_finding_are_python(text_of):
+    for program in PROGRAMS[:40]:
+        line = 'call 1: output "a\\b"'
+        text = text_of(program, line, 3) if text_of is script_text else text_of(program, line)
+        compile(text, "finding.py", "exec")
+
+
+def test_a_dtype_is_promoted_as_torch_promotes_it():
+    assert promoted("bfloat16", "float16") == "float32"
+    assert promoted("uint8", "int8") == "int16"
+    assert promoted("int64", "float16") == "float16"
+
+
+def chain(*texts, returns=None, values=()):
+    """A program in which each statement reads the one before."""
+    statements, last = [], "x0"
+    for index, text in enumerate(texts):
+        made = f"v{index}"
+        statements.append(
+            Statement(
+                text=f"{made} = {text.format(last)}",
+                makes=(made,),
+                reads=(last,),
+                operator=text,
+                input_text="torch.randn(16, 3)",
+                alike=("x0", *(f"v{i}" for i in range(index))),
+            )
+        )
+        last = made
+    given = Value(name="x0", text="torch.randn(n, 3, dtype=torch.float64)", dims=(0,))
+    return Program(
+        name="fuzz.0.0",
+        values=(given, *values),
+        statements=tuple(statements),
+        returns=returns or (last,),
+    )
+
+
+def reduce(program, fails):
+    seen = []
+
+    def first_failing(candidates, until):
+        seen.extend(candidates)
+        return next(filter(fails, candidates), None)
+
+    return Reducer(first_failing, seconds=60).reduce(program), seen
+
+
+def texts(program):
+    return [one.text.partition(" = ")[2] for one in program.statements]
+
+
+def test_a_program_is_reduced_to_the_statement_at_fault():
+    program = chain(*["torch.cos({})"] * 5, "torch.sin({})", *["torch.tan({})"] * 4)
+    reduced, _ = reduce(program, lambda one: "torch.sin" in " ".join(texts(one)))
+    assert [one.operator for one in reduced.statements] == ["torch.sin({})"]
+    assert "float64" not in reduced.values[0].text
+    assert not reduced.varies
+
+
+def test_two_statements_that_only_fail_together_stay():
+    program = chain("{} + 1", "torch.sin({})", "{} * 2", "{} * 3", "torch.tan({})", "{} - 1")
+
+    def fails(one):
+        joined = " ".join(texts(one))
+        return "sin" in joined and "tan" in joined
+
+    reduced, _ = reduce(program, fails)
+    assert [one.operator for one in reduced.statements] == ["torch.sin({})", "torch.tan({})"]
+    assert reduced.is_closed()
+
+
+def test_what_a_program_needs_stays():
+    program = chain("torch.sin({})")
+    reduced, _ = reduce(program, lambda one: one.varies and one.dynamic == "static")
+    assert reduced.varies
+
+
+def test_no_candidate_is_tried_twice_or_is_open():
+    program = chain(*["torch.cos({})"] * 4, returns=("v1", "v3"))
+    _, seen = reduce(program, lambda one: False)
+    assert len(seen) == len(set(seen))
+    assert all(one.is_closed() for one in seen)
+
+
+def test_a_statement_that_writes_to_an_input_is_kept():
+    write = Statement(text="x0.add_(1)", reads=("x0",), writes=("x0",), operator="add_")
+    program = replace(chain("{} + 1"), statements=(write, *chain("{} + 1").statements))
+    assert write in program.pruned().statements
+
+
+def test_parameters_are_attributes_in_the_source():
+    weight = Value(name="w0", text="torch.randn(3)", kind="parameter")
+    uses = Statement(text="v0 = x0 * w0", makes=("v0",), reads=("x0", "w0"), operator="mul")
+    program = replace(chain("{}", values=(weight,)), statements=(uses,))
+    assert "v0 = x0 * self.w0" in zoo_text([program])
+    assert "self.w0 = nn.Parameter(torch.randn(3))" in zoo_text([program])
