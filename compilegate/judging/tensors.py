@@ -7,7 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from compilegate.judging.judge import shorten
 from compilegate.judging.tolerances import Check, beyond, checks_of_rows, in_half, widening
-from compilegate.records.call import Checked, Difference, TensorError, name_of_call
+from compilegate.records.call import (
+    Checked,
+    Difference,
+    TensorError,
+    name_of_call,
+    name_of_probe,
+)
 from compilegate.records.observation import Observation
 from compilegate.records.rounding import is_blind, pooled_noise
 
@@ -84,8 +90,24 @@ def examine(observation: Observation, group: str) -> Numerics:
         excesses = seen.excesses
     else:
         excesses = tuple(o for o in seen.excesses if not _is_chance(o, seen.excesses, observation))
-    complaints = _complaints(calls, excesses)
-    return replace(seen, complaints=(*complaints, *_complaints_of_rows(observation, group)))
+    complaints = (*_complaints(calls, excesses), *_complaints_of_rows(observation, group))
+    return _with_probes(replace(seen, complaints=complaints), observation, group)
+
+
+def _with_probes(seen: Numerics, observation: Observation, group: str) -> Numerics:
+    """Add what the probing calls show. A tensor without a finite number in them is not blind."""
+    probed = examine_groups(
+        observation,
+        [(name_of_probe(one.probe, one.sizes), getattr(one, group)) for one in observation.probes],
+    )
+    return replace(
+        seen,
+        complaints=(*seen.complaints, *probed.complaints),
+        tensors=seen.tensors + probed.tensors,
+        floating=seen.floating + probed.floating,
+        ties=seen.ties + probed.ties,
+        compared=seen.compared + probed.compared,
+    )
 
 
 def examine_groups(observation: Observation, groups: Sequence[tuple[str, Checked]]) -> Numerics:

@@ -22,6 +22,7 @@ import torch
 from compilegate.observe.compare.errors import Nudge
 from compilegate.observe.model import cast_weights
 from compilegate.observe.model.calls import PlannedCall, input_tensors
+from compilegate.observe.model.restarting import start_as
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.seeding import factors
 from compilegate.observe.model.subject import Subject
@@ -105,19 +106,20 @@ class Sampler:
         call = subject.prepare(planned)
         amount = nudge * UNIT[subject.case.computes_in]
         generator = torch.Generator(subject.case.device).manual_seed(_FIRST_SEED + seed)
-        parameters, theirs = subject.parameters(), eager.parameters()
+        start_as(subject, eager, known)
         with torch.no_grad():
-            for name, parameter in parameters.items():
-                parameter.copy_(known.started.get(name, theirs[name]))
-            for name, buffer in subject.buffers().items():
-                buffer.copy_(known.before[f"buffer {name}"])
-            for tensor in (*parameters.values(), *input_tensors(call).values()):
-                if nudge and tensor.is_floating_point():
+            for tensor in (*subject.parameters().values(), *input_tensors(call).values()):
+                if nudge and tensor.is_floating_point() and not _overlaps_itself(tensor):
                     tensor.mul_(factors(tensor, amount, generator))
         result = subject.call(call, planned.index)
         if result.error is not None:
             raise result.error
         return result
+
+
+def _overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether elements share their memory for certain, so that PyTorch writes nothing in place."""
+    return torch._debug_has_internal_overlap(tensor) == 1
 
 
 def repeats(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
