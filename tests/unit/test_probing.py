@@ -104,6 +104,10 @@ def without_the_maximum(x, dim, keepdim):
     return x.exp().sum(dim, keepdim=keepdim).log()
 
 
+def by_exponentials(x):
+    return x.exp() / (1 + x.exp())
+
+
 def of_the_sum_with_zero(x):
     return 1 / (x + 0.0)
 
@@ -138,13 +142,10 @@ VALUES = {
         lambda x: torch.clamp(x, min=0.0),
         replacing("clamp", clamped_by_comparison),
     ),
-    "infinities in two rows": (
+    "infinities in two rows": (torch.sigmoid, replacing("sigmoid", by_exponentials)),
+    "numbers near the largest": (
         lambda x: torch.logsumexp(x, 1, keepdim=True).expand(-1, 4),
         replacing("logsumexp", without_the_maximum),
-    ),
-    "numbers near the largest": (
-        lambda x: x / torch.norm(x, torch.inf),
-        replacing("norm", lambda x, p: x.square().amax().sqrt()),
     ),
     "a row of zeros and one of denormals": (
         torch.reciprocal,
@@ -183,7 +184,7 @@ def test_healthy_code_passes_every_probing_call_and_no_recompilation_counts(phas
         found = verdict_of(seen, suite)
         assert found.outcome == "passed", found.details
     assert f" and {len(names)} probing calls" in verdict_of(seen).summary
-    assert len({one.call for one in seen.capture.compilations}) == len(seen.calls) - 3 + 0
+    assert {one.call for one in seen.capture.compilations} == {0, 2}  # two sizes
     assert verdict_of(seen, test_recompiles).outcome == "passed"
 
 
@@ -210,12 +211,24 @@ def test_examples_that_list_their_calls_or_fix_their_inputs_are_not_probed():
 
 
 def test_probing_leaves_no_trace():
-    """Statistics of batch norm that saw a NaN would spoil all later calls."""
+    """Statistics of batch norm that had seen a NaN would stay NaN."""
 
     def module():
         return nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
 
-    practised = probed(module, "train", wants=(*WANTS, "random"))
-    last = practised.probes[-1]
+    last = probed(module, "train").probes[-1]
+    assert {error.name for error in last.state.errors} >= {"buffer 1.running_mean"}
     assert all(error.numel for error in last.state.errors)
-    assert not last.state.differences
+
+
+def test_one_case_of_each_model_compiles_again_for_its_probing_calls():
+    named = ("train-f32-default-auto", "infer-bf16-default-auto", "infer-f32-default-dynamic")
+    cases = [Case.parse(f"m-cpu-{setting}") for setting in named]
+    chosen = [case.setting for case in cases if tiers.respecialises(case, "standard", cases)]
+    assert chosen == ["infer-f32-default-dynamic"]
+    assert not any(tiers.respecialises(case, "smoke", cases) for case in cases)
+
+
+def test_each_case_of_the_smoke_tier_that_compiles_again_is_in_the_tier():
+    for model, setting in tiers.RESPECIALISED.items():
+        assert setting in {named.rstrip("*") for named in tiers.SMOKE[model]}

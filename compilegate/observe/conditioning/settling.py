@@ -14,6 +14,9 @@ from torch import Tensor, nn
 from compilegate.observe.conditioning.edits import ADDED_NOISE, Edits
 from compilegate.observe.conditioning.visibility import in_band, spread_of
 
+#: After a batch norm, every eighth channel is on the other side of zero.
+NEGATIVE = 8
+
 
 @contextlib.contextmanager
 def settling(edits: Edits, *, rescale: bool) -> Iterator[None]:
@@ -71,8 +74,10 @@ def _prepare_norm(edits: Edits, part: nn.Module, given: Tensor) -> None:
     mean is set half way to that of the channel. The variance is set half way between the mean
     squares over all channels and over the channel.
 
-    The bias moves to one, where few units are near the kink of ReLU. It does not move after an
-    activation, because channels may be dead there, and everything else in them is noise.
+    The bias moves to one, where few units are near the kink of ReLU. In some channels it moves to
+    minus one, as far from the kink: without negative numbers, a ReLU that leaks would compute the
+    same, also in every window of a max-pool. The bias does not move after an activation, because
+    channels may be dead there, and everything else in them is noise.
     """
     buffers, bias = part._buffers, part._parameters.get("bias")
     mean, variance = (buffers.get(name) for name in ("running_mean", "running_var"))
@@ -87,7 +92,9 @@ def _prepare_norm(edits: Edits, part: nn.Module, given: Tensor) -> None:
     if id(bias) in edits.biases and channels.min() < -channels.std():
         assert bias is not None
         _, noise = edits.biases[id(bias)]
-        edits.write(bias, 1 + ADDED_NOISE * noise)
+        sides = torch.ones_like(bias)
+        sides[::NEGATIVE] = -1
+        edits.write(bias, sides + ADDED_NOISE * noise)
 
 
 def _sized_bias(edits: Edits, part: nn.Module) -> Tensor | None:
