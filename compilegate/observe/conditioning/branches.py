@@ -120,38 +120,30 @@ def _attention(
 
 
 def _positions(
-    result: tuple[Tensor, Tensor],
-    x: Tensor,
-    size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    dilation: Sequence[int] = (1,),
-    ceil: bool = False,
+    result: tuple[Tensor, Tensor], x: Tensor, size: Sequence[int], *window: Any
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the corners of a pool's window, with whether the largest element ever lies there.
+    """Yield the borders of a pool's window, with whether the largest element ever lies there.
 
     The last branch is a window without a positive element: only there does a ReLU before the pool
     show what it makes of negative numbers.
+
+    Args:
+        result: The largest element of each window, and its index in the flat plane.
+        x: What is pooled, of shape (…, H, W).
+        size: The size of the window.
+        window: Its stride, padding and dilation, as far as they are not the default ones.
     """
     largest, places = result
-    height, width = (_pair(value) for value in (size, dilation)), x.shape[-1]
-    (rows, columns), (down, right) = height
-    step, before = _pair(stride or size), _pair(padding)
-    outputs = torch.arange(largest.shape[-2])[:, None], torch.arange(largest.shape[-1])[None, :]
-    row = places // width - (outputs[0] * step[0] - before[0])
-    column = places % width - (outputs[1] * step[1] - before[1])
-    for name, at in (
-        ("first row", row == 0),
-        ("last row", row == (rows - 1) * down),
-        ("first column", column == 0),
-        ("last column", column == (columns - 1) * right),
-    ):
-        yield f"largest in the {name}", bool(at.any())
+    stride, padding, dilation = (*window[:3], *([], [0], [1])[len(window) :])[:3]
+    step = stride or size
+    for name, dim, at in (("row", -2, places // x.shape[-1]), ("column", -1, places % x.shape[-1])):
+        number = torch.arange(largest.shape[dim], device=largest.device)
+        starts = number * step[dim % len(step)] - padding[dim % len(padding)]
+        offset = at - (starts[:, None] if dim == -2 else starts)
+        end = (size[dim % len(size)] - 1) * dilation[dim % len(dilation)]
+        yield f"largest in the first {name}", bool((offset == 0).any())
+        yield f"largest in the last {name}", bool((offset == end).any())
     yield "nothing positive", bool((largest <= 0).any())
-
-
-def _pair(value: Sequence[int]) -> tuple[int, int]:
-    return value[0], value[-1]
 
 
 _SIDES: dict[str, Sides] = {

@@ -66,9 +66,7 @@ def compiling_again(example: Example, sizes: dict[str, int]) -> list[PlannedCall
     return _planned(example, [*small, *((sizes, probe) for probe in probes.layouts())])
 
 
-def _planned(
-    example: Example, calls: Sequence[tuple[dict[str, int], Probe]]
-) -> list[PlannedCall]:
+def _planned(example: Example, calls: Sequence[tuple[dict[str, int], Probe]]) -> list[PlannedCall]:
     """Number the calls; there are none for an example that lists its calls, or fixes its inputs."""
     if example.calls or has_fixed_inputs(example):
         return []
