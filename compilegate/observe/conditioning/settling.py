@@ -92,9 +92,9 @@ def _prepare_norm(edits: Edits, part: nn.Module, given: Tensor, sides: Sequence[
     The bias moves to one, where few units are near the kink of ReLU. In some channels it moves to
     minus one, as far from the kink: without negative numbers, a ReLU that leaks would compute the
     same, also in every window of a max-pool. In a model with clamps such as ReLU6, it moves in some
-    channels to one from their ends, which hardly any number would reach otherwise. The bias does not
-    move after an activation, because channels may be dead there, and everything else in
-    them is noise.
+    channels to one from their ends, which hardly any number would reach otherwise. The bias does
+    not move after an activation, because channels may be dead there, and everything else in them is
+    noise.
 
     Args:
         edits: Collects the changes.
