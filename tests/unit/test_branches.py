@@ -87,7 +87,7 @@ def test_a_relu_that_leaks_before_a_max_pool_shows(phase):
 
     sound = of("eager")
     assert sound.outcome == "passed", sound.details
-    leaking = replacing("relu", lambda x, inplace: functional.leaky_relu(x, 1e-3))
+    leaking = replacing("relu", lambda x, inplace: functional.leaky_relu(x, 1e-4))
     found = of(leaking)
     assert found.outcome == "failed"
     assert found.summary.startswith("call 1 (batch=8): output (float32): ")

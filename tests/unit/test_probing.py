@@ -203,6 +203,20 @@ def test_a_call_that_eager_cannot_make_is_left_out_with_its_reason():
     assert verdict_of(seen, test_side_effects).outcome == "passed"
 
 
+def test_a_recipe_without_inputs_of_a_size_leaves_its_call_out():
+    def inputs(batch):
+        return (torch.randn(batch, 4).view(batch, 4 // min(batch, 1)),)
+
+    def first_row(output):
+        return output[0] if len(output) > 1 else output[1]
+
+    seen = probed(inputs=inputs, output=first_row)
+    assert seen.status == "completed", seen.failure
+    left_out = [line for line in seen.unprobed if line.startswith("batch of")]
+    assert left_out[0].startswith("batch of one: output=… of Example raised IndexError")
+    assert left_out[1].startswith("batch of zero: the recipe raises ZeroDivisionError")
+
+
 def test_examples_that_list_their_calls_or_fix_their_inputs_are_not_probed():
     seen = probed(inputs=(torch.ones(8, 4),))
     assert not seen.probes

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import torch
 import torch._dynamo.config
 
 from compilegate.observe import error_text
@@ -20,6 +21,7 @@ from compilegate.observe.device import out_of_memory
 from compilegate.observe.model import probes
 from compilegate.observe.model.calls import PlannedCall, has_fixed_inputs
 from compilegate.observe.model.float64 import Lifting
+from compilegate.observe.model.forward import SelectorError
 from compilegate.observe.model.probes import Probe
 from compilegate.observe.model.restarting import start_as
 from compilegate.observe.model.result import Result
@@ -76,6 +78,10 @@ def _planned(example: Example, calls: Sequence[tuple[dict[str, int], Probe]]) ->
     ]
 
 
+class LeftOutError(Exception):
+    """A probing call says nothing about compiled code. The message says why."""
+
+
 @dataclass
 class Probing:
     """Makes probing calls on both sides, and compares them.
@@ -114,7 +120,9 @@ class Probing:
                     self.left_out.append(f"{one.probe.name}: the others took {_MOST_S:.0f} s")
                     continue
                 try:
-                    reason = self._probe(one, one.probe)
+                    self._probe(one, one.probe)
+                except LeftOutError as reason:
+                    self.left_out.append(f"{one.probe.name}: {reason}")
                 except Exception as error:
                     cause = out_of_memory.find(error)
                     if cause is None:
@@ -125,23 +133,19 @@ class Probing:
                 finally:
                     for snapshot in kept:
                         snapshot.put_back()
-                if reason:
-                    self.left_out.append(f"{one.probe.name}: {reason}")
 
-    def _probe(self, planned: PlannedCall, probe: Probe) -> str:
-        """Make a call and keep its facts, or return why it says nothing."""
-        eager, compiled = self.calls.eager, self.calls.compiled
-        if probe.changes_inputs and not probe.suits(eager.prepare(replace(planned, probe=None))):
-            return "no input that it could change"
-        if probe.repeats:
-            self._repeat(planned, probe.repeats)
-        made = self.calls.call_eager(planned)
-        if made.error is not None:
-            return f"in eager, {error_text.with_kind(made.error)}"
+    def _probe(self, planned: PlannedCall, probe: Probe) -> None:
+        """Make a call and keep its facts.
+
+        Raises:
+            LeftOutError: The call says nothing about compiled code.
+        """
+        compiled = self.calls.compiled
+        made = self._made_in_eager(planned, probe)
         with self.progress.spend("reference"):
-            truths = [*self._truths(planned, made)]
+            truths = self._truths(planned, made)
         if not truths:
-            return "float64 raises"
+            raise LeftOutError("float64 raises")
         rivals = []
         if probe.rival is not None:
             rivals.append(self.calls.call_eager(replace(planned, probe=probe.rivalled())))
@@ -153,7 +157,7 @@ class Probing:
         if probe.is_extreme and result.error is None:
             result, share = stable.settled(made, result, truths, rivals)
             if share > _UNSTABLE_SHARE:
-                return f"eager and float64 disagree in {share:.0%} of the output"
+                raise LeftOutError(f"eager and float64 disagree in {share:.0%} of the output")
         outputs, gradients, state = self.calls.comparison.of_probe(planned, made, result, truths)
         self.facts.append(
             CallFacts(
@@ -167,7 +171,28 @@ class Probing:
                 probe=probe.name,
             )
         )
-        return ""
+
+    def _made_in_eager(self, planned: PlannedCall, probe: Probe) -> Result:
+        """Make the call in eager, which shows whether it is legal.
+
+        Raises:
+            LeftOutError: It is not, or it is no other call than before.
+        """
+        try:
+            plain = self.calls.eager.prepare(replace(planned, probe=None))
+        except Exception as error:  # the recipe has no inputs of this size
+            raise LeftOutError(f"the recipe raises {error_text.with_kind(error)}") from error
+        if probe.changes_inputs and not probe.suits(plain):
+            raise LeftOutError("no input that it could change")
+        if probe.repeats:
+            self._repeat(planned, probe.repeats)
+        try:
+            made = self.calls.call_eager(planned)
+        except SelectorError as error:
+            raise LeftOutError(str(error)) from error
+        if made.error is not None:
+            raise LeftOutError(f"in eager, {error_text.with_kind(made.error)}")
+        return made
 
     def _repeat(self, planned: PlannedCall, times: int) -> None:
         """Make a call on both sides again and again, without looking at it."""
@@ -178,13 +203,26 @@ class Probing:
                 side.forget_gradients(call)
                 side.step(call)
 
-    def _truths(self, planned: PlannedCall, made: Result) -> Iterator[Result]:
-        """Yield the result of the reference, and of its alternative where there is one.
+    def _truths(self, planned: PlannedCall, made: Result) -> list[Result]:
+        """Return the result of the reference, and of its alternative where there is one.
+
+        The list is empty if the model cannot be built or called in float64.
 
         Args:
             planned: The call.
             made: The result of eager, from whose state the references start.
+
+        Raises:
+            Exception: Memory ran out, or the GPU's context is lost.
         """
+        try:
+            return [*self._references_of(planned, made)]
+        except Exception as error:
+            if isinstance(error, torch.AcceleratorError) or out_of_memory.find(error):
+                raise
+            return []
+
+    def _references_of(self, planned: PlannedCall, made: Result) -> Iterator[Result]:
         for halves in (True, False):
             index = 0 if halves else 1
             if len(self._references) == index:
