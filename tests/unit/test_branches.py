@@ -41,6 +41,10 @@ def test_a_branch_that_no_number_reaches_is_named(function, hidden, branch):
     assert not missing(function, 4 * BOTH)
 
 
+def test_an_end_that_only_keeps_zero_away_is_no_branch():
+    assert not missing(lambda x: functional.normalize(x, dim=0), BOTH)
+
+
 def test_the_corners_of_a_pool_are_named():
     def pool(x):
         return functional.max_pool2d(x, 3, 2, 1)

@@ -12,6 +12,7 @@ _UNWRITTEN = "in eager, Conv3d reads uninitialised memory: docs/measurements/fin
 _UNIT_NORM = "embeddings have norm one: over 512 components, their standard deviation is 0.044"
 _GATE = "it gates channels: its argument is a mean over the image, of another one"
 _SPREAD = "the end is three or more standard deviations away"
+_SCALE = "the scale of attention starts far below its upper end"
 _NEAR = "no two tokens are so far apart that they share a bucket of positions"
 _NO_LABEL = "no label is the one that the loss ignores"
 _PIXELS = "boxes are in pixels of an image"
@@ -65,6 +66,7 @@ BRANCHES = (
     ("lraspp_mobilenet_v3_large", "* hardswish *: below", _SPREAD),
     ("lcnet_050", "* hardsigmoid *", _GATE),
     ("lcnet_050", "* hardswish *", _SPREAD),
+    ("swin_v2_t", "* clamp *: above", _SCALE),
     ("t5", "* where 4: false", _NEAR),
     ("squeezenet1_1_labels", "* masked_fill 1: true", _NO_LABEL),
 )

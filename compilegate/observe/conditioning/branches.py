@@ -19,6 +19,8 @@ from compilegate.observe.model.dispatch_mode import Mode
 #: Yields each branch of one operator with whether a call of it reached the branch.
 Sides = Callable[..., Iterator[tuple[str, bool]]]
 
+#: Positive ends up to this size keep a divisor from being zero.
+_GUARD = 1e-5
 #: An additive mask hides what it adds less than this to.
 _HIDDEN = -1e4
 
@@ -66,16 +68,25 @@ def _ends(
     lowest, highest = named.get("min", lowest), named.get("max", highest)
     if not x.is_floating_point() or x.numel() < 2:  # a number that the model clamps, or indices
         return
-    if lowest is not None and lowest != -math.inf:
+    if _is_end(lowest) and not _is_guard(lowest):
         yield "below", bool((x < lowest).any())
-    if highest is not None and highest != math.inf:
+    if _is_end(highest):
         yield "above", bool((x > highest).any())
     inside = torch.ones_like(x, dtype=torch.bool)
-    if lowest is not None:
+    if _is_end(lowest):
         inside &= x > lowest
-    if highest is not None:
+    if _is_end(highest):
         inside &= x < highest
     yield "between", bool(inside.any())
+
+
+def _is_end(value: Any) -> bool:
+    return isinstance(value, Tensor) or (value is not None and math.isfinite(value))
+
+
+def _is_guard(value: Any) -> bool:
+    """Whether the end only keeps a divisor from being zero, which a probing call tries."""
+    return isinstance(value, float) and 0 < value <= _GUARD
 
 
 def _clamp_min(x: Tensor, lowest: Any) -> Iterator[tuple[str, bool]]:
