@@ -42,7 +42,7 @@ def test_a_branch_that_no_number_reaches_is_named(function, hidden, branch):
 
 
 def test_an_end_that_only_keeps_zero_away_is_no_branch():
-    assert not missing(lambda x: functional.normalize(x, dim=0), BOTH)
+    assert not missing(lambda x: functional.normalize(x, dim=1), BOTH.view(2, 2))
 
 
 def test_the_corners_of_a_pool_are_named():
