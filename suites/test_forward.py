@@ -33,7 +33,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         name, why = next(iter(seen.blind.items()))
         return Finding("inconclusive", f"blind: {name} {why}{figures}", seen.blind_lines)
     also = f", {len(raised)} of which raise as eager does" if raised else ""
-    summary = f"{seen.tensors} outputs over {calls} calls{also}{seen.notes}"
+    probes = f" and {len(observation.probes)} probing calls" if observation.probes else ""
+    summary = f"{seen.tensors} outputs over {calls} calls{probes}{also}{seen.notes}"
     return Finding("passed", f"{summary}, error {seen.worst:.2g}{figures}")
 
 

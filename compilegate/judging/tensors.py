@@ -14,6 +14,7 @@ from compilegate.records.call import (
     Difference,
     TensorError,
     name_of_call,
+    name_of_probe,
 )
 from compilegate.records.observation import Observation
 from compilegate.records.rounding import is_blind, pooled_noise
@@ -112,12 +113,29 @@ def examine(observation: Observation, group: str) -> Numerics:
         excesses = seen.excesses
     else:
         excesses = tuple(o for o in seen.excesses if not _is_chance(o, seen.excesses, observation))
-    complaints = _complaints(calls, excesses)
-    complaints += (
+    complaints = (
+        *_complaints(calls, excesses),
         *_complaints_of_rows(observation, group),
         *_complaint_as_a_whole(observation, group),
     )
-    return replace(seen, complaints=complaints)
+    return _with_probes(replace(seen, complaints=complaints), observation, group)
+
+
+def _with_probes(seen: Numerics, observation: Observation, group: str) -> Numerics:
+    """Add what the probing calls show. A tensor without a finite number in them is not blind."""
+    probed = examine_groups(
+        observation,
+        [(name_of_probe(one.probe, one.sizes), getattr(one, group)) for one in observation.probes],
+    )
+    return replace(
+        seen,
+        complaints=(*seen.complaints, *probed.complaints),
+        tensors=seen.tensors + probed.tensors,
+        floating=seen.floating + probed.floating,
+        ties=seen.ties + probed.ties,
+        undecided=(*seen.undecided, *probed.undecided),
+        compared=seen.compared + probed.compared,
+    )
 
 
 def examine_groups(observation: Observation, groups: Sequence[tuple[str, Checked]]) -> Numerics:

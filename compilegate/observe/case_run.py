@@ -26,10 +26,18 @@ from compilegate.observe.model.calls import (
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.snapshot import Snapshot
 from compilegate.observe.model.subject import Subject
-from compilegate.observe.phases import compile_work, costs, practising, random_numbers, warm_start
+from compilegate.observe.phases import (
+    compile_work,
+    costs,
+    practising,
+    probing,
+    random_numbers,
+    warm_start,
+)
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.calls import CallsSeen, PairedCalls
 from compilegate.observe.phases.eager import FirstCall, make_first_call
+from compilegate.observe.phases.probing import Probing
 from compilegate.observe.phases.progress import Progress
 from compilegate.observe.phases.recompiling import Recompiler
 from compilegate.records.case import Case
@@ -85,6 +93,7 @@ class CaseRun:
         self._timing: Timing | None = None
         self._memory: Memory | None = None
         self._energy: Energy | None = None
+        self._probing: Probing | None = None
         self._randomness: Randomness | None = None
         self._compile_work: CompileWork | None = None
         self._practices: dict[str, Practice] = {}
@@ -124,6 +133,8 @@ class CaseRun:
         if "vary" in wants:
             self._vary_sizes(first.eager, calls)
         self._captured = self._log.capture()  # what follows compiles again
+        if {"reuse", "respecialise"} & set(wants) and first.result.error is None:
+            self._probe_with(calls)
         again = Recompiler(compiled, self.model, self.request, self.progress)
         call = first_call(self._vary)
         if "random" in wants and self._draws:
@@ -211,6 +222,16 @@ class CaseRun:
             else:
                 calls.call(planned)
 
+    def _probe_with(self, calls: PairedCalls) -> None:
+        """Make the calls that hardly any test makes, as requested."""
+        self._probing = made = Probing(calls, self.builder, self.progress)
+        example, sizes = calls.eager.example, first_call(self._vary).sizes
+        if "reuse" in self.request.wants:
+            made.make(probing.reusing(example, sizes, self.case))
+        if "respecialise" in self.request.wants:
+            made.make(probing.compiling_again(example, sizes))
+        self.seen.ran_out_of_memory |= made.ran_out_of_memory
+
     def observation(self, status: Status, failure: Failure | None) -> Observation:
         """Return the record of the observation so far."""
         spent = dict(self.progress.time.spent_s)
@@ -228,6 +249,8 @@ class CaseRun:
             parameters=self._parameters,
             reference="" if self._reference is None else self._reference.kind,
             calls=tuple(self.seen.calls),
+            probes=tuple(self._probing.facts) if self._probing else (),
+            unprobed=tuple(self._probing.left_out) if self._probing else (),
             capture=capture,
             compile_time=self.seen.compile_time,
             timing=self._timing,

@@ -18,7 +18,17 @@ _PAGES = "https://meta-pytorch.org/compile-graph-break-site/gb"
 
 #: What a suite may want to know about a case, in the order in which it is observed.
 Want = Literal[
-    "capture", "time", "memory", "energy", "vary", "random", "start", "compile_work", PracticeName
+    "capture",
+    "time",
+    "memory",
+    "energy",
+    "vary",
+    "reuse",
+    "respecialise",
+    "random",
+    "start",
+    "compile_work",
+    PracticeName,
 ]
 
 WANTS: tuple[Want, ...] = get_args(Want)
@@ -36,7 +46,8 @@ Status = Literal[
 
 #: The stages of observing a case: start the process, build the model, run it eagerly, compile it
 #: (the first call), call it again, time it, measure its memory and energy, call it at other sizes,
-#: let it draw random numbers, compile it again with warm caches, and twice more to count calls.
+#: probe it with calls that hardly any test makes, let it draw random numbers, compile it again with
+#: warm caches, and twice more to count calls.
 #: Each practice is a stage, too.
 Stage = Literal[
     "start",
@@ -48,6 +59,7 @@ Stage = Literal[
     "memory",
     "energy",
     "vary",
+    "probe",
     "random",
     "restart",
     "compile_work",
@@ -275,6 +287,8 @@ class Observation:
         parameters: Number of parameters.
         reference: Precision of the reference run: ``float64``, with what stayed lower.
         calls: One entry a call of the compiled model.
+        probes: One entry a probing call: what it compiled is no part of ``capture``.
+        unprobed: Why other probing calls say nothing about the model, a line each.
         capture: What was captured.
         compile_time: Compile time of the first call.
         timing: Paired rounds, if wanted.
@@ -305,6 +319,8 @@ class Observation:
     parameters: int = 0
     reference: str = ""
     calls: tuple[CallFacts, ...] = ()
+    probes: tuple[CallFacts, ...] = ()
+    unprobed: tuple[str, ...] = ()
     capture: Capture | None = None
     compile_time: CompileTime | None = None
     timing: Timing | None = None

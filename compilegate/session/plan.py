@@ -110,10 +110,21 @@ class Plan:
             return [name for name in PRACTICES if name in wants]
         return practices.practices_of(case, self.models[case.model])
 
+    def respecialises(self, case: Case) -> bool:
+        """Whether the probing calls of a case include those that compile again."""
+        model = self.models[case.model]
+        if model.slow:
+            return False
+        others = [one for one in self.cases if (one.model, one.device) == (case.model, case.device)]
+        return tiers.respecialises(case, self.tier[case.device], others)
+
     def wants_of(self, aspect: Aspect, case: Case) -> set[Want]:
         """Return what has to be observed of a case for an aspect."""
         spared: set[Want] = set() if self.counts_work(case) else {"compile_work"}
-        return {*aspect.wants} - spared - {*PRACTICES}.difference(self.practices_of(case))
+        wants = {*aspect.wants} - spared - {*PRACTICES}.difference(self.practices_of(case))
+        if "vary" in wants and not self.replays:
+            wants |= {"reuse", "respecialise"} if self.respecialises(case) else {"reuse"}
+        return wants
 
     def cases_of(self, aspect: Aspect) -> Sequence[Case]:
         """Return the cases that a suite judges, before markers select among them."""

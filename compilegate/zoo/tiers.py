@@ -57,6 +57,13 @@ COUNTED = {
     "transformer_encoder": ("infer-*-default-auto-regional",),
 }
 
+#: The cases of the smoke tier whose probing calls include those that compile again: small models,
+#: whose kernels compile within seconds.
+RESPECIALISED = {
+    "matvec_decorated": "infer-f32-default-auto",
+    "conv_pool_linear": "train-f32-default-auto",
+}
+
 #: The models whose kernels the tier *standard* tunes, and the mode for inference. Training uses the
 #: other mode. These models have few kinds of products and convolutions. Inductor tunes each kind
 #: separately at each size. Training has three times as many, so its case compiles only once
@@ -157,6 +164,29 @@ def counts_work(case: Case, model: Model, *, shipped: bool) -> bool:
         inference, training = SMOKE_DEFAULT
         return case.setting == (training if model.has_setting(training) else inference)
     return any(fnmatchcase(case.setting, glob) for glob in COUNTED.get(case.model, ()))
+
+
+def respecialises(case: Case, tier: str, cases: Sequence[Case]) -> bool:
+    """Whether the probing calls of a case include those that compile again.
+
+    In the smoke tier, those of a few small models do. In the others, one case of each model does:
+    in inference, where batch norm takes a batch of one, and in float32, whose bounds are narrow.
+
+    Args:
+        case: The case.
+        tier: The tier of its device.
+        cases: The cases of its model on its device.
+    """
+    if tier == "smoke":
+        return RESPECIALISED.get(case.model) == case.setting
+    preferred = (("mode", "default"), ("scope", "whole"), ("phase", "infer"), ("precision", "f32"))
+    return case == min(
+        cases,
+        key=lambda one: [
+            *(getattr(one, axis) != value for axis, value in preferred),
+            ("auto", "dynamic", "static", "marked").index(one.dynamic),
+        ],
+    )
 
 
 def timeout_s(case: Case, tier: str) -> float:

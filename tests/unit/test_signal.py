@@ -126,7 +126,8 @@ def test_statistics_of_batch_norm_move_half_way_to_those_of_the_data():
     state = treat(build)
     assert state["1.running_mean"].mean() == pytest.approx(2, abs=2)
     assert 0.3 < figures(build, state).spreads["infer output"] < 3
-    assert ((state["1.bias"] - 1).abs() < 0.5).all()
+    assert ((state["1.bias"].abs() - 1).abs() < 0.5).all()
+    assert (state["1.bias"] < 0).tolist() == [True] + 7 * [False]
 
 
 def test_the_bias_of_batch_norm_stays_small_after_an_activation():

@@ -10,6 +10,11 @@ _POOLING = "the token mixer is pooling minus identity, in which a constant cance
 _ONE_TOKEN = "at the size on a CPU, one token is left, and its softmax is one"
 _UNWRITTEN = "in eager, Conv3d reads uninitialised memory: docs/measurements/findings-notes.md"
 _UNIT_NORM = "embeddings have norm one: over 512 components, their standard deviation is 0.044"
+_GATE = "it gates channels: its argument is a mean over the image, of another one"
+_SPREAD = "the end is three or more standard deviations away"
+_SCALE = "the scale of attention starts far below its upper end"
+_NEAR = "no two tokens are so far apart that they share a bucket of positions"
+_NO_LABEL = "no label is the one that the loss ignores"
 _PIXELS = "boxes are in pixels of an image"
 
 #: Parameters whose gradient is zero or only rounding. All of them are biases.
@@ -51,6 +56,20 @@ GRADIENTS = (
 
 #: Gradients that may be non-finite in bfloat16.
 BF16_GRADIENTS = (("r3d_18", "layer?.*.conv?.0.weight", _UNWRITTEN),)
+
+#: Branches that no number of the first call reaches, each after its phase.
+BRANCHES = (
+    ("mobilenet_v3_small", "* hardsigmoid *", _GATE),
+    ("mobilenet_v3_small", "* hardswish *", _SPREAD),
+    ("ssdlite320_mobilenet_v3_large", "* hardsigmoid *", _GATE),
+    ("ssdlite320_mobilenet_v3_large", "* hardswish *: below", _SPREAD),
+    ("lraspp_mobilenet_v3_large", "* hardswish *: below", _SPREAD),
+    ("lcnet_050", "* hardsigmoid *", _GATE),
+    ("lcnet_050", "* hardswish *", _SPREAD),
+    ("swin_v2_t", "* clamp *: above", _SCALE),
+    ("t5", "* where 4: false", _NEAR),
+    ("squeezenet1_1_labels", "* masked_fill 1: true", _NO_LABEL),
+)
 
 #: Outputs whose scale the architecture determines.
 OUTPUTS = (

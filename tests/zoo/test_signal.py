@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from compilegate.observe.conditioning import signal
+from compilegate.observe.conditioning.branches import Branches
 from compilegate.observe.conditioning.visibility import measure_visibility
 from compilegate.observe.device import unsupported
 from compilegate.observe.model.calls import first_call
 from compilegate.observe.model.subject import Subject
-from compilegate.records.case import Case
+from compilegate.records.case import AXES, Case
 from compilegate.zoo import registry
 from tests.zoo import explained
 
@@ -22,6 +23,7 @@ MODELS = {
     if model.family != "regressions" and "cpu" in model.devices
 }
 SPREADS = (0.1, 10.0)  # standard deviations of outputs
+PHASES = AXES["phase"]
 FEW = 0.05  # of a model's parameters
 
 
@@ -112,10 +114,28 @@ def faults_in_bf16(model, state):
             yield f"{name}: its gradient in bf16 is not finite"
 
 
+def faults_in_branches(model, state):
+    missing = {}
+    for phase in PHASES:
+        case = Case(model.name, "cpu", phase, "f32", "default", "static")
+        subject = Subject(model, case, 0, input_gradients=False, weights=state)
+        followed = Branches()
+        with followed:
+            subject.forward(subject.prepare(plan(model, subject)))
+        missing |= {f"{phase} {branch}": None for branch in followed.missing}
+    for branch in missing:
+        if not is_explained(model, branch, explained.BRANCHES):
+            yield f"{branch}: no number of the first call reaches it"
+    for owner, glob, _ in explained.BRANCHES:
+        if owner == model.name and not any(fnmatchcase(name, glob) for name in missing):
+            yield f"{glob}: is explained, but each number is reached"
+
+
 #: What is checked, and the precision in which a processor must be able to run the model.
 CHECKS = (
     ("f32", faults_in_f32),
     ("f32", faults_in_eval_gradients),
+    ("f32", faults_in_branches),
     ("bf16", faults_in_bf16),
 )
 

@@ -66,20 +66,7 @@ class CallComparer:
             truths = (
                 self._reference.results(planned, eager.recording) if eager.error is None else []
             )
-        checked = self._compare(eager, compiled, truths, ())
-        samples: list[Sample] = []
-        for nudge in nudges_of(self._eager.case):
-            known = self._reference.is_exact or samples
-            if known and not self._is_doubtful(checked):
-                break
-            with self._time_spent.spend("reference"):
-                drawn = self._sampler.samples(planned, self._eager, eager, nudge)
-            if drawn is None:
-                break
-            if not drawn:
-                continue
-            samples += drawn
-            checked = self._compare(eager, compiled, truths, samples, checked)
+        checked, samples = self._with_samples(planned, eager, compiled, truths)
         with self._time_spent.spend("compare"), one_thread():
             truth = truths[0] if truths else None
             rates = self._reference.rates
@@ -105,6 +92,39 @@ class CallComparer:
         outputs, gradients, _ = checked
         in_half = self._eager.case.computes_in_half
         return in_half and any(map(is_doubtful_as_a_whole, (outputs, gradients)))
+
+    def of_probe(
+        self, planned: PlannedCall, eager: Result, compiled: Result, truths: Sequence[Result]
+    ) -> tuple[Checked, Checked, Checked]:
+        """Compare the outputs, gradients and state of a probing call. Nothing is stepped.
+
+        Args:
+            planned: The call.
+            eager: The result of eager.
+            compiled: The result of compiled code.
+            truths: The results of the reference and of its alternative.
+        """
+        return self._with_samples(planned, eager, compiled, truths)[0]
+
+    def _with_samples(
+        self, planned: PlannedCall, eager: Result, compiled: Result, truths: Sequence[Result]
+    ) -> tuple[tuple[Checked, Checked, Checked], list[Sample]]:
+        """Compare a call. Sample eager's noise as far as that is needed."""
+        checked = self._compare(eager, compiled, truths, ())
+        samples: list[Sample] = []
+        for nudge in nudges_of(self._eager.case):
+            known = self._reference.is_exact or samples
+            if known and not self._is_doubtful(checked):
+                break
+            with self._time_spent.spend("reference"):
+                drawn = self._sampler.samples(planned, self._eager, eager, nudge)
+            if drawn is None:
+                break
+            if not drawn:
+                continue
+            samples += drawn
+            checked = self._compare(eager, compiled, truths, samples, checked)
+        return checked, samples
 
     def _compare(
         self,

@@ -26,6 +26,7 @@ from compilegate.observe.model import cast_weights
 from compilegate.observe.model.calls import PlannedCall, input_tensors, invoke
 from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.nudging import nudge as move
+from compilegate.observe.model.restarting import start_as
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.subject import Subject
 from compilegate.records.case import Case
@@ -110,9 +111,9 @@ class Sampler:
         unit = UNIT[eager.case.computes_in]
         amount = nudge * unit * (2 if cast_weights.half(eager.case) else 1)
         call = self._restored(planned, eager, known)
-        moved = [*self._built.parameters().values(), *input_tensors(call).values()]
+        moved = (*self._built.parameters().values(), *input_tensors(call).values())
         with torch.no_grad():
-            size = move(moved, amount, _FIRST_SEED + seed)
+            size = move([one for one in moved if not _overlaps_itself(one)], amount, _FIRST_SEED + seed)
         units = nudge if size <= amount else size / unit
         return Sample(self._call(call, planned), Nudge(units, units * unit / UNIT["f32"]))
 
@@ -122,13 +123,9 @@ class Sampler:
 
     def _restored(self, planned: PlannedCall, eager: Subject, known: Result) -> Call:
         """Return the arguments of a call, with all values as they were before it."""
-        subject, theirs = self._built, eager.parameters()
         call = self._prepare(planned)
+        start_as(self._built, eager, known)
         with torch.no_grad():
-            for name, parameter in subject.parameters().items():
-                parameter.copy_(known.started.get(name, theirs[name]))
-            for name, buffer in subject.buffers().items():
-                buffer.copy_(known.before[f"buffer {name}"])
             for name, tensor in input_tensors(call).items():
                 if not is_same(tensor, known.before[name]):  # a call or a nudge wrote to it
                     tensor.copy_(known.before[name])
@@ -151,6 +148,11 @@ class Sampler:
         call = subject.prepare(planned)
         call.before = call.after = None
         return call
+
+
+def _overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether elements share their memory for certain, so that PyTorch writes nothing in place."""
+    return torch._debug_has_internal_overlap(tensor) == 1
 
 
 def _is_equal(run: Result, repeated: Result) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,10 @@ from torch import Tensor, nn
 
 from compilegate.observe.conditioning.edits import ADDED_NOISE, Edits
 from compilegate.observe.conditioning.visibility import in_band, spread_of
+
+#: After a batch norm, every eighth channel is on the other side of zero, and another one near the
+#: upper end of the clamps.
+ONE_IN = 8
 
 
 @contextlib.contextmanager
@@ -26,13 +30,14 @@ def settling(edits: Edits, *, rescale: bool) -> Iterator[None]:
     module = edits.subject.module
     assert isinstance(module, nn.Module)
     owners = Counter(id(p) for part in module.modules() for p in part.parameters(recurse=False))
+    sides = _sides(module)
     seen: set[nn.Module] = set()
 
     def before(part: nn.Module, args: tuple[Any, ...]) -> None:
         if part in seen:
             return
         if args and isinstance(args[0], Tensor):
-            _prepare_norm(edits, part, args[0].detach())
+            _prepare_norm(edits, part, args[0].detach(), sides)
         if (bias := _sized_bias(edits, part)) is not None:
             edits.write_bias(bias, 0.0)
 
@@ -63,7 +68,20 @@ def settling(edits: Edits, *, rescale: bool) -> Iterator[None]:
         yield
 
 
-def _prepare_norm(edits: Edits, part: nn.Module, given: Tensor) -> None:
+def _sides(module: nn.Module) -> list[float]:
+    """Return the biases that the channels of a model's batch norms get, in turn."""
+    parts = [*module.modules()]
+    ends = [part.max_val for part in parts if isinstance(part, nn.Hardtanh)]
+    sides = [1.0] * ONE_IN
+    sides[0] = -1.0
+    if any(isinstance(part, (nn.Hardswish, nn.Hardsigmoid)) for part in parts):
+        sides[0], ends = -2.0, [*ends, 3.0]
+    if ends:
+        sides[ONE_IN // 2] = max(ends) - 1
+    return sides
+
+
+def _prepare_norm(edits: Edits, part: nn.Module, given: Tensor, sides: Sequence[float]) -> None:
     """Set the fresh statistics of a norm and its zero bias from its input of shape (N, C, …).
 
     Random networks of BatchNorm and ReLU are chaotic: each layer subtracts what its channels have
@@ -71,8 +89,18 @@ def _prepare_norm(edits: Edits, part: nn.Module, given: Tensor) -> None:
     mean is set half way to that of the channel. The variance is set half way between the mean
     squares over all channels and over the channel.
 
-    The bias moves to one, where few units are near the kink of ReLU. It does not move after an
-    activation, because channels may be dead there, and everything else in them is noise.
+    The bias moves to one, where few units are near the kink of ReLU. In some channels it moves to
+    minus one, as far from the kink: without negative numbers, a ReLU that leaks would compute the
+    same, also in every window of a max-pool. In a model with clamps such as ReLU6, it moves in some
+    channels to one from their ends, which hardly any number would reach otherwise. The bias does
+    not move after an activation, because channels may be dead there, and everything else in them is
+    noise.
+
+    Args:
+        edits: Collects the changes.
+        part: Any module. Only a norm with running statistics is changed.
+        given: Its input.
+        sides: The biases of the channels, in turn.
     """
     buffers, bias = part._buffers, part._parameters.get("bias")
     mean, variance = (buffers.get(name) for name in ("running_mean", "running_var"))
@@ -87,7 +115,8 @@ def _prepare_norm(edits: Edits, part: nn.Module, given: Tensor) -> None:
     if id(bias) in edits.biases and channels.min() < -channels.std():
         assert bias is not None
         _, noise = edits.biases[id(bias)]
-        edits.write(bias, 1 + ADDED_NOISE * noise)
+        turns = torch.tensor(sides).repeat(-(-bias.numel() // len(sides)))[: bias.numel()]
+        edits.write(bias, turns.to(bias) + ADDED_NOISE * noise)
 
 
 def _sized_bias(edits: Edits, part: nn.Module) -> Tensor | None:

@@ -12,6 +12,7 @@ import torch
 
 from compilegate.observe import nested
 from compilegate.observe.device import device as device_of
+from compilegate.observe.model.probes import Probe
 from compilegate.records.case import Case
 from compilegate.zoo.example import Call, Example, check_arguments, check_dims, check_keywords
 
@@ -24,6 +25,7 @@ class PlannedCall:
         index: The number of the call.
         sizes: The size of each named dimension that varies.
         moved: Whether the weights change before the call. In *infer* nothing else changes them.
+        probe: A change to the arguments that hardly any test makes; None for most calls.
         overlaps: Whether the forward of another call runs between forward and backward of this one.
             The backward of the other call follows and adds to the gradients. The cotangents have
             another memory layout than the outputs.
@@ -33,6 +35,7 @@ class PlannedCall:
     sizes: dict[str, int]
     moved: bool = False
     overlaps: bool = False
+    probe: Probe | None = None
 
 
 def _first_calls(device: str) -> int:

@@ -73,6 +73,8 @@ class Preparation:
         call = arguments(self._example, planned)
         for recast in self._casts:
             call.args, call.kwargs = recast(call.args), recast(call.kwargs)
+        if planned.probe is not None:
+            planned.probe.apply(call)
         if self._input_gradients:
             for name, tensor in input_tensors(call).items():
                 if tensor.is_floating_point() and tensor.is_leaf:

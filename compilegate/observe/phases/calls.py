@@ -68,6 +68,9 @@ class PairedCalls:
         records_draws: Whether to record the random numbers that eager draws.
 
     Attributes:
+        eager: The eager model.
+        compiled: The compiled model.
+        comparison: Compares the results of both.
         seen: The results of the calls so far.
     """
 
@@ -83,20 +86,21 @@ class PairedCalls:
         records_draws: bool,
     ) -> None:
         self.seen = CallsSeen()
-        self._eager, self._compiled = eager, compiled
-        self._comparison, self._log = comparison, log
+        self.eager, self.compiled = eager, compiled
+        self.comparison, self._log = comparison, log
         self._progress, self._device = progress, device
         self._records_draws = records_draws
 
     def call(self, planned: PlannedCall) -> None:
         """Make a call on both sides, and compare the results."""
-        self.call_compiled(planned, self._call_eager(planned))
+        self.call_compiled(planned, self.call_eager(planned))
 
-    def _call_eager(self, planned: PlannedCall) -> Result:
+    def call_eager(self, planned: PlannedCall) -> Result:
+        """Make a call in eager. An error that it raises is part of the result."""
         recording = None
         if self._records_draws:
             recording = DrawRecording(is_needed=self._device.draws_by_kernel)
-        return call_eager(planned, self._eager, self._progress, recording)
+        return call_eager(planned, self.eager, self._progress, recording)
 
     def call_overlapping(self, planned: PlannedCall, peak_bytes: int) -> None:
         """Make two overlapping calls, if eager can and the device has memory for both.
@@ -110,9 +114,9 @@ class PairedCalls:
         if not self._has_room_for_two(peak_bytes):
             self.seen.left_out = "two calls might not fit into the GPU's memory"
             return
-        before = [Snapshot(side.module, parameters=True) for side in (self._eager, self._compiled)]
+        before = [Snapshot(side.module, parameters=True) for side in (self.eager, self.compiled)]
         try:
-            made = self._call_eager(planned)
+            made = self.call_eager(planned)
             if made.error is None:
                 self.call_compiled(planned, made)
                 return
@@ -133,7 +137,7 @@ class PairedCalls:
             return True
         free, _ = allocator.free_and_total()
         free += allocator.reserved() - allocator.allocated()
-        return 2 * _REFERENCE_MEMORY[self._eager.case.computes_in] * peak_bytes < free
+        return 2 * _REFERENCE_MEMORY[self.eager.case.computes_in] * peak_bytes < free
 
     def call_compiled(self, planned: PlannedCall, made: Result) -> None:
         """Make a call in compiled code, and compare it with eager's.
@@ -144,15 +148,15 @@ class PairedCalls:
         """
         self.seen.eager_returned |= made.error is None
         with self._progress.spend("prepare"):
-            call = self._compiled.prepare(planned)
+            call = self.compiled.prepare(planned)
             guarded = guard_inputs.of(call, planned.index, made.before)
-            compiling.mark_dynamic(self._compiled, call)
+            compiling.mark_dynamic(self.compiled, call)
         result = self._run_compiled(planned, call)
         self._log.after_call(planned.index, planned.sizes)
         if result.error is not None and made.error is None:
             self.seen.raised_alone = name_of_call(planned.index, planned.sizes)
             raise result.error
-        outputs, gradients, state = self._comparison.of_call(planned, made, result)
+        outputs, gradients, state = self.comparison.of_call(planned, made, result)
         self.seen.calls.append(
             CallFacts(
                 sizes=planned.sizes,
@@ -172,14 +176,14 @@ class PairedCalls:
         if self.seen.compile_time is not None:
             self._progress.enter_call("call")
             with self._progress.spend("compile"):
-                return self._compiled.call(call, planned.index)
+                return self.compiled.call(call, planned.index)
         self._progress.enter_call("compile")
         allocator = self._device.allocator
         peak = AllocatorPeak(self._device, allocator) if allocator else None
         others, clock = OtherProcesses(), WallClock()
         start = time.perf_counter()
         with self._progress.spend("compile"):
-            result = self._compiled.call(call, planned.index, around=peak)
+            result = self.compiled.call(call, planned.index, around=peak)
         taken_s = time.perf_counter() - start
         if peak is not None:
             self.seen.compile_peak_bytes = peak.allocated_bytes

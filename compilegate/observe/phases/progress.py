@@ -40,8 +40,8 @@ class Progress:
             self.enter(self.stage)
 
     def enter_call(self, stage: Stage) -> None:
-        """Enter the stage of a call, unless it is one of the calls at varied sizes."""
-        if self.stage != "vary":
+        """Enter the stage of a call, unless it is one of the calls at varied sizes, or a probe."""
+        if self.stage not in ("vary", "probe"):
             self.enter(stage)
 
     def spend(self, activity: str) -> AbstractContextManager[None]:

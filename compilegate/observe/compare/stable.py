@@ -1,0 +1,89 @@
+"""Elements that eager itself decides the same way in every precision and at every size.
+
+Next to NaN, infinities and numbers near the largest, the order of a sum may decide whether it
+overflows. Such an element says nothing about compiled code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from compilegate.observe.model.result import Result
+
+#: Where eager is off by more than this share of the truth, or of its root mean square, overflow
+#: decides.
+_FAR = 0.25
+
+
+def settled(
+    eager: Result, compiled: Result, truths: Sequence[Result], rivals: Sequence[Result] = ()
+) -> tuple[Result, float]:
+    """Return compiled code's result, in which the elements that are not stable are eager's.
+
+    Args:
+        eager: The result of eager.
+        compiled: The result of compiled code.
+        truths: The references. A stable element is near that of one of them.
+        rivals: Eager results of similar calls. A stable element is finite in all, or in none.
+
+    Returns:
+        The result, and the share of the floating elements of the output that are not stable.
+    """
+    found = replace(compiled)
+    unstable = total = 0
+    for part in ("output", "gradients", "state"):
+        ours: Mapping[str, Any] = getattr(eager, part)
+        theirs = dict(getattr(compiled, part))
+        for name, tensor in ours.items():
+            other = theirs.get(name)
+            if not isinstance(tensor, Tensor) or not isinstance(other, Tensor):
+                continue
+            places = _unstable(name, part, tensor, truths, rivals)
+            if part == "output":
+                unstable, total = unstable + int(places.sum()), total + places.numel()
+            if other.shape == tensor.shape:
+                theirs[name] = torch.where(places, tensor.to(other), other)
+        setattr(found, part, theirs)
+    return found, unstable / max(total, 1)
+
+
+def _unstable(
+    name: str, part: str, ours: Tensor, truths: Sequence[Result], rivals: Sequence[Result]
+) -> Tensor:
+    """Return where a tensor of eager is near no truth, or where a rival has another kind."""
+    places = torch.zeros_like(ours, dtype=torch.bool)
+    known = [_like(ours, getattr(truth, part).get(name)) for truth in truths]
+    if near := [_is_near(ours, truth) for truth in known if truth is not None]:
+        places |= ~torch.stack(near).any(0)
+    for rival in rivals:
+        other = _like(ours, getattr(rival, part).get(name))
+        if other is not None:
+            places |= _kinds(ours) != _kinds(other)
+    return places
+
+
+def _like(ours: Tensor, other: Any) -> Tensor | None:
+    return other if isinstance(other, Tensor) and other.shape == ours.shape else None
+
+
+def _is_near(ours: Tensor, truth: Tensor) -> Tensor:
+    if not ours.is_floating_point():
+        return ours == truth
+    rounded, wide = truth.to(ours.dtype), truth.double()
+    finite = wide.isfinite()
+    scale = wide.where(finite, 0.0).square().sum().div(finite.sum().clamp(min=1)).sqrt()
+    far = (ours.double() - wide).abs() > _FAR * torch.maximum(wide.abs(), scale)
+    return (_kinds(ours) == _kinds(rounded)) & ~(far & finite)
+
+
+def _kinds(tensor: Tensor) -> Tensor:
+    """Return 0 for each finite element, the sign for an infinite one, and 2 for NaN."""
+    if not tensor.is_floating_point():
+        return torch.zeros_like(tensor, dtype=torch.int8)
+    signs = tensor.sign().where(tensor.isinf(), 0.0)
+    return signs.where(~tensor.isnan(), 2.0).to(torch.int8)

@@ -1,0 +1,177 @@
+"""Probes: changes to the arguments of a call that hardly any test of a model makes.
+
+A probe keeps the structure, the dtypes and the sizes of the arguments. It changes the memory layout
+of their tensors, or puts values into them that a normal distribution never draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from compilegate.observe import nested
+from compilegate.observe.model import cast_weights
+from compilegate.records.case import Case
+from compilegate.zoo.example import Call
+
+#: Changes one tensor of a call. Returns the tensor itself where the change does not suit it.
+Change = Callable[[Tensor], Tensor]
+
+_AUTOCAST = {"f16": torch.float16, "bf16": torch.bfloat16}
+#: The largest number of a dtype overflows in sums, depending on their order. Numbers that are
+#: smaller by this factor do not, unless a result changes with the factor.
+_ROOM = 2.0**-10
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A change to the arguments of a call.
+
+    Attributes:
+        name: What the call shows, as verdicts name it.
+        change: Changes one tensor; None for a call whose sizes or number make the difference.
+        repeats: How often both sides make the call before it is compared.
+        rival: Another change. Where it moves a NaN or an infinity of eager's results, overflow
+            decides there, and nothing is compared.
+        is_extreme: Whether the values are such that overflow may decide.
+    """
+
+    name: str
+    change: Change | None = None
+    repeats: int = 0
+    is_extreme: bool = False
+    rival: Change | None = None
+
+    def apply(self, call: Call) -> None:
+        """Change the tensors among the arguments of a call."""
+        call.args = nested.mapped(call.args, self._changed)
+        call.kwargs = nested.mapped(call.kwargs, self._changed)
+
+    def _changed(self, tensor: Tensor) -> Tensor:
+        if self.change is None or type(tensor) is not Tensor or tensor.layout is not torch.strided:
+            return tensor
+        with torch.no_grad():
+            return self.change(tensor)
+
+    def suits(self, call: Call) -> bool:
+        """Whether the probe changes a tensor among the arguments of a call."""
+        given = [*nested.leaves(call.args, ""), *nested.leaves(call.kwargs, "")]
+        tensors = [leaf for _, leaf in given if isinstance(leaf, Tensor)]
+        return any(self._changed(tensor) is not tensor for tensor in tensors)
+
+    @property
+    def changes_inputs(self) -> bool:
+        """Whether the probe changes tensors, and not the sizes or the number of calls alone."""
+        return self.change is not None
+
+    def rivalled(self) -> Probe:
+        """Return the probe with the other change."""
+        assert self.rival is not None
+        return replace(self, change=self.rival, rival=None)
+
+
+def layouts() -> tuple[Probe, ...]:
+    """Return the probes that change how tensors lie in memory."""
+    return (
+        Probe("transposed inputs", _transposed),
+        Probe("inputs with the channels last", _channels_last),
+        Probe("every second element of a larger memory, with an offset", _spaced),
+        Probe("inputs expanded from one row", _expanded),
+        Probe("inputs whose rows overlap in memory", _overlapping),
+    )
+
+
+def extremes(case: Case) -> tuple[Probe, ...]:
+    """Return the probes that change a few values of floating inputs.
+
+    Args:
+        case: The case. In half precision, code that keeps an intermediate result in float32 may
+            overflow later than eager, so the largest numbers are left out.
+    """
+    narrow = cast_weights.half(case) or _AUTOCAST.get(case.precision, torch.float32)
+    tiny = torch.finfo(narrow).smallest_normal / 4
+    probes = (
+        Probe("NaN in the first row", _elements(torch.nan), is_extreme=True),
+        Probe("infinities in two rows", _elements(torch.inf, -torch.inf), is_extreme=True),
+        Probe("a row of zeros and one of denormals", _rows_of(0.0, tiny), is_extreme=True),
+    )
+    if narrow != torch.float32:
+        return probes
+    largest = torch.finfo(narrow).max
+    near, at = (_elements(size, -size) for size in (_ROOM * largest, largest))
+    return (*probes, Probe("numbers near the largest", near, is_extreme=True, rival=at))
+
+
+def _transposed(tensor: Tensor) -> Tensor:
+    if tensor.dim() < 2 or tensor.numel() < 2:
+        return tensor
+    backwards = [*reversed(range(tensor.dim()))]
+    return tensor.permute(backwards).contiguous().permute(backwards)
+
+
+def _channels_last(tensor: Tensor) -> Tensor:
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    memory_format = formats.get(tensor.dim())
+    if memory_format is None or tensor.is_contiguous(memory_format=memory_format):
+        return tensor
+    return tensor.contiguous(memory_format=memory_format)
+
+
+def _spaced(tensor: Tensor) -> Tensor:
+    """Return the same numbers; what lies between them is NaN, or another element if integer."""
+    if not tensor.numel():
+        return tensor
+    memory = tensor.new_empty((*tensor.shape, 2))
+    memory[..., 0] = torch.nan if tensor.is_floating_point() else tensor.flatten()[0]
+    memory[..., 1] = tensor
+    return memory[..., 1]
+
+
+def _expanded(tensor: Tensor) -> Tensor:
+    if not tensor.dim() or tensor.shape[0] < 2:
+        return tensor
+    return tensor[:1].clone().expand_as(tensor)
+
+
+def _overlapping(tensor: Tensor) -> Tensor:
+    """Return windows over the elements, each of which begins one element after the last."""
+    if tensor.dim() < 2 or tensor.shape[0] < 2 or not tensor.numel():
+        return tensor
+    flat = tensor.clone(memory_format=torch.contiguous_format)
+    return flat.as_strided(tensor.shape, (1, *flat.stride()[1:]))
+
+
+def _elements(*values: float) -> Change:
+    """Put a value into the middle of the first row, the next one into the second, and so on."""
+
+    def write(rows: Iterable[Tensor]) -> None:
+        for row, value in zip(rows, values, strict=False):
+            row[row.numel() // 2] = value
+
+    return _written(write)
+
+
+def _rows_of(*values: float) -> Change:
+    """Fill the first row with a value of alternating sign, the second with the next one."""
+
+    def write(rows: Iterable[Tensor]) -> None:
+        for row, value in zip(rows, values, strict=False):
+            row[::2], row[1::2] = -value, value
+
+    return _written(write)
+
+
+def _written(write: Callable[[Iterable[Tensor]], None]) -> Change:
+    """Return a change that writes to the flat rows of a copy of a floating tensor."""
+
+    def change(tensor: Tensor) -> Tensor:
+        if not tensor.is_floating_point() or not tensor.dim() or not tensor.numel():
+            return tensor
+        changed = tensor.clone(memory_format=torch.contiguous_format)
+        write(changed.view(len(changed), -1))
+        return changed
+
+    return change

@@ -1,0 +1,238 @@
+"""Probing calls: calls that hardly any test of a model makes, after all others.
+
+They use the weights of the last call, and leave no trace: after each of them, both sides get the
+state back that they had before. The reference starts from eager's state, too.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+import torch._dynamo.config
+
+from compilegate.observe import error_text
+from compilegate.observe.capture import compiling
+from compilegate.observe.compare import results, stable
+from compilegate.observe.device import out_of_memory
+from compilegate.observe.model import probes
+from compilegate.observe.model.calls import PlannedCall, has_fixed_inputs
+from compilegate.observe.model.float64 import Lifting
+from compilegate.observe.model.forward import SelectorError
+from compilegate.observe.model.probes import Probe
+from compilegate.observe.model.restarting import start_as
+from compilegate.observe.model.result import Result
+from compilegate.observe.model.snapshot import Snapshot
+from compilegate.observe.model.subject import Subject
+from compilegate.observe.phases.builder import Builder
+from compilegate.observe.phases.calls import PairedCalls
+from compilegate.observe.phases.progress import Progress
+from compilegate.records.call import CallFacts
+from compilegate.records.case import Case
+from compilegate.zoo.example import Example
+
+#: The index of the first probing call. No other call of a case has one as large.
+_FIRST_INDEX = 500
+#: Dynamo's own limit: it compiles one code object so often.
+_LIMIT = 8
+#: Seconds after which no further call that compiles again is begun.
+_MOST_S = 120.0
+#: In place of Dynamo's limit. The calls that compile again are known to be fewer.
+_RAISED_LIMIT = 64
+#: If eager and float64 disagree in a larger share of the output, the call is dropped.
+_UNSTABLE_SHARE = 0.5
+
+
+def reusing(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
+    """Plan the probing calls that use compiled code again: repetition, and extreme values."""
+    again = Probe(f"after {_LIMIT} more calls", repeats=_LIMIT)
+    chosen = (again, *probes.extremes(case))
+    return _planned(example, [(sizes, probe) for probe in chosen])
+
+
+def compiling_again(example: Example, sizes: dict[str, int]) -> list[PlannedCall]:
+    """Plan the probing calls that compile again: sizes of one and zero, and memory layouts.
+
+    Only the dimensions that are the first one of an argument take these sizes: the batch.
+    """
+    batches = {names[0]: None for names in example.dims.values() if 0 in names}
+    small = [
+        ({**sizes, name: size}, Probe(f"{name} of {text}"))
+        for name in batches
+        if name in sizes
+        for size, text in ((1, "one"), (0, "zero"))
+    ]
+    return _planned(example, [*small, *((sizes, probe) for probe in probes.layouts())])
+
+
+def _planned(example: Example, calls: Sequence[tuple[dict[str, int], Probe]]) -> list[PlannedCall]:
+    """Number the calls; there are none for an example that lists its calls, or fixes its inputs."""
+    if example.calls or has_fixed_inputs(example):
+        return []
+    return [
+        PlannedCall(index, sizes, probe=probe)
+        for index, (sizes, probe) in zip(itertools.count(_FIRST_INDEX), calls, strict=False)
+    ]
+
+
+class LeftOutError(Exception):
+    """A probing call says nothing about compiled code. The message says why."""
+
+
+@dataclass
+class Probing:
+    """Makes probing calls on both sides, and compares them.
+
+    Attributes:
+        calls: Made the calls of the case.
+        builder: Builds the references.
+        progress: Is given stages and times.
+        facts: One entry for each call that was compared.
+        left_out: Why each other call was not, one line each.
+        ran_out_of_memory: Whether memory ran out, which ends the probing.
+    """
+
+    calls: PairedCalls
+    builder: Builder
+    progress: Progress
+    facts: list[CallFacts] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    ran_out_of_memory: bool = False
+    _references: list[tuple[Subject, Lifting]] = field(default_factory=list)
+
+    def make(self, planned: Sequence[PlannedCall]) -> None:
+        """Make the calls, one after the other.
+
+        Raises:
+            Exception: The process cannot continue: the GPU's context is lost.
+        """
+        sides = (self.calls.eager, self.calls.compiled)
+        begun = time.monotonic()
+        kept = [Snapshot(side.module, parameters=True) for side in sides]
+        with torch._dynamo.config.patch(recompile_limit=_RAISED_LIMIT):
+            for one in planned:
+                self.progress.enter("probe")
+                assert one.probe is not None
+                if time.monotonic() - begun > _MOST_S:
+                    self.left_out.append(f"{one.probe.name}: the others took {_MOST_S:.0f} s")
+                    continue
+                try:
+                    self._probe(one, one.probe)
+                except LeftOutError as reason:
+                    self.left_out.append(f"{one.probe.name}: {reason}")
+                except Exception as error:
+                    cause = out_of_memory.find(error)
+                    if cause is None:
+                        raise
+                    self.ran_out_of_memory = True
+                    self.left_out.append(f"{one.probe.name}: {error_text.with_kind(cause)}")
+                    return
+                finally:
+                    for snapshot in kept:
+                        snapshot.put_back()
+
+    def _probe(self, planned: PlannedCall, probe: Probe) -> None:
+        """Make a call and keep its facts.
+
+        Raises:
+            LeftOutError: The call says nothing about compiled code.
+        """
+        compiled = self.calls.compiled
+        made = self._made_in_eager(planned, probe)
+        with self.progress.spend("reference"):
+            truths = self._truths(planned, made)
+        if not truths:
+            raise LeftOutError("float64 raises")
+        rivals = []
+        if probe.rival is not None:
+            rivals.append(self.calls.call_eager(replace(planned, probe=probe.rivalled())))
+        with self.progress.spend("prepare"):
+            call = compiled.prepare(planned)
+            compiling.mark_dynamic(compiled, call)
+        with self.progress.spend("compile"):
+            result = compiled.call(call, planned.index)
+        if probe.is_extreme and result.error is None:
+            result, share = stable.settled(made, result, truths, rivals)
+            if share > _UNSTABLE_SHARE:
+                raise LeftOutError(f"eager and float64 disagree in {share:.0%} of the output")
+        outputs, gradients, state = self.calls.comparison.of_probe(planned, made, result, truths)
+        self.facts.append(
+            CallFacts(
+                sizes=planned.sizes,
+                numbers={},
+                rest="",
+                outputs=outputs,
+                gradients=gradients,
+                state=state,
+                overflowed=results.overflowed(made, result),
+                probe=probe.name,
+            )
+        )
+
+    def _made_in_eager(self, planned: PlannedCall, probe: Probe) -> Result:
+        """Make the call in eager, which shows whether it is legal.
+
+        Raises:
+            LeftOutError: It is not, or it is no other call than before.
+        """
+        try:
+            plain = self.calls.eager.prepare(replace(planned, probe=None))
+        except Exception as error:  # the recipe has no inputs of this size
+            raise LeftOutError(f"the recipe raises {error_text.with_kind(error)}") from error
+        if probe.changes_inputs and not probe.suits(plain):
+            raise LeftOutError("no input that it could change")
+        if probe.repeats:
+            self._repeat(planned, probe.repeats)
+        try:
+            made = self.calls.call_eager(planned)
+        except SelectorError as error:
+            raise LeftOutError(str(error)) from error
+        if made.error is not None:
+            raise LeftOutError(f"in eager, {error_text.with_kind(made.error)}")
+        return made
+
+    def _repeat(self, planned: PlannedCall, times: int) -> None:
+        """Make a call on both sides again and again, without looking at it."""
+        with self.progress.spend("run"):
+            for side in (self.calls.eager, self.calls.compiled) * times:
+                call = side.prepare(planned)
+                compiling.mark_dynamic(side, call)
+                side.forget_gradients(call)
+                side.step(call)
+
+    def _truths(self, planned: PlannedCall, made: Result) -> list[Result]:
+        """Return the result of the reference, and of its alternative where there is one.
+
+        The list is empty if the model cannot be built or called in float64.
+
+        Args:
+            planned: The call.
+            made: The result of eager, from whose state the references start.
+
+        Raises:
+            Exception: Memory ran out, or the GPU's context is lost.
+        """
+        try:
+            return [*self._references_of(planned, made)]
+        except Exception as error:
+            if isinstance(error, torch.AcceleratorError) or out_of_memory.find(error):
+                raise
+            return []
+
+    def _references_of(self, planned: PlannedCall, made: Result) -> Iterator[Result]:
+        for halves in (True, False):
+            index = 0 if halves else 1
+            if len(self._references) == index:
+                lifting = Lifting(halves=halves)
+                self._references.append((self.builder(lifting), lifting))
+            subject, lifting = self._references[index]
+            start_as(subject, self.calls.eager, made)
+            lifting.replay = made.recording.replay() if made.recording is not None else None
+            result = subject.call(subject.prepare(planned), planned.index)
+            if result.error is None:
+                yield result
+            if not lifting.lifted_halves:
+                return
