@@ -113,7 +113,9 @@ class Sampler:
         call = self._restored(planned, eager, known)
         moved = (*self._built.parameters().values(), *input_tensors(call).values())
         with torch.no_grad():
-            size = move([one for one in moved if not _overlaps_itself(one)], amount, _FIRST_SEED + seed)
+            size = move(
+                [one for one in moved if not _overlaps_itself(one)], amount, _FIRST_SEED + seed
+            )
         units = nudge if size <= amount else size / unit
         return Sample(self._call(call, planned), Nudge(units, units * unit / UNIT["f32"]))
 
