@@ -200,11 +200,12 @@ def _complaints(
         for index, (_, checked) in enumerate(groups)
         for difference in checked.differences
     ]
+    far_off = {(one.group, one.error.name) for one in excesses}
     lines += [
         (index, f"{_tie(decision)}, and no nudge of eager's own inputs gives this answer")
         for index, (_, checked) in enumerate(groups)
         for decision in checked.decisions
-        if _is_wrong(decision)
+        if _is_wrong(decision) and (index, decision.where) not in far_off
     ]
     lines += [(one.group, sentence(one.error, one.beyond[0])) for one in excesses]
     return tuple(

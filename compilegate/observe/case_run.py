@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import torch
@@ -133,6 +134,9 @@ class CaseRun:
         if "vary" in wants:
             self._vary_sizes(first.eager, calls)
         self._captured = self._log.capture()  # what follows compiles again
+        if self._memory is not None:
+            with self._stepping(first, compiled) as steps:
+                self._memory = costs.count_objects(steps, self._memory)
         if {"reuse", "respecialise"} & set(wants) and first.result.error is None:
             self._probe_with(calls)
         again = Recompiler(compiled, self.model, self.request, self.progress)
@@ -199,15 +203,20 @@ class CaseRun:
         return captured.graphs > 0 and (self.request.backend != "inductor" or captured.lowered)
 
     def _measure(self, first: FirstCall, compiled: Subject) -> None:
-        """Measure time, memory and energy as requested; then restore the models' state."""
+        """Measure time, memory and energy as requested."""
+        with self._stepping(first, compiled) as steps:
+            measured = costs.measure(steps, self.request, self.seen, self.progress, self._parent)
+        self._timing, self._memory, self._energy = measured
+
+    @contextlib.contextmanager
+    def _stepping(self, first: FirstCall, compiled: Subject) -> Iterator[costs.Steps]:
+        """Yield the calls to measure; then restore the models' state."""
         steps_weights = any(name.startswith("parameter ") for name in first.result.written)
         kept = [
             Snapshot(side.module, parameters=steps_weights, given=fixed_arguments(side.example))
             for side in (first.eager, compiled)
         ]
-        steps = costs.prepare(first.eager, compiled, first_call(self._vary), self.device)
-        measured = costs.measure(steps, self.request, self.seen, self.progress, self._parent)
-        self._timing, self._memory, self._energy = measured
+        yield costs.prepare(first.eager, compiled, first_call(self._vary), self.device)
         for snapshot in kept:
             snapshot.put_back()
 

@@ -41,7 +41,6 @@ def peak_memory(eager: Step, compiled: Step, *, device: Device, compile_peak_byt
         of_eager, of_compiled = (
             _summary([_call(step, device) for _ in range(_CALLS)]) for step in (eager, compiled)
         )
-        objects = [kept_objects(step) for step in (eager, compiled)]
     # CUDA graphs keep the memory that they were recorded in between calls. It belongs to compiled
     # code, although it is held before the call.
     graphs, _ = device.allocator.graph_pools() if device.allocator else (0, 0)
@@ -55,8 +54,6 @@ def peak_memory(eager: Step, compiled: Step, *, device: Device, compile_peak_byt
         eager_kept_bytes=of_eager.kept,
         compiled_kept_bytes=of_compiled.kept,
         compiled_unused_bytes=of_compiled.unused,
-        eager_kept_objects=objects[0],
-        compiled_kept_objects=objects[1],
     )
 
 
@@ -66,10 +63,11 @@ def kept_objects(step: Step) -> int:
     It is the median of several calls: some fill a cache. Numbers and strings are not counted.
     """
     counts: list[int] = []
-    for _ in range(_CALLS + 1):
-        step()
-        gc.collect()
-        counts.append(len(gc.get_objects()))
+    with _quick_collection():
+        for _ in range(_CALLS + 1):
+            step()
+            gc.collect()
+            counts.append(len(gc.get_objects()))
     left: int = statistics.median_low(map(operator.sub, counts[1:], counts))
     return max(left, 0)
 

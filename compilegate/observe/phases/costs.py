@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from compilegate.observe.capture import compiling
+from compilegate.observe.capture import compile_log, compiling
 from compilegate.observe.device import device as device_of
 from compilegate.observe.device.protocol import Device, Step
 from compilegate.observe.measure import energy, memory
@@ -156,6 +156,24 @@ def measure_memory(steps: Steps, compile_peak_bytes: int) -> Memory:
         device=steps.device,
         compile_peak_bytes=compile_peak_bytes,
     )
+
+
+def count_objects(steps: Steps, measured: Memory) -> Memory:
+    """Add the Python objects that a call leaves on each side.
+
+    These calls are made after the capture was read: a model that compiles in each call reaches
+    the recompile limit with them. What compiling leaves is not counted.
+
+    Args:
+        steps: The calls.
+        measured: Their memory.
+    """
+    eager = memory.kept_objects(steps.eager)
+    before = compile_log.compilations()
+    compiled = memory.kept_objects(steps.compiled)
+    if compile_log.compilations() != before:
+        return measured
+    return replace(measured, eager_kept_objects=eager, compiled_kept_objects=compiled)
 
 
 def measure_energy(steps: Steps, request: Request) -> Energy:
