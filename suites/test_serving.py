@@ -31,7 +31,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 
 
 def _judged(figures: Mapping[str, float], budget: Budget) -> Iterator[Finding]:
-    threads = f"{figures['threads']:.0f} threads"
+    threads = f"{figures.get('threads', 0):.0f} threads"
     for name, key, wanted, what in (
         (
             "throughput",

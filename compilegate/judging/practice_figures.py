@@ -49,7 +49,8 @@ def judge_ratio(
     if seen is None:
         return Finding("inconclusive", f"{what.format('an unknown ratio of')}: it was not measured")
     at_least = key.startswith("min")
-    text = f"{what.format(seen.text)}, {'at least' if at_least else 'at most'} {wanted:g}× wanted"
+    ratio = seen.text if seen.low < seen.high else f"{seen.value:.2f}×"
+    text = f"{what.format(ratio)}, {'at least' if at_least else 'at most'} {wanted:g}× wanted"
     if seen.low >= wanted if at_least else seen.high <= wanted:
         return Finding("passed", text)
     if seen.high >= wanted if at_least else seen.low <= wanted:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -20,18 +19,15 @@ from compilegate.observe.measure.alternation import ParentConnection
 from compilegate.observe.model import weights
 from compilegate.observe.model.calls import (
     first_call,
-    fixed_arguments,
     planned_calls,
     varied_calls,
 )
 from compilegate.observe.model.reference import Reference
-from compilegate.observe.model.snapshot import Snapshot
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases import (
     compile_work,
     costs,
     practising,
-    probing,
     random_numbers,
     warm_start,
 )
@@ -86,8 +82,7 @@ class CaseRun:
         self._parent = parent
         self._vary = model.sizes(case.device)
         self._log = CompileLog(lowers=request.backend == "inductor", graphs=case.uses_cuda_graphs)
-        self._fingerprint, self._parameters, self._draws = "", 0, False
-        self._raises = ""
+        self._fingerprint, self._raises, self._parameters, self._draws = "", "", 0, False
         self._signal: Literal["", "off", "as built", "treated"] = ""
         self._reference: Reference | None = None
         self._captured: Capture | None = None
@@ -130,15 +125,20 @@ class CaseRun:
         compiled = self._build_compiled(first, treated)
         calls = self._capture(first, compiled, reference)
         if {"time", "memory", "energy"} & set(wants) and first.result.error is None:
-            self._measure(first, compiled)
+            with costs.stepping(first, compiled, first_call(self._vary), self.device) as steps:
+                self._timing, self._memory, self._energy = costs.measure(
+                    steps, self.request, self.seen, self.progress, self._parent
+                )
         if "vary" in wants:
             self._vary_sizes(first.eager, calls)
         self._captured = self._log.capture()  # what follows compiles again
         if self._memory is not None:
-            with self._stepping(first, compiled) as steps:
+            with costs.stepping(first, compiled, first_call(self._vary), self.device) as steps:
                 self._memory = costs.count_objects(steps, self._memory)
         if {"reuse", "respecialise"} & set(wants) and first.result.error is None:
-            self._probe_with(calls)
+            self._probing = Probing(calls, self.builder, self.progress)
+            self._probing.make_wanted(wants, first_call(self._vary).sizes)
+            self.seen.ran_out_of_memory |= self._probing.ran_out_of_memory
         again = Recompiler(compiled, self.model, self.request, self.progress)
         call = first_call(self._vary)
         if "random" in wants and self._draws:
@@ -192,33 +192,11 @@ class CaseRun:
                 calls.call_compiled(planned, first.result)
             else:
                 calls.call(planned)
-        if not (self.seen.eager_returned or self._raises or self._has_compiled()):
+        if not (self.seen.eager_returned or self._raises or self._log.has_compiled()):
             self.progress.enter("eager")  # the model is called wrongly
             assert first.result.error is not None
             raise first.result.error
         return calls
-
-    def _has_compiled(self) -> bool:
-        captured = self._log.capture()
-        return captured.graphs > 0 and (self.request.backend != "inductor" or captured.lowered)
-
-    def _measure(self, first: FirstCall, compiled: Subject) -> None:
-        """Measure time, memory and energy as requested."""
-        with self._stepping(first, compiled) as steps:
-            measured = costs.measure(steps, self.request, self.seen, self.progress, self._parent)
-        self._timing, self._memory, self._energy = measured
-
-    @contextlib.contextmanager
-    def _stepping(self, first: FirstCall, compiled: Subject) -> Iterator[costs.Steps]:
-        """Yield the calls to measure; then restore the models' state."""
-        steps_weights = any(name.startswith("parameter ") for name in first.result.written)
-        kept = [
-            Snapshot(side.module, parameters=steps_weights, given=fixed_arguments(side.example))
-            for side in (first.eager, compiled)
-        ]
-        yield costs.prepare(first.eager, compiled, first_call(self._vary), self.device)
-        for snapshot in kept:
-            snapshot.put_back()
 
     def _vary_sizes(self, eager: Subject, calls: PairedCalls) -> None:
         """Make the calls at other sizes."""
@@ -230,16 +208,6 @@ class CaseRun:
                 calls.call_overlapping(planned, peak_bytes)
             else:
                 calls.call(planned)
-
-    def _probe_with(self, calls: PairedCalls) -> None:
-        """Make the calls that hardly any test makes, as requested."""
-        self._probing = made = Probing(calls, self.builder, self.progress)
-        example, sizes = calls.eager.example, first_call(self._vary).sizes
-        if "reuse" in self.request.wants:
-            made.make(probing.reusing(example, sizes, self.case))
-        if "respecialise" in self.request.wants:
-            made.make(probing.compiling_again(example, sizes))
-        self.seen.ran_out_of_memory |= made.ran_out_of_memory
 
     def observation(self, status: Status, failure: Failure | None) -> Observation:
         """Return the record of the observation so far."""

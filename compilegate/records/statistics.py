@@ -20,10 +20,7 @@ BUSY = 0.2
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and the interval that contains the true value with probability 1 - ALPHA.
-
-    What was measured only once has no interval: both ends are the estimate.
-    """
+    """An estimate and the interval that contains the true value with probability 1 - ALPHA."""
 
     value: float
     low: float
@@ -31,9 +28,7 @@ class Interval:
 
     @property
     def text(self) -> str:
-        """The ratio that is estimated, with its interval if it has one."""
-        if self.low == self.high:
-            return f"{self.value:.2f}×"
+        """The ratio that is estimated, with its interval."""
         return f"{self.value:.2f}× [{self.low:.2f}, {self.high:.2f}]"
 
 

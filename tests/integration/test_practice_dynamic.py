@@ -28,6 +28,7 @@ def test_faults_of_one_size_fail_and_their_twins_pass(compilegate):
     for name in SOUND:
         assert session.outcomes(case(name)) == {"passed"}, name
     for name, line in FAULTS.items():
-        assert [*session.failed(case(name))] == ["dynamic_strategies"], name
+        probed = ["forward"] if name == "counts_padding" else []  # a probing call has zeros
+        assert {*session.failed(case(name))} == {*probed, "dynamic_strategies"}, name
         details = session.verdicts(case(name))["dynamic_strategies"].details
         assert any(found.startswith(line) for found in details), details

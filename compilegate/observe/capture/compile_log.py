@@ -127,6 +127,11 @@ class CompileLog:
             cudagraph_skips=tuple(cuda_graphs.left_out(inductor, recorded)),
         )
 
+    def has_compiled(self) -> bool:
+        """Whether a graph was captured and, by Inductor, code generated."""
+        captured = self.capture()
+        return captured.graphs > 0 and (captured.lowered or not self._lowers)
+
     def _fallbacks(self) -> list[GraphBreak]:
         """Return the frames and graphs that run entirely in eager.
 

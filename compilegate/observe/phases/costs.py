@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,9 +16,11 @@ from compilegate.observe.measure import energy, memory
 from compilegate.observe.measure.alternation import AlternatingRounds, ParentConnection
 from compilegate.observe.measure.empty_call import empty_call_ns
 from compilegate.observe.measure.rounds import paired_rounds
-from compilegate.observe.model.calls import PlannedCall, items_of
+from compilegate.observe.model.calls import PlannedCall, fixed_arguments, items_of
+from compilegate.observe.model.snapshot import Snapshot
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases.calls import CallsSeen
+from compilegate.observe.phases.eager import FirstCall
 from compilegate.observe.phases.progress import Progress
 from compilegate.records.performance import Energy, Memory, Timing
 from compilegate.records.request import Request
@@ -123,6 +126,28 @@ def time_calls(
         beat=beat,
         shares_gpu=request.shares_gpu,
     )
+
+
+@contextlib.contextmanager
+def stepping(
+    first: FirstCall, compiled: Subject, planned: PlannedCall, device: Device
+) -> Iterator[Steps]:
+    """Yield the calls to measure; then restore the models' state.
+
+    Args:
+        first: The first call of eager.
+        compiled: The compiled model.
+        planned: The call that is measured.
+        device: Runs it.
+    """
+    steps_weights = any(name.startswith("parameter ") for name in first.result.written)
+    kept = [
+        Snapshot(side.module, parameters=steps_weights, given=fixed_arguments(side.example))
+        for side in (first.eager, compiled)
+    ]
+    yield prepare(first.eager, compiled, planned, device)
+    for snapshot in kept:
+        snapshot.put_back()
 
 
 def add_empty_call(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -102,6 +102,22 @@ class Probing:
     left_out: list[str] = field(default_factory=list)
     ran_out_of_memory: bool = False
     _references: list[tuple[Subject, Lifting]] = field(default_factory=list)
+
+    def make_wanted(self, wants: Collection[str], sizes: dict[str, int]) -> None:
+        """Make the calls that ``reuse`` and ``respecialise`` ask for.
+
+        Args:
+            wants: What is observed of the case.
+            sizes: The first sizes.
+
+        Raises:
+            Exception: The process cannot continue: the GPU's context is lost.
+        """
+        example = self.calls.eager.example
+        if "reuse" in wants:
+            self.make(reusing(example, sizes, self.calls.eager.case))
+        if "respecialise" in wants:
+            self.make(compiling_again(example, sizes))
 
     def make(self, planned: Sequence[PlannedCall]) -> None:
         """Make the calls, one after the other.

@@ -100,5 +100,6 @@ def without_memory(made: Compared, *, state: bool) -> Compared:
             tensors=changed.tensors if state else 0,
             differences=tuple(one for one in changed.differences if one.where.startswith(shown)),
             errors=tuple(one for one in changed.errors if one.name.startswith(shown)),
+            decisions=tuple(one for one in changed.decisions if one.where.startswith(shown)),
         ),
     )
