@@ -15,6 +15,7 @@ _SPREAD = "the end is three or more standard deviations away"
 _SCALE = "the scale of attention starts far below its upper end"
 _NEAR = "no two tokens are so far apart that they share a bucket of positions"
 _NO_LABEL = "no label is the one that the loss ignores"
+_BOXES = "untrained anchors stay inside of the image, or lie outside of it, level by level"
 _PIXELS = "boxes are in pixels of an image"
 
 #: Parameters whose gradient is zero or only rounding. All of them are biases.
@@ -67,6 +68,7 @@ BRANCHES = (
     ("lcnet_050", "* hardsigmoid *", _GATE),
     ("lcnet_050", "* hardswish *", _SPREAD),
     ("swin_v2_t", "* clamp *: above", _SCALE),
+    ("retinanet_losses_and_boxes", "infer clamp *", _BOXES),
     ("t5", "* where 4: false", _NEAR),
     ("squeezenet1_1_labels", "* masked_fill 1: true", _NO_LABEL),
 )
