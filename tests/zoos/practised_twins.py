@@ -70,9 +70,3 @@ def wrong_for_three():
 def batch_statistics():
     """The halves of a batch have other statistics, in eager, too: that twin is none."""
     return example(nn.BatchNorm1d(16))
-
-
-@practised("without_twins")
-def without_twins():
-    """A function without layers, whose inputs name no batch."""
-    return Example(lambda x: x.sin(), inputs=(torch.randn(6, 8),))
