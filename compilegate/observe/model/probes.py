@@ -37,12 +37,15 @@ class Probe:
         rival: Another change. Where it moves a NaN or an infinity of eager's results, overflow
             decides there, and nothing is compared.
         is_extreme: Whether the values are such that overflow may decide.
+        shows_gradients: Whether gradients are compared. PyTorch does not say to which of several
+            NaN or infinities a maximum passes its gradient.
     """
 
     name: str
     change: Change | None = None
     repeats: int = 0
     is_extreme: bool = False
+    shows_gradients: bool = True
     rival: Change | None = None
 
     def apply(self, call: Call) -> None:
@@ -94,8 +97,13 @@ def extremes(case: Case) -> tuple[Probe, ...]:
     narrow = cast_weights.half(case) or _AUTOCAST.get(case.precision, torch.float32)
     tiny = torch.finfo(narrow).smallest_normal / 4
     probes = (
-        Probe("NaN in the first row", _elements(torch.nan), is_extreme=True),
-        Probe("infinities in two rows", _elements(torch.inf, -torch.inf), is_extreme=True),
+        Probe("NaN in the first row", _elements(torch.nan), is_extreme=True, shows_gradients=False),
+        Probe(
+            "infinities in two rows",
+            _elements(torch.inf, -torch.inf),
+            is_extreme=True,
+            shows_gradients=False,
+        ),
         Probe("a row of zeros and one of denormals", _rows_of(0.0, tiny), is_extreme=True),
     )
     if narrow != torch.float32:

@@ -30,7 +30,7 @@ from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.calls import PairedCalls
 from compilegate.observe.phases.progress import Progress
-from compilegate.records.call import CallFacts
+from compilegate.records.call import CallFacts, Checked
 from compilegate.records.case import Case
 from compilegate.zoo.example import Example
 
@@ -53,10 +53,11 @@ def reusing(example: Example, sizes: dict[str, int], case: Case) -> list[Planned
     return _planned(example, [(sizes, probe) for probe in chosen])
 
 
-def compiling_again(example: Example, sizes: dict[str, int]) -> list[PlannedCall]:
+def compiling_again(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
     """Plan the probing calls that compile again: sizes of one and zero, and memory layouts.
 
-    Only the dimensions that are the first one of an argument take these sizes: the batch.
+    Only the dimensions that are the first one of an argument take these sizes: the batch. Nobody
+    trains on an empty batch, and Inductor cannot do so with a convolution.
     """
     batches = {names[0]: None for names in example.dims.values() if 0 in names}
     small = [
@@ -64,6 +65,7 @@ def compiling_again(example: Example, sizes: dict[str, int]) -> list[PlannedCall
         for name in batches
         if name in sizes
         for size, text in ((1, "one"), (0, "zero"))
+        if size or case.phase == "infer"
     ]
     return _planned(example, [*small, *((sizes, probe) for probe in probes.layouts())])
 
@@ -117,7 +119,7 @@ class Probing:
         if "reuse" in wants:
             self.make(reusing(example, sizes, self.calls.eager.case))
         if "respecialise" in wants:
-            self.make(compiling_again(example, sizes))
+            self.make(compiling_again(example, sizes, self.calls.eager.case))
 
     def make(self, planned: Sequence[PlannedCall]) -> None:
         """Make the calls, one after the other.
@@ -175,6 +177,8 @@ class Probing:
             if share > _UNSTABLE_SHARE:
                 raise LeftOutError(f"eager and float64 disagree in {share:.0%} of the output")
         outputs, gradients, state = self.calls.comparison.of_probe(planned, made, result, truths)
+        if not probe.shows_gradients:
+            gradients = Checked()
         self.facts.append(
             CallFacts(
                 sizes=planned.sizes,
