@@ -149,7 +149,7 @@ def _masked(x: Any) -> Any:
         return x
     x = x.reshape(-1).reshape(x.shape)
     if x.is_floating_point():
-        x = torch.where(x == x, x, x.new_zeros(()))  # noqa: PLR0124 - true but for NaN
+        x = torch.where(x.isnan(), x.new_zeros(()), x)
     return _transposed_twice(x).contiguous()
 
 
