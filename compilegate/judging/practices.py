@@ -77,11 +77,13 @@ def _traceback(practice: Practice) -> Iterator[str]:
 def _recompiled(practice: Practice) -> Iterator[str]:
     for step in practice.steps:
         if excess := excess_compilations(step):
-            yield (
+            more = "1 more compilation" if excess == 1 else f"{excess} more compilations"
+            line = (
                 f"{step.name}: {step.compilations} compilations, {step.needed} needed"
                 if step.needed
-                else f"{step.name}: compiled again {excess} times, where no compilation is needed"
+                else f"{step.name}: {more}, where none is needed"
             )
+            yield ": ".join((line, *step.reasons[:1]))
 
 
 def excess_compilations(step: Step) -> int:

@@ -48,6 +48,7 @@ class Step:
         state: Weights, buffers and inputs, and what is exact about the step: names, files, flags.
         compilations: Compilations of code objects that the step caused; None if not counted.
         needed: The most compilations that the step needs; None if any number is right.
+        reasons: The guards that failed, where code was compiled again.
         raised: The error that the step raised where eager raises none, with its class.
         traceback: The traceback of that error, as Python prints it.
         unavailable: Why the step was not taken: this version of PyTorch lacks something.
@@ -59,6 +60,7 @@ class Step:
     state: Checked = field(default_factory=Checked)
     compilations: int | None = None
     needed: int | None = None
+    reasons: tuple[str, ...] = ()
     raised: str = ""
     traceback: str = ""
     unavailable: str = ""

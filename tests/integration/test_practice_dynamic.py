@@ -3,10 +3,10 @@
 from tests.integration.conftest import ZOOS
 
 FAULTS = {
-    "specialises_where_marked": "maybe_mark_dynamic, then batch=4: compiled again 1 times",
+    "specialises_where_marked": "maybe_mark_dynamic, then batch=4: 1 more compilation",
     "wrong_at_size_one": "maybe_mark_dynamic, then batch=1: output (float32)",
     "counts_padding": "pad batch=4 to batch=6: output (float32)",
-    "compiles_each_bucket_again": "pad batch=4 to batch=6: compiled again 1 times",
+    "compiles_each_bucket_again": "pad batch=4 to batch=6: 1 more compilation",
 }
 SOUND = ("sound_sizes", "sound_texts")
 

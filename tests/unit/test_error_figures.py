@@ -138,6 +138,15 @@ def test_columns_of_few_rows_are_not_examined():
     assert worst_column(truth[:, 0], eager[:, 0], eager[:, 0])[0] == -1
 
 
+def test_rows_that_are_equal_count_as_one_row():
+    """Of a batch of one row again and again, a column is a single number."""
+    truth, eager = boxes()
+    other = boxes(seed=2)[1]
+    for repeated, examined in ((64, False), (2, True)):
+        sides = [side[::repeated].repeat(repeated, 1) for side in (truth, eager, other)]
+        assert (worst_column(*sides)[0] >= 0) is examined
+
+
 def test_columns_of_zeros_or_non_finite_values_do_not_count():
     truth, eager = boxes()
     other = boxes(seed=2)[1]

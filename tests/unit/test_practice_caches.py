@@ -1,8 +1,10 @@
 """The practice ``caches``: how its steps and figures are judged, and what its folders are for."""
 
 from concurrent.futures import Future
+from dataclasses import replace
 
 import pytest
+import torch
 import torch._dynamo.utils as dynamo
 
 from compilegate.judging.budget import Budget
@@ -17,13 +19,14 @@ from compilegate.observe.practices.cache_folders import (
     with_empty_kernels,
     with_truncated_graphs,
 )
-from compilegate.observe.practices.fresh_process import FreshProcessError
+from compilegate.observe.practices.fresh_process import FreshProcessError, dataclasses_in
+from compilegate.records.call import Decision, Pooled
 from compilegate.records.case import Case
 from compilegate.records.practice import Practice, Step
 from compilegate.records.request import Request
 from compilegate.suites.test_caches import rule
 from compilegate.zoo import registry
-from tests.unit.making import make_checked, make_error, make_observation, make_timing
+from tests.unit.making import make_checked, make_difference, make_error, make_observation, make_timing
 from tests.unit.rules.common import assert_proposal_helps
 
 CASE = Case.parse("matvec-cpu-infer-f32-default-static")
@@ -129,6 +132,18 @@ def test_the_end_of_a_process_is_a_step():
     caches.take(bench, process)
     (step,) = bench.steps
     assert (step.name, "SIGSEGV" in step.raised) == ("use the cache in another process", True)
+
+
+def test_a_process_can_answer_with_everything_that_a_step_holds(tmp_path):
+    """Half precision adds pooled errors, which a step in float32 lacks."""
+    decision = Decision(where="output", eager="9", compiled="10", elements=1, answered=0)
+    whole = make_checked(make_error("output", dtype="bfloat16"), differences=[make_difference()])
+    pooled = Pooled(ratio=1.0, tensors=1, elements=4, nudged=(1.0,))
+    step = replace(STEP, outputs=replace(whole, decisions=(decision,), pooled=pooled))
+    torch.save({"steps": [step]}, tmp_path / "answer.pt")
+    with torch.serialization.safe_globals([*dataclasses_in(Step)]):
+        answer = torch.load(tmp_path / "answer.pt", weights_only=True)
+    assert answer == {"steps": [step]}
 
 
 def test_a_graph_that_is_found_after_a_change_is_noted(counters):

@@ -118,7 +118,7 @@ AT_ONCE = "4 threads call a compiled module at once: "
         (
             "depends_on_the_process",
             "depends_on_the_thread",
-            f"{AT_ONCE}compiled again 4 times, where no compilation is needed",
+            f"{AT_ONCE}4 more compilations, where none is needed",
         ),
         (
             "right_under_inference_mode",

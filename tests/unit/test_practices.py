@@ -47,7 +47,11 @@ WRONG = make_checked(make_error("output", compiled_rms=1e-3, compiled_max=1e-2))
             "the state_dict: names differs",
         ),
         ({"raised": "ValueError: no"}, "raised ValueError: no"),
-        ({"compilations": 2}, "compiled again 2 times, where no compilation is needed"),
+        ({"compilations": 2}, "2 more compilations, where none is needed"),
+        (
+            {"compilations": 1, "reasons": ("size mismatch (net.py:3 in forward)",)},
+            "1 more compilation, where none is needed: size mismatch (net.py:3 in forward)",
+        ),
         ({"compilations": 3, "needed": 1}, "3 compilations, 1 needed"),
     ],
 )

@@ -6,6 +6,7 @@ from torch import nn
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import judge
+from compilegate.observe.phases.probing import Probing
 from compilegate.records.case import Case
 from compilegate.suites import test_forward, test_gradients, test_recompiles, test_side_effects
 from compilegate.zoo import tiers
@@ -217,6 +218,24 @@ def test_a_recipe_without_inputs_of_a_size_leaves_its_call_out():
     left_out = [line for line in seen.unprobed if line.startswith("batch of")]
     assert left_out[0].startswith("batch of one: output=… of Example raised IndexError")
     assert left_out[1].startswith("batch of zero: the recipe raises ZeroDivisionError")
+
+
+def test_the_error_that_earlier_calls_left_in_a_buffer_is_not_of_a_probing_call(monkeypatch):
+    """Eager starts from its own buffers, and the reference from eager's."""
+
+    def module():
+        return nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+
+    make = Probing.make
+
+    def after_many_calls(probing, planned):
+        probing.calls.compiled.buffers()["1.running_var"].mul_(1.001)
+        make(probing, planned)
+
+    monkeypatch.setattr(Probing, "make", after_many_calls)
+    seen = probed(module, "train")
+    assert seen.probes
+    assert verdict_of(seen, test_side_effects).outcome == "passed"
 
 
 def test_examples_that_list_their_calls_or_fix_their_inputs_are_not_probed():

@@ -51,6 +51,16 @@ def compilations() -> int:
     return len(_compiled())
 
 
+def reasons_of_recompilation(first: int) -> list[str]:
+    """Return the guards that failed, each once, with the code that was compiled again for them.
+
+    Args:
+        first: How many compilations since the last reset are left out.
+    """
+    seen = [_compilation(entry, 0) for entry in _compiled()[first:]]
+    return [*dict.fromkeys(f"{one.reason} ({one.code})" for one in seen if one.reason)]
+
+
 def code_objects() -> int:
     """Return how many code objects were compiled, each counted once."""
     return len({(e.co_filename, e.co_firstlineno, e.co_name) for e in _compiled()})

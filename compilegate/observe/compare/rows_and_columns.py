@@ -73,7 +73,7 @@ def worst_column(
     """Find the column in which compiled code errs the most compared with eager.
 
     Errors are relative to the scale of the column. It may be far below that of the tensor: a
-    detector returns confidences next to coordinates.
+    detector returns confidences next to coordinates. Of few rows that differ, no column is examined.
 
     Returns:
         The index of the column in the last dimension, −1 if no column was examined. Then the root
@@ -91,7 +91,7 @@ def worst_column(
         return -1, 0.0, 0.0
     finite = torch.isfinite(known + ours + theirs)
     scale = _of_columns(known, finite)
-    counted = scale.pow(4) / _of_columns(known.square(), finite).square() * known.shape[0]
+    counted = scale.pow(4) / _of_columns(known.square(), finite).square() * _distinct_rows(known)
     off = [_of_columns(side - known, finite) / scale for side in (ours, theirs)]
     off = [side.nan_to_num(0.0, 0.0) for side in off]  # a column of zeros
     whole = (_of_columns(ours - known, finite).norm() / scale.norm()).nan_to_num(0.0)
@@ -101,6 +101,11 @@ def worst_column(
     figures = [worst.double(), off[0][worst], off[1][worst], examined.any().double()]
     index, ours_off, theirs_off, any_examined = torch.stack(figures).tolist()
     return (int(index), ours_off, theirs_off) if any_examined else (-1, 0.0, 0.0)
+
+
+def _distinct_rows(known: torch.Tensor) -> int:
+    """Return how many rows differ in float32. Equal rows err alike, and count as one."""
+    return torch.unique(known.sum(1).float()).numel()
 
 
 def _of_columns(values: torch.Tensor, finite: torch.Tensor) -> torch.Tensor:

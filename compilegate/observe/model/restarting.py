@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.subject import Subject
 
@@ -20,6 +21,12 @@ def start_as(subject: Subject, other: Subject, made: Result) -> None:
     theirs = other.parameters()
     with torch.no_grad():
         for name, parameter in subject.parameters().items():
-            parameter.copy_(made.started.get(name, theirs[name]))
+            _write(parameter, made.started.get(name, theirs[name]))
         for name, buffer in subject.buffers().items():
-            buffer.copy_(made.before[f"buffer {name}"])
+            _write(buffer, made.before[f"buffer {name}"])
+
+
+def _write(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    """Write to a tensor, unless it has the values: not every tensor can be written to."""
+    if not is_same(ours, theirs):
+        ours.copy_(theirs)

@@ -1,7 +1,8 @@
 """Probing calls: calls that hardly any test of a model makes, after all others.
 
 They use the weights of the last call, and leave no trace: after each of them, both sides get the
-state back that they had before. The reference starts from eager's state, too.
+state back that they had before. Compiled code and the reference start from eager's state: what the
+calls before have added to the error of a buffer would else be compiled code's alone.
 """
 
 from __future__ import annotations
@@ -168,6 +169,7 @@ class Probing:
         if probe.rival is not None:
             rivals.append(self.calls.call_eager(replace(planned, probe=probe.rivalled())))
         with self.progress.spend("prepare"):
+            start_as(compiled, self.calls.eager, made)
             call = compiled.prepare(planned)
             compiling.mark_dynamic(compiled, call)
         with self.progress.spend("compile"):

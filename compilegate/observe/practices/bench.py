@@ -30,6 +30,9 @@ from compilegate.zoo.example import Call
 #: The comparison of a call: of outputs, gradients and state.
 Compared = tuple[Checked, Checked, Checked]
 
+#: The most reasons of recompilations that a step keeps.
+_REASONS = 3
+
 
 class StepUnavailableError(Exception):
     """A step cannot be taken here. The message says why: a version, a library, the model."""
@@ -248,6 +251,7 @@ class Bench:
                 state=facts.state,
                 compilations=None if needed is None else compile_log.compilations() - before,
                 needed=needed,
+                reasons=() if needed is None else tuple(_reasons(before)),
                 raised=raised,
                 traceback=traceback,
                 unavailable=unavailable,
@@ -263,3 +267,8 @@ class Bench:
         """Return the record of the steps so far."""
         self.forget_compiled()
         return Practice(steps=tuple(self.steps), graphs=self._graphs, figures=self.figures)
+
+
+def _reasons(first: int) -> list[str]:
+    """Return why code was compiled again, up to a few reasons."""
+    return compile_log.reasons_of_recompilation(first)[:_REASONS]

@@ -31,12 +31,13 @@ from compilegate.observe.practices.cache_folders import (
     with_truncated_graphs,
 )
 from compilegate.observe.practices.same_case import described
-from compilegate.records.call import Checked, Difference, TensorError
 from compilegate.records.practice import Practice, Step
 
 WORKER = "compilegate.observe.practices.cache_worker"
 #: Seconds between two looks at the fresh processes.
 _LOOK_S = 0.1
+#: What the answers of the fresh processes consist of, besides tensors and plain values.
+_RECORDS = fresh_process.dataclasses_in(Step)
 
 Answer = dict[str, Any]
 
@@ -91,8 +92,7 @@ def _use(bench: Bench, folder: Path, looked_up: Lookups) -> None:
         "emptied": str(folder / "emptied") if has_kernels else "",
         **{name: str(folder / name) for name in names},
     }
-    records = torch.serialization.safe_globals([Step, Checked, Difference, TensorError])
-    with records, ThreadPoolExecutor() as pool:
+    with torch.serialization.safe_globals([*_RECORDS]), ThreadPoolExecutor() as pool:
         started = [
             pool.submit(_run, {**job, "task": task}, folder / task) for task in ("read", "repair")
         ]

@@ -8,6 +8,7 @@ its answer with :func:`answer_in`.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import re
@@ -18,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, get_args, get_type_hints
 
 import torch
 
@@ -76,6 +77,14 @@ def answer_in(folder: Path, answer: Mapping[str, Any]) -> None:
         answer: Tensors, numbers, text and containers of these.
     """
     torch.save(dict(answer), folder / _ANSWER)
+
+
+def dataclasses_in(kind: type) -> set[type]:
+    """Return a dataclass and those that its fields hold, which an answer may consist of."""
+    if not dataclasses.is_dataclass(kind):
+        return set().union(*map(dataclasses_in, get_args(kind)))
+    fields = get_type_hints(kind).values()
+    return {kind}.union(*map(dataclasses_in, fields))
 
 
 def command(worker: str, folder: Path) -> list[str]:
