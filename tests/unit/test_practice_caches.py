@@ -26,7 +26,13 @@ from compilegate.records.practice import Practice, Step
 from compilegate.records.request import Request
 from compilegate.suites.test_caches import rule
 from compilegate.zoo import registry
-from tests.unit.making import make_checked, make_difference, make_error, make_observation, make_timing
+from tests.unit.making import (
+    make_checked,
+    make_difference,
+    make_error,
+    make_observation,
+    make_timing,
+)
 from tests.unit.rules.common import assert_proposal_helps
 
 CASE = Case.parse("matvec-cpu-infer-f32-default-static")

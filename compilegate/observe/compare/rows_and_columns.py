@@ -73,7 +73,7 @@ def worst_column(
     """Find the column in which compiled code errs the most compared with eager.
 
     Errors are relative to the scale of the column. It may be far below that of the tensor: a
-    detector returns confidences next to coordinates. Of few rows that differ, no column is examined.
+    detector returns confidences next to coordinates. No column of few different rows is examined.
 
     Returns:
         The index of the column in the last dimension, −1 if no column was examined. Then the root
@@ -105,7 +105,7 @@ def worst_column(
 
 def _distinct_rows(known: torch.Tensor) -> int:
     """Return how many rows differ in float32. Equal rows err alike, and count as one."""
-    return torch.unique(known.sum(1).float()).numel()
+    return len(set(known.sum(1).float().tolist()))
 
 
 def _of_columns(values: torch.Tensor, finite: torch.Tensor) -> torch.Tensor:

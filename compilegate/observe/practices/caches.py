@@ -36,7 +36,7 @@ from compilegate.records.practice import Practice, Step
 WORKER = "compilegate.observe.practices.cache_worker"
 #: Seconds between two looks at the fresh processes.
 _LOOK_S = 0.1
-#: What the answers of the fresh processes consist of, besides tensors and plain values.
+#: What the answers of the fresh processes consist of, apart from tensors and plain values.
 _RECORDS = fresh_process.dataclasses_in(Step)
 
 Answer = dict[str, Any]

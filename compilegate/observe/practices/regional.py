@@ -29,6 +29,8 @@ from compilegate.records.practice import Practice, figures_of
 
 #: What a reason for a graph break contains, where the boundary of disabled code causes it.
 _DISABLED = "torch.compiler.disable"
+#: Dynamo's only word on it, from Python 3.12 on, where a comprehension calls the block.
+_IN_COMPREHENSION = "comprehension_graph_break"
 
 
 def observe(bench: Bench) -> Practice:
@@ -171,7 +173,7 @@ def _disable_one(bench: Bench, known: set[GraphBreak]) -> None:
         facts.add(bench.compare(bench.build(), compiled))
         facts.note("runs of the disabled block, each as it", "was traced", [False], were_traced)
         breaks, in_eager = _breaks(log)
-        at_boundary = {one for one in breaks | in_eager if _DISABLED in one.reason}
+        at_boundary = {one for one in breaks | in_eager if _is_at_block(one)}
         facts.note("a graph break at the block", "present", True, bool(at_boundary))
         others = {one.reason for one in breaks - known - at_boundary}
         facts.note("the other graph breaks", "reason", "none", "; ".join(sorted(others)) or "none")
@@ -181,6 +183,10 @@ def _disable_one(bench: Bench, known: set[GraphBreak]) -> None:
         # of torch.nn are among these, so that no graph may be left.
         bench.figures["frames_in_eager"] = len(in_eager)
         bench.figures["graphs_around_disabled"] = compile_log.graphs()
+
+
+def _is_at_block(found: GraphBreak) -> bool:
+    return _DISABLED in found.reason or found.reason == _IN_COMPREHENSION
 
 
 def _recorded(forward: Callable[..., Any], were_traced: list[bool]) -> Callable[..., Any]:
