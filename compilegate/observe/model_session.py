@@ -37,6 +37,10 @@ _EXPECTED_WARNINGS = (
     "Warning: Profiler clears events at the end of each cycle",
 )
 
+#: What determines the results of a reference: the model, the calls, its weights, the dtype of its
+#: random numbers, and the seed.
+ReferenceKey = tuple[str, tuple[str, str, bool], str, str, int]
+
 
 class ModelSession:
     """The state that a model's cases share: treated weights, a reference per phase.
@@ -63,7 +67,7 @@ class ModelSession:
         self._report = report
         self._debug = debug
         self._parent = parent
-        self._reference: tuple[tuple[str, str, str, str, str, int], Reference] | None = None
+        self._reference: tuple[ReferenceKey, Reference] | None = None
         self._treated: tuple[tuple[str, str, int], Treated] | None = None
         self._toolchain_is_warm = False
         self._memory = MemoryAccount()
@@ -128,10 +132,11 @@ class ModelSession:
         """Return the reference of a case, which other cases of its model may share.
 
         The random numbers that a model draws depend on its dtypes, and the reference is given the
-        same numbers.
+        same numbers. Under *static*, the calls are fewer.
         """
         case, precision = run.case, run.case.precision if draws else ""
-        key = (case.model, case.device, case.phase, case.weights, precision, run.request.seed)
+        calls = (case.device, case.phase, case.dynamic == "static")
+        key = (case.model, calls, case.weights, precision, run.request.seed)
         if self._reference is None or self._reference[0] != key:
             self._reference = None
             gc.collect()  # models hold themselves in cycles

@@ -6,7 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from compilegate.observe.model.calls import PlannedCall, input_tensors, planned_calls, varied_calls
+from compilegate.observe.model.calls import (
+    PlannedCall,
+    input_tensors,
+    planned_calls,
+    sizes_of,
+    varied_calls,
+)
 from compilegate.observe.model.float64 import Lifting
 from compilegate.records.case import Case
 from compilegate.zoo.example import Call, Example
@@ -18,6 +24,8 @@ from tests.unit.subjects import (
     rows,
     subject,
 )
+
+AUTO = Case.parse("m-cpu-infer-f32-default-auto")
 
 
 def test_the_rows_of_fixed_inputs_are_reversed_in_the_second_call():
@@ -87,7 +95,7 @@ def test_the_plan_has_two_calls_at_the_first_sizes_then_every_other_size_and_bot
     example = Example(abs)
     first = {"batch": 4, "length": 24}
     assert planned_calls(example, vary, "cpu") == [PlannedCall(0, first), PlannedCall(1, first)]
-    assert varied_calls(example, vary, INFER) == [
+    assert varied_calls(example, vary, AUTO) == [
         PlannedCall(2, {"batch": 2, "length": 24}),
         PlannedCall(3, {"batch": 6, "length": 24}),
         PlannedCall(4, {"batch": 4, "length": 16}),
@@ -95,6 +103,13 @@ def test_the_plan_has_two_calls_at_the_first_sizes_then_every_other_size_and_bot
         PlannedCall(6, {"batch": 2, "length": 24}),
     ]
     assert varied_calls(example, {}, INFER) == [PlannedCall(2, {}, moved=True)]
+
+
+def test_static_compiles_for_the_first_and_the_last_size_of_each_dimension():
+    vary = {"batch": (4, 2, 6), "length": (24,), "width": (8, 4)}
+    assert sizes_of(AUTO, vary) == vary
+    static = {"batch": (4, 6), "length": (24,), "width": (8, 4)}
+    assert sizes_of(INFER, vary) == static
 
 
 VARIED = Example(lambda x: x, inputs=lambda batch: (torch.ones(batch),))
@@ -110,13 +125,14 @@ def calls_of(case, example=VARIED):
 
 def test_with_cuda_graphs_one_more_call_replays_a_graph_of_another_size():
     sizes, overlapping = calls_of("m-cuda-infer-f32-reduce_overhead-static")
-    assert sizes == {3: 2, 4: 6, 5: 4, 6: 2, 7: 2}  # warm up, record, replay
+    assert sizes == {3: 6, 4: 4, 5: 6, 6: 6}  # warm up, record, replay
     assert not overlapping
 
 
 def test_in_training_another_forward_runs_before_the_last_backward():
-    assert calls_of("m-cpu-train-f32-default-static") == ({2: 2, 3: 6, 4: 4, 5: 2, 6: 4}, {6})
-    assert calls_of("m-cpu-infer-f32-default-static") == ({2: 2, 3: 6, 4: 4, 5: 2}, set())
+    assert calls_of("m-cpu-train-f32-default-static") == ({2: 6, 3: 4, 4: 6, 5: 4}, {5})
+    assert calls_of("m-cpu-train-f32-default-auto") == ({2: 2, 3: 6, 4: 4, 5: 2, 6: 4}, {6})
+    assert calls_of("m-cpu-infer-f32-default-static") == ({2: 6, 3: 4, 4: 6}, set())
     fixed = Example(abs, inputs=(torch.ones(4),))
     assert calls_of("m-cpu-train-f32-default-static", fixed)[1] == set()
 

@@ -165,9 +165,9 @@ def test_a_limit_that_pytorch_does_not_keep_fails():
         "recompile limit is required",
         "fail_on_recompile_limit_hit = True, batch=6, then batch=4: a call with batch=4: no error, "
         "where FailOnRecompileLimitHit is required",
-        "recompile_limit = 2, 3 sizes: 3 compilations, 2 needed",
+        "recompile_limit = 2, 3 sizes: 3 compilations, 2 needed: ",
     ):
-        assert line in found
+        assert any(one.startswith(line) for one in found), found
 
 
 def test_a_recompilation_that_is_not_refused_fails():

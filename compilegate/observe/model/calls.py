@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,21 @@ class PlannedCall:
     moved: bool = False
     overlaps: bool = False
     probe: Probe | None = None
+
+
+def sizes_of(case: Case, sizes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """Return the sizes of each named dimension that a case tries.
+
+    Under *static* each size is compiled by itself. The first and the last, which is mostly the
+    largest, judge the same as all of them.
+
+    Args:
+        case: The case.
+        sizes: The sizes that its model declares.
+    """
+    if case.dynamic != "static":
+        return dict(sizes)
+    return {name: tuple(dict.fromkeys((each[0], each[-1]))) for name, each in sizes.items()}
 
 
 def _first_calls(device: str) -> int:
@@ -75,7 +90,7 @@ def varied_calls(
     support such a forward, so cases with CUDA graphs have no such call.
 
     The cases of a model share the results of the reference by call number. A call number means the
-    same call in all cases that have it.
+    same call in all cases that have it, apart from those of *static*, which try fewer sizes.
 
     Args:
         example: What the recipe returned. If it lists its own calls, no further calls follow.
@@ -84,8 +99,8 @@ def varied_calls(
     """
     if example.calls:
         return []
-    first = _first_sizes(vary)
-    others = [{**first, name: size} for name, sizes in vary.items() for size in sizes[1:]]
+    first, tried = _first_sizes(vary), sizes_of(case, vary)
+    others = [{**first, name: size} for name, sizes in tried.items() for size in sizes[1:]]
     graphs, trains = case.uses_cuda_graphs, case.phase == "train"
     replays = graphs or (trains and device_of(case.device).records_graphs)
     index = itertools.count(_first_calls(case.device))

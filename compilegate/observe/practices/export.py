@@ -29,7 +29,7 @@ from torch.utils import _pytree
 from compilegate.observe import error_text
 from compilegate.observe.device import out_of_memory
 from compilegate.observe.model import forward
-from compilegate.observe.model.calls import PlannedCall, varied_calls
+from compilegate.observe.model.calls import PlannedCall, sizes_of, varied_calls
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.practices import fresh_process
@@ -198,7 +198,7 @@ def _load(
 def _planned(bench: Bench) -> list[PlannedCall]:
     """Plan a call at the first sizes, and one at the first other size of each dimension."""
     builder, first = bench.builder, bench.planned
-    vary = builder.model.sizes(builder.case.device)
+    vary = sizes_of(builder.case, builder.model.sizes(builder.case.device))
     others = {name: sizes[1] for name, sizes in vary.items() if len(sizes) > 1}
     wanted = [{**first.sizes, name: size} for name, size in others.items()]
     varied = varied_calls(bench.build().example, vary, builder.case)
