@@ -16,6 +16,7 @@ from compilegate.observe.conditioning.signal import Treated
 from compilegate.observe.device import device as device_of
 from compilegate.observe.device import unsupported
 from compilegate.observe.measure.alternation import ParentConnection
+from compilegate.observe.measure.shared_machine import SharedMachine
 from compilegate.observe.model import weights
 from compilegate.observe.model.calls import (
     first_call,
@@ -37,6 +38,7 @@ from compilegate.observe.phases.eager import FirstCall, make_first_call
 from compilegate.observe.phases.probing import Probing
 from compilegate.observe.phases.progress import Progress
 from compilegate.observe.phases.recompiling import Recompiler
+from compilegate.observe.time_spent import WAITING
 from compilegate.records.case import Case
 from compilegate.records.observation import Capture, Failure, Observation, Randomness, Status
 from compilegate.records.performance import CompileWork, Energy, Memory, Timing
@@ -74,7 +76,8 @@ class CaseRun:
         parent: ParentConnection | None = None,
     ) -> None:
         self.model, self.case, self.request = model, case, request
-        self.progress = Progress(report)
+        shared = parent if request.account else None
+        self.progress = Progress(report, SharedMachine(shared, request.account))
         self.builder = Builder(model, case, request.seed, self.progress)
         self.builder.input_gradients = case.phase == "train"
         self.device = device_of(case.device)
@@ -93,7 +96,7 @@ class CaseRun:
         self._randomness: Randomness | None = None
         self._compile_work: CompileWork | None = None
         self._practices: dict[str, Practice] = {}
-        self._started = time.perf_counter()
+        self._started, self._stopped_s = time.perf_counter(), self.progress.machine.stopped_s()
 
     def observe(self, treated: Treated, reference_for: Callable[[bool], Reference]) -> None:
         """Observe everything that is wanted, in the order of ``records.observation.WANTS``.
@@ -185,6 +188,7 @@ class CaseRun:
             progress=self.progress,
             device=self.device,
             records_draws=first.records_draws and (self.device.draws_by_kernel or self._draws),
+            compiles_alone=self.request.compiles_alone,
         )
         self.seen = calls.seen
         for planned in planned_calls(eager.example, self._vary, self.case.device):
@@ -212,6 +216,8 @@ class CaseRun:
     def observation(self, status: Status, failure: Failure | None) -> Observation:
         """Return the record of the observation so far."""
         spent = dict(self.progress.time.spent_s)
+        if stopped_s := self.progress.machine.stopped_s() - self._stopped_s:
+            spent[WAITING] = spent.get(WAITING, 0.0) + stopped_s
         spent["other"] = time.perf_counter() - self._started - sum(spent.values())
         capture = self._captured or (self._log.capture() if self._reference else None)
         return Observation(

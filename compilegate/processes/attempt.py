@@ -11,7 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from compilegate.processes.case_clock import CaseClock, Reason
+from compilegate.processes.attempt_turn import AttemptTurn
 from compilegate.processes.child_process import Child, Ended
+from compilegate.processes.machine_turns import MachineTurns
 from compilegate.processes.protocol import (
     SILENCE,
     GarbledAnswerError,
@@ -30,6 +32,8 @@ PROGRESS_S = 5.0
 #: How often the processes of a case are looked at while its limit lasts, and the shortest pause
 #: between two looks, in seconds.
 _LOOKS, _PAUSE_S = 20, 0.1
+#: Processes that get less than this share of a processor do nothing.
+_IDLE = 0.02
 
 
 def ignore_progress(case_id: str, stage: Stage, elapsed_s: float, at_work: str) -> None:
@@ -51,6 +55,7 @@ class Attempt:
         end: Ends the child.
         died: Called with status and failure when the child ends without an answer.
         progress: Called when the stage changes, and about every five seconds.
+        turns: The turns of the machine, where other children of the session run.
     """
 
     def __init__(
@@ -63,10 +68,12 @@ class Attempt:
         end: Callable[[], None] = lambda: None,
         died: Callable[[Status, Failure], None] = lambda status, failure: None,
         progress: Progress = ignore_progress,
+        turns: MachineTurns | None = None,
     ) -> None:
         self.observation = observation
         self._request, self._child = request, child
         self._end, self._died, self._progress = end, died, progress
+        self._turn = AttemptTurn(turns, self._report_waiting)
         self._clock = CaseClock(timeout_s)
         self._every_s = min(PROGRESS_S, max(timeout_s / _LOOKS, _PAUSE_S))
         #: Seconds of listening, and whether the child sent anything, since its processes were
@@ -110,10 +117,10 @@ class Attempt:
         return None
 
     def _listen(self, child: Child) -> Turn | None:
-        since = time.monotonic()
+        since = self._turn.now()
         reached: Reason | None = None
         for message in child.listen(every_s=self._every_s):
-            now = time.monotonic()
+            now = self._turn.now()
             self._heard_s, since = self._heard_s + now - since, now
             self._beats |= message is not SILENCE
             self._report_progress(child.stage)
@@ -122,12 +129,16 @@ class Attempt:
                 return None
             if message.turn is not None:
                 return message.turn
+            if message.alone is not None:
+                self._turn.answer(child, alone=message.alone)
+                since = self._turn.now()
             reached = self._look(child)
             if reached is not None:
                 break
-        self._heard_s += time.monotonic() - since
+        self._heard_s += self._turn.now() - since
         if reached is not None:
-            child.ask_for_stacks()
+            with self._turn.undisturbed():
+                child.ask_for_stacks()
             kind = BUSY_MACHINE if reached == "busy machine" else "timeout"
             self._fail(child, "timed_out", kind, self._clock.why(reached))
         else:
@@ -144,7 +155,9 @@ class Attempt:
         work = child.work()
         counted = Counter(work.helpers).most_common()
         self._at_work = ", ".join(f"{count} {name}" for name, count in counted)
-        self._clock.advance(self._heard_s, work, beat=self._beats or bool(work.helpers))
+        beat = self._beats or bool(work.helpers)
+        self._clock.advance(self._heard_s, work, beat=beat)
+        self._turn.lend(self._heard_s, idle=not beat and work.ran_s < _IDLE * self._heard_s)
         self._heard_s, self._beats = 0.0, False
         return self._clock.reached
 
@@ -158,11 +171,13 @@ class Attempt:
             others_took=self._clock.others_took,
         )
         self._end()
+        self._turn.over()
         self._died(status, failure)
         lost_s = self._clock.wall_s + self._heard_s
         self.observation = failed(self._request, status, failure, lost_s=lost_s)
 
     def _complete(self, child: Child, message: Message, observation: Observation) -> None:
+        self._turn.over()
         if observation.case != self._request.case:
             raise GarbledAnswerError(f"it is about another case: {observation.case[:200]!r}")
         child.refuse_more()
@@ -175,6 +190,11 @@ class Attempt:
         if stage != self._stage or now - self._reported >= PROGRESS_S:
             self._stage, self._reported = stage, now
             self._progress(self._request.case, stage, now - self._began, self._at_work)
+
+
+    def _report_waiting(self) -> None:
+        elapsed_s = time.monotonic() - self._began
+        self._progress(self._request.case, "time", elapsed_s, "waits for its turn")
 
 
 def end_of(ended: Ended) -> tuple[str, str]:

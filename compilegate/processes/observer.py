@@ -6,6 +6,7 @@ its own, and so does the next case after a child that died.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -20,6 +21,7 @@ from compilegate.processes.attempt import (
     ignore_progress,
 )
 from compilegate.processes.child_process import Child, ObserverError
+from compilegate.processes.machine_turns import MachineTurns
 from compilegate.processes.protocol import MisbehaviourError
 from compilegate.processes.server_process import START_TIMEOUT_S, Launch, ServerProcess
 from compilegate.records.environment import Environment
@@ -37,16 +39,24 @@ class Observer:
     Args:
         launch: How to start children.
         progress: The first value of the attribute.
+        turns: The turns in which children time, where other processes of the session observe on
+            this machine, too.
 
     Attributes:
         launch: How it starts children.
+        turns: The turns, or None.
         progress: Called while a case is observed (see :class:`Attempt`), and with no case while
             the server starts or a child reports its environment.
     """
 
-    def __init__(self, launch: Launch, progress: Progress = ignore_progress) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        progress: Progress = ignore_progress,
+        turns: MachineTurns | None = None,
+    ) -> None:
         self.progress = progress
-        self.launch = launch
+        self.launch, self.turns = launch, turns
         self._server: ServerProcess | None = None
         self._child: Child | None = None
         self._model = ""
@@ -116,7 +126,8 @@ class Observer:
         if known := self._dead_on_build.get((model, device)):
             return Attempt(request, None, timeout_s, failed(request, *known))
         try:
-            child = self._start_child(model)
+            with self.turns.starting() if self.turns else contextlib.nullcontext():
+                child = self._start_child(model)
         except ObserverError as error:
             failure = Failure(stage="start", kind="ObserverError", message=str(error))
             return Attempt(request, None, timeout_s, failed(request, "could_not_start", failure))
@@ -127,7 +138,13 @@ class Observer:
 
         child.ask(asdict(request))
         return Attempt(
-            request, child, timeout_s, end=self.end_child, died=died, progress=self.progress
+            request,
+            child,
+            timeout_s,
+            end=self.end_child,
+            died=died,
+            progress=self.progress,
+            turns=self.turns,
         )
 
     def _start_child(self, model: str) -> Child:
@@ -136,8 +153,7 @@ class Observer:
         self.end_child()
         for attempt in (1, 2):
             try:
-                server = self._server or ServerProcess(self.launch, self.progress)
-                self._server = server
+                server = self._server or self._start_server()
                 if model and self._preload:
                     server.preload(self._preload, self.progress)
                 self._child, self._model = Child(server.control), model
@@ -155,8 +171,16 @@ class Observer:
             self._child.end()
             self._child = None
 
+    def _start_server(self) -> ServerProcess:
+        self._server = ServerProcess(self.launch, self.progress)
+        if self.turns is not None:
+            self.turns.add(self._server.pid)
+        return self._server
+
     def _stop_server(self) -> None:
         if self._server is not None:
+            if self.turns is not None:
+                self.turns.remove(self._server.pid)
             self._server.stop()
             self._server = None
 

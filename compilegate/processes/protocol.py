@@ -67,13 +67,14 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One message of a child. Exactly one of the first four fields is set.
+    """One message of a child. Exactly one of the first five fields is set.
 
     Attributes:
         stage: The stage that the case has reached, or that lasts.
         turn: The child has timed the rounds that it was asked for.
         observation: The answer: the case is over.
         environment: The answer to a request for the environment.
+        alone: The child asks that no other child of the session runs, or no longer needs that.
         last: Of an observation: the child must observe no further case.
     """
 
@@ -81,6 +82,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     turn: Turn | None = None
     observation: Observation | None = None
     environment: Environment | None = None
+    alone: bool | None = None
     last: bool = False
 
 
@@ -144,7 +146,7 @@ class Lines:
         try:
             message = _messages.decode(bytes(self._pending[:end]))
             parts = (message.stage, message.turn, message.observation, message.environment)
-            if sum(part is not None for part in parts) != 1:
+            if sum(part is not None for part in (*parts, message.alone)) != 1:
                 raise ValueError("it has none of the fields of a message, or several")
             if wrong := implausible(message.observation):
                 raise ValueError(wrong)

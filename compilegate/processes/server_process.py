@@ -98,6 +98,11 @@ class ServerProcess:
             start_new_session=True,
         )
 
+    @property
+    def pid(self) -> int:
+        """The id of the process that supervises the server."""
+        return self._process.pid
+
     def preload(self, what: Mapping[str, Any], progress: Progress) -> None:
         """Have the server import packages. It may be asked again: loaded packages cost no time.
 

@@ -34,7 +34,10 @@ class Request:
         speedup_threshold: Rounds stop early once the speedup is clearly above or below this.
         timing_budget_s: Rounds stop after this long.
         in_turns: Time rounds only on command, in turns with another process.
-        shares_gpu: Other cases are observed on the same GPU at the same time.
+        shares_gpu: Other cases are observed on the same GPU while this one is timed.
+        account: The file that says for how many seconds the child was stopped, where it shares the
+            machine with other children and what it times takes turns; empty otherwise.
+        compiles_alone: The first compilation takes a turn, too.
         gpus: All GPUs of the session, as ``CUDA_VISIBLE_DEVICES`` names them, where the child sees
             one of them; empty where it sees all.
     """
@@ -49,4 +52,6 @@ class Request:
     timing_budget_s: float = 10.0
     in_turns: bool = False
     shares_gpu: bool = False
+    account: str = ""
+    compiles_alone: bool = False
     gpus: tuple[str, ...] = ()

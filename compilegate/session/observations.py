@@ -98,6 +98,7 @@ class Observations:
             timing_budget_s=TIMING_BUDGET_S[tier],
             shares_gpu=plan.share.shares_gpu and case.device == "cuda",
             gpus=plan.share.gpus if case.device == "cuda" else (),
+            account=str(turns.account) if (turns := plan.observer.turns) else "",
         )
         return CaseRequest(case, request, plan.options.case_timeout or tiers.timeout_s(case, tier))
 

@@ -18,6 +18,7 @@ from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.processes import cpp_compiler
 from compilegate.processes.attempt import Progress, ignore_progress
 from compilegate.processes.child_process import ObserverError
+from compilegate.processes.machine_turns import MachineTurns
 from compilegate.processes.observer import Observer
 from compilegate.processes.server_process import Launch
 from compilegate.processes.zoo_listing import list_models
@@ -36,7 +37,7 @@ from compilegate.session.resume import (
     resumable,
 )
 from compilegate.session.run_files import RunFiles
-from compilegate.session.workers import Known
+from compilegate.session.workers import ALONE, Known
 from compilegate.upgrade import paired_baseline
 from compilegate.upgrade.baseline import Baseline, LiveBaseline, StoredBaseline
 from compilegate.upgrade.paired_baseline import PairedBaseline, check_interpreter
@@ -65,8 +66,13 @@ def make_plan(
         pytest.UsageError: Something is wrong with the options, the zoo or the stored run.
     """
 
+    share = known.share if known else ALONE
+
     def observer(launch: Launch) -> Observer:
-        return Observer(launch, progress)
+        turns = MachineTurns(Path(share.turns)) if share.turns else None
+        if turns is not None:
+            started.callback(turns.close)
+        return Observer(launch, progress, turns)
 
     try:
         with contextlib.ExitStack() as started:

@@ -57,6 +57,7 @@ def start(config: pytest.Config) -> None:
     if from_controller(config) is not None:
         return
     workers = config.stash[WORKERS] = Workers(count_of(config), plan.environment)
+    plan.resources.callback(workers.close)
     if not plan.replays and any(case.device == "cuda" for case in plan.cases):
         workers.refuse_unlike_gpus()
     if not config.getoption("collectonly"):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from compilegate.processes import machine_turns
 from compilegate.records.environment import Environment
 
 #: Variables that the user may set. compilegate does not change them.
@@ -24,14 +28,18 @@ class Share:
     Attributes:
         workers: The number of such processes.
         gpu: The GPU of the process, as ``CUDA_VISIBLE_DEVICES`` names it; None for all of them.
-        shares_gpu: Whether there are fewer GPUs than workers. Times and energy mean little then.
+        shares_gpu: Whether workers time on one GPU at once, since they cannot take turns. Times and
+            energy mean little then.
         gpus: The GPUs of all workers; empty if there is one process, which sees them all.
+        turns: The folder of the locks by which workers take turns to time; empty if each has a GPU
+            of its own, or if there is one process.
     """
 
     workers: int = 1
     gpu: str | None = None
     shares_gpu: bool = False
     gpus: tuple[str, ...] = ()
+    turns: str = ""
 
     def environment(self) -> dict[str, str]:
         """Return variables for children: the GPU that they see, and their part of the processor.
@@ -130,6 +138,16 @@ class Workers:
             {d.name for d in environment.devices if d.kind == "cuda"} if environment else ()
         )
         self._given: dict[str, str] = {}
+        self._turns = Path(tempfile.mkdtemp(prefix="compilegate-turns-"))
+
+    def close(self) -> None:
+        """Remove the locks of turns."""
+        shutil.rmtree(self._turns, ignore_errors=True)
+
+    @property
+    def _take_turns(self) -> bool:
+        """Whether there are more workers than GPUs, or than one on CPU, and locks work."""
+        return self._count > max(len(self._gpus), 1) and machine_turns.are_possible(self._turns)
 
     def refuse_unlike_gpus(self) -> None:
         """Refuse GPUs of several kinds: thresholds and run files apply to one kind.
@@ -145,12 +163,13 @@ class Workers:
 
     def share(self, worker: str) -> Share:
         """Return the part of the machine that a new worker may use."""
+        turns = str(self._turns) if self._take_turns else ""
         if not self._gpus:
-            return Share(self._count)
+            return Share(self._count, turns=turns)
         used = Counter(self._given.values())
         self._given[worker] = min(self._gpus, key=lambda gpu: used[gpu])
-        shares_gpu = self._count > len(self._gpus)
-        return Share(self._count, self._given[worker], shares_gpu, tuple(self._gpus))
+        shares_gpu = self._count > len(self._gpus) and not turns
+        return Share(self._count, self._given[worker], shares_gpu, tuple(self._gpus), turns)
 
     def ended(self, worker: str) -> None:
         """Free the GPU of a worker that ended."""

@@ -8,7 +8,10 @@ is generated: compiling takes a fraction of a second even in an empty cache.
 
 from __future__ import annotations
 
+import contextlib
 import statistics
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import torch
 
@@ -21,7 +24,13 @@ _SIZE = 4
 _ROUNDS = 9
 
 
-def empty_call_ns(case: Case, device: Device, backend: str) -> float:
+def empty_call_ns(
+    case: Case,
+    device: Device,
+    backend: str,
+    *,
+    alone: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+) -> float:
     """Compile an empty call in a case's phase, mode and dynamic setting, and time it.
 
     Dynamo counts this compilation, too: whatever is to be read about the case must have been read.
@@ -30,13 +39,16 @@ def empty_call_ns(case: Case, device: Device, backend: str) -> float:
         case: Gives the setting.
         device: Runs it.
         backend: The compiler backend.
+        alone: Entered while calls are timed, after the first one has compiled.
 
     Returns:
         The median nanoseconds of a call over several rounds.
     """
     step = _empty_step(case, backend)
-    calls, _ = calls_of_a_round(step, device)
-    return statistics.median(device.elapsed_ns(step, calls) / calls for _ in range(_ROUNDS))
+    step()
+    with alone():
+        calls, _ = calls_of_a_round(step, device)
+        return statistics.median(device.elapsed_ns(step, calls) / calls for _ in range(_ROUNDS))
 
 
 def _empty_step(case: Case, backend: str) -> Step:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, field
 
@@ -66,6 +67,7 @@ class PairedCalls:
         progress: Is given stages and times.
         device: Runs the calls.
         records_draws: Whether to record the random numbers that eager draws.
+        compiles_alone: Whether nothing else of the session may run during the first compilation.
 
     Attributes:
         eager: The eager model.
@@ -84,12 +86,13 @@ class PairedCalls:
         progress: Progress,
         device: Device,
         records_draws: bool,
+        compiles_alone: bool = False,
     ) -> None:
         self.seen = CallsSeen()
         self.eager, self.compiled = eager, compiled
         self.comparison, self._log = comparison, log
         self._progress, self._device = progress, device
-        self._records_draws = records_draws
+        self._records_draws, self._compiles_alone = records_draws, compiles_alone
 
     def call(self, planned: PlannedCall) -> None:
         """Make a call on both sides, and compare the results."""
@@ -178,9 +181,13 @@ class PairedCalls:
             with self._progress.spend("compile"):
                 return self.compiled.call(call, planned.index)
         self._progress.enter_call("compile")
+        with self._progress.alone() if self._compiles_alone else contextlib.nullcontext():
+            return self._time_compiling(planned, call)
+
+    def _time_compiling(self, planned: PlannedCall, call: Call) -> Result:
         allocator = self._device.allocator
         peak = AllocatorPeak(self._device, allocator) if allocator else None
-        others, clock = OtherProcesses(), WallClock()
+        others, clock = OtherProcesses(self._progress.machine.stopped_s), WallClock()
         start = time.perf_counter()
         with self._progress.spend("compile"):
             result = self.compiled.call(call, planned.index, around=peak)

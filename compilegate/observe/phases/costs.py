@@ -88,14 +88,16 @@ def measure(
     with progress.spend("run"):
         if "time" in request.wants:
             progress.enter("time")
-            timing = time_calls(steps, request, parent, progress.beat)
+            with contextlib.nullcontext() if request.in_turns else progress.alone():
+                timing = time_calls(steps, request, parent, progress.beat)
         if "memory" in request.wants:
             progress.enter("memory")
             peaks = measure_memory(steps, seen.compile_peak_bytes)
             memory_ = replace(peaks, first_call_kept_bytes=seen.first_call_kept_bytes)
         if "energy" in request.wants and steps.device.has_sensors:
             progress.enter("energy")
-            energy_ = measure_energy(steps, request)
+            with progress.alone():
+                energy_ = measure_energy(steps, request)
     return timing, memory_, energy_
 
 
@@ -163,7 +165,7 @@ def add_empty_call(
     """
     device = device_of(compiled.case.device)
     with progress.spend("run"):
-        call_ns = empty_call_ns(compiled.case, device, request.backend)
+        call_ns = empty_call_ns(compiled.case, device, request.backend, alone=progress.alone)
     return replace(timing, empty_call_ns=call_ns)
 
 

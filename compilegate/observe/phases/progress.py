@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
-from compilegate.observe.time_spent import TimeSpent
+from compilegate.observe.measure.shared_machine import OWN_MACHINE, SharedMachine
+from compilegate.observe.time_spent import WAITING, TimeSpent
 from compilegate.records.observation import Stage
 from compilegate.records.request import StageReport
 
@@ -18,15 +21,18 @@ class Progress:
 
     Args:
         report: Called with each stage that the case enters, and again while it lasts.
+        machine: The machine that this process shares with others.
 
     Attributes:
         stage: The last stage entered.
         time: Seconds by activity.
+        machine: The machine.
     """
 
-    def __init__(self, report: StageReport) -> None:
+    def __init__(self, report: StageReport, machine: SharedMachine = OWN_MACHINE) -> None:
         self.stage: Stage = "build"
-        self.time = TimeSpent()
+        self.machine = machine
+        self.time = TimeSpent(machine.running_s)
         self._report, self._reported = report, time.monotonic()
 
     def enter(self, stage: Stage) -> None:
@@ -47,3 +53,11 @@ class Progress:
     def spend(self, activity: str) -> AbstractContextManager[None]:
         """Add the time of a ``with`` block to an activity."""
         return self.time.spend(activity)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let nothing else of the session run in a ``with`` block. The wait for it is no work."""
+        with contextlib.ExitStack() as turn:
+            with self.spend(WAITING):
+                turn.enter_context(self.machine.alone())
+            yield

@@ -33,8 +33,10 @@ def observe(again: Recompiler, planned: PlannedCall, first: CompileTime) -> Comp
     with again.progress.spend("prepare"):
         call = compiled.prepare(planned)
         compiling.mark_dynamic(compiled, call)
-    others = OtherProcesses()
-    start = time.perf_counter()
-    with again.progress.spend("compile"):
-        compiled.call(call, planned.index)
-    return replace(first, warm_s=time.perf_counter() - start, warm_busy=others.share())
+    with again.progress.alone():
+        others = OtherProcesses()
+        start = time.perf_counter()
+        with again.progress.spend("compile"):
+            compiled.call(call, planned.index)
+        taken_s = time.perf_counter() - start
+    return replace(first, warm_s=taken_s, warm_busy=others.share())

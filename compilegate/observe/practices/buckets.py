@@ -64,12 +64,13 @@ def observe(bench: Bench, sizes: VariedSizes, options: Mapping[str, Any]) -> Com
     large = {n: _large(sizes, n) if n in names else size for n, size in sizes.first.items()}
     buckets = [sizes.first] if large == sizes.first else [sizes.first, large]
     for bucket in buckets[1:]:
-        others, before_s = OtherProcesses(), _compile_s()
-        with bench.step(f"warm up {text_of(bucket)}", needed=compiled.objects) as facts:
-            facts.add(calls.compare(bucket))
-        # The first bucket may find its code in the cache, where the case was compiled.
-        bench.figures["further_bucket_compile_s"] = _compile_s() - before_s
-        bench.figures["further_bucket_busy_share"] = others.share()
+        with bench.progress.alone():
+            others, before_s = OtherProcesses(), _compile_s()
+            with bench.step(f"warm up {text_of(bucket)}", needed=compiled.objects) as facts:
+                facts.add(calls.compare(bucket))
+            # The first bucket may find its code in the cache, where the case was compiled.
+            bench.figures["further_bucket_compile_s"] = _compile_s() - before_s
+            bench.figures["further_bucket_busy_share"] = others.share()
     if names:
         bench.figures["buckets"] = len(buckets)
     for wanted in sizes.others(*names):

@@ -61,8 +61,8 @@ def _fill(bench: Bench, folder: Path) -> Lookups:
     Returns:
         The lookups. A graph that occurs twice is a hit the second time.
     """
-    others = OtherProcesses()
-    with in_use(bench, folder / "filled"):
+    with bench.progress.alone(), in_use(bench, folder / "filled"):
+        others = OtherProcesses()
         with bench.step("compile with an empty cache") as facts:
             facts.add(bench.compare(bench.build(), bench.build_compiled()))
             facts.note("the cache", "used", True, lookups().total > 0)
@@ -96,8 +96,9 @@ def _use(bench: Bench, folder: Path, looked_up: Lookups) -> None:
         started = [
             pool.submit(_run, {**job, "task": task}, folder / task) for task in ("read", "repair")
         ]
-        while not (gate.exists() or started[0].done()):
-            _wait(bench)
+        with bench.progress.alone():
+            while not (gate.exists() or started[0].done()):
+                _wait(bench)
         gate.touch()
         cache_modules.change_one_thing(bench, folder / "small")
         cache_weights.freeze(bench, filled)

@@ -65,15 +65,16 @@ def _time(bench: Bench, compiled: Loop, strengths: Strengths) -> None:
     for loop in (eager, compiled):
         loop.optimizer.zero_grad()
         loop.add_gradients(0)
-    timing = paired_rounds(
-        eager.optimizer.step,
-        compiled.optimizer.step,
-        device=device_of(bench.builder.case.device),
-        seed=bench.request.seed,
-        threshold=1.0,
-        budget_s=_TIMED_S,
-        beat=bench.progress.beat,
-    )
+    with bench.progress.alone():
+        timing = paired_rounds(
+            eager.optimizer.step,
+            compiled.optimizer.step,
+            device=device_of(bench.builder.case.device),
+            seed=bench.request.seed,
+            threshold=1.0,
+            budget_s=_TIMED_S,
+            beat=bench.progress.beat,
+        )
     speedup = paired_speedup(timing.eager_ns, timing.compiled_ns)
     bench.figures |= {
         "optimizer_eager_ms": statistics.median(timing.eager_ns) / 1e6,

@@ -98,7 +98,7 @@ def _has_failed(bench: Bench) -> bool:
 def _time(bench: Bench, compiled: Writer, script: Script) -> None:
     """Time a prompt and a few tokens in paired rounds; above 1, compiled code is faster."""
     eager = Writer(bench.build(), "static")
-    with bench.progress.spend("run"):
+    with bench.progress.alone(), bench.progress.spend("run"):
         timing = paired_rounds(
             lambda: eager.write_at_once(script, _TIMED),
             lambda: compiled.write_at_once(script, _TIMED),

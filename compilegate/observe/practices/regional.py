@@ -39,12 +39,14 @@ def observe(bench: Bench) -> Practice:
         return Practice(unavailable="the model names no blocks in its decorator")
     kind_of = _kinds(bench)
     bench.figures |= {"blocks": len(kind_of), "distinct_blocks": len({*kind_of})}
-    others = OtherProcesses()
-    with inductor_utils.fresh_cache():  # neither side finds kernels of the other, or of the case
-        regional = _compile_blocks(bench, kind_of)
-    with inductor_utils.fresh_cache():
-        whole, breaks, objects = _compile_whole(bench)
-    bench.figures["compile_busy_share"] = others.share()
+    with bench.progress.alone():
+        others = OtherProcesses()
+        # Neither side finds kernels of the other, or of the case.
+        with inductor_utils.fresh_cache():
+            regional = _compile_blocks(bench, kind_of)
+        with inductor_utils.fresh_cache():
+            whole, breaks, objects = _compile_whole(bench)
+        bench.figures["compile_busy_share"] = others.share()
     _time(bench, whole, regional)
     _mix_modes(bench, kind_of)
     _disable_one(bench, breaks)

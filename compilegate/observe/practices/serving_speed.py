@@ -6,6 +6,7 @@ import itertools
 import random
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from compilegate.observe.device import device as device_of
@@ -83,21 +84,8 @@ def measure(bench: Bench, threads: CallingThreads, served: Served) -> dict[str, 
     compiled = _Side(served.compiled, served.calls, threads.count)
     alone = _Side(served.compiled, served.calls, 1)
     sides = (eager, compiled, alone)
-    budget_s = min(_ROUNDS_S, bench.request.timing_budget_s)
-    for side in sides:
-        side.take_round(threads, 2)
-    slowest_ns = max(side.call_ns[-1] * side.threads for side in sides)
-    affordable = int(budget_s * 1e9 / (len(sides) * FEWEST_ROUNDS * slowest_ns))
-    calls = min(max(affordable, _FEWEST_CALLS), _MOST_CALLS)
-    for side in sides:
-        side.forget_rounds()
-    order, others = random.Random(bench.request.seed), OtherProcesses()
-    schedule = OwnRounds(0.0, time.monotonic() + budget_s)
-    while schedule.has_next((eager.call_ns, compiled.call_ns), (), None):
-        bench.progress.beat()
-        for side in order.sample(sides, len(sides)):
-            side.take_round(threads, calls)
-    busy = others.share()
+    with bench.progress.alone():
+        busy = _take_rounds(bench, threads, sides)
     throughput = paired_speedup(eager.call_ns, compiled.call_ns)
     p95 = paired_speedup(compiled.p95_ns, eager.p95_ns)
     return {
@@ -114,3 +102,22 @@ def measure(bench: Bench, threads: CallingThreads, served: Served) -> dict[str, 
         "threads_ratio": paired_speedup(alone.call_ns, compiled.call_ns).value,
         "calls_busy_share": busy,
     }
+
+
+def _take_rounds(bench: Bench, threads: CallingThreads, sides: Sequence[_Side]) -> float:
+    """Time all sides, eager and compiled first; return the share of the processor others took."""
+    budget_s = min(_ROUNDS_S, bench.request.timing_budget_s)
+    for side in sides:
+        side.take_round(threads, 2)
+    slowest_ns = max(side.call_ns[-1] * side.threads for side in sides)
+    affordable = int(budget_s * 1e9 / (len(sides) * FEWEST_ROUNDS * slowest_ns))
+    calls = min(max(affordable, _FEWEST_CALLS), _MOST_CALLS)
+    for side in sides:
+        side.forget_rounds()
+    order, others = random.Random(bench.request.seed), OtherProcesses()
+    schedule = OwnRounds(0.0, time.monotonic() + budget_s)
+    while schedule.has_next((sides[0].call_ns, sides[1].call_ns), (), None):
+        bench.progress.beat()
+        for side in order.sample(sides, len(sides)):
+            side.take_round(threads, calls)
+    return others.share()

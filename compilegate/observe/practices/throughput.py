@@ -27,7 +27,7 @@ def measure(bench: Bench, usual: Subject, other: Subject) -> tuple[Timing, Inter
     """
     device = device_of(usual.case.device)
     steps = costs.prepare(usual, other, bench.planned, device)
-    with bench.progress.spend("run"):
+    with bench.progress.alone(), bench.progress.spend("run"):
         timing = paired_rounds(
             steps.eager,
             steps.compiled,
