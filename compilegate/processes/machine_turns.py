@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -56,7 +57,9 @@ class MachineTurns:
 
     def __init__(self, folder: Path) -> None:
         self._turn, self._running = _opened(folder / "turn"), _opened(folder / "running")
-        self.account = folder / f"{os.getpid()}.stopped"
+        descriptor, name = tempfile.mkstemp(".stopped", dir=folder)
+        os.close(descriptor)
+        self.account = Path(name)
         self.account.write_text("0")
         #: Held while locks change, and as long as children are stopped or one is being started.
         self._gate = threading.RLock()
@@ -120,9 +123,13 @@ class MachineTurns:
             file.close()
 
     def _try_turn(self) -> bool:
-        with self._gate:
-            self._has_turn = self._has_turn or _lock(self._turn, fcntl.LOCK_EX)
-            return self._has_turn
+        if not self._gate.acquire(blocking=False):  # another worker has its turn
+            return False
+        try:
+            self._has_turn = _lock(self._turn, fcntl.LOCK_EX)
+        finally:
+            self._gate.release()
+        return self._has_turn
 
     def _try_alone(self) -> bool:
         with self._gate:
