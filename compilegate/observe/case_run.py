@@ -38,9 +38,15 @@ from compilegate.observe.phases.eager import FirstCall, make_first_call
 from compilegate.observe.phases.probing import Probing
 from compilegate.observe.phases.progress import Progress
 from compilegate.observe.phases.recompiling import Recompiler
-from compilegate.observe.time_spent import WAITING
 from compilegate.records.case import Case
-from compilegate.records.observation import Capture, Failure, Observation, Randomness, Status
+from compilegate.records.observation import (
+    WAITING,
+    Capture,
+    Failure,
+    Observation,
+    Randomness,
+    Status,
+)
 from compilegate.records.performance import CompileWork, Energy, Memory, Timing
 from compilegate.records.practice import Practice
 from compilegate.records.request import Request, StageReport

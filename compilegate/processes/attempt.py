@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from compilegate.processes.case_clock import CaseClock, Reason
 from compilegate.processes.attempt_turn import AttemptTurn
+from compilegate.processes.case_clock import CaseClock, Reason
 from compilegate.processes.child_process import Child, Ended
 from compilegate.processes.machine_turns import MachineTurns
 from compilegate.processes.protocol import (
@@ -190,7 +190,6 @@ class Attempt:
         if stage != self._stage or now - self._reported >= PROGRESS_S:
             self._stage, self._reported = stage, now
             self._progress(self._request.case, stage, now - self._began, self._at_work)
-
 
     def _report_waiting(self) -> None:
         elapsed_s = time.monotonic() - self._began

@@ -4,8 +4,7 @@ Each worker of a session observes cases in children of its own. While one of the
 worker stops its children (``SIGSTOP``) and continues them afterwards (``SIGCONT``). Nobody stops
 what another worker has started, so that whoever dies leaves nothing stopped:
 
-- Two files in a folder of the session carry locks, which the kernel releases when a process ends
-  (https://man7.org/linux/man-pages/man2/flock.2.html).
+- Two files in a folder of the session carry locks, which the kernel releases when a process ends.
 - ``turn`` is locked by the worker whose turn it is, or that waits for the others to stop.
 - ``running`` is locked in common by all workers whose children run. Whoever has the turn locks it
   for itself, which succeeds when all others have stopped.
@@ -17,16 +16,15 @@ Work on the GPU that a stopped process has submitted still ends. Calls that warm
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from io import FileIO
 from pathlib import Path
 
 from compilegate.processes import stopping
+from compilegate.processes.file_locks import ALONE, IN_COMMON, NONE, lock, opened
 from compilegate.processes.stopping import Stopped
 
 #: How often a worker looks whether another one has taken the turn, and how often it tries to take
@@ -34,15 +32,6 @@ from compilegate.processes.stopping import Stopped
 _LOOK_S, _TRY_S = 0.05, 0.01
 #: Whoever waits for the turn reports it this often, in seconds.
 _REPORT_S = 5.0
-
-
-def are_possible(folder: Path) -> bool:
-    """Whether files of a folder can be locked: some network file systems have no locks."""
-    try:
-        with _opened(folder / "turn") as file:
-            return _lock(file, fcntl.LOCK_EX)
-    except OSError:
-        return False
 
 
 class MachineTurns:
@@ -56,7 +45,7 @@ class MachineTurns:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._turn, self._running = _opened(folder / "turn"), _opened(folder / "running")
+        self._turn, self._running = opened(folder / "turn"), opened(folder / "running")
         descriptor, name = tempfile.mkstemp(".stopped", dir=folder)
         os.close(descriptor)
         self.account = Path(name)
@@ -67,7 +56,7 @@ class MachineTurns:
         self._supervisors: set[int] = set()
         self._stopped_s, self._stopped_since = 0.0, 0.0
         self._closing = threading.Event()
-        while not _lock(self._running, fcntl.LOCK_SH):  # another worker times already
+        while not lock(self._running, IN_COMMON):  # another worker times already
             time.sleep(_TRY_S)
         self._watcher = threading.Thread(target=self._watch, name="turns", daemon=True)
         self._watcher.start()
@@ -111,8 +100,8 @@ class MachineTurns:
         with self._gate:
             if self._has_turn:
                 # The others have stopped, and lock it in common, too.
-                _lock(self._running, fcntl.LOCK_SH)
-                _lock(self._turn, fcntl.LOCK_UN)
+                lock(self._running, IN_COMMON)
+                lock(self._turn, NONE)
                 self._has_turn = False
 
     def close(self) -> None:
@@ -126,14 +115,14 @@ class MachineTurns:
         if not self._gate.acquire(blocking=False):  # another worker has its turn
             return False
         try:
-            self._has_turn = _lock(self._turn, fcntl.LOCK_EX)
+            self._has_turn = lock(self._turn, ALONE)
         finally:
             self._gate.release()
         return self._has_turn
 
     def _try_alone(self) -> bool:
         with self._gate:
-            return _lock(self._running, fcntl.LOCK_EX)
+            return lock(self._running, ALONE)
 
     def _watch(self) -> None:
         while not self._closing.wait(_LOOK_S):
@@ -149,9 +138,9 @@ class MachineTurns:
 
     def _wait_for_the_end(self) -> None:
         """Let the other worker have its turn."""
-        _lock(self._running, fcntl.LOCK_UN)
+        lock(self._running, NONE)
         while not self._closing.is_set() and (
-            self._is_taken() or not _lock(self._running, fcntl.LOCK_SH)
+            self._is_taken() or not lock(self._running, IN_COMMON)
         ):
             time.sleep(_TRY_S)
 
@@ -164,20 +153,7 @@ class MachineTurns:
 
     def _is_taken(self) -> bool:
         """Whether another worker has the turn."""
-        if not _lock(self._turn, fcntl.LOCK_SH):
+        if not lock(self._turn, IN_COMMON):
             return True
-        _lock(self._turn, fcntl.LOCK_UN)
+        lock(self._turn, NONE)
         return False
-
-
-def _opened(path: Path) -> FileIO:
-    return FileIO(path, "a")
-
-
-def _lock(file: FileIO, operation: int) -> bool:
-    """Change a lock without waiting; return whether that was possible."""
-    try:
-        fcntl.flock(file, operation | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

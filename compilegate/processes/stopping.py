@@ -13,7 +13,7 @@ from pathlib import Path
 Stopped = dict[int, int]
 
 #: A process that waits in the kernel, for a disk or a driver, stops later. It is waited for this
-#: long, in seconds, and does no work meanwhile.
+#: long, in seconds.
 _PATIENCE_S = 2.0
 _PAUSE_S = 0.002
 #: States in which a process does nothing: stopped, traced, ended (``man 5 proc``).
@@ -38,7 +38,7 @@ def stop(supervisors: Iterable[int]) -> Stopped:
 
 
 def go_on(stopped: Stopped) -> None:
-    """Continue stopped processes. Those that were killed meanwhile are left alone."""
+    """Continue stopped processes. Those that were killed are left alone."""
     for descriptor in stopped.values():
         _send(descriptor, signal.SIGCONT)
         os.close(descriptor)
@@ -57,7 +57,9 @@ def _stop_others(supervisors: Iterable[int], stopped: Stopped) -> bool:
 
 
 def _started_by_servers(supervisors: Iterable[int]) -> Iterator[int]:
-    left = [child for one in supervisors for server in _children(one) for child in _children(server)]
+    left = [
+        child for one in supervisors for server in _children(one) for child in _children(server)
+    ]
     while left:
         pid = left.pop()
         yield pid

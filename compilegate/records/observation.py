@@ -69,6 +69,8 @@ Stage = Literal[
 
 #: The kind of failure of a case that was ended while others took the processor that it needed.
 BUSY_MACHINE = "busy machine"
+#: The activity of a case that waits for its turn to time, or was stopped in the turn of another.
+WAITING = "wait for turns"
 
 
 @dataclass(frozen=True, kw_only=True)

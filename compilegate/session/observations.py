@@ -12,6 +12,7 @@ from compilegate.processes.attempt import Progress
 from compilegate.records.case import Case
 from compilegate.records.observation import WANTS, Observation, Want
 from compilegate.records.request import Request
+from compilegate.session.next_to_others import NextToOthers
 from compilegate.session.plan import Plan
 from compilegate.upgrade.paired_baseline import CaseRequest
 from compilegate.zoo import tiers
@@ -49,6 +50,7 @@ class Observations:
         #: Why a kind of device cannot be used any more, in this session.
         self._lost: dict[str, str] = {}
         plan.observer.progress = progress
+        self._next_to_others = NextToOthers(plan, progress) if plan.observer.turns else None
         if plan.paired is not None:
             plan.paired.report_progress(progress)
 
@@ -127,14 +129,20 @@ class Observations:
             made, wants=_in_order(both), **{name: getattr(stored, name) for name in kept}
         )
 
+    def _observe(self, asked: CaseRequest) -> Observation:
+        if self._next_to_others is not None:
+            return self._next_to_others.observe(asked)
+        case = asked.case
+        return self._plan.observer.observe(
+            asked.request, model=case.model, device=case.device, timeout_s=asked.timeout_s
+        )
+
     def _make(self, case: Case, wants: tuple[Want, ...]) -> Observation:
         asked, plan = self.ask(case, wants), self._plan
         if plan.paired is not None:
             made = plan.paired.observe(asked, plan.observer)
         else:
-            made = plan.observer.observe(
-                asked.request, model=case.model, device=case.device, timeout_s=asked.timeout_s
-            )
+            made = self._observe(asked)
         if lost_device.is_suspected(made) and (
             why := lost_device.why_gone(plan.observer, case.device)
         ):

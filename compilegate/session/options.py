@@ -18,6 +18,7 @@ from compilegate.records.case import UnknownNameError
 from compilegate.runs import lock
 from compilegate.runs.reader import Reader, RunError
 from compilegate.runs.writer import taken
+from compilegate.session.shards import Shard
 from compilegate.upgrade.paired_costs import FEWEST_PAIRS, PAIRS
 from compilegate.zoo import tiers
 
@@ -53,6 +54,8 @@ class Options:
     baseline_run: str | None = None
     attribute: bool = False
     candidates: tuple[str, ...] = ()
+    shard: str | None = None
+    shard_by: str | None = None
     explicit: tuple[str, ...] = ()
     ini_files: tuple[str, ...] = ()
     root: Path = Path()
@@ -96,6 +99,8 @@ class Options:
             baseline_run=option("baseline_run"),
             attribute=bool(option("attribute")),
             candidates=tuple(option("candidates")),
+            shard=option("shard"),
+            shard_by=option("shard_by"),
             explicit=tuple(n for n in ("seed", "backend", "tf32") if option(n) is not None),
             ini_files=tuple(word for words in named for word in words),
             root=config.rootpath,
@@ -112,6 +117,7 @@ def add_options(parser: pytest.Parser) -> None:
     """Add the options to pytest's command line."""
     group = parser.getgroup("compilegate", "compilegate: the results and costs of torch.compile")
     _add_selection(group)
+    _add_shards(group)
     _add_settings(group)
     _add_runs(group)
 
@@ -142,6 +148,21 @@ def _add_selection(group: pytest.OptionGroup) -> None:
         default=[],
         metavar="FILE",
         help="add the models of a Python file (repeatable; ini: zoo)",
+    )
+
+
+def _add_shards(group: pytest.OptionGroup) -> None:
+    group.addoption(
+        "--shard",
+        metavar="I/N",
+        help="select the I-th of N parts that take about as long as each other, by the seconds of "
+        "an earlier run; compilegate merge combines their runs",
+    )
+    group.addoption(
+        "--shard-by",
+        metavar="RUN",
+        help="the earlier run (default: the newest one of the same cases). All shards need the "
+        "same, or none",
     )
 
 
@@ -246,6 +267,7 @@ def check(options: Options) -> None:
         raise ValueError(
             "--replay and --resume exclude each other: --replay judges a run, --resume continues it"
         )
+    _check_shard(options)
     if options.baseline_run and options.baseline_python:
         raise ValueError(
             "--baseline-run and --baseline-python exclude each other: "
@@ -273,6 +295,16 @@ def check(options: Options) -> None:
     for file in options.zoo:
         if not Path(file).is_file():
             raise ValueError(f"no zoo file {file}: check the path")
+
+
+def _check_shard(options: Options) -> None:
+    """Refuse a shard that does not exist, and one of cases that are chosen already."""
+    if options.shard:
+        Shard.parse(options.shard)
+    if options.shard_by and not options.shard:
+        raise ValueError("--shard-by RUN divides the cases into shards: name one with --shard I/N")
+    if options.shard and (options.replay or options.resume):
+        raise ValueError("--shard selects cases of a new run: --replay and --resume have theirs")
 
 
 def _refuse_taken(name: str, runs: Path) -> None:

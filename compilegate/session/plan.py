@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import difflib
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 import pytest
 
@@ -24,9 +25,11 @@ from compilegate.records.observation import Observation, Want
 from compilegate.records.practice import PRACTICES, PracticeName
 from compilegate.runs import files, reproduction
 from compilegate.runs.reproduction import as_seen
+from compilegate.session.earlier import NOTHING_EARLIER, Earlier
 from compilegate.session.markers import DEVICE_MARKERS
 from compilegate.session.options import Options
 from compilegate.session.run_files import RunFiles
+from compilegate.session.shards import Shard
 from compilegate.session.workers import ALONE, Share
 from compilegate.upgrade.baseline import Baseline
 from compilegate.upgrade.paired_baseline import PairedBaseline
@@ -51,6 +54,10 @@ class Plan:
         stored: The run that is replayed or resumed.
         environment: The environment that cases are observed in.
         share: The part of the machine that this process may use.
+        earlier: What cases took in an earlier run.
+        earlier_run: The file of that run; None if there is none.
+        shard: The part of the cases that this session observes; None for all.
+        elsewhere: The ids of cases that other shards observe.
         paired: The PyTorch in use, if every case is observed under it, too.
         before: The earlier results to compare with: a stored run, or the other half of the pairs.
         unobserved: Cases of a replayed run that were planned and not observed.
@@ -68,6 +75,10 @@ class Plan:
     stored: files.Run | None = None
     environment: Environment | None = None
     share: Share = ALONE
+    earlier: Earlier = NOTHING_EARLIER
+    earlier_run: Path | None = None
+    shard: Shard | None = None
+    elsewhere: Container[str] = ()
     paired: PairedBaseline | None = None
     before: Baseline | None = None
     unobserved: Sequence[str] = ()

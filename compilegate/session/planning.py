@@ -25,7 +25,10 @@ from compilegate.processes.zoo_listing import list_models
 from compilegate.records.case import Case
 from compilegate.runs import files
 from compilegate.runs.archive import Archive
+from compilegate.runs.reader import RunError
 from compilegate.runs.writer import Writer
+from compilegate.session import earlier
+from compilegate.session.earlier import Earlier
 from compilegate.session.markers import DEVICE_MARKERS, could_select
 from compilegate.session.options import Options, check
 from compilegate.session.plan import Plan
@@ -37,6 +40,7 @@ from compilegate.session.resume import (
     resumable,
 )
 from compilegate.session.run_files import RunFiles
+from compilegate.session.shards import Shard
 from compilegate.session.workers import ALONE, Known
 from compilegate.upgrade import paired_baseline
 from compilegate.upgrade.baseline import Baseline, LiveBaseline, StoredBaseline
@@ -65,7 +69,6 @@ def make_plan(
     Raises:
         pytest.UsageError: Something is wrong with the options, the zoo or the stored run.
     """
-
     share = known.share if known else ALONE
 
     def observer(launch: Launch) -> Observer:
@@ -134,6 +137,7 @@ def _make(
         run_files=run_files,
     )
     _select(plan)
+    _plan_ahead(plan, known)
     if needs_environment and plan.writes_cpp:
         cpp_compiler.require("cpu", options.backend)
     observer.preload(_models_of(plan), cpp=plan.writes_cpp)
@@ -249,6 +253,36 @@ def _select(plan: Plan) -> None:
             raise ValueError(f"{plan.stored.path} holds no observation of the selected cases")
 
 
+def _plan_ahead(plan: Plan, known: Known) -> None:
+    """Read what cases took in an earlier run, where that matters, and keep those of a shard.
+
+    Raises:
+        RunError: The run that the user names cannot be read.
+    """
+    options = plan.options
+    if known.earlier_run:
+        plan.earlier_run = Path(known.earlier_run)
+    elif options.shard_by:
+        plan.earlier_run = files.find(options.shard_by, options.runs)
+    elif options.shard and known.models is None:
+        plan.earlier_run = earlier.newest(options.runs, plan.cases)
+    taken = {}
+    if plan.earlier_run is not None:
+        # A damaged run that nobody has named only makes estimates worse.
+        with contextlib.suppress(*() if options.shard_by else (RunError,)):
+            taken = earlier.read(plan.earlier_run)
+    plan.earlier = Earlier(
+        family=lambda name: plan.models[name].family if name in plan.models else name,
+        is_slow=lambda name: name in plan.models and plan.models[name].slow,
+        taken=taken,
+    )
+    if options.shard:
+        plan.shard = Shard.parse(options.shard)
+        everything = {case.id for case in plan.cases}
+        plan.cases = plan.shard.of(plan.cases, plan.earlier.seconds)
+        plan.elsewhere = everything.difference(case.id for case in plan.cases)
+
+
 def _models_of(plan: Plan) -> list[Model]:
     return [plan.models[case.model] for case in plan.cases if case.model in plan.models]
 
@@ -278,6 +312,9 @@ def _before(plan: Plan, started: contextlib.ExitStack) -> Baseline | None:
 
     def select(cases: Iterable[Case]) -> list[Case]:
         narrowed = selection.matching(cases, options.models, options.cases)
-        return [case for case in narrowed if could_select(options.markers, plan.marks(case))]
+        found = [case for case in narrowed if could_select(options.markers, plan.marks(case))]
+        if plan.shard is not None:  # what no shard has, since it is gone, belongs to the first one
+            found = [c for c in found if c.id not in plan.elsewhere] if plan.shard.is_first else []
+        return found
 
     return StoredBaseline(archive, plan.cases, select, plan.tier)

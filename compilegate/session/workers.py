@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,8 +13,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from compilegate.processes import machine_turns
+from compilegate.processes import file_locks
+from compilegate.records.case import Case
 from compilegate.records.environment import Environment
+
+#: Processors of a worker. One generates code and launches kernels; those that compile C++ use all.
+_CORES = {"cuda": 2.5, "cpu": 1.0}
+#: Bytes of a device that a worker of the shipped models needs, most of the time.
+_BYTES = {"cuda": 12 << 30, "cpu": 3 << 30}
 
 #: Variables that the user may set. compilegate does not change them.
 _USERS = {"TORCHINDUCTOR_COMPILE_THREADS", "OMP_NUM_THREADS"}
@@ -40,6 +45,11 @@ class Share:
     shares_gpu: bool = False
     gpus: tuple[str, ...] = ()
     turns: str = ""
+
+    def workers_of_device(self, device: str) -> int:
+        """Return how many workers use the processor, or the GPU of this one."""
+        gpus = len(self.gpus) if device == "cuda" else 0
+        return -(-self.workers // max(gpus, 1))
 
     def environment(self) -> dict[str, str]:
         """Return variables for children: the GPU that they see, and their part of the processor.
@@ -70,11 +80,13 @@ class Known:
             None if this process must list them.
         environment: The observed environment; None if this process must ask for it.
         share: The part of the machine that the children of this process may use.
+        earlier_run: The path of the run by which time and memory are planned; empty for none.
     """
 
     models: Sequence[Mapping[str, Any]] | None = None
     environment: Environment | None = None
     share: Share = ALONE
+    earlier_run: str = ""
 
 
 def from_controller(config: pytest.Config) -> Known | None:
@@ -90,6 +102,28 @@ def visible_gpus(environment: Environment | None) -> list[str]:
         return []
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
     return given.split(",")[:count] if given else [str(index) for index in range(count)]
+
+
+def fitting(cases: Sequence[Case], environment: Environment) -> int:
+    """Return how many workers a machine has room for.
+
+    Each of several GPUs gets one worker, and nothing takes turns. Workers of one GPU, or of the
+    processor, take turns to time: while one of them times, or waits for Python, others compile.
+
+    Args:
+        cases: The cases of the session. Those of a model share a worker.
+        environment: Names the processor and the GPUs.
+    """
+    gpus = visible_gpus(environment) if any(case.device == "cuda" for case in cases) else []
+    if len(gpus) > 1:
+        return len(gpus)
+    rooms = [len({case.model for case in cases})]
+    rooms.append(int(len(os.sched_getaffinity(0)) / _CORES["cuda" if gpus else "cpu"]))
+    for kind, needed in _BYTES.items():
+        device = environment.device(kind)
+        if device is not None and device.memory_bytes and (gpus or kind == "cpu"):
+            rooms.append(device.memory_bytes // needed)
+    return max(min(rooms), 1)
 
 
 def count_of(config: pytest.Config) -> int:
@@ -138,16 +172,20 @@ class Workers:
             {d.name for d in environment.devices if d.kind == "cuda"} if environment else ()
         )
         self._given: dict[str, str] = {}
-        self._turns = Path(tempfile.mkdtemp(prefix="compilegate-turns-"))
+        self._turns = tempfile.TemporaryDirectory(
+            prefix="compilegate-turns-", ignore_cleanup_errors=True
+        )
 
     def close(self) -> None:
         """Remove the locks of turns."""
-        shutil.rmtree(self._turns, ignore_errors=True)
+        self._turns.cleanup()
 
     @property
     def _take_turns(self) -> bool:
         """Whether there are more workers than GPUs, or than one on CPU, and locks work."""
-        return self._count > max(len(self._gpus), 1) and machine_turns.are_possible(self._turns)
+        return self._count > max(len(self._gpus), 1) and file_locks.are_possible(
+            Path(self._turns.name)
+        )
 
     def refuse_unlike_gpus(self) -> None:
         """Refuse GPUs of several kinds: thresholds and run files apply to one kind.
@@ -163,7 +201,7 @@ class Workers:
 
     def share(self, worker: str) -> Share:
         """Return the part of the machine that a new worker may use."""
-        turns = str(self._turns) if self._take_turns else ""
+        turns = self._turns.name if self._take_turns else ""
         if not self._gpus:
             return Share(self._count, turns=turns)
         used = Counter(self._given.values())

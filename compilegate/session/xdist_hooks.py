@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from compilegate.session import start
+from compilegate.session import earlier, start
 from compilegate.session.options import judges_suites
 from compilegate.session.plan import PLAN
-from compilegate.session.workers import WORKERS, Known, visible_gpus
+from compilegate.session.workers import WORKERS, Known, fitting
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -25,7 +25,11 @@ def pytest_configure_node(node: Any) -> None:
     shipped = {name for name, model in plan.models.items() if model.build is not None}
     others = [model.to_dict() for name, model in plan.models.items() if name not in shipped]
     share = node.config.stash[WORKERS].share(node.workerinput["workerid"])
-    node.workerinput["compilegate"] = msgspec.to_builtins(Known(others, plan.environment, share))
+    run = plan.earlier_run
+    if run is None and share.turns:
+        run = earlier.newest(plan.options.runs, plan.cases)
+    known = Known(others, plan.environment, share, str(run or ""))
+    node.workerinput["compilegate"] = msgspec.to_builtins(known)
     plan.observer.close()  # the controller observes nothing
 
 
@@ -38,13 +42,13 @@ def pytest_testnodedown(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Start one worker per GPU that the plan needs, or one on CPU."""
+    """Start as many workers as the machine has room for, and the plan has models."""
     if not judges_suites(config):
         return None
     plan = start.plan_of(config)
-    if plan.replays or not any(case.device == "cuda" for case in plan.cases):
+    if plan.replays or plan.environment is None:
         return 1
-    return len(visible_gpus(plan.environment)) or 1
+    return fitting(plan.cases, plan.environment)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from compilegate.records.observation import WAITING
 from compilegate.records.performance import Timing
 from compilegate.records.statistics import paired_speedup
 from compilegate.runs import files
@@ -29,12 +30,13 @@ def speeds(alone: Run, together: Run) -> Iterator[str]:
         second = together.observations.get(case)
         if second is None or first.timing is None or second.timing is None:
             continue
-        one, other = (paired_speedup(t.eager_ns, t.compiled_ns) for t in (first.timing, second.timing))
+        timings = (first.timing, second.timing)
+        one, other = (paired_speedup(timing.eager_ns, timing.compiled_ns) for timing in timings)
         overlap = one.low <= other.high and other.low <= one.high
         yield (
             f"{case}: {one.text}, then {other.text}, {'overlap' if overlap else 'APART'}; "
             f"{_disturbance(first.timing)}, then {_disturbance(second.timing)}; waited "
-            f"{second.spent_s.get('wait for turns', 0):.0f} s; energy {first.energy}, {second.energy}"
+            f"{second.spent_s.get(WAITING, 0):.0f} s; energy {first.energy}, {second.energy}"
         )
 
 

@@ -40,7 +40,7 @@ def make_options(runs: Path, **changed) -> Options:
 class FakeObserver:
     """Returns an observation at once, and reports progress first."""
 
-    timing = make_timing()
+    timing, turns = make_timing(), None
 
     def observe(self, request, **_):
         self.asked = request

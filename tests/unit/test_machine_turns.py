@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from compilegate.processes import machine_turns, stopping
+from compilegate.processes import file_locks, machine_turns, stopping
 from compilegate.processes.machine_turns import MachineTurns
 
 #: A supervisor, a fork server, a child that computes, and a compiler that the child has started.
@@ -122,7 +122,8 @@ def test_children_go_on_when_the_holder_is_killed(worker, tree, tmp_path):
     eventually(lambda: "T" not in states(tree.children))
 
 
-def test_one_worker_has_the_turn_at_a_time(worker):
+def test_one_worker_has_the_turn_at_a_time(worker, monkeypatch):
+    monkeypatch.setattr(machine_turns, "_REPORT_S", 0.1)
     first, second = worker(), worker()
     first.take()
     waited = []
@@ -173,6 +174,6 @@ def test_a_process_that_was_killed_while_it_was_stopped_is_not_continued(tree):
     stopping.go_on(stopped)
 
 
-def test_turns_are_impossible_without_a_folder(tmp_path):
-    assert machine_turns.are_possible(tmp_path)
-    assert not machine_turns.are_possible(tmp_path / "missing")
+def test_there_are_no_locks_without_a_folder(tmp_path):
+    assert file_locks.are_possible(tmp_path)
+    assert not file_locks.are_possible(tmp_path / "missing")

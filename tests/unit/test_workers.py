@@ -1,14 +1,22 @@
 """The part of the machine that each worker may use."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from xdist.plugin import pytest_cmdline_main as cmdline_main
 
+from compilegate.processes import file_locks
 from compilegate.records.case import Case
 from compilegate.records.environment import Device
 from compilegate.session import start, xdist_hooks
-from compilegate.session.workers import Share, Workers, count_of, refuse_other_distributions
+from compilegate.session.workers import (
+    Share,
+    Workers,
+    count_of,
+    fitting,
+    refuse_other_distributions,
+)
 from tests.unit.making import make_environment
 
 pytest_plugins = ["pytester"]
@@ -21,9 +29,10 @@ def nothing_given(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def machine(*gpus):
-    devices = [Device(kind="cuda", name=name, memory_bytes=1) for name in gpus]
-    return make_environment(devices=(Device(kind="cpu", name="EPYC", memory_bytes=1), *devices))
+def machine(*gpus, host_bytes=1 << 40):
+    devices = [Device(kind="cuda", name=name, memory_bytes=141 << 30) for name in gpus]
+    host = Device(kind="cpu", name="EPYC", memory_bytes=host_bytes)
+    return make_environment(devices=(host, *devices))
 
 
 def test_workers_share_the_processor():
@@ -59,11 +68,29 @@ def test_a_worker_that_replaces_another_gets_its_gpu():
     assert {workers.share(name).gpu for name in ("gw4", "gw5")} == {"0", "2"}
 
 
-def test_more_workers_than_gpus_share_them():
+def test_more_workers_than_gpus_take_turns_to_time():
     workers = Workers(4, machine("H200", "H200"))
     shares = [workers.share(f"gw{index}") for index in range(4)]
     assert [share.gpu for share in shares] == ["0", "1", "0", "1"]
-    assert all(share.shares_gpu for share in shares)
+    (turns,) = {share.turns for share in shares}
+    assert Path(turns).is_dir()
+    assert not any(share.shares_gpu for share in shares)
+    assert {share.workers_of_device("cuda") for share in shares} == {2}
+    assert {share.workers_of_device("cpu") for share in shares} == {4}
+    workers.close()
+    assert not Path(turns).exists()
+
+
+def test_workers_without_locks_time_at_once_and_say_so(monkeypatch):
+    monkeypatch.setattr(file_locks, "are_possible", lambda folder: False)
+    share = Workers(2, machine("H200")).share("gw0")
+    assert share.shares_gpu
+    assert not share.turns
+
+
+@pytest.mark.parametrize("gpus", [(), ("H200",)])
+def test_one_worker_takes_no_turns(gpus):
+    assert not Workers(1, machine(*gpus)).share("gw0").turns
 
 
 def test_the_gpus_that_the_user_named_are_handed_out(monkeypatch):
@@ -72,8 +99,11 @@ def test_the_gpus_that_the_user_named_are_handed_out(monkeypatch):
     assert [workers.share(name).gpu for name in ("gw0", "gw1")] == ["5", "GPU-8932f937"]
 
 
-def test_without_a_gpu_only_the_processor_is_shared():
-    assert Workers(2, machine()).share("gw0") == Workers(2, None).share("gw0") == Share(2)
+def test_without_a_gpu_the_processor_is_shared_in_turns():
+    for environment in (machine(), None):
+        share = Workers(2, environment).share("gw0")
+        assert share == Share(2, turns=share.turns)
+        assert share.turns
 
 
 @pytest.mark.parametrize(
@@ -106,9 +136,10 @@ def test_workers_on_gpus_of_two_kinds_are_refused():
     assert "CUDA_VISIBLE_DEVICES" in str(raised.value)
 
 
-def planned_on(device, *gpus, replays=False):
-    case = Case.parse(f"matvec-{device}-infer-f32-default-static")
-    return SimpleNamespace(cases=[case], environment=machine(*gpus), replays=replays)
+def planned_on(device, *gpus, replays=False, models=1):
+    names = [f"matvec{number}-{device}-infer-f32-default-static" for number in range(models)]
+    cases = [Case.parse(name) for name in names]
+    return SimpleNamespace(cases=cases, environment=machine(*gpus), replays=replays)
 
 
 @pytest.mark.parametrize(
@@ -116,14 +147,26 @@ def planned_on(device, *gpus, replays=False):
     [
         (planned_on("cuda", "H200", "H200"), 2),
         (planned_on("cuda"), 1),
+        (planned_on("cuda", "H200", models=99), 11),  # by the memory of the GPU
+        (planned_on("cuda", "H200", models=4), 4),
+        (planned_on("cpu", models=99), 64),
         (planned_on("cuda", "H200", "H200", replays=True), 1),
         (planned_on("cpu", "H200", "H200"), 1),
     ],
 )
-def test_auto_is_one_worker_per_gpu_that_cases_are_observed_on(pytester, monkeypatch, plan, count):
+def test_auto_starts_as_many_workers_as_have_room(pytester, monkeypatch, plan, count):
     monkeypatch.setattr(start, "plan_of", lambda config: plan)
     monkeypatch.setattr(xdist_hooks, "judges_suites", lambda config: True)
     assert xdist_hooks.pytest_xdist_auto_num_workers(pytester.parseconfig()) == count
+
+
+def test_few_processors_and_little_memory_limit_the_workers(monkeypatch):
+    plan = planned_on("cpu", models=99)
+    assert fitting(plan.cases, machine(host_bytes=16 << 30)) == 5
+    assert fitting(plan.cases, machine(host_bytes=1)) == 1
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)))
+    assert fitting(plan.cases, machine()) == 16
+    assert fitting(planned_on("cuda", models=99).cases, machine("H200")) == 6
 
 
 @pytest.mark.parametrize("words", [("-n", "auto"), ("-n", "2")])

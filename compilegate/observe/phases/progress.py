@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 from compilegate.observe.measure.shared_machine import OWN_MACHINE, SharedMachine
-from compilegate.observe.time_spent import WAITING, TimeSpent
-from compilegate.records.observation import Stage
+from compilegate.observe.time_spent import TimeSpent
+from compilegate.records.observation import WAITING, Stage
 from compilegate.records.request import StageReport
 
 #: Seconds between two signs of life at least, so that they do not disturb what is timed.

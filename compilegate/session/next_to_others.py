@@ -1,0 +1,90 @@
+"""Observes cases next to those of other workers, so that verdicts are those of one worker alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from compilegate.processes.attempt import Progress
+from compilegate.processes.memory_shares import MemoryShares
+from compilegate.records.case import Case
+from compilegate.records.environment import Environment
+from compilegate.records.observation import Observation
+from compilegate.records.statistics import BUSY
+from compilegate.session.plan import Plan
+from compilegate.session.workers import Share
+from compilegate.upgrade.paired_baseline import CaseRequest
+
+#: The share of a device's memory that is planned. The rest is for what no case accounts for.
+_PLANNED = 0.9
+
+
+class NextToOthers:
+    """Observes cases of one worker while other workers observe theirs.
+
+    A case waits until its memory is free. What the others may have spoiled is observed again with
+    the whole device: a case that ran out of memory, and one that compiled for longer than its
+    budget allows.
+
+    Args:
+        plan: The plan of the session. Its observer takes turns.
+        progress: Called every few seconds while a case waits.
+    """
+
+    def __init__(self, plan: Plan, progress: Progress) -> None:
+        self._plan, self._progress = plan, progress
+        self._memory: dict[str, MemoryShares] = {}
+
+    def observe(self, asked: CaseRequest) -> Observation:
+        """Observe a case."""
+        made = self._observe(asked, self._needed(asked.case))
+        if not self._may_be_spoiled(made, asked):
+            return made
+        alone = replace(asked, request=replace(asked.request, compiles_alone=True))
+        return self._observe(alone, self._shares(asked.case.device).capacity)
+
+    def _observe(self, asked: CaseRequest, memory_bytes: int) -> Observation:
+        case = asked.case
+
+        def waiting() -> None:
+            self._progress(case.id, "start", 0.0, "waits for memory")
+
+        with self._shares(case.device).taken(memory_bytes, waiting):
+            return self._plan.observer.observe(
+                asked.request, model=case.model, device=case.device, timeout_s=asked.timeout_s
+            )
+
+    def _may_be_spoiled(self, made: Observation, asked: CaseRequest) -> bool:
+        if made.status == "out_of_memory":
+            return True
+        allowed_s = self._plan.budget(asked.case).max_compile_s
+        seen = made.compile_time
+        if not made.cold or seen is None or allowed_s is None:
+            return False
+        return seen.total_s > allowed_s and seen.busy > BUSY
+
+    def _needed(self, case: Case) -> int:
+        """Return the bytes of a case: as in an earlier run, or else an equal part of all."""
+        seen = self._plan.earlier.memory_bytes(case)
+        if seen is not None:
+            return seen
+        sharing = self._plan.share.workers_of_device(case.device)
+        return self._shares(case.device).capacity // sharing
+
+    def _shares(self, device: str) -> MemoryShares:
+        if device not in self._memory:
+            plan = self._plan
+            shares = MemoryShares(_folder(plan.share, device), _capacity(plan.environment, device))
+            plan.resources.callback(shares.close)
+            self._memory[device] = shares
+        return self._memory[device]
+
+
+def _folder(share: Share, device: str) -> Path:
+    gpu = f"-{share.gpu}" if device == "cuda" and share.gpu else ""
+    return Path(share.turns) / f"memory-{device}{gpu}".replace("/", "_")
+
+
+def _capacity(environment: Environment | None, device: str) -> int:
+    found = environment.device(device) if environment else None
+    return int(_PLANNED * found.memory_bytes) if found else 0
