@@ -2,7 +2,8 @@
 
 import re
 
-from tests.integration.conftest import BREAKS, FORWARD, ZOOS
+from compilegate.records.observation import WAITING
+from tests.integration.conftest import BREAKS, FORWARD, SPEEDUP, ZOOS
 
 MODELS = {"breaks", "sound", "generalizes"}
 
@@ -28,3 +29,20 @@ def test_one_run_holds_everything_and_a_model_stays_on_one_worker(compilegate, w
     assert run.closing is not None
     with open(mine) as file:
         assert 'reason = "Call to `torch._dynamo.graph_break()`"' in file.read()
+
+
+def test_two_workers_give_the_verdicts_of_one_and_take_turns_to_time(compilegate):
+    cases = [f"{model}-cpu-infer-f32-default-static" for model in ("breaks", "sound")]
+    chosen = [word for case in cases for word in ("--cases", case)]
+    words = (FORWARD, BREAKS, SPEEDUP, "--zoo", str(ZOOS / "faulty.py"), *chosen, "-m", "cpu")
+    runs = [compilegate(*words, "-n", count).run() for count in ("1", "2")]
+    alone, together = (
+        {key: verdict.outcome for key, verdict in run.verdicts.items() if key[1] != "speedup"}
+        for run in runs
+    )
+    assert alone == together
+    assert {"passed", "failed"} <= {*alone.values()}
+    for run, takes_turns in zip(runs, (False, True), strict=True):
+        for seen in run.observations.values():
+            assert seen.timing is not None
+            assert (WAITING in seen.spent_s) == takes_turns

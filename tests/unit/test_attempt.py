@@ -1,5 +1,6 @@
 """An attempt to observe a case: its progress, and its observation when the child dies."""
 
+import contextlib
 import signal
 
 import msgspec
@@ -200,3 +201,26 @@ def test_the_end_of_a_process_is_described(status, kind, how):
     seen_kind, seen_how = death(status)
     assert seen_kind == kind
     assert seen_how.startswith(how)
+
+
+class Stopping:
+    """The turns of others: from the start on, the child is stopped for half of the time."""
+
+    def __init__(self, clock):
+        self._clock, self._since = clock, clock.now
+
+    @property
+    def stopped_s(self):
+        return (self._clock.now - self._since) / 2
+
+    @contextlib.contextmanager
+    def starting(self):
+        yield
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(110, "crashed"), (130, "timed_out")])
+def test_a_child_loses_no_time_while_it_is_stopped(clock, seconds, status):
+    """Its limit is 60 s; what ends without an answer has crashed."""
+    child = Child(clock, *[(5, {})] * (seconds // 5))
+    seen = Attempt(REQUEST, child, 60.0, turns=Stopping(clock)).finish()
+    assert seen.status == status
