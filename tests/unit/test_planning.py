@@ -36,6 +36,10 @@ def options(tmp_path):
         ({"resume": "there", "baseline_python": "python"}, "began without it; start a new run"),
         ({"save": "there"}, "--save there: .* exists; .*--resume there"),
         ({"save": "nothing"}, "nothing.jsonl exists and is empty; choose another .* remove it$"),
+        ({"shard": "3/2"}, "--shard 3/2: expected I/N"),
+        ({"shard": "1/2", "resume": "there"}, "--shard selects cases of a new run"),
+        ({"shard_by": "there"}, "name one with --shard I/N"),
+        ({"shard": "1/2", "shard_by": "ther"}, "no run 'ther' in .*did you mean 'there'"),
         ({"case_timeout": 0.0}, "--case-timeout 0: expected seconds above 0"),
         ({"case_timeout": -2.5}, "--case-timeout -2.5: expected seconds above 0"),
         ({"zoo": ("nowhere.py",)}, "no zoo file nowhere.py"),
@@ -298,3 +302,23 @@ def test_a_wrong_zoo_file_is_refused_in_one_sentence(options, files, message):
     with pytest.raises(pytest.UsageError, match=message) as raised:
         list_zoo(options, **files)
     assert "\n" not in str(raised.value)
+
+
+def test_shards_hold_each_planned_case_once(options):
+    tier = dataclasses.replace(options, tier="standard", markers="gpu and not slow")
+    whole = make_plan(tier, needs_environment=False)
+    parts = [
+        make_plan(dataclasses.replace(tier, shard=f"{number}/3"), needs_environment=False)
+        for number in (1, 2, 3)
+    ]
+    planned = [case.id for part in parts for case in part.cases]
+    assert sorted(planned) == sorted(case.id for case in whole.cases)
+    assert all({*part.elsewhere} == {*planned} - {c.id for c in part.cases} for part in parts)
+
+
+def test_a_worker_plans_by_the_run_that_the_controller_has_chosen(options, tmp_path):
+    seen = make_observation(case=CPU.id, spent_s={"compile": 7.0})
+    write_run(tmp_path / "chosen.jsonl", make_header(planned=(CPU.id,)), seen)
+    known = dataclasses.replace(TINY, earlier_run=str(tmp_path / "chosen.jsonl"))
+    plan = make_plan(options, needs_environment=False, known=known)
+    assert plan.earlier.seconds(CPU) == 7.0

@@ -1,11 +1,12 @@
 """The workflows: only main on self-hosted machines, and nothing that is not pinned."""
 
+import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
-from fnmatch import fnmatchcase
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -14,7 +15,9 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from compilegate.zoo import registry
+from compilegate.session.earlier import Earlier
+from compilegate.session.shards import divide
+from compilegate.zoo import registry, selection
 
 CHECKOUT = Path(__file__).parents[2]
 #: A small recorded run that is complete and has no failure.
@@ -282,13 +285,30 @@ def test_every_job_has_a_time_limit(file):
     assert all(0 < job["timeout-minutes"] <= 720 for job in jobs(file))
 
 
-def test_each_model_of_the_zoo_is_in_one_shard():
-    gpu = content(CHECKOUT / ".github" / "workflows" / "gpu.yml")
-    globs = [e["models"] for e in gpu["jobs"]["shard"]["strategy"]["matrix"]["include"]]
-    for name in [*registry.load(), "0_net", "zebra"]:
-        assert sum(fnmatchcase(name, glob) for glob in globs) == 1, name
-    sizes = [sum(fnmatchcase(name, glob) for name in registry.load()) for glob in globs]
-    assert min(sizes) > 5, sizes
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not on PATH")
+@pytest.mark.parametrize("count", ["1", "4"])
+def test_the_shards_of_the_gpu_workflow_are_numbered(count, tmp_path):
+    gpu = content(CHECKOUT / ".github" / "workflows" / "gpu.yml")["jobs"]
+    (step,) = gpu["shards"]["steps"]
+    output = tmp_path / "output"
+    variables = {**os.environ, "SHARDS": count, "GITHUB_OUTPUT": str(output)}
+    subprocess.run(["bash", "-euc", step["run"]], env=variables, check=True)
+    name, _, numbers = output.read_text().strip().partition("=")
+    assert name == "numbers"
+    assert json.loads(numbers) == [*range(1, int(count) + 1)]
+    assert gpu["shard"]["strategy"]["matrix"] == {
+        "shard": "${{ fromJSON(needs.shards.outputs.numbers) }}"
+    }
+
+
+def test_each_case_of_a_tier_is_in_one_shard_of_the_gpu_workflow():
+    zoo = registry.load()
+    cases = selection.select(list(zoo.values()), {"cuda": "standard"}, zoo)
+    known = Earlier(lambda name: zoo[name].family, lambda name: zoo[name].slow)
+    parts = divide(cases, 4, known.seconds)
+    assert sorted(case.id for part in parts for case in part) == sorted(case.id for case in cases)
+    seconds = [sum(map(known.seconds, part)) for part in parts]
+    assert max(seconds) < 1.1 * min(seconds)
 
 
 @pytest.mark.parametrize(
