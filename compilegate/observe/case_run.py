@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Literal
 
@@ -40,7 +39,6 @@ from compilegate.observe.phases.progress import Progress
 from compilegate.observe.phases.recompiling import Recompiler
 from compilegate.records.case import Case
 from compilegate.records.observation import (
-    WAITING,
     Capture,
     Failure,
     Observation,
@@ -102,7 +100,6 @@ class CaseRun:
         self._randomness: Randomness | None = None
         self._compile_work: CompileWork | None = None
         self._practices: dict[str, Practice] = {}
-        self._started, self._stopped_s = time.perf_counter(), self.progress.machine.stopped_s()
 
     def observe(self, treated: Treated, reference_for: Callable[[bool], Reference]) -> None:
         """Observe everything that is wanted, in the order of ``records.observation.WANTS``.
@@ -221,10 +218,6 @@ class CaseRun:
 
     def observation(self, status: Status, failure: Failure | None) -> Observation:
         """Return the record of the observation so far."""
-        spent = dict(self.progress.time.spent_s)
-        if stopped_s := self.progress.machine.stopped_s() - self._stopped_s:
-            spent[WAITING] = spent.get(WAITING, 0.0) + stopped_s
-        spent["other"] = time.perf_counter() - self._started - sum(spent.values())
         capture = self._captured or (self._log.capture() if self._reference else None)
         return Observation(
             case=self.case.id,
@@ -255,5 +248,5 @@ class CaseRun:
             written_inputs=self.builder.written_inputs,
             raises=self._raises,
             left_out=self.seen.left_out,
-            spent_s=spent,
+            spent_s=self.progress.spent(),
         )

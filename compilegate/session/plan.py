@@ -238,17 +238,18 @@ class Plan:
         on_cpu = any(case.device == "cpu" for case in self.cases)
         return self.options.backend == "inductor" and on_cpu
 
-    def check_compiler(self) -> None:
-        """Refuse cases that Inductor compiles to C++ if the machine has no compiler.
 
-        Raises:
-            pytest.UsageError: There is none.
-        """
-        environment = None if self.replays else self.environment
-        if environment is not None and not environment.compiler and self.writes_cpp:
-            raise pytest.UsageError(
-                "Inductor compiles C++ on CPU and found no compiler: install g++ or set CXX"
-            )
+def check_compiler(plan: Plan) -> None:
+    """Refuse cases that Inductor compiles to C++ if the machine has no compiler.
+
+    Raises:
+        pytest.UsageError: There is none.
+    """
+    environment = None if plan.replays else plan.environment
+    if environment is not None and not environment.compiler and plan.writes_cpp:
+        raise pytest.UsageError(
+            "Inductor compiles C++ on CPU and found no compiler: install g++ or set CXX"
+        )
 
 
 def unmatched_budgets(plan: Plan) -> list[str]:

@@ -31,7 +31,7 @@ from compilegate.session import earlier
 from compilegate.session.earlier import Earlier
 from compilegate.session.markers import DEVICE_MARKERS, could_select
 from compilegate.session.options import Options, check
-from compilegate.session.plan import Plan
+from compilegate.session.plan import Plan, check_compiler
 from compilegate.session.resume import (
     as_in,
     refuse_other_environment,
@@ -148,7 +148,7 @@ def _make(
     if stored is not None and options.resume:
         refuse_other_environment(stored, plan.environment)
     plan.check_devices(plan.cases)
-    plan.check_compiler()
+    check_compiler(plan)
     plan.paired = _paired(plan, launch, started)
     plan.before = _before(plan, started)
     return plan

@@ -12,7 +12,7 @@ from compilegate.records.practice import PRACTICES
 from compilegate.runs.files import read
 from compilegate.runs.reproduction import python
 from compilegate.session.description import describe
-from compilegate.session.plan import unmatched_budgets
+from compilegate.session.plan import check_compiler, unmatched_budgets
 from compilegate.zoo.registry import Model
 from tests.unit.making import make_environment, make_header, make_observation
 from tests.unit.planned import CPU, GPU, make_options, make_plan_of, write_run
@@ -73,7 +73,7 @@ def test_a_machine_is_its_hardware_and_its_host(plan):
 def test_a_missing_compiler_is_refused(plan):
     plan.environment = make_environment(compiler="")
     with pytest.raises(pytest.UsageError, match=r"found no compiler: install g\+\+ or set CXX"):
-        plan.check_compiler()
+        check_compiler(plan)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_session_that_needs_no_compiler_starts_without_one(tmp_path, changed):
     fields = {"environment": make_environment(compiler="")}
     fields |= {key: changed[key] for key in ("cases", "environment") if key in changed}
     options = {key: changed[key] for key in ("backend", "replay") if key in changed}
-    make_plan_of(make_options(tmp_path, **options), **fields).check_compiler()
+    check_compiler(make_plan_of(make_options(tmp_path, **options), **fields))
 
 
 # The reproduction command.

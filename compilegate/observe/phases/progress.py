@@ -34,6 +34,7 @@ class Progress:
         self.machine = machine
         self.time = TimeSpent(machine.running_s)
         self._report, self._reported = report, time.monotonic()
+        self._began, self._stopped_s = time.perf_counter(), machine.stopped_s()
 
     def enter(self, stage: Stage) -> None:
         """Enter a stage, and report it."""
@@ -53,6 +54,14 @@ class Progress:
     def spend(self, activity: str) -> AbstractContextManager[None]:
         """Add the time of a ``with`` block to an activity."""
         return self.time.spend(activity)
+
+    def spent(self) -> dict[str, float]:
+        """Return the seconds of each activity so far, and of all others together."""
+        spent = dict(self.time.spent_s)
+        if stopped_s := self.machine.stopped_s() - self._stopped_s:
+            spent[WAITING] = spent.get(WAITING, 0.0) + stopped_s
+        spent["other"] = time.perf_counter() - self._began - sum(spent.values())
+        return spent
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
