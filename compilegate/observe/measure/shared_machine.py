@@ -31,6 +31,11 @@ class SharedMachine:
     def __init__(self, parent: ParentConnection | None = None, account: str = "") -> None:
         self._parent, self._account, self._depth = parent, Path(account), 0
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes of the session run on it."""
+        return self._parent is not None
+
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Keep all other processes of the session from running in a ``with`` block."""

@@ -67,6 +67,6 @@ class Progress:
     def alone(self) -> Iterator[None]:
         """Let nothing else of the session run in a ``with`` block. The wait for it is no work."""
         with contextlib.ExitStack() as turn:
-            with self.spend(WAITING):
+            with self.spend(WAITING) if self.machine.is_shared else contextlib.nullcontext():
                 turn.enter_context(self.machine.alone())
             yield
