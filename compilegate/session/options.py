@@ -53,6 +53,7 @@ class Options:
     baseline_run: str | None = None
     attribute: bool = False
     candidates: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
     explicit: tuple[str, ...] = ()
     ini_files: tuple[str, ...] = ()
     root: Path = Path()
@@ -72,7 +73,9 @@ class Options:
     def of(cls, config: pytest.Config) -> Self:
         """Return the options of a session."""
         option = config.getoption
-        zoo, budgets = ([*map(str, config.getini(name))] for name in ("zoo", "budgets"))
+        zoo, budgets, known = (
+            [*map(str, config.getini(name))] for name in ("zoo", "budgets", "known")
+        )
         named = (*(("--zoo", file) for file in zoo), *(("--budgets", file) for file in budgets))
         return cls(
             tier=option("tier"),
@@ -80,6 +83,7 @@ class Options:
             cases=tuple(option("cases")),
             zoo=(*zoo, *option("zoo")),
             budgets=(*budgets, *option("budgets")),
+            known=(*known, *option("known")),
             seed=option("seed") or 0,
             backend=option("backend") or BACKENDS[0],
             tf32=bool(option("tf32")),
@@ -152,6 +156,13 @@ def _add_settings(group: pytest.OptionGroup) -> None:
         default=[],
         metavar="FILE",
         help="layer a TOML file over the shipped budgets (repeatable; ini: budgets)",
+    )
+    group.addoption(
+        "--known",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="name the culprits that this TOML file knows by their issues (repeatable; ini: known)",
     )
     group.addoption(
         "--budgets-update",

@@ -28,6 +28,7 @@ from compilegate.session.markers import DEVICE_MARKERS
 from compilegate.session.options import Options
 from compilegate.session.run_files import RunFiles
 from compilegate.session.workers import ALONE, Share
+from compilegate.triage.known import Known
 from compilegate.upgrade.baseline import Baseline
 from compilegate.upgrade.paired_baseline import PairedBaseline
 from compilegate.zoo import practices, tiers
@@ -56,6 +57,7 @@ class Plan:
         unobserved: Cases of a replayed run that were planned and not observed.
         run_files: The run files that the session writes; None if it writes none, or if xdist's
             controller writes them.
+        known: What the team knows of culprits.
         resources: Started processes and open files. :meth:`close` ends them.
     """
 
@@ -72,6 +74,7 @@ class Plan:
     before: Baseline | None = None
     unobserved: Sequence[str] = ()
     run_files: RunFiles | None = None
+    known: Sequence[Known] = ()
     resources: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def close(self) -> None:
