@@ -119,8 +119,9 @@ def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[C
     expected = [(failure, found) for failure, found in pieces if failure.is_expected]
     reported = {piece.key: failure.reason for failure, found in expected for piece in found}
     made: dict[Key, Culprit] = {}
-    for failure, piece in _explained(red):
+    for failure, own, before in _explained(red):
         entry = next((entry for entry in known if entry.names(failure.verdict)), None)
+        piece = own if entry else before
         key = ("known", entry.issue) if entry else piece.key
         culprit = made.setdefault(key, Culprit(key, piece.text, piece.aspect))
         alike = f"expected of other cases: {seen}" if (seen := reported.get(piece.key)) else ""
@@ -136,8 +137,8 @@ def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[C
 
 def _explained(
     failures: Sequence[tuple[Failure, Sequence[Evidence]]],
-) -> Iterator[tuple[Failure, Evidence]]:
-    """Yield each failure with each piece of its evidence, or with what explains it.
+) -> Iterator[tuple[Failure, Evidence, Evidence]]:
+    """Yield each failure with each piece of its evidence, and what explains that: often itself.
 
     In half precision, noise may hide a wrong output that another case of the model shows.
     """
@@ -157,7 +158,8 @@ def _explained(
             if piece.is_of_numbers and aspect == "gradients":
                 gradients.setdefault(case, before or piece)
             is_explained = piece.is_of_numbers and aspect != "forward"
-            yield failure, (before or gradients.get(case) or piece) if is_explained else piece
+            explains = before or gradients.get(case) or piece
+            yield failure, piece, explains if is_explained else piece
 
 
 def _issue_of_model(case_id: str) -> str:

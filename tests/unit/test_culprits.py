@@ -262,6 +262,17 @@ def test_an_entry_of_the_team_joins_and_names_the_failures_that_it_matches(known
     assert not seen[1].known
 
 
+def test_an_entry_names_no_more_than_it_matches(tmp_path):
+    (tmp_path / "known.toml").write_text('[[known]]\nissue = "T"\naspect = "gradients"')
+    gradients = make_checked(make_error("gradient weight", **WRONG))
+    both = wrong(
+        A.replace("infer", "train"), outputs=wrong(A).calls[0].outputs, gradients=gradients
+    )
+    first, second = culprits(failures(both), read([tmp_path / "known.toml"]))
+    assert (first.aspects, first.known) == (["forward"], [])
+    assert (second.aspect, second.aspects, second.known) == ("gradients", ["gradients"], ["T"])
+
+
 def test_an_entry_whose_cases_no_longer_fail_is_reported(known):
     red = [failure.verdict for failure in failures(wrong(A))]
     (line,) = unmatched(known, red)
