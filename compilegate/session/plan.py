@@ -55,8 +55,7 @@ class Plan:
         paired: The PyTorch in use, if every case is observed under it, too.
         before: The earlier results to compare with: a stored run, or the other half of the pairs.
         unobserved: Cases of a replayed run that were planned and not observed.
-        run_files: The run files that the session writes; None if it writes none, or if xdist's
-            controller writes them.
+        run_files: The run files that this process writes; None if it writes none.
         known: What the team knows of culprits.
         resources: Started processes and open files. :meth:`close` ends them.
     """
@@ -148,8 +147,7 @@ class Plan:
     def waits(self, aspect: Aspect) -> bool:
         """Whether the tests of an aspect run last, when all cases have been observed once.
 
-        Pairs of processes decide about these tests. An earlier run in a file can be compared with
-        at once.
+        Pairs of processes decide about these tests. A stored run can be compared with at once.
         """
         return aspect.needs == "pairs" or (aspect.needs == "baseline" and self.paired is not None)
 
