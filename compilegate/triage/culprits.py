@@ -80,8 +80,9 @@ class Culprit:
 
     @property
     def suffix(self) -> str:
-        """What is known of it, to follow its text."""
-        return f" [known: {'; '.join(self.known)}]" if self.known else ""
+        """What is known of it and its text does not say, to follow that."""
+        names = [name for name in self.known if name not in self.text]
+        return f" [known: {'; '.join(names)}]" if names else ""
 
     def add(self, verdict: Verdict, known: Iterable[str]) -> None:
         """Add a failure that it causes, and what is known of it."""

@@ -212,7 +212,16 @@ def test_an_expected_failure_names_the_culprit_of_cases_that_nobody_expects():
     assert red.known == [f"expected of other cases: breaks at print ({issue})"]
     assert expected.is_expected
     assert expected.known == [f"breaks at print ({issue})"]
+    assert str(red).startswith("graph_breaks: graph break: Call to `print`")
     assert counted([red, expected]) == "1 culprit in 1 case"
+
+
+def test_a_name_is_not_repeated_where_the_text_has_it():
+    reason = "bug (https://example.org/1)"
+    verdict = make_verdict("expected_failure", summary=f"{reason}: output differs")
+    (culprit,) = culprits([Failure(make_observation(), verdict)])
+    assert culprit.known == [reason]
+    assert str(culprit).count(reason) == 1
 
 
 def test_an_expected_failure_that_passes_is_a_culprit():
