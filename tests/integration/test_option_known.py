@@ -1,4 +1,4 @@
-"""``--known FILE``: culprits have the names that a team gives them, and an idle entry is reported."""
+"""``--known FILE``: culprits have the names that a team gives them; idle entries are reported."""
 
 from tests.integration.conftest import EXACT, faulty_case
 
