@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from compilegate.calibration.thresholds import ThresholdsError
-from compilegate.commands import fuzz, observe, thresholds
+from compilegate.commands import first_bad, fuzz, observe, thresholds
 from compilegate.commands.observe import ArgumentError
 from compilegate.judging.budgets import BudgetError
 from compilegate.output.streams import clean_streams
@@ -24,6 +24,7 @@ from compilegate.reports import candidates_text, comparison_text, markdown
 from compilegate.runs import files, merge
 from compilegate.runs.archive import Archive
 from compilegate.runs.reader import RunError
+from compilegate.triage import known
 from compilegate.upgrade.comparison import CompareError, compare
 from compilegate.upgrade.decision import decide
 from compilegate.upgrade.paired_costs import cost_changes
@@ -70,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     observe.add_parser(commands)
     thresholds.add_parser(commands)
     fuzz.add_parser(commands)
+    first_bad.add_parser(commands)
     return parser
 
 
@@ -108,17 +110,29 @@ def _add_run_commands(commands: Any) -> None:
     one.add_argument(
         "baseline", metavar="BASELINE", nargs="?", help="the run of the PyTorch in use (optional)"
     )
+    _add_known(one)
     one.set_defaults(do=_html)
 
     one = commands.add_parser(
         "markdown", parents=[shared], help="write a run as a GitHub job summary"
     )
     one.add_argument("run", metavar="RUN", help="the run to show")
+    _add_known(one)
     one.set_defaults(do=_markdown)
 
     one = commands.add_parser("merge", parents=[shared], help="merge the shards of one run")
     one.add_argument("shards", metavar="RUN", nargs="+", help="the shards, in any order")
     one.set_defaults(do=_merge)
+
+
+def _add_known(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--known",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="name the culprits that this TOML file knows (repeatable)",
+    )
 
 
 def _find(name: str, options: argparse.Namespace) -> Path:
@@ -171,13 +185,13 @@ def _html(options: argparse.Namespace) -> int:
         options.candidates, options.format, options.all = [options.run], "html", False
         return _compare(options)
     with Archive(_find(options.run, options)) as run:
-        _write_page(options, run.path, html.of_run(run))
+        _write_page(options, run.path, html.of_run(run, known.read(options.known)))
         return markdown.exit_status(run)
 
 
 def _markdown(options: argparse.Namespace) -> int:
     with Archive(_find(options.run, options)) as run:
-        _write(options.output, [markdown.of_run(run)])
+        _write(options.output, [markdown.of_run(run, known=known.read(options.known))])
         return markdown.exit_status(run)
 
 

@@ -26,6 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_addoption
     """
+    parser.addini("known", "compilegate: TOML files that name known culprits", "paths", [])
     parser.addini("zoo", "compilegate: zoo files, whose models are added to the zoo", "paths", [])
     parser.addini(
         "budgets", "compilegate: budgets files, layered over the shipped ones", "paths", []

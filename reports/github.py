@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from compilegate.output import workflow_command
 from compilegate.records.environment import Environment
-from compilegate.reports import case_groups, markdown
+from compilegate.reports import culprit_groups, markdown
 from compilegate.reports.case_groups import CaseGroup
 from compilegate.reports.case_result import CaseResult
+from compilegate.triage.culprits import Culprit
 from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide
 
@@ -24,32 +26,38 @@ ANNOTATIONS = 10
 LENGTH = 1000
 
 
-def error_commands(
-    results: Mapping[str, CaseResult], comparison: Comparison | None
-) -> Iterator[str]:
+@dataclass(frozen=True)
+class Shown:
+    """What the job summary shows of a session.
+
+    Attributes:
+        results: The results of all planned cases.
+        culprits: The culprits of all failures.
+        environment: Where they were observed.
+        comparison: The session compared with an earlier run, if it was.
+    """
+
+    results: Mapping[str, CaseResult]
+    culprits: Sequence[Culprit]
+    environment: Environment | None
+    comparison: Comparison | None
+
+
+def error_commands(culprits: Sequence[Culprit], comparison: Comparison | None) -> Iterator[str]:
     """Yield the workflow commands that show errors next to the workflow's run.
 
     Args:
-        results: The results of all planned cases.
+        culprits: The culprits of all failures.
         comparison: The session compared with an earlier run, if it was.
     """
     if os.environ.get("GITHUB_ACTIONS") == "true":
         decision = decide(comparison) if comparison else None
         bad_news = str(decision) if decision and decision.answer != "safe" else ""
-        yield from error_annotations(case_groups.of_verdicts(results, ("failed",)), bad_news)
+        yield from error_annotations(culprit_groups.groups(culprits), bad_news)
 
 
-def write_summary(
-    results: Mapping[str, CaseResult],
-    environment: Environment | None,
-    comparison: Comparison | None,
-) -> str:
+def write_summary(shown: Shown) -> str:
     """Write the job summary, if the step has one.
-
-    Args:
-        results: The results of all planned cases.
-        environment: Where they were observed.
-        comparison: The session compared with an earlier run, if it was.
 
     Returns:
         Why it was not written; empty if it was, or the step has none.
@@ -58,9 +66,11 @@ def write_summary(
         return ""
 
     def write(room: int) -> str:
+        comparison = shown.comparison
         upgrade = markdown.of_comparison(comparison, room // 2) if comparison else ""
         rest = room - len(upgrade.encode()) - 1
-        return f"{upgrade}\n{markdown.of_cases(results, environment, rest)}"
+        cases = markdown.of_cases(shown.results, shown.culprits, shown.environment, limit=rest)
+        return f"{upgrade}\n{cases}"
 
     return append_summary(Path(path), write, markdown.LIMIT)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from compilegate.records.run import Header
 from compilegate.reports import (
     attribution_text,
     case_groups,
+    culprit_groups,
     environment_text,
     page_data,
     titles,
@@ -34,6 +35,8 @@ from compilegate.reports.mode_table import ModeRow, mode_rows
 from compilegate.reports.page_data import PageData
 from compilegate.reports.speedup_means import SpeedupMean, speedup_means
 from compilegate.runs.archive import Archive
+from compilegate.triage.culprits import counted
+from compilegate.triage.known import Known
 from compilegate.upgrade.case_comparison import CLASSES, WORSE
 from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide
@@ -65,8 +68,13 @@ _OUTCOME_MEANING = {
 }
 
 
-def of_run(run: Archive) -> Iterator[str]:
-    """Yield the page of one stored run, in pieces."""
+def of_run(run: Archive, known: Sequence[Known] = ()) -> Iterator[str]:
+    """Yield the page of one stored run, in pieces.
+
+    Args:
+        run: The run.
+        known: The culprits that a team knows.
+    """
     data = PageData()
     results = results_of(run)
     for case in run.cases:
@@ -74,7 +82,8 @@ def of_run(run: Archive) -> Iterator[str]:
         row = page_data.row_of_run(case, record)
         data.add(row, page_data.details(case, [(run.header, record)]))
     data.close()
-    failed = case_groups.of_verdicts(results, ("failed",))
+    culprits = culprit_groups.of_run(run, known)
+    failed = culprit_groups.groups(culprits)
     is_open = titles.is_open(results)
     missing = f"{len(run.missing)} of {len(run.header.planned)} planned cases were not observed"
     yield from _render(
@@ -86,10 +95,11 @@ def of_run(run: Archive) -> Iterator[str]:
         verdict=titles.of_cases(results),
         where=titles.where(run.header.environment, results),
         also="",
-        groups=failed,
+        heading=counted(culprits),
+        groups=[*failed, *culprit_groups.groups(culprits, expected=True)],
         means=speedup_means({case: (None, found.figures) for case, found in results.items()}),
         modes=mode_rows({case: found.figures for case, found in results.items()}),
-        notes=[missing] if run.missing else [],
+        notes=[*([missing] if run.missing else []), *culprit_groups.unmatched_in(run, known)],
         headers={"run": run.header},
         differences=[],
     )
@@ -127,6 +137,7 @@ def of_comparison(comparison: Comparison, baseline: Archive, candidate: Archive)
         verdict=decision.answer + (f": {decision.because}" if decision.because else ""),
         where=decision.where,
         also=decision.counts,
+        heading="Look at first",
         groups=case_groups.of_comparison(comparison, (*WORSE, "gone")),
         means=speedup_means(pairs),
         modes=mode_rows({case: found.figures for case, found in now.items()}),

@@ -10,7 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
-from compilegate.reports import attribution_text, case_groups, environment_text, titles
+from compilegate.reports import (
+    attribution_text,
+    case_groups,
+    culprit_groups,
+    environment_text,
+    titles,
+)
 from compilegate.reports.case_groups import CaseGroup
 from compilegate.reports.case_result import CaseResult, results_of
 from compilegate.reports.columns import COLUMNS
@@ -19,6 +25,8 @@ from compilegate.reports.environment_text import ChangeGroup
 from compilegate.reports.mode_table import DEFAULT, ModeRow, mode_rows
 from compilegate.reports.text import count
 from compilegate.runs.archive import Archive
+from compilegate.triage.culprits import Culprit, counted
+from compilegate.triage.known import Known
 from compilegate.upgrade.case_comparison import WORSE, Class
 from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide
@@ -84,32 +92,44 @@ def of_comparison(comparison: Comparison, limit: int = LIMIT) -> str:
     return fit(lines, limit)
 
 
-def of_run(run: Archive, limit: int = LIMIT) -> str:
+def of_run(run: Archive, limit: int = LIMIT, known: Sequence[Known] = ()) -> str:
     """Return one stored run. See :func:`of_cases`."""
-    return of_cases(results_of(run), run.header.environment, limit)
+    found = culprit_groups.of_run(run, known)
+    notes = culprit_groups.unmatched_in(run, known)
+    return of_cases(results_of(run), found, run.header.environment, notes=notes, limit=limit)
 
 
 def of_cases(
-    results: Mapping[str, CaseResult], environment: Environment | None, limit: int = LIMIT
+    results: Mapping[str, CaseResult],
+    culprits: Sequence[Culprit],
+    environment: Environment | None,
+    *,
+    notes: Sequence[str] = (),
+    limit: int = LIMIT,
 ) -> str:
     """Return one run: how many cases are good, what failed, then every case, folded.
 
     Args:
         results: The results of all planned cases.
+        culprits: The culprits of all failures.
         environment: Where they were observed.
+        notes: What else a reader should know, a line each.
         limit: Bytes that the text may have.
     """
     place = titles.where(environment, results)
     lines = [f"## {escape(titles.with_place(place, titles.of_cases(results)))}", ""]
-    failed = case_groups.of_verdicts(results, ("failed",))
+    lines += [f"> {escape(note)}\n" for note in notes]
+    failed = culprit_groups.groups(culprits)
     if failed:
-        lines += [*_table(failed[:OPEN]), ""]
+        lines += [f"### {counted(culprits)}", "", *_table(failed[:OPEN], details=True), ""]
     if failed[OPEN:]:
-        lines += _folded(f"{len(failed) - OPEN} more rows of failures", _table(failed[OPEN:]))
-    for outcome in ("inconclusive", "expected_failure"):
-        if groups := case_groups.of_verdicts(results, (outcome,)):
-            verdicts = count(sum(len(group.cases) for group in groups), "verdict")
-            lines += _folded(f"{verdicts}: {outcome.replace('_', ' ')}", _table(groups))
+        lines += _folded(f"{len(failed) - OPEN} more culprits", _table(failed[OPEN:]))
+    if known := culprit_groups.groups(culprits, expected=True):
+        text = f"{count(len(known), 'known culprit')}, whose failures are expected"
+        lines += _folded(text, _table(known))
+    if groups := case_groups.of_verdicts(results, ("inconclusive",)):
+        verdicts = count(sum(len(group.cases) for group in groups), "verdict")
+        lines += _folded(f"{verdicts}: inconclusive", _table(groups))
     if rows := mode_rows({case: result.figures for case, result in results.items()}):
         lines += _folded(f"Which mode to use: {count(len(rows), 'setting')}", _modes_table(rows))
     lines += _folded(f"All {len(results)} cases", _figures_table(results))

@@ -8,15 +8,18 @@ from dataclasses import dataclass, replace
 
 from compilegate.output.visible import visible
 from compilegate.records.observation import Observation
-from compilegate.reports import case_groups
+from compilegate.reports import case_groups, culprit_groups
 from compilegate.reports.case_groups import CaseGroup
 from compilegate.reports.case_result import CaseResult
 from compilegate.reports.text import count, cut, duration
+from compilegate.triage.culprits import Culprit, counted
 
 #: How many cases the command names that observes them again.
 _NAMED = 6
 #: How many lines of inconclusive verdicts are shown: a busy machine may affect all cases.
 _SHOWN = 10
+#: How many known culprits are shown whose failures are expected.
+_EXPECTED = 3
 
 
 @dataclass(frozen=True)
@@ -37,20 +40,32 @@ class Effort:
 
 
 def summary_lines(
-    results: Mapping[str, CaseResult], width: int, session: str, page: str
+    results: Mapping[str, CaseResult],
+    culprits: Sequence[Culprit],
+    width: int,
+    session: str,
+    page: str,
 ) -> Iterator[str]:
-    """Yield one line for each group of failed or inconclusive cases, under its aspect.
+    """Yield one line for each culprit and each group of inconclusive cases, under its aspect.
 
     Args:
         results: The results of all planned cases.
+        culprits: The culprits of all failures.
         width: Characters of a line.
         session: The command of a session of all suites, with the user's files.
         page: The command that shows every verdict of the run.
     """
-    for outcome in ("failed", "inconclusive"):
-        groups = _across_models(case_groups.of_verdicts(results, (outcome,)))
+    # The table of a comparison has the aspect *upgrade*.
+    red = [culprit for culprit in culprits if culprit.aspect != "upgrade"]
+    if title := counted(red):
+        yield f"{title}:"
+    open_groups = _across_models(case_groups.of_verdicts(results, ("inconclusive",)))
+    for outcome, groups in (
+        ("failed", culprit_groups.groups(red)),
+        ("inconclusive", open_groups),
+    ):
         aspects = dict.fromkeys(group.aspect for group in groups)
-        aspects.pop("upgrade", None)  # the table of the comparison has it
+        aspects.pop("upgrade", None)
         for aspect in aspects:
             heading = aspect or "all aspects"
             yield f"{heading}, inconclusive:" if outcome == "inconclusive" else f"{heading}:"
@@ -58,7 +73,18 @@ def summary_lines(
             if outcome == "inconclusive" and len(lines) > _SHOWN:
                 lines[_SHOWN:] = [[f"  … and {len(lines) - _SHOWN} more; to see each: {page}"]]
             yield from (line for found in lines for line in found)
+    yield from _expected_lines(culprit_groups.groups(culprits, expected=True), width, page)
     yield from _again(results, session)
+
+
+def _expected_lines(groups: Sequence[CaseGroup], width: int, page: str) -> Iterator[str]:
+    """Yield the known culprits whose failures are expected, the most frequent first."""
+    if groups:
+        cases = len({case for group in groups for case in group.cases})
+        yield f"as expected, {count(len(groups), 'known culprit')} in {count(cases, 'case')}:"
+        yield from (line for group in groups[:_EXPECTED] for line in _lines(group, width))
+    if len(groups) > _EXPECTED:
+        yield f"  … and {len(groups) - _EXPECTED} more; to see each: {page}"
 
 
 def _lines(group: CaseGroup, width: int) -> list[str]:

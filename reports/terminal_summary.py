@@ -21,6 +21,8 @@ from compilegate.runs.reproduction import as_seen
 from compilegate.session.clean_terminal import write_command
 from compilegate.session.plan import unmatched_budgets
 from compilegate.session.results import Results
+from compilegate.triage.culprits import Culprit
+from compilegate.triage.known import unmatched
 from compilegate.upgrade.case_comparison import WORSE
 from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide
@@ -50,6 +52,10 @@ class TerminalSummary:
     def _cases(self) -> dict[str, CaseResult]:
         return {case_id: self._result(case_id) for case_id in self._session.planned}
 
+    @cached_property
+    def _culprits(self) -> list[Culprit]:
+        return self._session.culprits
+
     def _result(self, case_id: str) -> CaseResult:
         observation = self._session.observation(case_id)
         if observation is None:
@@ -70,7 +76,9 @@ class TerminalSummary:
         if session.comparison is not None:
             self._write_evidence(session.comparison)
         again, page = session.plan.session_command, _compilegate("html", self._run)
-        for text in session_summary.summary_lines(self._cases, self._width, again, page):
+        for text in session_summary.summary_lines(
+            self._cases, self._culprits, self._width, again, page
+        ):
             line(visible(text))
         if legend := case_line.legend(letters):
             self._write_wrapped(f"letters: {legend}")
@@ -82,10 +90,11 @@ class TerminalSummary:
         self._write_commands()
         self._write_budgets()
         self._write_files()
-        for command in github.error_commands(self._cases, session.comparison):
+        for command in github.error_commands(self._culprits, session.comparison):
             write_command(self._reporter, command)
         environment = session.plan.environment
-        if trouble := github.write_summary(self._cases, environment, session.comparison):
+        shown = github.Shown(self._cases, self._culprits, environment, session.comparison)
+        if trouble := github.write_summary(shown):
             line(visible(f"no job summary: {trouble}"))
         self._write_decision(titles.of_cases(self._cases, why_nothing))
 
@@ -177,6 +186,9 @@ class TerminalSummary:
     def _write_budgets(self) -> None:
         for line in unmatched_budgets(self._session.plan):
             self._reporter.write_line(visible(f"unused budget entry: {line}"), yellow=True)
+        judged = (v for verdicts in self._session.verdicts.values() for v in verdicts)
+        for line in unmatched(self._session.plan.known, judged):
+            self._reporter.write_line(visible(f"unused known culprit: {line}"), yellow=True)
         if self._config.getoption("budgets_update"):
             nothing = ["budget updated: no budget needed to change"]
             for line in self._session.budget_changes or nothing:

@@ -120,6 +120,16 @@ class Archive(Reader):
         planned = case in self._planned or observation is not None
         return CaseRecord(planned, observation, verdicts)
 
+    def verdicts(self, case: str) -> Collection[Verdict]:
+        """Return the complete verdicts on a case; of repeated ones only the last.
+
+        Raises:
+            RunError: A line is no record of a run.
+        """
+        lines = (line for line in self._lines(case) if line.kind == "verdict")
+        verdicts = (line.decode(Verdict) for line in lines)
+        return {verdict.aspect: verdict for verdict in verdicts}.values()
+
     def pairs(self, case: str) -> Collection[Pair]:
         """Return the pairs of processes that timed a case; of repeated ones only the last.
 

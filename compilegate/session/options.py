@@ -56,6 +56,7 @@ class Options:
     candidates: tuple[str, ...] = ()
     shard: str | None = None
     shard_by: str | None = None
+    known: tuple[str, ...] = ()
     explicit: tuple[str, ...] = ()
     ini_files: tuple[str, ...] = ()
     root: Path = Path()
@@ -75,7 +76,9 @@ class Options:
     def of(cls, config: pytest.Config) -> Self:
         """Return the options of a session."""
         option = config.getoption
-        zoo, budgets = ([*map(str, config.getini(name))] for name in ("zoo", "budgets"))
+        zoo, budgets, known = (
+            [*map(str, config.getini(name))] for name in ("zoo", "budgets", "known")
+        )
         named = (*(("--zoo", file) for file in zoo), *(("--budgets", file) for file in budgets))
         return cls(
             tier=option("tier"),
@@ -83,6 +86,7 @@ class Options:
             cases=tuple(option("cases")),
             zoo=(*zoo, *option("zoo")),
             budgets=(*budgets, *option("budgets")),
+            known=(*known, *option("known")),
             seed=option("seed") or 0,
             backend=option("backend") or BACKENDS[0],
             tf32=bool(option("tf32")),
@@ -173,6 +177,13 @@ def _add_settings(group: pytest.OptionGroup) -> None:
         default=[],
         metavar="FILE",
         help="layer a TOML file over the shipped budgets (repeatable; ini: budgets)",
+    )
+    group.addoption(
+        "--known",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="name the culprits that this TOML file knows by their issues (repeatable; ini: known)",
     )
     group.addoption(
         "--budgets-update",

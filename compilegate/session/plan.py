@@ -31,6 +31,7 @@ from compilegate.session.options import Options
 from compilegate.session.run_files import RunFiles
 from compilegate.session.shards import Shard
 from compilegate.session.workers import ALONE, Share
+from compilegate.triage.known import Known
 from compilegate.upgrade.baseline import Baseline
 from compilegate.upgrade.paired_baseline import PairedBaseline
 from compilegate.zoo import practices, tiers
@@ -61,8 +62,8 @@ class Plan:
         paired: The PyTorch in use, if every case is observed under it, too.
         before: The earlier results to compare with: a stored run, or the other half of the pairs.
         unobserved: Cases of a replayed run that were planned and not observed.
-        run_files: The run files that the session writes; None if it writes none, or if xdist's
-            controller writes them.
+        run_files: The run files that this process writes; None if it writes none.
+        known: What the team knows of culprits.
         resources: Started processes and open files. :meth:`close` ends them.
     """
 
@@ -83,6 +84,7 @@ class Plan:
     before: Baseline | None = None
     unobserved: Sequence[str] = ()
     run_files: RunFiles | None = None
+    known: Sequence[Known] = ()
     resources: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def close(self) -> None:
@@ -156,8 +158,7 @@ class Plan:
     def waits(self, aspect: Aspect) -> bool:
         """Whether the tests of an aspect run last, when all cases have been observed once.
 
-        Pairs of processes decide about these tests. An earlier run in a file can be compared with
-        at once.
+        Pairs of processes decide about these tests. A stored run can be compared with at once.
         """
         return aspect.needs == "pairs" or (aspect.needs == "baseline" and self.paired is not None)
 

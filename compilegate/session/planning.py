@@ -42,6 +42,7 @@ from compilegate.session.resume import (
 from compilegate.session.run_files import RunFiles
 from compilegate.session.shards import Shard
 from compilegate.session.workers import ALONE, Known
+from compilegate.triage import known as known_culprits
 from compilegate.upgrade import paired_baseline
 from compilegate.upgrade.baseline import Baseline, LiveBaseline, StoredBaseline
 from compilegate.upgrade.paired_baseline import PairedBaseline, check_interpreter
@@ -135,6 +136,7 @@ def _make(
         environment=stored.header.environment if options.replay and stored else known.environment,
         share=known.share,
         run_files=run_files,
+        known=known_culprits.read(options.known),
     )
     _select(plan)
     _plan_ahead(plan, known)

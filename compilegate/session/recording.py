@@ -25,6 +25,7 @@ from compilegate.session.comparing import SessionComparison
 from compilegate.session.results import Results
 from compilegate.session.run_files import RunFiles
 from compilegate.session.run_header import header_of
+from compilegate.triage.culprits import counted
 from compilegate.upgrade.case_comparison import CaseComparison
 from compilegate.upgrade.comparison import Comparison, dump
 from compilegate.upgrade.decision import decide
@@ -194,6 +195,10 @@ class Recorder:
         junit = self._config.stash.get(xml_key, None)
         if results.comparison is not None and junit is not None:
             junit.add_global_property("compilegate", visible(str(decide(results.comparison))))
+        if junit is not None and (found := results.culprits):
+            junit.add_global_property("culprits", counted(found) or "none that is unexpected")
+            for number, culprit in enumerate(found, start=1):
+                junit.add_global_property(f"culprit {number}", visible(str(culprit)))
 
     def _attributed(self, comparison: Comparison) -> Comparison:
         """Find what makes cases worse, where that is asked for, and write it down."""

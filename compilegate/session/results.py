@@ -16,6 +16,7 @@ from compilegate.records.observation import Observation
 from compilegate.records.verdict import Verdict
 from compilegate.session.plan import Plan
 from compilegate.session.workers import count_of
+from compilegate.triage.culprits import FAILED, Culprit, Failure, culprits, in_order
 from compilegate.upgrade.comparison import Comparison
 
 #: Where the process that reports keeps the results: the only process, or xdist's controller.
@@ -157,6 +158,18 @@ class Results:
     def is_inconclusive(self) -> bool:
         """Whether any verdict is inconclusive."""
         return any(v.outcome == "inconclusive" for some in self.verdicts.values() for v in some)
+
+    @property
+    def culprits(self) -> list[Culprit]:
+        """The culprits of all failures so far, also of the expected ones."""
+        failures = (
+            Failure(observation, verdict)
+            for case_id in self.planned
+            if (observation := self.observation(case_id)) is not None
+            for verdict in in_order(self.verdicts.get(case_id, ()))
+            if verdict.outcome in FAILED
+        )
+        return culprits(failures, self.plan.known)
 
     @property
     def wall_s(self) -> float:

@@ -20,3 +20,7 @@ def test_verdicts_are_test_cases_with_their_messages(compilegate, stored, tmp_pa
     skipped = found[f"test_outputs_match_eager[{faulty_case('only_zeros')}]"].find("skipped")
     assert skipped is not None
     assert skipped.attrib["message"].startswith("blind: ")
+    properties = {found.attrib["name"]: found.attrib["value"] for found in root.iter("property")}
+    assert properties["culprits"] == "1 culprit in 1 case"
+    assert properties["culprit 1"].startswith("graph_breaks: graph break: ")
+    assert properties["culprit 1"].endswith(f" ({faulty_case('breaks')})")

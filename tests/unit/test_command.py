@@ -225,7 +225,7 @@ def test_a_mistake_gives_one_sentence_and_exit_status_2(
 
 
 def test_a_bug_exits_with_2_and_shows_its_traceback(reports, three, monkeypatch):
-    monkeypatch.setattr("compilegate.reports.markdown.of_run", lambda run: 1 / 0)
+    monkeypatch.setattr("compilegate.reports.markdown.of_run", lambda run, known: 1 / 0)
     status, output, errors = reports("markdown", "old")
     assert (status, output) == (2, "")
     assert "ZeroDivisionError" in errors

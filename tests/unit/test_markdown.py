@@ -17,6 +17,7 @@ from compilegate.reports.markdown import (
     of_run,
 )
 from compilegate.runs.archive import Archive, CaseRecord
+from compilegate.triage.culprits import Failure, culprits
 from compilegate.upgrade.case_comparison import CaseComparison
 from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.proposals import proposals
@@ -148,22 +149,29 @@ def test_a_run_lists_what_failed_and_folds_every_case():
         "c-cpu-infer-f32-default-static": CaseResult.of(CaseRecord(planned=True)),
         "d-cpu-infer-f32-default-static": result(forward="expected_failure"),
     }
-    text = of_cases(cases, make_environment())
+    verdicts = [
+        make_verdict("failed", summary="forward failed"),
+        make_verdict("expected_failure", case="d-cpu-infer-f32-default-static"),
+    ]
+    found = culprits(Failure(make_observation(case=v.case), v) for v in verdicts)
+    text = of_cases(cases, found, make_environment())
     assert text.splitlines()[0] == (
         "## torch 2.15.0 on AMD EPYC 9655: 4 cases, 1 failed, 1 inconclusive, 1 expected failure, "
         "1 not observed"
     )
-    assert f"| failed | <code>{CASE_ID}</code> | forward: forward failed |" in text
+    row = f"| failed | <code>{CASE_ID}</code> | forward: forward failed<details>"
+    assert f"### 1 culprit in 1 case\n\n| | case | what |\n|---|---|---|\n{row}" in text
+    assert f"<summary>more</summary>cases: {CASE_ID}<br>aspects: forward</details> |" in text
     assert "<details><summary>1 verdict: inconclusive</summary>" in text
-    assert "<details><summary>1 verdict: expected failure</summary>" in text
+    assert "<details><summary>1 known culprit, whose failures are expected</summary>" in text
     figures = f"| failed | <code>{CASE_ID}</code> | 1e-07 | 1e-07 | 0 | 0 | 1.50× | 4.0 s | 0.50× |"
     assert figures in text
     assert "| not observed | <code>c-cpu-infer-f32-default-static</code> |  |" in text
 
 
 def test_the_title_of_a_good_run_is_that_none_failed():
-    assert "1 case, none failed" in of_cases({CASE_ID: result()}, make_environment())
-    assert of_cases({CASE_ID: result()}, None).startswith("## 1 case, none failed")
+    assert "1 case, none failed" in of_cases({CASE_ID: result()}, [], make_environment())
+    assert of_cases({CASE_ID: result()}, [], None).startswith("## 1 case, none failed")
 
 
 def test_a_stored_run_is_shown_as_a_session_shows_it(tmp_path):
@@ -174,13 +182,15 @@ def test_a_stored_run_is_shown_as_a_session_shows_it(tmp_path):
         text = of_run(run)
         assert exit_status(run) == 1
     assert text == of_cases(
-        {CASE_ID: CaseResult.of(CaseRecord.of(observation, [failed]))}, make_environment()
+        {CASE_ID: CaseResult.of(CaseRecord.of(observation, [failed]))},
+        culprits([Failure(observation, failed)]),
+        make_environment(),
     )
     assert "<script" not in text
 
 
 def test_ids_are_not_cut():
-    text = of_cases({CASE_ID: result()}, None)
+    text = of_cases({CASE_ID: result()}, [], None)
     (shown,) = set(re.findall(r"<code>(.*?)</code>", text))
     assert Case.parse(shown).id == CASE_ID
 

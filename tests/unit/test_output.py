@@ -22,6 +22,7 @@ FOLDERS = ("compilegate", "reports", "suites", "fixtures")
 WRITERS = {
     "compilegate/__main__.py": "clean_streams",
     "compilegate/calibration/tolerance_use.py": "clean_streams",
+    "compilegate/commands/first_bad.py": "clean_streams of compilegate/__main__.py",
     "compilegate/commands/fuzz.py": "clean_streams of compilegate/__main__.py",
     "compilegate/commands/observe.py": "clean_streams of compilegate/__main__.py",
     "compilegate/commands/thresholds.py": "clean_streams of compilegate/__main__.py",

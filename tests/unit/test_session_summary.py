@@ -7,6 +7,7 @@ from compilegate.reports.case_result import CaseResult
 from compilegate.reports.session_summary import Effort, lost_lines, summary_lines, time_lines
 from compilegate.reports.titles import is_judged, is_open, of_cases, of_decision, where
 from compilegate.runs.archive import CaseRecord
+from compilegate.triage.culprits import FAILED, Failure, culprits, in_order
 from compilegate.upgrade.decision import Decision
 from tests.unit.making import (
     CASE_ID,
@@ -175,9 +176,19 @@ def test_it_is_reported_which_cases_a_run_file_holds(saved, unsaved, lines):
     assert list(lost_lines("abc", set(saved), unsaved)) == lines
 
 
-def summary(some, width=200):
+def summary(some, width=200, observed=None):
+    """The lines of cases that ran to their end, or of the one that was observed."""
     session, page = "pytest suites/ --zoo mine.py", "compilegate html .runs/a.jsonl"
-    return list(summary_lines(some, width, session, page))
+    failures = [
+        Failure(
+            observed or make_observation(case=case),
+            make_verdict(v.outcome, case=case, aspect=v.aspect, summary=v.summary),
+        )
+        for case, result in some.items()
+        for v in in_order(result.verdicts.values())
+        if v.outcome in FAILED
+    ]
+    return list(summary_lines(some, culprits(failures), width, session, page))
 
 
 def test_failures_are_listed_under_their_aspect_the_gravest_first():
@@ -187,6 +198,7 @@ def test_failures_are_listed_under_their_aspect_the_gravest_first():
         make_verdict("passed", aspect="speedup", summary="fast"),
     ]
     assert summary(results(train=verdicts)) == [
+        "2 culprits in 1 case:",
         "forward:",
         f"  {CASE_ID}: wrong stride",
         "memory:",
@@ -197,8 +209,10 @@ def test_failures_are_listed_under_their_aspect_the_gravest_first():
 def test_a_case_that_ended_early_is_listed_once():
     aspects = ("forward", "memory", "speedup")
     verdicts = [make_verdict("failed", aspect=aspect, summary="crashed") for aspect in aspects]
-    crash = CaseRecord.of(make_failed_observation("crashed"), verdicts)
-    assert summary({CASE_ID: CaseResult.of(crash)}) == [
+    observed = make_failed_observation("crashed")
+    crash = CaseResult.of(CaseRecord.of(observed, verdicts))
+    assert summary({CASE_ID: crash}, observed=observed) == [
+        "1 culprit in 1 case:",
         "all aspects:",
         f"  {CASE_ID}: crashed",
     ]
@@ -210,7 +224,11 @@ def test_a_case_that_compiled_nothing_is_listed_once():
     verdicts = [make_verdict("failed", aspect=aspect, summary=text) for aspect in aspects]
     eager = make_observation(capture=make_capture(graphs=0))
     found = {CASE_ID: CaseResult.of(CaseRecord.of(eager, verdicts))}
-    assert summary(found) == ["all aspects:", f"  {CASE_ID}: {text}"]
+    assert summary(found, observed=eager) == [
+        "1 culprit in 1 case:",
+        "all aspects:",
+        f"  {CASE_ID}: {text}",
+    ]
 
 
 def test_inconclusive_verdicts_show_why_and_what_may_settle_them():
@@ -240,12 +258,9 @@ def test_many_inconclusive_verdicts_are_counted_and_failures_are_all_listed(outc
     assert (left in lines) is (outcome == "inconclusive")
 
 
-def test_cases_that_fail_for_one_reason_share_a_line():
-    cases = {
-        CASE_ID: "error 3e-05 in 2 of 7",
-        "other-cpu-infer-f32-default-auto": "error 0.4 in 11 of 12",
-        INFER_ID: "another text",
-    }
+def test_cases_of_one_culprit_share_a_line():
+    auto = INFER_ID.replace("static", "auto")
+    cases = {CASE_ID: "error 3e-05 in 2 of 7", auto: "error 0.4 in 11 of 12", INFER_ID: "another"}
     some = {
         case: CaseResult.of(
             CaseRecord.of(
@@ -255,10 +270,24 @@ def test_cases_that_fail_for_one_reason_share_a_line():
         for case, text in cases.items()
     }
     assert summary(some) == [
+        "2 culprits in 3 cases:",
         "forward:",
         f"  {CASE_ID} and 1 more: error 3e-05 in 2 of 7",
-        f"  {INFER_ID}: another text",
+        f"  {INFER_ID}: another",
     ]
+
+
+def test_known_culprits_that_are_expected_are_counted_and_the_first_are_named():
+    some = {}
+    for index in range(5):
+        case = f"gh{index}_bug-cpu-infer-f32-default-static"
+        text = f"bug {index} (https://example.org/{index}): it fails"
+        verdict = make_verdict("expected_failure", case=case, summary=text)
+        some[case] = CaseResult.of(CaseRecord.of(make_observation(case=case), [verdict]))
+    first, *named, last = summary(some)
+    assert first == "as expected, 5 known culprits in 5 cases:"
+    assert [line.split("-")[0] for line in named] == ["  gh0_bug", "  gh1_bug", "  gh2_bug"]
+    assert last == "  … and 2 more; to see each: compilegate html .runs/a.jsonl"
 
 
 def test_lines_of_the_summary_fit_the_terminal():

@@ -1,0 +1,269 @@
+"""``compilegate first-bad CASE_ID``: find the release of torch that broke a case."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+from compilegate.commands.observe import ArgumentError
+from compilegate.judging import budgets_toml
+from compilegate.judging.aspects import ASPECTS
+from compilegate.judging.budgets import Budgets, Machine
+from compilegate.layout import SHIPPED_BUDGETS
+from compilegate.output.visible import visible
+from compilegate.processes import cpp_compiler
+from compilegate.processes.child_process import ObserverError
+from compilegate.processes.observer import BACKENDS, Observer
+from compilegate.processes.server_process import Launch
+from compilegate.records.case import Case, UnknownNameError
+from compilegate.records.observation import WANTS, Want
+from compilegate.records.request import Request
+from compilegate.triage.release_environments import ReleaseEnvironments, releases
+from compilegate.triage.releases import Bisected, Seen, State, bisect
+from compilegate.upgrade.attribution import distributions
+from compilegate.upgrade.attribution.environments import Environments
+from compilegate.upgrade.attribution.index import MakingError
+from compilegate.upgrade.paired_baseline import check_interpreter
+from compilegate.zoo import registry
+
+#: Seconds without progress after which a release is given up.
+_TIMEOUT_S = 300.0
+#: The aspects that are judged where none is named: those whose verdict one machine's load leaves.
+_EXACT = tuple(a.name for a in ASPECTS.values() if a.group in ("numerics", "state", "capture"))
+
+
+def add_parser(commands: Any) -> None:
+    """Add the subcommand and its options."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "first-bad",
+        help="find the release of torch that broke a case",
+        description="Observe a case under releases of torch, and find the first that fails.",
+        epilog="Exit status: 0 no observed release fails, 1 one does, 2 too few could be observed.",
+    )
+    parser.add_argument("case", metavar="CASE_ID")
+    parser.add_argument(
+        "--torch",
+        metavar="RANGE",
+        help="2.12..2.15, the last release of each minor version, or a list: 2.12.1,2.13.0",
+    )
+    parser.add_argument(
+        "--python",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="an interpreter that exists already (repeatable)",
+    )
+    parser.add_argument(
+        "--aspect", choices=sorted(ASPECTS), help="what counts as bad (default: any exact aspect)"
+    )
+    parser.add_argument(
+        "--with",
+        action="append",
+        default=[],
+        dest="libraries",
+        metavar="DIST",
+        help="what to install next to torch, such as timm (default: what the model requires)",
+    )
+    parser.add_argument(
+        "--zoo", action="append", default=[], metavar="FILE", help="a zoo file (repeatable)"
+    )
+    parser.add_argument(
+        "--budgets", action="append", default=[], metavar="FILE", help="a budgets file (repeatable)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
+    parser.add_argument("--backend", choices=BACKENDS, default=BACKENDS[0])
+    parser.add_argument(
+        "--environments",
+        type=Path,
+        default=Path(".environments"),
+        metavar="DIR",
+        help="where environments are kept (default: .environments)",
+    )
+    parser.set_defaults(do=run)
+
+
+@dataclass(frozen=True)
+class Looks:
+    """Observes one case under interpreters, and judges whether it is bad.
+
+    Attributes:
+        options: The command line.
+        case: The case.
+        budgets: The budgets; expected failures are bad, too.
+    """
+
+    options: argparse.Namespace
+    case: Case
+    budgets: Budgets
+
+    @property
+    def _aspects(self) -> tuple[str, ...]:
+        return (self.options.aspect,) if self.options.aspect else _EXACT
+
+    @property
+    def _wants(self) -> tuple[Want, ...]:
+        wanted = {want for name in self._aspects for want in ASPECTS[name].wants}
+        return tuple(want for want in WANTS if want in wanted)
+
+    def __call__(self, python: str) -> Seen:
+        """Observe the case under an interpreter."""
+        from compilegate.judging.rules import verdicts  # noqa: PLC0415 (the suites import pytest)
+
+        options, case = self.options, self.case
+        launch = Launch(python=python, zoo=tuple(options.zoo), root=str(Path.cwd()))
+        observer = Observer(launch, lambda *_: None)
+        try:
+            environment = observer.environment()
+            wants, backend = self._wants, options.backend
+            request = Request(case=case.id, wants=wants, seed=options.seed, backend=backend)
+            made = observer.observe(
+                request, model=case.model, device=case.device, timeout_s=_TIMEOUT_S
+            )
+        except ObserverError as error:
+            return Seen("unobservable", str(error))
+        finally:
+            observer.close()
+        machine = Machine.of(environment, case.device)
+        version = environment.versions.get("torch", "0")
+        budget = replace(self.budgets.budget(case, machine, version), expected_failures=())
+        found = [v for v in verdicts(made, budget) if v.aspect in self._aspects]
+        for verdict in found:
+            if verdict.outcome == "failed":
+                return Seen("bad", f"{verdict.aspect}: {verdict.summary}")
+        if any(verdict.outcome == "passed" for verdict in found):
+            return Seen("good")
+        return Seen("unobservable", next((v.summary for v in found), "it has no such aspect"))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search, and print what each release showed.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        ArgumentError: The case, a file or the releases are wrong.
+        MakingError: There is too little disk, or the index has no such release.
+    """
+    try:
+        case = Case.parse(options.case)
+        cpp_compiler.require(case.device, options.backend)
+        shipped = registry.load()
+        if not options.zoo and case.model not in shipped:
+            raise UnknownNameError("model", case.model, shipped)
+    except ValueError as error:
+        raise ArgumentError(str(error)) from error
+    files = [Path(file) for file in options.budgets]
+    budgets = budgets_toml.read(files, sorted(SHIPPED_BUDGETS.glob("*.toml")))
+    model = shipped.get(case.model)
+    needed = [model.requires] if model is not None and model.requires else []
+    folder = options.environments.resolve()
+    environments = ReleaseEnvironments(folder, tuple(options.libraries or needed))
+    names, python_of = _releases(options, environments)
+    looks = Looks(options, case, budgets)
+
+    def look(index: int) -> Seen:
+        try:
+            seen = looks(python_of(names[index]))
+        except MakingError as error:
+            seen = Seen("unobservable", str(error))
+        _say(f"{names[index]}: {seen.state}{f': {seen.text}' if seen.text else ''}")
+        return seen
+
+    found = bisect(len(names), look)
+    for line in _conclusion(found, names):
+        _say(line)
+    if found.turn is not None:
+        before, now = (python_of(names[index]) for index in found.turn)
+        _say(attributed(case, folder, (before, now), looks, found.seen[found.turn[1]].state))
+    states = {seen.state for seen in found.seen.values()}
+    return 1 if "bad" in states else 0 if "good" in states else 2
+
+
+def _releases(
+    options: argparse.Namespace, environments: ReleaseEnvironments
+) -> tuple[list[str], Callable[[str], str]]:
+    """Return the names of what to search, from old to new, and the interpreter of each."""
+    if bool(options.torch) == bool(options.python):
+        raise ArgumentError("name the releases with --torch, or interpreters with --python")
+    if options.torch:
+        names = releases(options.torch)
+        _say(environments.check_disk(names))
+        return names, environments.python
+    for python in options.python:
+        check_interpreter(python, "--python")
+    found = {_torch_of(python): python for python in options.python}
+    return sorted(found, key=Version), found.__getitem__
+
+
+def _torch_of(python: str) -> str:
+    found = distributions.installed(python).distributions.get("torch")
+    if found is None:
+        raise ArgumentError(f"--python {python} has no distribution torch")
+    return found.version
+
+
+def _conclusion(found: Bisected, names: Sequence[str]) -> Iterator[str]:
+    """Yield the last release before the change, the first after it, and what lies between."""
+    if found.turn is None:
+        states = sorted({seen.state for seen in found.seen.values()} - {"unobservable"})
+        yield f"every observed release is {states[0]}" if states else "no release can be observed"
+        return
+    before, after = (names[index] for index in found.turn)
+    if found.seen[found.turn[1]].state == "bad":
+        yield f"last good: torch {before}; first bad: torch {after}"
+    else:
+        yield f"last bad: torch {before}; first good: torch {after}"
+    if found.between:
+        skipped = ", ".join(names[index] for index in found.between)
+        yield f"not observable between them: {skipped}"
+
+
+def attributed(
+    case: Case,
+    folder: Path,
+    pythons: tuple[str, str],
+    look: Callable[[str], Seen],
+    after: State,
+) -> str:
+    """Return whether triton alone makes the change, or torch with what else it installs.
+
+    Args:
+        case: The case.
+        folder: Where environments are kept.
+        pythons: The interpreters before and after the change.
+        look: Observes the case under an interpreter.
+        after: What the later one shows.
+    """
+    if case.device == "cpu":
+        return "on a CPU, triton compiles nothing: torch, or what it installs, did it"
+    before, now = pythons
+    ours, theirs = distributions.installed(before), distributions.installed(now)
+    changes = distributions.changes(ours, theirs)
+    if "triton" not in changes:
+        return "triton did not change: torch, or what it installs, did it"
+    environments = Environments(folder, ours, theirs, changes)
+    why = environments.obstacle("triton")
+    try:
+        seen = (
+            Seen("unobservable", why)
+            if why
+            else look(environments.python_with(frozenset({"triton"})))
+        )
+    except ObserverError as error:
+        seen = Seen("unobservable", str(error))
+    change = str(changes["triton"])
+    if seen.state == after:
+        return f"{change} alone is {seen.state}, as the later release: triton did it"
+    if seen.state == "unobservable":
+        return f"{change} alone cannot be tried: {seen.text}"
+    return f"{change} alone is {seen.state}, as the earlier release: torch did it"
+
+
+def _say(text: str) -> None:
+    print(visible(text), flush=True)

@@ -1,0 +1,1 @@
+"""From a red case to a report that the maintainers of PyTorch can act on."""

@@ -1,0 +1,177 @@
+"""Culprits: failures of one cause, however many cases and aspects show it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from compilegate.judging.aspects import ASPECTS
+from compilegate.records.case import computes_in_half, model_of
+from compilegate.records.observation import Observation
+from compilegate.records.verdict import Verdict
+from compilegate.triage.evidence import Evidence, Key, evidence
+from compilegate.triage.known import Known
+
+#: The summary of an expected failure begins with its reason and the issue.
+_EXPECTED = re.compile(r"(?P<title>.*? \(https?://[^\s)]+\)): ")
+#: A model of the zoo that is a known bug is named after its issue.
+_KNOWN_BUG = re.compile(r"gh(\d+)_")
+_ISSUES = "https://github.com/pytorch/pytorch/issues/"
+
+
+#: The outcomes of verdicts that failed.
+FAILED = ("failed", "expected_failure")
+
+#: How many cases of a culprit are named.
+SHOWN = 3
+
+
+class Failure(NamedTuple):
+    """A verdict that failed, whether that was expected or not.
+
+    Attributes:
+        observation: The case.
+        verdict: The verdict on one of its aspects, with its details.
+    """
+
+    observation: Observation
+    verdict: Verdict
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether a budget expects it."""
+        return self.verdict.outcome == "expected_failure"
+
+    @property
+    def reason(self) -> str:
+        """Of an expected failure: the reason and the issue; empty where there is no issue."""
+        found = _EXPECTED.match(self.verdict.summary)
+        return found["title"] if found else ""
+
+
+@dataclass
+class Culprit:
+    """One cause of failures.
+
+    Attributes:
+        key: What tells it from other causes; equal from run to run.
+        text: What the first case shows.
+        aspect: The aspect in which that shows; empty where the whole case failed.
+        cases: The cases that show it.
+        aspects: The aspects in which any of them fails because of it.
+        known: Who reports it, with workarounds; empty where nobody is known to.
+        is_expected: Whether all of its failures are expected.
+    """
+
+    key: Key
+    text: str
+    aspect: str
+    cases: list[str] = field(default_factory=list)
+    aspects: list[str] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
+    is_expected: bool = False
+
+    def __str__(self) -> str:
+        """Where and what it is, who knows it, and its first cases."""
+        where = f"{self.aspect}: " if self.aspect else ""
+        return f"{where}{self.text}{self.suffix} ({folded(self.cases)})"
+
+    @property
+    def suffix(self) -> str:
+        """What is known of it and its text does not say, to follow that."""
+        names = [name for name in self.known if name not in self.text]
+        return f" [known: {'; '.join(names)}]" if names else ""
+
+    def add(self, verdict: Verdict, known: Iterable[str]) -> None:
+        """Add a failure that it causes, and what is known of it."""
+        pairs = ((self.cases, [verdict.case]), (self.aspects, [verdict.aspect]))
+        for found, names in (*pairs, (self.known, known)):
+            found += [name for name in names if name and name not in found]
+
+
+def folded(cases: Sequence[str]) -> str:
+    """Return the first cases of many, and how many more there are."""
+    more = len(cases) - SHOWN
+    return f"{', '.join(cases[:SHOWN])}{f' and {more} more' if more > 0 else ''}"
+
+
+def in_order(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Return verdicts in the order of their aspects: outputs first, which explain others."""
+    ranks = {name: rank for rank, name in enumerate(ASPECTS)}
+    return sorted(verdicts, key=lambda verdict: ranks.get(verdict.aspect, len(ranks)))
+
+
+def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[Culprit]:
+    """Return the culprits of failed verdicts: unexpected ones first, then by their cases.
+
+    Failures have one culprit if their evidence is equal (:mod:`compilegate.triage.evidence`), or if
+    one entry names them. Where the outputs of a case have wrong numbers, wrong numbers in its
+    gradients, buffers and practices have that culprit, too.
+
+    Args:
+        failures: Verdicts that failed, in the order of the run and of the aspects. Expected ones
+            name the culprits that they share evidence with.
+        known: What a team knows.
+    """
+    pieces = [(failure, evidence(*failure)) for failure in failures]
+    red = [(failure, found) for failure, found in pieces if not failure.is_expected]
+    expected = [(failure, found) for failure, found in pieces if failure.is_expected]
+    reported = {piece.key: failure.reason for failure, found in expected for piece in found}
+    made: dict[Key, Culprit] = {}
+    for failure, own, before in _explained(red):
+        entry = next((entry for entry in known if entry.names(failure.verdict)), None)
+        piece = own if entry else before
+        key = ("known", entry.issue) if entry else piece.key
+        culprit = made.setdefault(key, Culprit(key, piece.text, piece.aspect))
+        alike = f"expected of other cases: {seen}" if (seen := reported.get(piece.key)) else ""
+        title = entry.title if entry else ""
+        culprit.add(failure.verdict, (title, alike, _issue_of_model(failure.verdict.case)))
+    for failure, found in expected:
+        key = ("expected", failure.reason) if failure.reason else ("expected", *found[0].key)
+        culprit = made.setdefault(key, Culprit(key, found[0].text, found[0].aspect))
+        culprit.is_expected = True
+        culprit.add(failure.verdict, [failure.reason])
+    return sorted(made.values(), key=lambda one: (one.is_expected, -len(one.cases)))
+
+
+def _explained(
+    failures: Sequence[tuple[Failure, Sequence[Evidence]]],
+) -> Iterator[tuple[Failure, Evidence, Evidence]]:
+    """Yield each failure with each piece of its evidence, and what explains that: often itself.
+
+    In half precision, noise may hide a wrong output that another case of the model shows.
+    """
+    outputs: dict[str, Evidence] = {}
+    for failure, found in failures:
+        case = failure.verdict.case
+        if failure.verdict.aspect == "forward" and found[0].is_of_numbers:
+            outputs.setdefault(case, found[0])
+            outputs.setdefault(model_of(case), found[0])
+    gradients: dict[str, Evidence] = {}
+    for failure, found in failures:
+        case, aspect = failure.verdict.case, failure.verdict.aspect
+        before = outputs.get(case) or (
+            outputs.get(model_of(case)) if computes_in_half(case) else None
+        )
+        for piece in found:
+            if piece.is_of_numbers and aspect == "gradients":
+                gradients.setdefault(case, before or piece)
+            is_explained = piece.is_of_numbers and aspect != "forward"
+            explains = before or gradients.get(case) or piece
+            yield failure, piece, explains if is_explained else piece
+
+
+def _issue_of_model(case_id: str) -> str:
+    found = _KNOWN_BUG.match(model_of(case_id))
+    return f"the model shows {_ISSUES}{found[1]}" if found else ""
+
+
+def counted(found: Sequence[Culprit]) -> str:
+    """Return how many culprits fail unexpectedly, in how many cases; empty where none does."""
+    red = [culprit for culprit in found if not culprit.is_expected]
+    cases = len({case for culprit in red for case in culprit.cases})
+    if not red:
+        return ""
+    return f"{len(red)} culprit{'s' * (len(red) != 1)} in {cases} case{'s' * (cases != 1)}"

@@ -1,0 +1,219 @@
+"""The evidence of a failed verdict: what tells its cause from others.
+
+Two verdicts with the same key have one cause, as far as an observation shows. A key never holds a
+measured number, nor the name of a setting, since one cause shows in many cases.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from compilegate.judging.aspects import aspect_named
+from compilegate.judging.judge import nothing_compiled
+from compilegate.records.case import computes_in_half, model_of
+from compilegate.records.observation import Failure, Observation
+from compilegate.records.verdict import Verdict
+from compilegate.zoo import registry
+
+Key = tuple[str, ...]
+
+#: The buffers of the batch norms in ``torch.nn``: they name the module in each model.
+_BATCH_NORM = ("running_mean", "running_var", "num_batches_tracked")
+#: What differs in numbers; a wrong output also makes gradients, buffers and steps wrong in these.
+_NUMBERS = ("values", "nonfinite", "elements")
+
+_CALL = re.compile(r"(?P<call>(?P<probe>probing )?call(?: (?P<number>\d+))?[^:]*): (?P<rest>.*)")
+_TENSOR = re.compile(r"(?P<where>[^:]*?)(?: \(\w+\))?: (?P<rest>.*)")
+_EXACT = re.compile(r"(?P<what>\w+) differs?: ")
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>\S+)')
+_VARIABLE = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+_FOLDER = re.compile(r"(?:/[^\s/:'\"]+)+/")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a failed verdict shows of its cause.
+
+    Attributes:
+        key: Equal where the cause is the same.
+        text: One line that shows it in one case.
+        aspect: The aspect; empty where the whole case failed.
+        is_of_numbers: Whether numbers are wrong, which a wrong number before them may explain.
+    """
+
+    key: Key
+    text: str
+    aspect: str = ""
+    is_of_numbers: bool = False
+
+
+def evidence(observation: Observation, verdict: Verdict) -> list[Evidence]:
+    """Return the evidence of a verdict: several where it names several breaks or guards.
+
+    Args:
+        observation: The case.
+        verdict: A verdict on it that failed, whether that was expected or not.
+    """
+    if verdict.summary.startswith("expected to fail, but passed: "):
+        reason = verdict.summary.partition(". Remove the entry")[0]
+        return [Evidence(("stopped failing", reason), verdict.summary, verdict.aspect)]
+    is_of_change = aspect_named(verdict.aspect).change == "itself"
+    if observation.failure is not None and not is_of_change:
+        return [Evidence(_key_of_failure(observation), verdict.summary)]
+    _, is_eager, why = verdict.summary.partition("nothing was compiled, all of it ran eagerly")
+    if is_eager and not is_of_change and nothing_compiled(observation):
+        return [Evidence(("nothing compiled", normal(why)), verdict.summary)]
+    return [*_found(observation, verdict)] or [_otherwise(observation, verdict)]
+
+
+def _found(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
+    match verdict.aspect:
+        case "graph_breaks":
+            yield from _breaks(observation, verdict)
+        case "recompiles":
+            yield from _guards(observation, verdict)
+        case "cuda_graphs":
+            key = "cuda graphs", normal(verdict.summary)
+            yield Evidence(key, verdict.summary, verdict.aspect)
+        case _ if aspect_named(verdict.aspect).practice is not None:
+            yield from _steps(observation, verdict)
+        case _ if aspect_named(verdict.aspect).tensors:
+            yield from _tensors(observation, verdict)
+
+
+def _otherwise(observation: Observation, verdict: Verdict) -> Evidence:
+    """Return the evidence of what names no place: costs, statistics, changes between versions."""
+    family = family_of(observation.case)
+    text = "" if aspect_named(verdict.aspect).group == "cost" else _gist(verdict.summary)
+    return Evidence((verdict.aspect, family, text), verdict.summary, verdict.aspect)
+
+
+def _breaks(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
+    capture = observation.capture
+    known = {str(b): b for b in (*capture.breaks, *capture.fallbacks)} if capture else {}
+    for line in _lines(verdict):
+        if found := known.get(line):
+            place = str(found.place) if found.place else family_of(observation.case)
+            key = "graph break", normal(found.reason), normal(found.cause), place
+            yield Evidence(key, f"graph break: {line}", verdict.aspect)
+
+
+def _guards(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
+    """Yield each guard that failed, with the code that it guards."""
+    capture = observation.capture
+    seen: set[Key] = set()
+    for item in capture.compilations if capture else ():
+        line = f"{item.code}, call {item.call + 1}: {item.reason}"
+        if not item.reason or line not in (text.strip() for text in verdict.details):
+            continue
+        key = "guard", f"{item.code.file} {item.code.function}", normal(item.reason)
+        if key not in seen:
+            seen.add(key)
+            yield Evidence(key, f"recompiled: {item.code}: {item.reason}", verdict.aspect)
+
+
+def _tensors(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
+    """Yield what the first complaint says of a tensor: which kind, in what, in which calls."""
+    call = _CALL.match(verdict.details[0] if verdict.details else verdict.summary)
+    if call is None:
+        return
+    if call["probe"]:
+        when = call["call"].rpartition(", ")[2]
+    elif call["number"] == "1" or computes_in_half(observation.case):
+        when = "from the first call on"  # noise of half precision may hide it in the first call
+    else:
+        when = "in later calls"
+    yield _of_tensor(observation, verdict, call["rest"], (verdict.aspect, when))
+
+
+def _steps(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
+    """Yield what the first complaint says of a step of a practice: the step is the place."""
+    lines = [*_lines(verdict)]
+    practice = observation.practices.get(aspect_named(verdict.aspect).practice or "metric")
+    names = [step.name for step in practice.steps] if practice else []
+    line = lines[0] if lines else verdict.summary
+    step = max((n for n in names if line.startswith(f"{n}: ")), key=len, default="")
+    if not step:
+        return
+    rest = line.removeprefix(f"{step}: ")
+    if rest.startswith(("raised ", "compiled again ")) or "compilations, " in rest:
+        key = "step", verdict.aspect, normal(step), normal(rest)
+        yield Evidence(key, verdict.summary, verdict.aspect)
+    else:
+        yield _of_tensor(observation, verdict, rest, ("step", verdict.aspect, normal(step)))
+
+
+def _of_tensor(observation: Observation, verdict: Verdict, line: str, place: Key) -> Evidence:
+    tensor = _TENSOR.match(line)
+    where, rest = (tensor["where"], tensor["rest"]) if tensor else ("", line)
+    exact = _EXACT.match(rest)
+    what = exact["what"] if exact else _gist(line) if "raises" in line[:13] else "values"
+    kind = where.split(" ")[0].partition("[")[0].partition(".")[0]
+    leaf = where.rpartition(".")[2]
+    if leaf in _BATCH_NORM:
+        kind, shared = leaf, "torch.nn batch norm"
+    elif place[0] == "step" and exact and what not in _NUMBERS:
+        kind, shared = f"{kind} {_gist(rest)}", ""  # the step alone names what is wrong
+    else:
+        shared = family_of(observation.case)
+    return Evidence((*place, kind, what, shared), verdict.summary, verdict.aspect, what in _NUMBERS)
+
+
+def _key_of_failure(observation: Observation) -> Key:
+    failure = observation.failure
+    assert failure is not None
+    if observation.status == "out_of_memory":
+        return "out of memory", family_of(observation.case)
+    place = _place(failure)
+    message = normal(failure.message)
+    if not place and observation.status in ("crashed", "timed_out"):
+        # The signal alone says nothing of the cause.
+        place = f"{failure.stage} of {family_of(observation.case)}"
+    if observation.status == "timed_out":
+        message = ""  # it says for how long
+    return observation.status, failure.kind, message, place
+
+
+def _place(failure: Failure) -> str:
+    """Return the innermost frame of what a case raised, or of the thread that died or hangs.
+
+    Python prints the innermost frame of a traceback last, and faulthandler prints it first.
+    """
+    if frames := [*_FRAME.finditer(failure.traceback)]:
+        return _frame(frames[0 if "most recent call first" in failure.traceback else -1])
+    dying = failure.output.partition("Current thread")[2] or failure.output
+    _, found, stack = dying.partition("most recent call first")
+    frames = [*_FRAME.finditer(stack)] if found else []
+    return _frame(frames[0]) if frames else ""
+
+
+def _frame(found: re.Match[str]) -> str:
+    """Return a frame without its line, in the file's last folders; generated code has no name."""
+    if "torchinductor" in found["file"] or re.search(r"/c[a-z0-9]{20,}\.py$", found["file"]):
+        return f"generated code in {found['function']}"
+    path = found["file"].rpartition("site-packages/")[2].split("/")
+    return f"{'/'.join(path[-3:])} in {found['function']}"
+
+
+def _lines(verdict: Verdict) -> Iterator[str]:
+    return (line for line in verdict.details if not line.startswith(("  ", "… and")))
+
+
+def normal(text: str) -> str:
+    """Return a text without what differs from case to case: numbers, addresses, folders."""
+    return _VARIABLE.sub("#", _FOLDER.sub("/", text))
+
+
+def _gist(text: str) -> str:
+    """Return the first clause of a text, normalised."""
+    return normal(text.partition(";")[0])
+
+
+def family_of(case_id: str) -> str:
+    """Return the family of a shipped model. Another model stands for itself alone."""
+    name = model_of(case_id)
+    known = registry.load().get(name)
+    is_known_bug = known is not None and re.match(r"gh\d+_|hazards_", name)
+    return name if known is None or known.build is None or is_known_bug else known.family

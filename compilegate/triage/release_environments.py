@@ -1,0 +1,149 @@
+"""Makes environments of releases of torch, and keeps them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from compilegate.upgrade.attribution.environments import RESERVE
+from compilegate.upgrade.attribution.index import MakingError
+
+#: What torch and the libraries that it needs take on the disk, with CUDA's.
+BYTES = 6 * 2**30
+#: How many lines of an installer's output an error shows.
+_LINES = 4
+_RANGE = re.compile(r"(?P<first>\d+\.\d+(?:\.\d+)?)\.\.(?P<last>\d+\.\d+(?:\.\d+)?)")
+
+
+def releases(text: str) -> list[str]:
+    """Return the releases of torch that a range or a list names, from old to new.
+
+    Args:
+        text: ``2.12..2.15``, of which the configured index says what there is and the last release
+            of each minor version counts; or ``2.12.1,2.13.0``, exact versions.
+
+    Raises:
+        MakingError: It is neither, or the index has no release in the range.
+    """
+    if found := _RANGE.fullmatch(text.strip()):
+        first, last = Version(found["first"]), Version(found["last"])
+        last_of_minor: dict[tuple[int, ...], Version] = {}
+        for version in sorted(_available()):
+            is_inside = first <= version and version.release[: len(last.release)] <= last.release
+            if is_inside and not version.is_prerelease:
+                last_of_minor[version.release[:2]] = version
+        if not last_of_minor:
+            raise MakingError(f"--torch {text}: the index has no such release of torch")
+        return [str(version) for version in last_of_minor.values()]
+    try:
+        return [str(version) for version in sorted(map(Version, text.split(",")))]
+    except InvalidVersion as error:
+        raise MakingError(
+            f"--torch {text}: {error}; expected 2.12..2.15 or 2.12.1,2.13.0"
+        ) from None
+
+
+def _available() -> list[Version]:
+    """Return the versions of torch that the configured index has for this Python."""
+    command = [sys.executable, "-m", "pip", "index", "versions", "torch"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = re.search(r"Available versions: (.*)", done.stdout)
+    if done.returncode or not found:
+        last = _last_lines(done)
+        raise MakingError(f"the index does not say which releases of torch it has: {last}")
+    return [Version(word.strip()) for word in found[1].split(",")]
+
+
+@dataclass(frozen=True)
+class ReleaseEnvironments:
+    """Environments with one release of torch each, and the libraries that a model needs.
+
+    Attributes:
+        folder: Where they are kept.
+        libraries: Distributions next to torch; the installer chooses versions that fit.
+    """
+
+    folder: Path
+    libraries: Sequence[str] = ()
+
+    def path(self, release: str) -> Path:
+        """The folder of the environment of a release."""
+        return self.folder / "-".join((f"torch-{release}", *sorted(self.libraries)))
+
+    def check_disk(self, names: Sequence[str]) -> str:
+        """Say how much disk a bisection may take, before anything is installed.
+
+        Args:
+            names: The releases to search.
+
+        Returns:
+            The sentence to show.
+
+        Raises:
+            MakingError: There is less than that.
+        """
+        missing = [name for name in names if not self.path(name).exists()]
+        most = min(len(missing), 2 + max(len(names) - 2, 0).bit_length())
+        if not most:
+            return f"the environments are in {self.folder}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        needed, free = most * BYTES, shutil.disk_usage(self.folder).free
+        text = (
+            f"up to {most} environments of about {BYTES / 2**30:.0f} GiB each in {self.folder}: "
+            f"{needed / 2**30:.0f} GiB, of {free / 2**30:.1f} GiB that are free"
+        )
+        if needed + RESERVE > free:
+            raise MakingError(
+                f"{text}, where {RESERVE / 2**30:.0f} GiB must stay free: free some, narrow the "
+                "range, or name interpreters that exist with --python"
+            )
+        return text
+
+    def python(self, release: str) -> str:
+        """Return the interpreter of a release. Its environment is made if there is none.
+
+        Raises:
+            MakingError: It cannot be made.
+        """
+        target = self.path(release)
+        if not target.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / ".gitignore").write_text("*\n")
+            making = Path(tempfile.mkdtemp(prefix=f".making-{os.getpid()}-", dir=self.folder))
+            try:
+                _make(making, [f"torch=={release}", *self.libraries])
+                making.rename(target)
+            finally:
+                shutil.rmtree(making, ignore_errors=True)
+        return str(target / "bin" / "python")
+
+
+def _make(folder: Path, wanted: Sequence[str]) -> None:
+    """Make an environment, with uv where it is on the path. Both read the user's configuration."""
+    python = folder / "bin" / "python"
+    if uv := shutil.which("uv"):
+        _run([uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(folder)])
+        _run([uv, "pip", "install", "--quiet", "--python", str(python), *wanted])
+    else:
+        _run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
+        pip = [sys.executable, "-m", "pip", "--python", str(python)]
+        _run([*pip, "install", "--quiet", "--no-input", *wanted])
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise MakingError(f"{' '.join(command[-3:])} failed: {_last_lines(done)}")
+
+
+def _last_lines(done: subprocess.CompletedProcess[str]) -> str:
+    return "\n".join((done.stderr or done.stdout).strip().splitlines()[-_LINES:])

@@ -1,0 +1,149 @@
+"""Releases are bisected, and their environments come from the configured index and are kept."""
+
+import subprocess
+
+import pytest
+
+from compilegate.__main__ import main
+from compilegate.commands.first_bad import attributed
+from compilegate.records.case import Case
+from compilegate.triage import release_environments
+from compilegate.triage.release_environments import ReleaseEnvironments, releases
+from compilegate.triage.releases import Seen, bisect
+from compilegate.upgrade.attribution.index import MakingError
+from tests.venvs import install, make_venv, make_wheel
+
+ON_GPU = Case.parse("one-cuda-infer-f32-default-static")
+ON_CPU = Case.parse("one-cpu-infer-f32-default-static")
+NAMES = {"g": "good", "b": "bad", "?": "unobservable"}
+
+
+@pytest.mark.parametrize(
+    ("states", "turn", "between"),
+    [
+        ("gggbbbbb", (2, 3), []),
+        ("gb", (0, 1), []),
+        ("bbbg", (2, 3), []),
+        ("gg??bb", (1, 4), [2, 3]),
+        ("?gggb?", (3, 4), []),
+        ("g?????b", (0, 6), [1, 2, 3, 4, 5]),
+        ("gggg", None, []),
+        ("bb", None, []),
+        ("??g?", None, []),
+        ("???", None, []),
+    ],
+)
+def test_the_change_is_found_between_the_nearest_observable_releases(states, turn, between):
+    found = bisect(len(states), lambda index: Seen(NAMES[states[index]]))
+    assert found.turn == turn
+    assert found.between == between
+
+
+def test_no_release_is_observed_twice_and_few_are_at_all():
+    looked = []
+
+    def look(index):
+        looked.append(index)
+        return Seen("bad" if index >= 11 else "good")
+
+    assert bisect(64, look).turn == (10, 11)
+    assert len(looked) == len(set(looked)) <= 8
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    """An index of made-up releases of torch, which pip's configuration names."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    for version in ("2.11.0", "2.12.0", "2.12.1", "2.13.0", "2.14.0", "2.15.0rc1", "2.15.0"):
+        make_wheel(folder, "torch", version, f"__version__ = {version!r}")
+    make_wheel(folder, "extra", "1.0", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # without uv
+    return folder
+
+
+def test_a_range_is_the_last_release_of_each_minor_version_that_the_index_has(index):
+    assert releases("2.12..2.14") == ["2.12.1", "2.13.0", "2.14.0"]
+    assert releases("2.13..2.15") == ["2.13.0", "2.14.0", "2.15.0"]
+    assert releases("2.13.1..2.14.0") == ["2.14.0"]
+    assert releases("2.14.0,2.12.0") == ["2.12.0", "2.14.0"]
+    with pytest.raises(MakingError, match="the index has no such release"):
+        releases("3.0..3.1")
+    with pytest.raises(MakingError, match=r"expected 2\.12\.\.2\.15"):
+        releases("newest")
+
+
+def test_an_environment_is_made_from_the_index_once_and_kept(index, tmp_path):
+    made = ReleaseEnvironments(tmp_path / "environments", ("extra",))
+    python = made.python("2.13.0")
+    code = "import torch, extra; print(torch.__version__)"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "2.13.0\n"
+    for wheel in index.iterdir():
+        wheel.unlink()
+    assert made.python("2.13.0") == python
+    with pytest.raises(MakingError, match=r"torch==2\.14\.0"):
+        made.python("2.14.0")
+    assert [path.name for path in made.folder.glob("*torch*")] == ["torch-2.13.0-extra"]
+    assert not list(made.folder.glob(".making-*"))
+
+
+def test_too_little_disk_is_said_before_anything_is_made(tmp_path, monkeypatch):
+    made = ReleaseEnvironments(tmp_path / "environments")
+    names = ["2.12.1", "2.13.0", "2.14.0", "2.15.0"]
+    assert "up to 4 environments of about 6 GiB each" in made.check_disk(names)
+    monkeypatch.setattr(release_environments, "BYTES", 2**60)
+    with pytest.raises(MakingError, match=r"4294967296 GiB, of .* free some, narrow the range"):
+        made.check_disk(names)
+    for name in names:
+        made.path(name).mkdir(parents=True)
+    assert made.check_disk(names).startswith("the environments are in ")
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """Two environments that differ in the versions of torch and triton."""
+    pythons = []
+    for name, version in (("before", "1.0"), ("now", "2.0")):
+        folder = tmp_path_factory.mktemp("venvs") / name
+        pythons.append(make_venv(folder))
+        for distribution in ("torch", "triton"):
+            install(folder, distribution, version, f"version = {version!r}")
+    return tuple(pythons)
+
+
+@pytest.mark.parametrize(
+    ("culprit", "words"),
+    [
+        ("triton", "triton 1.0 → 2.0 alone is bad, as the later release: triton did it"),
+        ("torch", "triton 1.0 → 2.0 alone is good, as the earlier release: torch did it"),
+    ],
+)
+def test_triton_is_exchanged_alone(two, tmp_path, culprit, words):
+    def look(python):
+        code = f"import {culprit}; print({culprit}.version)"
+        done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+        return Seen("bad" if done.stdout == "2.0\n" else "good")
+
+    assert attributed(ON_GPU, tmp_path, two, look, "bad") == words
+
+
+def test_triton_does_nothing_on_a_cpu_and_where_it_did_not_change(two, tmp_path):
+    assert "triton compiles nothing" in attributed(ON_CPU, tmp_path, two, Seen, "bad")
+    same = attributed(ON_GPU, tmp_path, (two[0], two[0]), Seen, "bad")
+    assert same == "triton did not change: torch, or what it installs, did it"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["resnet19-cpu-infer-f32-default-static", "--torch", "2.12..2.13"], "did you mean"),
+        (["resnet18-cpu-infer-f32-default-static"], "name the releases with --torch"),
+        (["resnet18-cpu-infer-f32-default-static", "--python", "/none"], "check the path"),
+    ],
+)
+def test_a_mistake_is_one_sentence(words, message, capsys):
+    assert main(["first-bad", *words]) == 2
+    assert message in capsys.readouterr().err
