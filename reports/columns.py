@@ -15,13 +15,11 @@ from compilegate.records.observation import Observation
 from compilegate.records.practice import ratios_in
 from compilegate.records.statistics import Interval, paired_speedup
 from compilegate.runs.slim import SlimObservation
+from compilegate.runs.worst_error import worst_error
 
 #: The record of a case in a run file: complete, or the part that reports need.
 Measured = Observation | SlimObservation
 Unit = Literal["ratio", "seconds", "count", "error"]
-
-#: The worst error leaves out tensors that eager itself computes with a larger error.
-ILL_CONDITIONED = 0.1
 
 
 @dataclass(frozen=True)
@@ -100,19 +98,6 @@ def _modes(measured: Measured) -> dict[str, Interval]:
     return dict(ratios_in(practice.figures)) if practice else {}
 
 
-def _worst(measured: Measured, group: str) -> float | None:
-    checked = (getattr(call, group) for call in measured.calls)
-    return max(
-        (
-            error.compiled_rms
-            for found in checked
-            for error in found.errors
-            if error.scale and error.eager_rms <= ILL_CONDITIONED
-        ),
-        default=None,
-    )
-
-
 def _breaks(measured: Measured) -> float | None:
     return len(measured.capture.breaks) if measured.capture else None
 
@@ -149,14 +134,14 @@ _BY_NAME = {
             "fwd",
             "error",
             "root mean square error of the worst output, relative to its scale",
-            lambda measured: _worst(measured, "outputs"),
+            lambda measured: worst_error(measured, "outputs"),
         ),
         Column(
             "gradients",
             "grad",
             "error",
             "root mean square error of the worst gradient, relative to its scale",
-            lambda measured: _worst(measured, "gradients"),
+            lambda measured: worst_error(measured, "gradients"),
         ),
         Column("breaks", "breaks", "count", "distinct graph breaks", _breaks),
         Column(

@@ -47,7 +47,8 @@ SCRIPTS = ("format", "data", "filters", "heatmap", "table", "charts", "rounds", 
 #: Groups shown under "look at first".
 FIRST = 6
 
-_ENVIRONMENT = Environment(
+#: Of all pages: texts are escaped and cleaned.
+ENVIRONMENT = Environment(
     loader=FileSystemLoader(PAGE),
     autoescape=True,
     undefined=StrictUndefined,
@@ -176,7 +177,7 @@ def _render(
         "chunk": page_data.CHUNK,
         "rows": data.rows,
     }
-    template = _ENVIRONMENT.get_template("page.html.j2")
+    template = ENVIRONMENT.get_template("page.html.j2")
     yield from template.stream(
         **texts,
         first=groups[:FIRST],

@@ -56,6 +56,29 @@ def session_words(header: Header) -> list[str]:
     return [*words, *setting_words(header.seed, header.backend, tf32=header.tf32)]
 
 
+#: As many cases as a command names; with more, it runs the whole tier.
+_NAMED = 6
+
+
+def paired_words(
+    header: Header, cases: Sequence[str], python: str, devices: Sequence[str]
+) -> list[str]:
+    """Return the words of a session that compares costs in live pairs of two environments.
+
+    Args:
+        header: The header of a run of the environment that may be worse.
+        cases: The cases to compare; with many, or with none, the session compares the whole tier.
+        python: The interpreter of the other environment.
+        devices: The devices of the cases.
+    """
+    words = session_words(header)
+    words += ["-m", " or ".join({"cuda": "gpu"}.get(device, device) for device in devices)]
+    words += ["--tier", header.tier[devices[0]]] if devices[0] in header.tier else []
+    if len(cases) <= _NAMED:
+        words += [word for case in cases for word in ("--cases", case)]
+    return [*words, "--baseline-python", python]
+
+
 def setting_words(seed: int, backend: str, *, tf32: bool) -> list[str]:
     """Return the options for settings that are not the defaults."""
     words = ["--seed", str(seed)] if seed else []

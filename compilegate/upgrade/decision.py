@@ -76,22 +76,13 @@ def decide(comparison: Comparison) -> Decision:
     return Decision("safe", "", where, _counts(comparison))
 
 
-#: As many cases as a command names; with more, it runs the whole tier.
-_NAMED = 6
-
-
 def _command(comparison: Comparison) -> str:
     """Return the command that compares costs in live pairs of both versions."""
     candidate = comparison.candidate
     cases = [item.case for item in comparison.cases if any(g.is_worse for g in item.growths)]
     devices = sorted({device_of(case) for case in cases or candidate.planned})
-    words = reproduction.session_words(candidate)
-    words += ["-m", " or ".join({"cuda": "gpu"}.get(d, d) for d in devices)]
-    words += ["--tier", candidate.tier[devices[0]]] if devices[0] in candidate.tier else []
-    if len(cases) <= _NAMED:
-        words += [word for case in cases for word in ("--cases", case)]
-    old = version(comparison.baseline)
-    return shlex.join([*words, "--baseline-python", f"/path/to/torch-{old}/bin/python"])
+    python = f"/path/to/torch-{version(comparison.baseline)}/bin/python"
+    return shlex.join(reproduction.paired_words(candidate, cases, python, devices))
 
 
 def _worse(comparison: Comparison) -> Iterator[str]:

@@ -24,6 +24,7 @@ WRITERS = {
     "compilegate/calibration/tolerance_use.py": "clean_streams",
     "compilegate/commands/first_bad.py": "clean_streams of compilegate/__main__.py",
     "compilegate/commands/fuzz.py": "clean_streams of compilegate/__main__.py",
+    "compilegate/commands/history.py": "clean_streams of compilegate/__main__.py",
     "compilegate/commands/observe.py": "clean_streams of compilegate/__main__.py",
     "compilegate/commands/thresholds.py": "clean_streams of compilegate/__main__.py",
     "compilegate/observe/__main__.py": "clean_streams",

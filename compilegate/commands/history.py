@@ -1,0 +1,138 @@
+"""``compilegate history DIR|RUN…``: on which nights a figure of a case changed, and with what."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from compilegate.commands.observe import ArgumentError
+from compilegate.history import change_points, events, nights
+from compilegate.history.change_points import OtavaMissingError
+from compilegate.history.events import Event
+from compilegate.runs.reader import RunError
+from compilegate.upgrade.paired_baseline import check_interpreter
+
+#: Characters of a line where the output is no terminal.
+_WIDTH = 160
+
+
+def add_parser(commands: Any) -> None:
+    """Add the subcommand and its options."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "history",
+        help="find the nights on which a figure of a case changed",
+        description="Follow each figure of each case over the runs of many nights, and say on "
+        "which night it changed, and what changed in the environment. Runs of different machines, "
+        "tiers and backends are separate series. Needs Apache Otava: "
+        f"{change_points.INSTALL}.",
+        epilog="Exit status: 0 nothing became worse, 1 a figure became worse and still is, 2 there "
+        "are too few nights to say, or the input is wrong. With --confirm: 0 pairs do not confirm "
+        "it, 1 they do, 2 they cannot say.",
+    )
+    parser.add_argument(
+        "run", nargs="+", metavar="DIR|RUN", help="a folder of run files, a run file, or its name"
+    )
+    parser.add_argument(
+        "--runs",
+        metavar="DIR",
+        type=Path,
+        default=Path(".runs"),
+        help="folder of run files (default: .runs)",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        default=Path("history.html"),
+        help="write the page to this file (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--since",
+        metavar="DATE",
+        type=_date,
+        help="show earlier changes on the page only, and do not count them (such as 2026-11-18)",
+    )
+    parser.add_argument(
+        "--last-good",
+        metavar="PYTHON",
+        default="",
+        help="the interpreter of the environment of the last night before the newest change",
+    )
+    parser.add_argument(
+        "--confirm",
+        action="store_true",
+        help="run the command that times that change in fresh pairs; needs --last-good",
+    )
+    parser.set_defaults(do=run)
+
+
+def _date(text: str) -> str:
+    try:
+        return datetime.date.fromisoformat(text).isoformat()
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no date: write 2026-11-18") from error
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what changed, and write the page.
+
+    Returns:
+        The exit status: 0 nothing became worse, 1 a figure did, 2 there are too few nights.
+
+    Raises:
+        ArgumentError: Otava is missing, or ``--confirm`` lacks the interpreter.
+        ObserverError: ``--last-good`` is no interpreter with torch.
+        RunError: No run can be used, or the page cannot be written.
+    """
+    from compilegate.reports import history_page, history_text  # noqa: PLC0415 (it needs Jinja)
+
+    if options.confirm and not options.last_good:
+        raise ArgumentError("--confirm needs --last-good PYTHON: the last good environment")
+    if options.last_good:
+        check_interpreter(options.last_good, "--last-good")
+    try:
+        change_points.require()
+    except OtavaMissingError as error:
+        raise ArgumentError(str(error)) from error
+    history = nights.read(nights.paths_of(options.run, options.runs))
+    if not history.nights:
+        raise RunError(f"no run could be read: {'; '.join(history.notes)}")
+    trends = events.trends_of(history)
+    every = events.events_of(trends)
+    newest = [event for event in every if event.night.date >= (options.since or "")]
+    width = shutil.get_terminal_size((_WIDTH, 24)).columns
+    for line in history_text.lines(history, trends, newest, options.last_good, width):
+        print(line)
+    _write(options.output, history_page.page(history, trends, every))
+    print(options.output, flush=True)
+    if options.confirm:
+        return _confirm(newest, options.last_good)
+    if any(event.is_worse and event.holds for event in newest):
+        return 1
+    return 0 if any(trend.is_judged for trend in trends) else 2
+
+
+def _confirm(newest: list[Event], last_good: str) -> int:
+    """Run the confirming command, with its output in this terminal.
+
+    Returns:
+        The exit status: 0 pairs do not confirm the change, 1 they do, 2 they cannot say.
+    """
+    words = events.confirming_words(newest, last_good)
+    if not words:
+        print("nothing is to be confirmed")
+        return 0
+    status = subprocess.run(words, check=False).returncode
+    return status if status in (0, 1) else 2
+
+
+def _write(target: Path, text: str) -> None:
+    try:
+        target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"cannot write {target}: {error.strerror}") from error

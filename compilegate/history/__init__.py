@@ -1,0 +1,1 @@
+"""The runs of many nights: series of figures, and the nights on which they changed."""
