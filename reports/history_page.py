@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from markupsafe import Markup
 
 from compilegate.history import nights
 from compilegate.history.changes import Trend
-from compilegate.history.events import Event, confirming_command
+from compilegate.history.events import Event
 from compilegate.history.figures import FIGURES, Figure
 from compilegate.history.nights import History, Night
 from compilegate.reports import history_text, page_data
@@ -24,13 +25,16 @@ from compilegate.reports.html import ENVIRONMENT, PAGE
 from compilegate.reports.page_data import number
 
 
-def page(history: History, trends: Sequence[Trend], events: Sequence[Event]) -> str:
+def page(
+    history: History, trends: Sequence[Trend], events: Sequence[Event], words: Sequence[str]
+) -> str:
     """Return the page.
 
     Args:
         history: The runs.
         trends: What became of their figures.
         events: The changes, the newest first.
+        words: The command that confirms the newest change for the worse, if there is one.
     """
     script = (PAGE / "history.js").read_text()
     digest = base64.b64encode(hashlib.sha256(f"\n{script}\n".encode()).digest()).decode()
@@ -41,7 +45,7 @@ def page(history: History, trends: Sequence[Trend], events: Sequence[Event]) -> 
         answer="failed" if worse else "safe" if judged else "cannot-say",
         events=[(event, history_text.sentence(event)) for event in events],
         notes=history.notes,
-        command=confirming_command(events),
+        command=shlex.join(words),
         script_hash=digest,
         style=Markup((PAGE / "page.css").read_text() + (PAGE / "history.css").read_text()),
         script=Markup(script),

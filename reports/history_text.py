@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import shlex
+import shutil
 from collections.abc import Iterator, Sequence
 
 from compilegate.history.changes import FEWEST_BEFORE, SHORTEST, Change, Trend
-from compilegate.history.events import Event, confirming_command
+from compilegate.history.events import Event
 from compilegate.history.nights import History
 from compilegate.output.visible import visible
+from compilegate.reports.comparison_text import WIDTH
 from compilegate.reports.text import count, wrapped
 
 #: As many events, and cases of an event, as are shown before the rest is counted.
@@ -72,7 +75,7 @@ def _is_eager_alike(trend: Trend, change: Change) -> bool:
 
 
 def lines(
-    history: History, trends: Sequence[Trend], events: Sequence[Event], last_good: str, width: int
+    history: History, trends: Sequence[Trend], events: Sequence[Event], words: Sequence[str]
 ) -> Iterator[str]:
     """Yield a history as text.
 
@@ -80,15 +83,15 @@ def lines(
         history: The runs.
         trends: What became of their figures.
         events: The changes, the newest first.
-        last_good: The interpreter of the last good environment, if it is known.
-        width: Characters of a line.
+        words: The command that confirms the newest change for the worse, if there is one.
     """
-    for text in _texts(history, trends, events, last_good):
+    width = shutil.get_terminal_size((WIDTH, 24)).columns
+    for text in _texts(history, trends, events, words):
         yield from wrapped(visible(text), width)
 
 
 def _texts(
-    history: History, trends: Sequence[Trend], events: Sequence[Event], last_good: str
+    history: History, trends: Sequence[Trend], events: Sequence[Event], words: Sequence[str]
 ) -> Iterator[str]:
     yield headline(history, events)
     for place in dict.fromkeys(trend.series.place for trend in trends):
@@ -112,11 +115,11 @@ def _texts(
             yield f"  and {len(event.cases) - CASES} more"
     if len(events) > EVENTS:
         yield f"and {len(events) - EVENTS} earlier changes: the page has them"
-    if command := confirming_command(events, last_good):
+    if words:
         newest = next(event for event in events if event.is_worse and event.holds)
         yield (
             f"to confirm in fresh pairs with the environment of {newest.last_good.date} "
-            f"({newest.last_good.path.name}), run: {command}"
+            f"({newest.last_good.path.name}), run: {shlex.join(words)}"
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,8 @@ from typing import Any
 from compilegate.commands.observe import ArgumentError
 from compilegate.history import change_points, events, nights
 from compilegate.history.change_points import OtavaMissingError
-from compilegate.history.events import Event
 from compilegate.runs.reader import RunError
 from compilegate.upgrade.paired_baseline import check_interpreter
-
-#: Characters of a line where the output is no terminal.
-_WIDTH = 160
 
 
 def add_parser(commands: Any) -> None:
@@ -64,6 +59,12 @@ def add_parser(commands: Any) -> None:
         help="the interpreter of the environment of the last night before the newest change",
     )
     parser.add_argument(
+        "--python",
+        metavar="PATH",
+        default="",
+        help="the interpreter that runs pytest, in the newest environment (default: this one)",
+    )
+    parser.add_argument(
         "--confirm",
         action="store_true",
         help="run the command that times that change in fresh pairs; needs --last-good",
@@ -105,25 +106,24 @@ def run(options: argparse.Namespace) -> int:
     trends = events.trends_of(history)
     every = events.events_of(trends)
     newest = [event for event in every if event.night.date >= (options.since or "")]
-    width = shutil.get_terminal_size((_WIDTH, 24)).columns
-    for line in history_text.lines(history, trends, newest, options.last_good, width):
+    words = events.confirming_words(newest, options.last_good, options.python)
+    for line in history_text.lines(history, trends, newest, words):
         print(line)
-    _write(options.output, history_page.page(history, trends, every))
+    _write(options.output, history_page.page(history, trends, every, words))
     print(options.output, flush=True)
     if options.confirm:
-        return _confirm(newest, options.last_good)
+        return _confirm(words)
     if any(event.is_worse and event.holds for event in newest):
         return 1
     return 0 if any(trend.is_judged for trend in trends) else 2
 
 
-def _confirm(newest: list[Event], last_good: str) -> int:
+def _confirm(words: list[str]) -> int:
     """Run the confirming command, with its output in this terminal.
 
     Returns:
         The exit status: 0 pairs do not confirm the change, 1 they do, 2 they cannot say.
     """
-    words = events.confirming_words(newest, last_good)
     if not words:
         print("nothing is to be confirmed")
         return 0

@@ -10,10 +10,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-#: How a person installs it.
-INSTALL = "pip install 'compilegate[history]'"
-#: As many nights as Otava looks at together.
-_WINDOW = 50
+#: How a person installs it. It requires one version of NumPy, which is rarely that of the models.
+INSTALL = "pip install apache-otava, in an environment of its own (docs/history.md)"
+#: As many nights as Otava looks at together, and what its t test must reach: its defaults. It splits
+#: a series in two, and each part again, so a stricter test would not see a change that came back.
+_WINDOW, _P_VALUE = 50, 0.001
 
 
 class OtavaMissingError(Exception):
@@ -30,22 +31,20 @@ def require() -> None:
         import otava.analysis  # noqa: F401, PLC0415 (an optional dependency)
     except ImportError as error:
         raise OtavaMissingError(
-            f"history needs Apache Otava, which cannot be imported ({error}): {INSTALL}, or "
-            "pip install apache-otava"
+            f"history needs Apache Otava, which cannot be imported ({error}): {INSTALL}"
         ) from error
 
 
-def change_points(values: Sequence[float], p_value: float) -> list[int]:
+def change_points(values: Sequence[float]) -> list[int]:
     """Return where a series changes: the indices of the first values after each change.
 
     Args:
         values: Positive numbers, in the order of time.
-        p_value: What a t test of the values before and after a point must reach.
     """
     from otava.analysis import compute_change_points  # noqa: PLC0415 (an optional dependency)
 
     with warnings.catch_warnings():
         # Values that are all equal have no variance, which SciPy warns of.
         warnings.simplefilter("ignore", RuntimeWarning)
-        found, _ = compute_change_points(list(values), _WINDOW, p_value, 0.0)
+        found, _ = compute_change_points(list(values), _WINDOW, _P_VALUE, 0.0)
     return [int(point.index) for point in found]

@@ -7,6 +7,7 @@ what the nights before, and the rounds of each night, make likely. So no single 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import statistics
@@ -18,7 +19,7 @@ from compilegate.history.nights import Night, Series
 from compilegate.records.statistics import t_within
 
 #: The probability of one false alarm or more, in this many nights of one environment.
-FALSE_ALARMS, NIGHTS = 0.05, 100
+FALSE_ALARMS, NIGHTS = 0.02, 100
 #: The fewest nights before a change of a figure with noise, and before a change of a count.
 FEWEST_BEFORE, FEWEST_COUNTS = 6, 3
 #: As many last nights as are tested together.
@@ -27,10 +28,10 @@ WINDOWS = (2, 3, 5, 10, 20)
 _NIGHTS_FORGIVEN = 30
 #: The fewest nights of a level.
 SHORTEST = 2
-#: Otava chooses the night for which the difference is largest, so its test must be stricter.
+#: Otava chooses the night for which the difference is largest, so the test there must be stricter.
 _CHOICE = 10
-#: A change of the environment names its night before anybody looks at figures, and is rare. So on
-#: that night this many times as many false alarms are allowed.
+#: A change of the environment names its night before anybody looks at figures, and is rare. So the
+#: test of what follows that night may be wrong more often, by this factor.
 _CAUSED = 10
 #: What the sum of squares, in variances of one night, may be larger by at the true night of a
 #: change than at the likeliest one, in 19 of 20 cases.
@@ -186,7 +187,7 @@ def _noisy_changes(
     strict = false_alarms / _CHOICE
     values = [reading.value for reading in series.readings]
     found: list[int] = []
-    points = [0, *change_points.change_points(values, strict), len(levels)]
+    points = [0, *change_points.change_points(values), len(levels)]
     for at, end in itertools.pairwise(points[1:]):
         start = found[-1] if found else 0
         if at - start >= FEWEST_BEFORE and is_change(start, at, end, strict):
@@ -224,8 +225,18 @@ def _deviation(sample: _Sample, least: float) -> float:
     forgiven = 1 + len(gaps) // _NIGHTS_FORGIVEN
     kept = gaps[:-forgiven] or [0.0]
     squares = sum(gap**2 for gap in kept) + forgiven * kept[-1] ** 2
-    seen = math.sqrt(squares / max(len(gaps) - 1, 1))
+    seen = math.sqrt(squares / max(len(gaps) - 1, 1) / _winsorized_variance(forgiven / len(gaps)))
     return max(seen, kept[-1] / 2, sample.spread, least / 4)
+
+
+@functools.cache
+def _winsorized_variance(share: float) -> float:
+    """Return the variance of a normal variable whose farthest share is moved to its edge."""
+    if share >= 1:
+        return 1.0
+    normal = statistics.NormalDist()
+    edge = normal.inv_cdf(1 - share / 2)
+    return (1 - share) - 2 * edge * normal.pdf(edge) + share * edge**2
 
 
 def _significance(before: _Sample, after: _Sample, least: float) -> float:
@@ -248,9 +259,7 @@ def _significance(before: _Sample, after: _Sample, least: float) -> float:
     return 1 - t_within(gap / error, len(before.levels) - 1)
 
 
-def _located(
-    series: Series, sample: _Sample, around: tuple[int, int, int], causes: Causes
-) -> int:
+def _located(series: Series, sample: _Sample, around: tuple[int, int, int], causes: Causes) -> int:
     """Return the first night after a change.
 
     It is the night that divides the nights best. If the environment changed on another night which
@@ -282,18 +291,17 @@ def _squares(part: _Sample) -> float:
     return sum(weight * (level - mean) ** 2 for level, weight in pairs)
 
 
-def false_alarms_of(series: Sequence[Series]) -> float:
-    """Return the probability of a false alarm that one series may have on one night."""
-    noisy = sum(not one.figure.is_exact for one in series)
-    return FALSE_ALARMS / NIGHTS / max(noisy, 1)
-
-
 def trends(series: Sequence[Series], causes: Causes) -> list[Trend]:
     """Find the changes of many series.
+
+    The means over all cases may have half of the false alarms, since they are few, and show what
+    many cases share.
 
     Args:
         series: The readings.
         causes: What changed in the environment from one night to the next.
     """
-    false_alarms = false_alarms_of(series)
-    return [trend(one, false_alarms, causes) for one in series]
+    noisy = [not one.case for one in series if not one.figure.is_exact]
+    share = FALSE_ALARMS / NIGHTS / 2
+    of_means, of_cases = (share / max(noisy.count(is_mean), 1) for is_mean in (True, False))
+    return [trend(one, of_cases if one.case else of_means, causes) for one in series]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import math
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -90,12 +90,13 @@ def _holds(trend: Trend, change: Change) -> bool:
     return moved * towards > (0 if figure.is_exact else figure.least)
 
 
-def confirming_words(events: Sequence[Event], last_good: str = "") -> list[str]:
+def confirming_words(events: Sequence[Event], last_good: str = "", python: str = "") -> list[str]:
     """Return the command that times the newest change for the worse in fresh pairs.
 
     Args:
         events: What changed, the newest first.
         last_good: The interpreter of the last good environment; by default a path to be filled in.
+        python: The interpreter that runs pytest; by default this one if it has pytest.
 
     Returns:
         The words; none where nothing became worse.
@@ -109,14 +110,9 @@ def confirming_words(events: Sequence[Event], last_good: str = "") -> list[str]:
     ]
     cases = list(dict.fromkeys(case for event in together for case in event.cases))
     date = newest.last_good.date
-    python = last_good or f"/path/to/environment-of-{date}/bin/python"
-    return reproduction.paired_words(
-        newest.night.header, cases, python, devices=(newest.place.device,)
-    )
-
-
-def confirming_command(events: Sequence[Event], last_good: str = "") -> str:
-    """Return that command as a line for a shell; empty where nothing became worse."""
-    return shlex.join(confirming_words(events, last_good))
-
-
+    baseline = last_good or f"/path/to/environment-of-{date}/bin/python"
+    devices = (newest.place.device,)
+    words = reproduction.paired_words(newest.night.header, cases, baseline, devices)
+    if not python and importlib.util.find_spec("pytest") is not None:
+        return words
+    return [python or "python", "-m", "pytest", *words[len(reproduction.pytest_words()) :]]

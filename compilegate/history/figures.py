@@ -206,9 +206,22 @@ FIGURES: dict[str, Figure] = {
             _measured(_compile_seconds),
             is_common=True,
         ),
-        Figure("compile work", "Python calls while compiling", (1, "calls"), _measured(_compile_work)),
-        Figure("peak memory", "peak memory of a compiled call", (2.0**20, "MiB"), _measured(_peak_memory)),
-        Figure("graph breaks", "distinct graph breaks", (1, ""), _measured(_graph_breaks), is_exact=True),
+        Figure(
+            "compile work", "Python calls while compiling", (1, "calls"), _measured(_compile_work)
+        ),
+        Figure(
+            "peak memory",
+            "peak memory of a compiled call",
+            (2.0**20, "MiB"),
+            _measured(_peak_memory),
+        ),
+        Figure(
+            "graph breaks",
+            "distinct graph breaks",
+            (1, ""),
+            _measured(_graph_breaks),
+            is_exact=True,
+        ),
         Figure(
             "recompilations",
             "compilations after the first one of each code object",

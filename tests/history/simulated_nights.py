@@ -3,7 +3,7 @@
 ``h200-live-1`` and ``h200-live-2`` observed 30 cases with one PyTorch on one H200, one after the
 other. For each case and figure, their difference is one estimate of how far nights are apart.
 
-    python -m tests.simulated_nights --histories 20
+    python -m tests.history.simulated_nights detection --histories 20
 """
 
 import argparse
@@ -17,8 +17,10 @@ from pathlib import Path
 from compilegate.history import changes, nights
 from compilegate.history.figures import Reading
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 RUNS = [DATA / f"h200-live-{number}.jsonl.gz" for number in (1, 2)]
+#: Figures with noise that differ between the two runs.
+FIGURES = ("speed", "kernel speed", "compiled time", "compile seconds", "peak memory")
 #: What the planted changes of the environment are.
 TRITON = {"before": "3.6", "after": "3.7"}
 
@@ -149,17 +151,21 @@ def false_alarms(histories, count):
         print(f"  {len(every)} false alarms: {every[:12]}")
 
 
-def detection(histories):
+def detection(histories, figures):
     """Print when planted changes of night 40 of 60 are reported."""
     rows = []
-    for figure in ("speed", "kernel speed", "compiled time", "compile seconds", "peak memory"):
+    for figure in figures:
         for share in (0.01, 0.03, 0.05, 0.10):
             sign = -1 if figure in ("speed", "kernel speed") else 1
             for changed_at in (None, 40):
-                rows.append((figure, f"a step of {share:.0%}", step(sign * share, 40, figure), changed_at))
+                planted = step(sign * share, 40, figure)
+                rows.append((figure, f"a step of {share:.0%}", planted, changed_at))
         rows.append((figure, "a drift of 5% over 20 nights", drift(0.05, 40, 20, figure), None))
         rows.append((figure, "a spike of 30%", spike(0.3, 40, figure), None))
-    print("| figure | planted | Triton changes | mean: median, 9 of 10 | cases found within 2, 10, 20 nights |")
+    print(
+        "| figure | planted | Triton changes | mean, after nights: median, 9 of 10 "
+        "| cases, within 2, 10, 20 nights |"
+    )
     print("|---|---|---|---|---|")
     for figure, what, plant, changed_at in rows:
         means, cases, asked = [], [], 0
@@ -173,21 +179,65 @@ def detection(histories):
         means.sort()
         shares = [sum(delay <= within for delay in cases) / asked for within in (2, 10, 20)]
         late = means[math.ceil(0.9 * len(means)) - 1]
-        print(
-            f"| {figure} | {what} | {'yes' if changed_at else 'no'} | "
-            f"{statistics.median(means):g}, {late:g} | {', '.join(f'{share:.0%}' for share in shares)} |",
-            flush=True,
-        )
+        shown = ", ".join(f"{share:.0%}" for share in shares)
+        changed = "yes" if changed_at else "no"
+        delays = f"{statistics.median(means):g}, {late:g}".replace("inf", "never")
+        print(f"| {figure} | {what} | {changed} | {delays} | {shown} |", flush=True)
+
+
+#: What is planted in one history, and how.
+PLANTED = {
+    "speed of all cases 30% higher, on night 12 only": spike(0.3, 12, "speed"),
+    "speed of all cases 3% lower from night 25 on, with Triton": step(-0.03, 25, "speed"),
+    "peak memory of case 3 10% higher from night 30 on": step(0.1, 30, "peak memory", {3}),
+    "compile seconds of all cases 5% higher, over nights 35 to 54": drift(
+        0.05, 35, 20, "compile seconds"
+    ),
+    "kernel speed of cases 0 to 9 5% lower from night 45 on": step(
+        -0.05, 45, "kernel speed", set(range(10))
+    ),
+    "peak memory of all cases doubled, on night 50 only": spike(1.0, 50, "peak memory"),
+}
+
+
+def one_history(seed):
+    """Print what is reported first on which of 60 nights."""
+
+    def planted(case, name, night):
+        return sum(plant(case, name, night) for plant in PLANTED.values())
+
+    series = simulate(seed, 60, plant=planted, changed_at=25)
+    causes, known = functools.cache(nights.environment_changed), {}
+    print("| reported on the morning after night | what | first night of it |")
+    print("|---|---|---|")
+    for night in range(7, 60):
+        rows = {}
+        for trend in changes.trends(until(series, night), causes):
+            for change in trend.changes:
+                of_mean = not trend.series.case
+                which = (trend.series.figure.name, change.is_worse, of_mean)
+                seen = known.setdefault((which, trend.series.case), [])
+                if not any(abs(at - change.at) <= 3 for at in seen):
+                    seen.append(change.at)
+                    rows.setdefault((*which, change.at), []).append(change.share)
+        for (name, is_worse, of_mean, at), shares in rows.items():
+            who = "the mean of all cases" if of_mean else f"{len(shares)} cases"
+            middle = statistics.median(shares)
+            kind = "worse" if is_worse else "better"
+            print(f"| {night} | {name} of {who}: {middle:+.1%}, {kind} | {at} |", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--histories", type=int, default=10)
     parser.add_argument("--nights", type=int, default=100, help="of one environment")
-    parser.add_argument("--what", choices=("false alarms", "detection"), default="detection")
+    parser.add_argument("what", choices=("false alarms", "detection", "one history"))
+    parser.add_argument("--figure", action="append", choices=FIGURES)
     options = parser.parse_args()
-    if options.what == "detection":
-        detection(options.histories)
+    if options.what == "one history":
+        one_history(seed=0)
+    elif options.what == "detection":
+        detection(options.histories, options.figure or FIGURES)
     else:
         false_alarms(options.histories, options.nights)
 

@@ -1,0 +1,1 @@
+"""Tests that need Apache Otava, which requires a NumPy of its own."""
