@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import itertools
 import shlex
 from collections.abc import Sequence
 from typing import Any
@@ -108,5 +109,5 @@ def _environments(
     changed = functools.cache(nights.environment_changed)
     here = {night for t in trends if t.series.place == place for night in t.series.nights}
     ordered = sorted(here, key=lambda night: index[night])
-    pairs = zip(ordered, ordered[1:], strict=False)
+    pairs = itertools.pairwise(ordered)
     return [[index[now], text] for before, now in pairs if (text := changed(before, now))]

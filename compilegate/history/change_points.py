@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 #: How a person installs it. It requires one version of NumPy, which is rarely that of the models.
 INSTALL = "pip install apache-otava, in an environment of its own (docs/history.md)"
-#: As many nights as Otava looks at together, and what its t test must reach: its defaults. It splits
-#: a series in two, and each part again, so a stricter test would not see a change that came back.
+#: As many nights as Otava looks at together, and what its t test must reach: its defaults. It
+#: splits a series, and each part again, so a stricter test would not see a change that came back.
 _WINDOW, _P_VALUE = 50, 0.001
 
 

@@ -24,7 +24,7 @@ FALSE_ALARMS, NIGHTS = 0.02, 100
 FEWEST_BEFORE, FEWEST_COUNTS = 6, 3
 #: As many last nights as are tested together.
 WINDOWS = (2, 3, 5, 10, 20)
-#: One night, and another in so many, may be far out without making a figure a noisy one.
+#: One night, and one more of each 30, may be far out without making a figure a noisy one.
 _NIGHTS_FORGIVEN = 30
 #: The fewest nights of a level.
 SHORTEST = 2
@@ -153,9 +153,9 @@ def _level(series: Series, levels: Sequence[float], start: int, end: int) -> Lev
         part = levels[start:end]
         return Level(start, end, part[-1], min(part), max(part))
     sample = _sample(series, levels).part(start, end)
+    mean = _settled(sample)[0]
     half = statistics.NormalDist().inv_cdf((1 + _BAND) / 2) * _deviation(sample, figure.least)
-    low, high = sample.mean - half, sample.mean + half
-    return Level(start, end, *map(figure.value, (sample.mean, low, high)))
+    return Level(start, end, *map(figure.value, (mean, mean - half, mean + half)))
 
 
 def _count_changes(counts: Sequence[float]) -> list[int]:
@@ -210,23 +210,34 @@ def _sample(series: Series, levels: Sequence[float]) -> _Sample:
     return _Sample(levels, weights if usual else [1.0] * len(levels), usual)
 
 
+def _settled(sample: _Sample) -> tuple[float, float]:
+    """Return the mean of nights, and the standard deviation of one of full weight.
+
+    The farthest night, of many nights the farthest few, is taken for as far as the next one: it may
+    be a night on a busy machine. If more are far out, the figure is like that.
+    """
+    middle = statistics.median(sample.levels)
+    roots = [math.sqrt(weight) for weight in sample.weights]
+    nights = sorted(
+        (root * abs(level - middle), root, math.copysign(1.0, level - middle))
+        for level, root in zip(sample.levels, roots, strict=True)
+    )
+    forgiven = 1 + len(nights) // _NIGHTS_FORGIVEN
+    edge = nights[-1 - forgiven][0] if forgiven < len(nights) else nights[0][0]
+    gaps = [(min(gap, edge) * sign, root) for gap, root, sign in nights]
+    shift = sum(gap * root for gap, root in gaps) / sum(sample.weights)
+    squares = sum((gap - root * shift) ** 2 for gap, root in gaps)
+    variance = squares / max(len(gaps) - 1, 1) / _winsorized_variance(forgiven / len(gaps))
+    return middle + shift, max(math.sqrt(variance), edge / 2)
+
+
 def _deviation(sample: _Sample, least: float) -> float:
     """Return the standard deviation of a night of full weight.
 
-    The farthest night, of many nights the farthest few, is taken for as far as the next one: it may
-    be a night on a busy machine. If more are far out, the figure is like that. Nights cannot vary
-    less than the rounds of a night do, nor can they be seen to vary less than a change that matters.
+    Nights cannot vary less than the rounds of a night do, nor can they be seen to vary less than a
+    change that matters.
     """
-    mean = sample.mean
-    gaps = sorted(
-        math.sqrt(weight) * abs(level - mean)
-        for level, weight in zip(sample.levels, sample.weights, strict=True)
-    )
-    forgiven = 1 + len(gaps) // _NIGHTS_FORGIVEN
-    kept = gaps[:-forgiven] or [0.0]
-    squares = sum(gap**2 for gap in kept) + forgiven * kept[-1] ** 2
-    seen = math.sqrt(squares / max(len(gaps) - 1, 1) / _winsorized_variance(forgiven / len(gaps)))
-    return max(seen, kept[-1] / 2, sample.spread, least / 4)
+    return max(_settled(sample)[1], sample.spread, least / 4)
 
 
 @functools.cache
@@ -246,7 +257,7 @@ def _significance(before: _Sample, after: _Sample, least: float) -> float:
     two nights it is that of the nearer one. The mean of all nights is at least as far away, so its
     t test bounds the probability.
     """
-    middle, deviation = before.mean, _deviation(before, least)
+    middle, deviation = _settled(before)[0], _deviation(before, least)
     sign = 1.0 if after.mean > middle else -1.0
     nights = sorted(
         zip(after.levels, after.weights, strict=True), key=lambda night: sign * night[0]

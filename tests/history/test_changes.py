@@ -2,15 +2,19 @@
 
 import dataclasses
 import functools
+import importlib.util
 import math
 
 import pytest
 
-pytest.importorskip("otava.analysis", reason="needs Apache Otava: pip install apache-otava")
-
 from compilegate.history import changes, nights
 from compilegate.history.figures import FIGURES, Reading
 from tests.history.simulated_nights import calendar, drift, recorded, simulate, spike, step, until
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("otava") is None,
+    reason="needs Apache Otava: pip install apache-otava",
+)
 
 SPEED = ("speed",)
 
