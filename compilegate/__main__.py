@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from compilegate.calibration.thresholds import ThresholdsError
-from compilegate.commands import first_bad, fuzz, history, observe, thresholds
+from compilegate.commands import doctor, first_bad, fuzz, history, observe, thresholds
 from compilegate.commands.observe import ArgumentError
 from compilegate.judging.budgets import BudgetError
 from compilegate.output.streams import clean_streams
@@ -71,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     observe.add_parser(commands)
     thresholds.add_parser(commands)
     history.add_parser(commands)
+    doctor.add_parser(commands)
     fuzz.add_parser(commands)
     first_bad.add_parser(commands)
     return parser

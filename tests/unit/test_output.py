@@ -23,6 +23,7 @@ WRITERS = {
     "compilegate/__main__.py": "clean_streams",
     "compilegate/calibration/tolerance_use.py": "clean_streams",
     "compilegate/commands/first_bad.py": "clean_streams of compilegate/__main__.py",
+    "compilegate/commands/doctor.py": "clean_streams of compilegate/__main__.py",
     "compilegate/commands/fuzz.py": "clean_streams of compilegate/__main__.py",
     "compilegate/commands/history.py": "clean_streams of compilegate/__main__.py",
     "compilegate/commands/observe.py": "clean_streams of compilegate/__main__.py",

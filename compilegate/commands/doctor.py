@@ -1,0 +1,94 @@
+"""``compilegate doctor``: whether this machine has what a runner needs, a line for each thing."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from compilegate.doctor import gpu, host, interpreter
+from compilegate.doctor.finding import Finding
+from compilegate.output.visible import visible
+
+
+def add_parser(commands: Any) -> None:
+    """Add the subcommand and its options."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "doctor",
+        help="check whether this machine has what a runner needs",
+        description="Check what a runner needs: Python, an environment of its own, g++, room on "
+        "the disk, an idle processor, torch, the registry, and what the options name.",
+        epilog="Exit status: 0 nothing is missing, 1 something is.",
+    )
+    parser.add_argument(
+        "--gpu", action="store_true", help="check the driver, each GPU and its clocks, too"
+    )
+    parser.add_argument(
+        "--github", action="store_true", help="check gh and its token, which open issues, too"
+    )
+    parser.add_argument(
+        "--index",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="check that this index has torch, too, such as that of nightly wheels (repeatable)",
+    )
+    parser.add_argument(
+        "--python",
+        metavar="PATH",
+        default=sys.executable,
+        help="the interpreter whose torch is observed (default: that of compilegate)",
+    )
+    parser.add_argument(
+        "--disk-gib",
+        type=float,
+        metavar="N",
+        help=f"GiB that must be free (default: {host.DISK_GIB['cpu']:g}, with --gpu "
+        f"{host.DISK_GIB['gpu']:g})",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.set_defaults(do=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a line for each thing, as soon as it was checked.
+
+    Returns:
+        The exit status: 0 nothing is missing, 1 something is.
+    """
+    missing = 0
+    for finding in _findings(options):
+        missing += not finding.is_there
+        print(_json(finding) if options.json else _line(finding), flush=True)
+    if not options.json:
+        print("nothing is missing" if not missing else f"{missing} missing")
+    return 1 if missing else 0
+
+
+def _findings(options: argparse.Namespace) -> Iterator[Finding]:
+    yield host.python()
+    yield host.virtual_environment()
+    yield host.idle_processor()  # before the checks that use it
+    yield host.compiler()
+    yield from host.disk(options.disk_gib or host.DISK_GIB["gpu" if options.gpu else "cpu"])
+    if options.gpu:
+        yield from gpu.findings()
+    yield from interpreter.findings(options.python, gpu=options.gpu)
+    yield host.registry()
+    for index in options.index:
+        yield host.registry(index)
+    if options.github:
+        yield from host.github()
+
+
+def _line(finding: Finding) -> str:
+    state = "OK" if finding.is_there else "missing"
+    way_out = f" → {finding.way_out}" if finding.way_out else ""
+    return visible(f"{state:<8} {finding.name:<16} {finding.text}{way_out}")
+
+
+def _json(finding: Finding) -> str:
+    return json.dumps(dataclasses.asdict(finding), ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""What a runner must have, and whether this machine has it."""

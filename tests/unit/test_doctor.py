@@ -1,0 +1,189 @@
+"""``compilegate doctor``: what is there is OK, and what is missing has a way out."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from compilegate.doctor import gpu, host, interpreter
+from compilegate.records.environment import Device
+from tests.unit.making import make_environment
+from tests.unit.reading_commands import run_command
+
+H200 = Device(kind="cuda", name="NVIDIA H200", memory_bytes=2**37, capability="9.0")
+
+
+class NVMLError(Exception):
+    pass
+
+
+class Nvml:
+    """A GPU that is idle and cool, but for what is changed."""
+
+    NVMLError = NVMLError
+    NVML_CLOCK_SM = 1
+
+    def __init__(self, **answers):
+        self.answers = {
+            "nvmlInit": None,
+            "nvmlSystemGetDriverVersion": "580.65",
+            "nvmlSystemGetCudaDriverVersion_v2": 13020,
+            "nvmlDeviceGetCount": 1,
+            "nvmlDeviceGetHandleByIndex": "handle",
+            "nvmlDeviceGetName": "NVIDIA H200",
+            "nvmlDeviceGetComputeRunningProcesses": [],
+            "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=0),
+            "nvmlDeviceGetClockInfo": 345,
+            "nvmlDeviceGetMaxClockInfo": 1980,
+            "nvmlDeviceGetCurrentClocksThrottleReasons": 0x01,  # idle, which holds clocks down
+        } | answers
+
+    def __getattr__(self, name):
+        def query(*_):
+            if isinstance(self.answers[name], Exception):
+                raise self.answers[name]
+            return self.answers[name]
+
+        return query
+
+
+def missing(findings):
+    return {finding.name: finding for finding in findings if not finding.is_there}
+
+
+def test_a_compiler_that_works_is_named():
+    found = host.compiler()
+    assert found.is_there
+    assert "++" in found.text
+
+
+def test_without_a_compiler_the_way_out_is_to_install_one(monkeypatch, tmp_path):
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = host.compiler()
+    assert not found.is_there
+    assert "g++ is not on the path" in found.text
+    assert "apt-get install g++" in found.way_out
+
+
+def test_a_compiler_that_cannot_compile_is_missing(monkeypatch):
+    monkeypatch.setenv("CXX", "g++ --no-such-option")
+    found = host.compiler()
+    assert not found.is_there
+    assert "no-such-option" in found.text
+
+
+def test_room_on_the_disk(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert not missing(host.disk(0.001))
+    assert set(missing(host.disk(1e9))) == {"disk", "temporary files"}
+
+
+def test_the_system_s_interpreter_is_no_environment_of_its_own(monkeypatch):
+    monkeypatch.setattr(sys, "prefix", "/some/where")
+    assert host.virtual_environment().is_there
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    assert "python3 -m venv" in host.virtual_environment().way_out
+
+
+def test_an_old_python_is_missing(monkeypatch):
+    assert host.python().is_there
+    monkeypatch.setattr(sys, "version_info", (3, 10, 1))
+    assert "install Python 3.11" in host.python().way_out
+
+
+def test_a_busy_processor_is_no_idle_one(monkeypatch):
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
+    assert host.idle_processor().is_there
+    monkeypatch.setattr("os.getloadavg", lambda: (999.0, 0.0, 0.0))
+    assert not host.idle_processor().is_there
+
+
+def test_a_registry_has_torch_or_is_missing(monkeypatch, tmp_path):
+    (tmp_path / "torch").mkdir()
+    wheel = '<a href="torch-2.15.0-py3-none-any.whl">torch-2.15.0-py3-none-any.whl</a>'
+    (tmp_path / "torch" / "index.html").write_text(wheel)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    found = host.registry(f"file://{tmp_path}")
+    assert found.is_there, found
+    assert "torch (2.15.0)" in found.text
+    found = host.registry("http://127.0.0.1:9/simple")
+    assert not found.is_there
+    assert "PIP_INDEX_URL" in found.way_out
+
+
+def test_issues_need_gh_and_a_token(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("GITHUB_TOKEN", raising=False)
+    monkeypatch.delenv("GH_TOKEN", raising=False)
+    found = missing(host.github())
+    assert set(found) == {"gh", "token"}
+    assert "issues: write" in found["token"].way_out
+    (tmp_path / "gh").write_text("#!/bin/sh\n")
+    (tmp_path / "gh").chmod(0o755)
+    monkeypatch.setenv("GH_TOKEN", "secret")
+    assert not missing(host.github())
+    assert "secret" not in "".join(finding.text for finding in host.github())
+
+
+def test_an_idle_gpu_at_its_normal_clocks_is_fine():
+    found = [*gpu.findings(Nvml())]
+    assert not missing(found)
+    assert found[0].text == "580.65, for CUDA up to 13.2"
+
+
+@pytest.mark.parametrize(
+    ("answers", "name", "text"),
+    [
+        ({"nvmlInit": NVMLError("Library Not Found")}, "driver", "Library Not Found"),
+        ({"nvmlDeviceGetCount": 0}, "driver", "knows no GPU"),
+        ({"nvmlDeviceGetName": NVMLError("GPU is lost")}, "GPU 0", "GPU is lost"),
+        (
+            {"nvmlDeviceGetComputeRunningProcesses": [SimpleNamespace(pid=4711)]},
+            "idle GPU 0",
+            "4711",
+        ),
+        (
+            {"nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=40)},
+            "idle GPU 0",
+            "40% busy",
+        ),
+        (
+            {"nvmlDeviceGetCurrentClocksThrottleReasons": 0x40},
+            "clocks of GPU 0",
+            "hw_thermal_slowdown",
+        ),
+    ],
+)
+def test_what_a_gpu_lacks_is_named(answers, name, text):
+    (found,) = missing(gpu.findings(Nvml(**answers))).values()
+    assert found.name == name
+    assert text in found.text + found.way_out
+    assert found.way_out
+
+
+def test_torch_must_find_a_gpu_that_triton_supports():
+    (cpu,) = make_environment().devices
+    with_gpu = make_environment(devices=(cpu, H200), cuda="13.0")
+    assert interpreter.gpu_of(with_gpu).is_there
+    assert not interpreter.gpu_of(make_environment()).is_there
+    old = Device(kind="cuda", name="Tesla P100", memory_bytes=2**34, capability="6.0")
+    assert "Triton" in interpreter.gpu_of(make_environment(devices=(cpu, old))).text
+
+
+def test_an_interpreter_without_torch_is_missing(tmp_path):
+    (found,) = interpreter.findings(str(tmp_path / "python"), gpu=False)
+    assert not found.is_there
+    assert "pip install torch" in found.way_out
+
+
+def test_the_command_prints_a_line_for_each_thing(monkeypatch, tmp_path):
+    monkeypatch.setattr(host, "registry", lambda index="": host.python())
+    status, output, _ = run_command("doctor", "--json", "--disk-gib", "1e9")
+    lines = [json.loads(line) for line in output.splitlines()]
+    names = {line["name"]: line for line in lines}
+    assert status == 1
+    assert {"python", "venv", "g++", "disk", "torch"} <= names.keys()
+    assert names["torch"]["is_there"]
+    assert all(bool(line["way_out"]) is not line["is_there"] for line in lines)
