@@ -20,7 +20,7 @@ from compilegate.commands.observe import ArgumentError
 from compilegate.judging.budgets import BudgetError
 from compilegate.output.streams import clean_streams
 from compilegate.processes.child_process import ObserverError
-from compilegate.reports import candidates_text, comparison_text, markdown
+from compilegate.reports import candidates_text, comparison_text, issues, markdown
 from compilegate.runs import files, merge
 from compilegate.runs.archive import Archive
 from compilegate.runs.reader import RunError
@@ -120,6 +120,15 @@ def _add_run_commands(commands: Any) -> None:
     )
     one.add_argument("run", metavar="RUN", help="the run to show")
     _add_known(one)
+    one.add_argument(
+        "--issues",
+        metavar="FILE",
+        type=Path,
+        help="write an issue for each culprit to this file, for .ci/publish-issues",
+    )
+    one.add_argument(
+        "--workflow", metavar="NAME", default="compilegate", help="begins the title of an issue"
+    )
     one.set_defaults(do=_markdown)
 
     one = commands.add_parser("merge", parents=[shared], help="merge the shards of one run")
@@ -194,6 +203,8 @@ def _html(options: argparse.Namespace) -> int:
 def _markdown(options: argparse.Namespace) -> int:
     with Archive(_find(options.run, options)) as run:
         _write(options.output, [markdown.of_run(run, known=known.read(options.known))])
+        if options.issues:
+            _write(options.issues, [issues.dump(issues.of_run(run, options.workflow))])
         return markdown.exit_status(run)
 
 

@@ -53,6 +53,16 @@ def add_parser(commands: Any) -> None:
         help="show earlier changes on the page only, and do not count them (such as 2026-11-18)",
     )
     parser.add_argument(
+        "--issues",
+        metavar="FILE",
+        type=Path,
+        help="write an issue for each figure that became worse to this file, for "
+        ".ci/publish-issues",
+    )
+    parser.add_argument(
+        "--workflow", metavar="NAME", default="compilegate", help="begins the title of an issue"
+    )
+    parser.add_argument(
         "--last-good",
         metavar="PYTHON",
         default="",
@@ -90,7 +100,11 @@ def run(options: argparse.Namespace) -> int:
         ObserverError: ``--last-good`` is no interpreter with torch.
         RunError: No run can be used, or the page cannot be written.
     """
-    from compilegate.reports import history_page, history_text  # noqa: PLC0415 (it needs Jinja)
+    from compilegate.reports import (  # noqa: PLC0415 (a page needs Jinja)
+        history_page,
+        history_text,
+        issues,
+    )
 
     if options.confirm and not options.last_good:
         raise ArgumentError("--confirm needs --last-good PYTHON: the last good environment")
@@ -111,6 +125,9 @@ def run(options: argparse.Namespace) -> int:
         print(line)
     _write(options.output, history_page.page(history, trends, every, words))
     print(options.output, flush=True)
+    if options.issues:
+        found = issues.of_events(newest, words, options.workflow)
+        _write(options.issues, issues.dump(found))
     if options.confirm:
         return _confirm(words)
     if any(event.is_worse and event.holds for event in newest):

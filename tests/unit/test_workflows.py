@@ -59,10 +59,16 @@ def test_actionlint_finds_nothing(file):
     assert done.returncode == 0, done.stdout
 
 
+#: What single jobs may do besides reading the repository, by their names.
+_PERMISSIONS = {"issues": {"issues": "write"}, "history": {"actions": "read"}}
+
+
 @each
-def test_a_workflow_may_only_read(file):
+def test_a_workflow_may_only_read_and_open_issues(file):
     assert content(file)["permissions"] == {"contents": "read"}
-    assert not [job for job in jobs(file) if "permissions" in job]
+    for name, job in content(file)["jobs"].items():
+        more = _PERMISSIONS.get(name, {})
+        assert job.get("permissions", {"contents": "read"}) == {"contents": "read"} | more, name
     checkouts = [step for step in steps(file) if "checkout" in step.get("uses", "")]
     assert checkouts
     assert all(step["with"]["persist-credentials"] is False for step in checkouts)
@@ -74,6 +80,15 @@ def test_actions_are_pinned_by_commit_and_name_their_version(file):
     assert lines
     for line in lines:
         assert re.search(r"uses: [\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line), line
+
+
+@each
+def test_what_may_write_installs_nothing_and_runs_on_no_machine_of_ours(file):
+    for job in jobs(file):
+        if "write" in job.get("permissions", {}).values():
+            assert job["runs-on"] == "ubuntu-latest"
+            assert "schedule" in job["if"]
+            assert not [step for step in job["steps"] if " install " in step.get("run", "")]
 
 
 def test_zizmor_finds_nothing(tmp_path):
@@ -188,6 +203,7 @@ def test_the_lock_files_hold_all_that_the_project_requires():
     lists = {
         "gate.txt": [*project["dependencies"], *extras["transformers"]],
         "dev.txt": [*project["dependencies"], *extras["transformers"], *extras["dev"]],
+        "history.txt": [*extras["history"], "jinja2", "msgspec", "packaging", "setuptools"],
     }
     for name, required in lists.items():
         locked = pinned(name)
@@ -203,8 +219,8 @@ def test_the_lock_files_hold_all_that_the_project_requires():
 
 #: How a command may install: what a lock file pins, or compilegate itself.
 _LOCKED = re.compile(
-    r"(--disable-pip-version-check )?--require-hashes (--no-deps )?"
-    r"(-r requirements/(dev|gate|summary|torch)\.txt ?)+"
+    r"(--disable-pip-version-check )?(--target \.venv/history )?--require-hashes (--no-deps )?"
+    r"(-r requirements/(dev|gate|history|summary|torch)\.txt ?)+"
 )
 _ITSELF = re.compile(r"(--disable-pip-version-check )?--no-deps --no-build-isolation -e \.")
 
@@ -222,7 +238,7 @@ def test_everything_that_is_installed_is_pinned():
     for name, commands in found.items():
         for command in commands:
             assert _LOCKED.fullmatch(command) or _ITSELF.fullmatch(command), f"{name}: {command}"
-    assert sum(map(len, found.values())) == 8
+    assert sum(map(len, found.values())) == 13
     lint = (CHECKOUT / ".ci" / "lint-workflows").read_text()
     assert "npm ci " in lint
     assert "npm install" not in lint
@@ -278,6 +294,80 @@ def test_only_torch_comes_from_outside_the_lock_and_after_it(candidate, torch, t
         "baseline -m pip check",
         "candidate -m pip check",
     ]
+
+
+def run_with_gh(tmp_path, script, *words, answers):
+    """Run a script of .ci with a ``gh`` that notes its calls and answers as it should."""
+    (tmp_path / "gh").write_text(
+        "#!/usr/bin/env bash\n"
+        f'echo "$*" >> {tmp_path}/calls\n'
+        f'[[ "$*" == *"--body-file -"* ]] && cat >> {tmp_path}/texts\n'
+        f'case "$1 $2" in\n{answers}\nesac\n'
+    )
+    (tmp_path / "gh").chmod(0o755)
+    done = subprocess.run(
+        [CHECKOUT / ".ci" / script, *words],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "GITHUB_REPOSITORY": "acme/gate"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    calls = tmp_path / "calls"
+    return calls.read_text().splitlines() if calls.exists() else [], done.stdout
+
+
+KNOWN, OTHER = "0123456789abcdef", "fedcba9876543210"
+ISSUE_LIST = f"""'issue list') echo '[{{"number": 7, "body": "<!-- compilegate: {KNOWN} -->"}}]' ;;
+'issue create') echo https://example.invalid/8 ;;"""
+
+
+def test_an_issue_is_opened_once_for_each_culprit_and_then_added_to(tmp_path):
+    title = "nightly: forward of vision fails in 3 cases; $(touch pwned)"
+    issues = [
+        {"key": KNOWN, "title": "known", "body": "again"},
+        {"key": OTHER, "title": title, "body": "first"},
+    ]
+    (tmp_path / "issues.json").write_text(json.dumps(issues))
+    words = (tmp_path / "issues.json", "Found by a run")
+    calls, _ = run_with_gh(tmp_path, "publish-issues", *words, answers=ISSUE_LIST)
+    assert [call.split()[:3] for call in calls] == [
+        ["label", "create", "compilegate"],
+        ["issue", "list", "--label"],
+        ["issue", "comment", "7"],
+        ["issue", "create", "--title"],
+    ]
+    assert title in calls[-1]
+    texts = (tmp_path / "texts").read_text()
+    assert f"<!-- compilegate: {OTHER} -->" in texts
+    assert texts.count("Found by a run") == 2
+
+
+def test_without_culprits_nothing_is_asked_of_github(tmp_path):
+    (tmp_path / "issues.json").write_text("[]")
+    words = (tmp_path / "issues.json",)
+    assert run_with_gh(tmp_path, "publish-issues", *words, answers=ISSUE_LIST) == ([], "")
+
+
+def test_one_night_opens_ten_issues_at_most(tmp_path):
+    issues = [{"key": f"{n:016x}", "title": f"{n}", "body": ""} for n in range(12)]
+    (tmp_path / "issues.json").write_text(json.dumps(issues))
+    words = (tmp_path / "issues.json",)
+    calls, output = run_with_gh(tmp_path, "publish-issues", *words, answers=ISSUE_LIST)
+    assert sum(call.startswith("issue create") for call in calls) == 10
+    assert output.count("not opened") == 2
+
+
+def test_the_newest_history_is_fetched_and_the_first_night_has_none(tmp_path):
+    words = ("history", tmp_path / "nights")
+    answers = "'api --method') echo 4711 ;;"
+    calls, _ = run_with_gh(tmp_path, "last-artifact", *words, answers=answers)
+    assert 'select(.workflow_run.head_branch == "main")' in calls[0]
+    assert calls[-1].startswith("run download 4711 --repo acme/gate --name history --dir")
+    (tmp_path / "calls").unlink()
+    calls, output = run_with_gh(tmp_path, "last-artifact", *words, answers="*) ;;")
+    assert not [call for call in calls if "download" in call]
+    assert "this is the first" in output
 
 
 @each
