@@ -139,16 +139,13 @@ def spike(share, at, figure):
 
 
 def false_alarms(histories, count):
-    """Print how many histories of one environment have a report, and of what."""
-    for pooled in (False, True):
-        alarmed, every = 0, []
-        for seed in range(histories):
+    """Print what is reported in histories of one environment, in which nothing changed."""
+    for seed in range(histories):
+        for pooled in (False, True):
             found = first_reports(simulate(seed, count, pooled=pooled))
-            alarmed += bool(found)
-            every += found.items()
-        kind = "the noise of any case, drawn each night" if pooled else "each case's own noise"
-        print(f"{kind}: {alarmed} of {histories} histories of {count} nights have a false alarm")
-        print(f"  {len(every)} false alarms: {every[:12]}")
+            kind = "noise of any case, drawn each night" if pooled else "each case's own noise"
+            text = f"history {seed}, {kind}: {len(found)} false alarms"
+            print(text, *(f"{key}: {night}" for key, (night, _) in found.items()), flush=True)
 
 
 def detection(histories, figures):
