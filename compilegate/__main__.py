@@ -202,9 +202,11 @@ def _html(options: argparse.Namespace) -> int:
 
 def _markdown(options: argparse.Namespace) -> int:
     with Archive(_find(options.run, options)) as run:
-        _write(options.output, [markdown.of_run(run, known=known.read(options.known))])
+        named = known.read(options.known)
+        _write(options.output, [markdown.of_run(run, known=named)])
         if options.issues:
-            _write(options.issues, [issues.dump(issues.of_run(run, options.workflow))])
+            found = issues.of_run(run, options.workflow, named)
+            _write(options.issues, [issues.dump(found)])
         return markdown.exit_status(run)
 
 

@@ -8,24 +8,21 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from compilegate.history.events import Event
 from compilegate.history.nights import Night
 from compilegate.output.visible import visible
-from compilegate.records.case import model_of
-from compilegate.reports import case_groups, history_text
-from compilegate.reports.case_groups import CaseGroup
-from compilegate.reports.case_result import CaseResult, results_of
+from compilegate.reports import culprit_groups, history_text
 from compilegate.reports.markdown import code, escape
 from compilegate.reports.text import count, cut
 from compilegate.runs.archive import Archive
 from compilegate.runs.reproduction import command, files_of
-from compilegate.zoo import registry
+from compilegate.triage.known import Known
 
-#: As many groups of cases, and characters of a title, as an issue shows. GitHub allows 256.
-GROUPS, TITLE = 20, 120
+#: As many cases, and characters of a title, as an issue shows. GitHub allows 256.
+CASES, TITLE = 20, 120
 
 
 @dataclass(frozen=True)
@@ -43,57 +40,34 @@ class Issue:
     body: str
 
 
-@dataclass(frozen=True)
-class Culprit:
-    """Cases that probably fail for one reason.
-
-    Attributes:
-        name: What they have in common: ``forward of transformers``.
-        groups: The cases, in groups that have the same result.
-    """
-
-    name: str
-    groups: tuple[CaseGroup, ...]
-
-    @property
-    def cases(self) -> list[str]:
-        """Their ids."""
-        return list(dict.fromkeys(case for group in self.groups for case in group.cases))
-
-
-def culprits(results: Mapping[str, CaseResult]) -> list[Culprit]:
-    """Return what failed, by what it probably fails for: the aspect, and the family of the model.
-
-    Args:
-        results: By case id.
-    """
-    families = {name: model.family for name, model in registry.load().items()}
-    alike: dict[str, list[CaseGroup]] = {}
-    for group in case_groups.of_verdicts(results, ("failed",)):
-        model = model_of(group.cases[0])
-        what = group.aspect or "all aspects"
-        alike.setdefault(f"{what} of {families.get(model, model)}", []).append(group)
-    return [Culprit(name, tuple(groups)) for name, groups in alike.items()]
-
-
-def of_run(run: Archive, workflow: str) -> list[Issue]:
-    """Return the issues of a run.
+def of_run(run: Archive, workflow: str, known: Sequence[Known] = ()) -> list[Issue]:
+    """Return the issues of a run: one for each culprit that no budget expects.
 
     Args:
         run: The run.
         workflow: What made it, such as ``nightly``. Each workflow has issues of its own.
+        known: What a team knows.
     """
+    versions = run.header.environment.versions
     found = []
-    for culprit in culprits(results_of(run)):
-        title = f"{workflow}: {culprit.name} fails in {count(len(culprit.cases), 'case')}"
-        versions = run.header.environment.versions
-        lines = [f"torch {escape(versions.get('torch', 'unknown'))}, {run.header.created}.", ""]
-        for group in culprit.groups[:GROUPS]:
-            lines += [f"- {code(group.who)}: {escape(cut(group.what, 500))}"]
-        if len(culprit.groups) > GROUPS:
-            lines += [f"- and {len(culprit.groups) - GROUPS} more"]
-        lines += ["", *_reproduction(run, culprit.cases[0])]
-        found.append(_issue(f"{workflow}: {culprit.name}", title, lines))
+    for culprit in culprit_groups.of_run(run, known):
+        if culprit.is_expected:
+            continue
+        where = f"{culprit.aspect}: " if culprit.aspect else ""
+        title = f"{workflow}: {where}{culprit.text}"
+        cases = [f"- {code(case)}" for case in culprit.cases[:CASES]]
+        if len(culprit.cases) > CASES:
+            cases.append(f"- and {len(culprit.cases) - CASES} more")
+        lines = [
+            f"{escape(where + culprit.text + culprit.suffix)}",
+            "",
+            f"torch {escape(versions.get('torch', 'unknown'))}, {escape(run.header.created)}, "
+            f"{count(len(culprit.cases), 'case')}, {escape(', '.join(culprit.aspects))}:",
+            "",
+            *cases,
+            *_reproduction(run, culprit.cases[0]),
+        ]
+        found.append(_issue(f"{workflow}: {culprit.key!r}", title, lines))
     return found
 
 
@@ -101,7 +75,7 @@ def _reproduction(run: Archive, case: str) -> list[str]:
     seen = run.seen(case).observation
     if seen is None:
         return []
-    return ["To reproduce it:", "", f"    {visible(command(seen, files_of(run.header)))}"]
+    return ["", "To reproduce it:", "", f"    {visible(command(seen, files_of(run.header)))}"]
 
 
 def of_events(events: Iterable[Event], words: Sequence[str], workflow: str) -> list[Issue]:
@@ -119,10 +93,10 @@ def of_events(events: Iterable[Event], words: Sequence[str], workflow: str) -> l
     found = []
     for index, (night, together) in enumerate(nights.items()):
         lines = []
-        for event in together[:GROUPS]:
-            cases = [code(case) for case in event.cases[:GROUPS]]
-            if len(event.cases) > GROUPS:
-                cases.append(f"and {len(event.cases) - GROUPS} more")
+        for event in together[:CASES]:
+            cases = [code(case) for case in event.cases[:CASES]]
+            if len(event.cases) > CASES:
+                cases.append(f"and {len(event.cases) - CASES} more")
             who = f": {', '.join(cases)}" if cases else ""
             lines.append(f"- {escape(history_text.sentence(event))}{who}")
         if index == 0:

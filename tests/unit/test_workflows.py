@@ -59,7 +59,7 @@ def test_actionlint_finds_nothing(file):
     assert done.returncode == 0, done.stdout
 
 
-#: What single jobs may do besides reading the repository, by their names.
+#: What single jobs may do in addition to reading the repository, by their names.
 _PERMISSIONS = {"issues": {"issues": "write"}, "history": {"actions": "read"}}
 
 
