@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from compilegate.judging import budgets_toml
+from compilegate.judging.aspects import ASPECTS
 from compilegate.judging.budgets import Budgets, Machine
 from compilegate.judging.completeness import is_judged
 from compilegate.layout import SHIPPED_BUDGETS
@@ -133,9 +134,17 @@ def _words(options: argparse.Namespace) -> list[str]:
     words += [f"--{name}" for name in ("pdb", "tf32", "cold") if getattr(options, name)]
     for file in options.zoo:
         words += ["--zoo", file]
-    for want in options.want or ():
+    for want in _wants(options):
         words += ["--want", want]
     return words
+
+
+def _wants(options: argparse.Namespace) -> list[str]:
+    """Return what to observe: what was asked for, and what the suites of its practices need."""
+    asked = options.want or []
+    aspects = [aspect for aspect in ASPECTS.values() if aspect.practice in asked]
+    needed = [want for aspect in aspects for want in aspect.wants]
+    return [*dict.fromkeys([*asked, *needed])]
 
 
 def _judge(

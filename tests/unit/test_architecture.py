@@ -74,6 +74,7 @@ def test_every_import_is_declared(graph):
         "_pytest",
         "markupsafe",
         "numpy",
+        "otava",
         "pynvml",
         "safetensors",
         "sympy",

@@ -110,6 +110,12 @@ def test_the_observing_process_gets_the_options(observe):
     ]
 
 
+def test_a_practice_is_observed_with_all_that_its_suite_needs(observe):
+    observe(make_observation(wants=WANTED), "--want", "caches")
+    (asked,) = observe.asked
+    assert asked[-6:] == ["--want", "caches", "--want", "capture", "--want", "time"]
+
+
 def test_another_interpreter_can_be_observed(observe, monkeypatch):
     observe(make_observation())
     assert observe.python == sys.executable

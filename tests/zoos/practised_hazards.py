@@ -11,14 +11,17 @@ from compilegate import Call, Catalogue, Example, model
 RATES = torch.arange(1.0, 7.0)
 
 
-def listed(name, as_written, rewritten, **expected):
+def listed(name, as_written, rewritten, *, picked=None, **expected):
     """Enter a model with one hazard."""
     catalogue = Catalogue(name)
 
     @catalogue.hazard(name, pattern="a pattern", rewrite="another", **expected)
     def build():
         calls = [Call((RATES.clone(),)) for _ in range(2)]
-        return Example(as_written, calls=calls), Example(rewritten, calls=calls)
+        return (
+            Example(as_written, calls=calls),
+            Example(rewritten, calls=calls, output=picked),
+        )
 
     @model(name, settings="train-f32-default-auto", practices=("hazards",))
     def host():
@@ -44,3 +47,20 @@ listed("improved_hazard", plain, plain, breaks=["GB0059"])
 listed("silently_wrong_hazard", wrong_where_compiled, plain, breaks=["GB0059"])
 listed("breaking_rewrite", prints, prints, breaks=["GB0059"])
 listed("unknown_break", prints, plain)
+
+
+def labelled(x):
+    y = x.sin()
+    print("rows:", len(y))
+    return y.cos(), "rows"
+
+
+def numbered(x):
+    return x.sin().cos(), x.sum()
+
+
+def with_label(output):
+    return output[0], "rows"
+
+
+listed("relabelled_hazard", labelled, numbered, picked=with_label, breaks=["GB0059"])
