@@ -20,7 +20,7 @@ def differences(alone: Run, together: Run) -> Iterator[str]:
         found = [run.verdicts.get((case, aspect)) for run in (alone, together)]
         outcomes = [one.outcome if one else "missing" for one in found]
         if outcomes[0] != outcomes[1]:
-            messages = " | ".join(one.message for one in found if one)
+            messages = " | ".join(one.summary for one in found if one)
             yield f"{case} {aspect}: {outcomes[0]}, then {outcomes[1]}: {messages}"
 
 

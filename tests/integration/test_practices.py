@@ -9,13 +9,22 @@ def case(model):
     return f"{model}-cpu-infer-f32-default-static"
 
 
-def test_a_bias_that_loading_loses_fails_checkpoints_and_its_twin_passes(compilegate):
-    chosen = [w for name in ("sound_checkpoints", "loses_loaded_bias") for w in ("--models", name)]
+def test_what_loading_loses_or_train_changes_fails_checkpoints_and_twins_pass(compilegate):
+    names = (
+        "sound_checkpoints",
+        "loses_loaded_bias",
+        "scales_in_training",
+        "scales_in_eager_training",
+    )
+    chosen = [word for name in names for word in ("--models", name)]
     session = compilegate("suites/test_checkpoints.py", "suites/test_forward.py", *ZOO, *chosen)
     assert session.status == 1, session.output
     assert session.outcomes(case("sound_checkpoints")) == {"passed"}
     failed = session.failed(case("loses_loaded_bias"))
     assert [*failed] == ["checkpoints"]
     assert failed["checkpoints"].startswith("load_state_dict of the original module: output")
+    assert session.outcomes(case("scales_in_training")) == {"passed"}
+    switched = session.failed(case("scales_in_eager_training"))
+    assert switched["checkpoints"].startswith("train() and eval() of the compiled module: output")
     # Each case that is not asked for the practice has no such verdict.
-    assert sum(aspect == "checkpoints" for _, aspect in session.run().verdicts) == 2
+    assert sum(aspect == "checkpoints" for _, aspect in session.run().verdicts) == 4

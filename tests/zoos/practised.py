@@ -35,6 +35,27 @@ def sound_checkpoints():
     return example(Net())
 
 
+class Scaled(Net):
+    def __init__(self, compiles_in_training):
+        super().__init__()
+        self.compiles_in_training = compiles_in_training
+        self.dropout = nn.Dropout(0.25)
+
+    def forward(self, x):
+        is_scaled = self.training and (self.compiles_in_training or not is_compiling())
+        return self.dropout(super().forward(x)) * (3.0 if is_scaled else 1.0)
+
+
+@practised("scales_in_training", "checkpoints")
+def scales_in_training():
+    return example(Scaled(compiles_in_training=True))
+
+
+@practised("scales_in_eager_training", "checkpoints")
+def scales_in_eager_training():
+    return example(Scaled(compiles_in_training=False))
+
+
 @practised("loses_loaded_bias", "checkpoints")
 def loses_loaded_bias():
     """Compiled code keeps a copy of the bias, and loading does not renew it."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
+from torch import nn
 
 from compilegate.observe.model.float64 import Lifting
 from compilegate.observe.model.subject import Subject
@@ -26,6 +27,7 @@ class Builder:
         weights: Values that replace those that the recipe gives, by name.
         input_gradients: Whether floating inputs require a gradient.
         written_inputs: The inputs that do not, because the model writes to them.
+        training: Which of ``train()`` and ``eval()`` a module is in; None where its phase says so.
     """
 
     model: Model
@@ -35,11 +37,12 @@ class Builder:
     weights: Mapping[str, torch.Tensor] = field(default_factory=dict)
     input_gradients: bool = False
     written_inputs: tuple[str, ...] = ()
+    training: bool | None = None
 
     def __call__(self, lifting: Lifting | None = None) -> Subject:
         """Build the model, in the precision of a lifting if one is given."""
         with self.progress.spend("build"):
-            return Subject(
+            subject = Subject(
                 self.model,
                 self.case,
                 self.seed,
@@ -48,3 +51,6 @@ class Builder:
                 written_inputs=self.written_inputs,
                 weights=self.weights,
             )
+            if self.training is not None and isinstance(subject.module, nn.Module):
+                subject.module.train(self.training)
+            return subject

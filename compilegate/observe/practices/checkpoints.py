@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import io
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -138,7 +139,10 @@ def _switch_phase(bench: Bench, compiled: Subject, others: Weights) -> None:
             for module in (_module(eager), _module(compiled))
         ]
         facts.note("training of every submodule", "value", *flags)
-        bench.call(compiled)
+        # A dropout draws in training alone.
+        builder = replace(bench.builder, training=not trains)
+        switched = replace(bench, builder=builder, draws=bench.draws or not trains)
+        facts.add(switched.compare(eager, compiled, weights=others))
         run.train(trains)
         run.load_state_dict(_prefixed(others))  # training updates statistics
         facts.add(bench.compare(_with_weights(bench, others), compiled, weights=others))
