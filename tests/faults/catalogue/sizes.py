@@ -43,6 +43,6 @@ SIZES = (
         "eager_at_other_sizes",
         "sizes other than the first run eagerly",
         "recompiles",
-        r"call \d \(batch=4.*eager",
+        r"call \d \(batch=\d+.*eager",
     ),
 )
