@@ -251,7 +251,7 @@ class Bench:
                 state=facts.state,
                 compilations=None if needed is None else compile_log.compilations() - before,
                 needed=needed,
-                reasons=() if needed is None else tuple(_reasons(before)),
+                reasons=tuple(compile_log.reasons_of_recompilation(before)[:_REASONS]),
                 raised=raised,
                 traceback=traceback,
                 unavailable=unavailable,
@@ -267,8 +267,3 @@ class Bench:
         """Return the record of the steps so far."""
         self.forget_compiled()
         return Practice(steps=tuple(self.steps), graphs=self._graphs, figures=self.figures)
-
-
-def _reasons(first: int) -> list[str]:
-    """Return why code was compiled again, up to a few reasons."""
-    return compile_log.reasons_of_recompilation(first)[:_REASONS]
