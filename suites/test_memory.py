@@ -34,7 +34,9 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         return Finding("failed", text, describe(seen))
     objects = seen.compiled_kept_objects - seen.eager_kept_objects
     if objects > 0:
-        text = f"each call leaves {objects:,} more Python objects than eager; {text}"
+        kinds = ", ".join(f"{n:,} {name}" for name, n in seen.compiled_kept_types.items())
+        of = f" ({kinds})" if kinds else ""
+        text = f"each call leaves {objects:,} more Python objects than eager{of}; {text}"
         return Finding("failed", text, describe(seen))
     if budget.max_memory_ratio is None:
         return Finding("skipped", f"{budget.why_unjudged('max_memory_ratio')}: {text}")

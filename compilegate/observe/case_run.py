@@ -81,10 +81,11 @@ class CaseRun:
     ) -> None:
         self.model, self.case, self.request = model, case, request
         shared = parent if request.account else None
-        self.progress = Progress(report, SharedMachine(shared, request.account))
+        self.device = device_of(case.device)
+        machine = SharedMachine(shared, request.account)
+        self.progress = Progress(report, machine, self.device.allocator)
         self.builder = Builder(model, case, request.seed, self.progress)
         self.builder.input_gradients = case.phase == "train"
-        self.device = device_of(case.device)
         self.seen = CallsSeen()
         self._parent = parent
         self._vary = model.sizes(case.device)

@@ -75,11 +75,16 @@ class Costs:
 
     @classmethod
     def of(cls, seen: Observation) -> Costs:
-        """Return the costs that an observation measured."""
+        """Return the costs that an observation measured.
+
+        Where nothing was compiled, the first call took no time to compile: another PyTorch that
+        compiles the model is not slower at it.
+        """
+        compiled = seen.capture is None or seen.capture.graphs > 0
         return cls(
             **_of_timing(seen.timing),
             **_of_memory(seen.memory),
-            **_of_compiling(seen.compile_time, cold=seen.cold),
+            **_of_compiling(seen.compile_time if compiled else None, cold=seen.cold),
             **_of_energy(seen.energy),
         )
 

@@ -285,6 +285,20 @@ def _plan_ahead(plan: Plan, known: Known) -> None:
         plan.elsewhere = everything.difference(case.id for case in plan.cases)
 
 
+def use_earlier_run(plan: Plan) -> None:
+    """Plan by the newest run that observed some of the cases, if no run is known.
+
+    Args:
+        plan: The plan of a session that several workers share.
+    """
+    if plan.replays or plan.earlier_run is not None:
+        return
+    plan.earlier_run = earlier.newest(plan.options.runs, plan.cases)
+    if plan.earlier_run is not None:
+        with contextlib.suppress(RunError):  # it is damaged
+            plan.earlier = replace(plan.earlier, taken=earlier.read(plan.earlier_run))
+
+
 def _models_of(plan: Plan) -> list[Model]:
     return [plan.models[case.model] for case in plan.cases if case.model in plan.models]
 

@@ -133,6 +133,8 @@ def pytest_configure(config: pytest.Config) -> None:
                 f"--benchmark-{option} would write no benchmark with -n, because pytest-benchmark "
                 "is disabled in xdist's workers: leave -n out"
             )
+    # Otherwise pytest-benchmark warns that it measures nothing, as if no speed were judged.
+    config.option.benchmark_disable = not config.getoption("benchmark_only", False)
 
 
 def _asks_for_tables(config: pytest.Config) -> bool:

@@ -1,4 +1,4 @@
-"""Spreads cases over xdist's workers: all cases of a model run on one worker.
+"""Spreads cases over xdist's workers: all cases of a model run on one, the longest model first.
 
 xdist does not honour ``xdist_group`` marks together with session-scoped parameters. The scheduler
 therefore reads the model from the node id.
@@ -6,16 +6,42 @@ therefore reads the model from the node id.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-from compilegate.records.case import case_id_of, model_of
+from compilegate.records.case import Case, case_id_of, model_of
 
 
 class ModelScheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Load scheduling by model, so that the cases of a model share imports and weights."""
+    """Load scheduling by model, so that the cases of a model share imports and weights.
+
+    Args:
+        config: pytest's configuration.
+        log: xdist's log.
+        seconds: Returns the seconds of a case. A worker takes the model with the most seconds, so
+            that no long one begins last.
+    """
+
+    def __init__(self, config: pytest.Config, log: Any, seconds: Callable[[Case], float]) -> None:
+        super().__init__(config, log)
+        self._seconds = seconds
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if self.workqueue:
+            self.workqueue.move_to_end(max(self.workqueue, key=self._taking), last=False)
+        super()._assign_work_unit(node)
+
+    def _taking(self, scope: str) -> float:
+        total_s = 0.0
+        for case in {case_id_of(nodeid) for nodeid in self.workqueue[scope]}:
+            with contextlib.suppress(ValueError):  # a test that judges no case
+                total_s += self._seconds(Case.parse(case))
+        return total_s
 
     def _split_scope(self, nodeid: str) -> str:
         return model_of(case_id_of(nodeid)) or nodeid

@@ -17,10 +17,10 @@ from compilegate.processes import file_locks
 from compilegate.records.case import Case
 from compilegate.records.environment import Environment
 
-#: Processors of a worker. One generates code and launches kernels; those that compile C++ use all.
-_CORES = {"cuda": 2.5, "cpu": 1.0}
+#: Processors of a worker. Tracing and generating code use one; those that compile C++ use all.
+_CORES = {"cuda": 1.25, "cpu": 1.0}
 #: Bytes of a device that a worker of the shipped models needs, most of the time.
-_BYTES = {"cuda": 12 << 30, "cpu": 3 << 30}
+_BYTES = {"cuda": 6 << 30, "cpu": 3 << 30}
 
 #: Variables that the user may set. compilegate does not change them.
 _USERS = {"TORCHINDUCTOR_COMPILE_THREADS", "OMP_NUM_THREADS"}

@@ -10,10 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from compilegate.session import earlier, start
+from compilegate.session import planning, start
 from compilegate.session.options import judges_suites
 from compilegate.session.plan import PLAN
 from compilegate.session.workers import WORKERS, Known, fitting
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Read what the cases took in an earlier run: by it, memory and the order are planned."""
+    if (plan := config.stash.get(PLAN, None)) is not None:
+        planning.use_earlier_run(plan)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -25,10 +32,7 @@ def pytest_configure_node(node: Any) -> None:
     shipped = {name for name, model in plan.models.items() if model.build is not None}
     others = [model.to_dict() for name, model in plan.models.items() if name not in shipped]
     share = node.config.stash[WORKERS].share(node.workerinput["workerid"])
-    run = plan.earlier_run
-    if run is None and share.turns:
-        run = earlier.newest(plan.options.runs, plan.cases)
-    known = Known(others, plan.environment, share, str(run or ""))
+    known = Known(others, plan.environment, share, str(plan.earlier_run or ""))
     node.workerinput["compilegate"] = msgspec.to_builtins(known)
     plan.observer.close()  # the controller observes nothing
 
@@ -53,9 +57,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Send all cases of a model to one worker."""
+    """Send all cases of a model to one worker, those of the longest model first."""
     if not judges_suites(config) or config.getvalue("dist") != "load":
         return None
     from compilegate.session.scheduling import ModelScheduling  # noqa: PLC0415 (xdist is optional)
 
-    return ModelScheduling(config, log)
+    return ModelScheduling(config, log, start.plan_of(config).earlier.seconds)

@@ -44,12 +44,19 @@ class WorkGrowth:
 
 def incomparable(before: CompileWork, now: CompileWork) -> str:
     """Return why two counts cannot be compared; empty if they can."""
-    if before.python == now.python:
-        return ""
-    return (
-        f"compile work cannot be compared, because calls depend on Python: {before.python} → "
-        f"{now.python}"
-    )
+    if before.python != now.python:
+        return (
+            f"compile work cannot be compared, because calls depend on Python: {before.python} → "
+            f"{now.python}"
+        )
+    if _reached_the_compiler(now) and not _reached_the_compiler(before):
+        return "compile work cannot be compared, because the PyTorch in use compiled nothing"
+    return ""
+
+
+def _reached_the_compiler(work: CompileWork) -> bool:
+    """Return whether Dynamo gave any graph to what stands behind it."""
+    return bool(work.aot or work.inductor or work.codegen)
 
 
 def growth(before: CompileWork, now: CompileWork, allowed: float = DEFAULT_ALLOWED) -> WorkGrowth:

@@ -35,7 +35,9 @@ def test_two_workers_give_the_verdicts_of_one_and_take_turns_to_time(compilegate
     cases = [f"{model}-cpu-infer-f32-default-static" for model in ("breaks", "sound")]
     chosen = [word for case in cases for word in ("--cases", case)]
     words = (FORWARD, BREAKS, SPEEDUP, "--zoo", str(ZOOS / "faulty.py"), *chosen, "-m", "cpu")
-    runs = [compilegate(*words, "-n", n, "--save", f"n{n}").run(f"n{n}") for n in ("1", "2")]
+    sessions = {n: compilegate(*words, "-n", n, "--save", f"n{n}") for n in ("1", "2")}
+    assert "Benchmarks are automatically disabled" not in sessions["2"].output
+    runs = [session.run(f"n{n}") for n, session in sessions.items()]
     alone, together = (
         {key: verdict.outcome for key, verdict in run.verdicts.items() if key[1] != "speedup"}
         for run in runs

@@ -137,10 +137,10 @@ def test_a_compiled_write_raises_the_version(backend):
 
 def test_objects_that_each_call_leaves_are_counted():
     left = []
-    assert kept_objects(lambda: torch.ones(3)) == 0
-    assert kept_objects(lambda: left.append([])) == 1
+    assert not kept_objects(lambda: torch.ones(3))
+    assert kept_objects(lambda: left.append([])) == {"list": 1}
     cached = {}
-    assert kept_objects(lambda: cached.setdefault("once", [])) == 0
+    assert not kept_objects(lambda: cached.setdefault("once", []))
 
 
 def test_a_call_that_leaves_python_objects_fails():
@@ -150,12 +150,14 @@ def test_a_call_that_leaves_python_objects_fails():
         left.append({"of": [torch.ones(0)]})
 
     for compiled, outcome in ((lambda: torch.ones(3), "passed"), (leaks, "failed")):
+        kept = kept_objects(compiled)
         memory = replace(
             peak_memory(
                 lambda: torch.ones(3), compiled, device=device("cpu"), compile_peak_bytes=0
             ),
-            compiled_kept_objects=kept_objects(compiled),
+            compiled_kept_objects=kept.total(),
+            compiled_kept_types=dict(kept),
         )
         finding = test_memory.rule(make_observation(memory=memory), Budget(max_memory_ratio=2.0))
         assert finding.outcome == outcome, finding
-    assert finding.summary.startswith("each call leaves 3 more Python objects than eager; ")
+    assert finding.summary.startswith("each call leaves 3 more Python objects than eager (1 ")

@@ -13,6 +13,7 @@ from compilegate.upgrade.costs import COSTS, COUNTED, PAIRED
 from compilegate.upgrade.paired_costs import judge, own_spread, screen, suspects
 from tests.unit.making import CASE_ID as CASE
 from tests.unit.making import (
+    make_capture,
     make_compile_time,
     make_costs,
     make_memory,
@@ -76,6 +77,13 @@ def test_a_warm_compilation_is_not_compared_with_a_cold_one():
     assert Costs.of(make_observation(cold=False)).compile_s is None
     nothing = Costs.of(make_observation(compile_time=None, energy=Energy(unavailable="no meter")))
     assert nothing == Costs()
+
+
+def test_a_model_of_which_nothing_was_compiled_took_no_time_to_compile():
+    made = make_observation(cold=True, compile_time=make_compile_time(9.0))
+    assert Costs.of(made).compile_s == 9.0
+    nothing = dataclasses.replace(made, capture=make_capture(graphs=0))
+    assert Costs.of(nothing).compile_s is None
 
 
 @pytest.mark.parametrize(

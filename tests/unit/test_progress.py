@@ -1,5 +1,7 @@
 """The progress of a case: each stage is reported, and again while it lasts."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from compilegate.observe.phases import progress
@@ -33,3 +35,14 @@ def test_calls_at_varied_sizes_are_reported_as_such(clock):
     case.enter("vary")
     case.enter_call("eager")
     assert reported == ["eager", "compile", "vary"]
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_unused_memory_goes_to_others_with_each_new_stage(is_shared):
+    released = []
+    machine = SimpleNamespace(is_shared=is_shared, running_s=lambda: 0.0, stopped_s=lambda: 0.0)
+    allocator = SimpleNamespace(release_unused=lambda: released.append(case.stage))
+    case = Progress(lambda stage: None, machine, allocator)
+    for stage in ("eager", "eager", "time"):
+        case.enter(stage)
+    assert released == (["build", "eager"] if is_shared else [])

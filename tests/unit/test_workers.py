@@ -147,7 +147,7 @@ def planned_on(device, *gpus, replays=False, models=1):
     [
         (planned_on("cuda", "H200", "H200"), 2),
         (planned_on("cuda"), 1),
-        (planned_on("cuda", "H200", models=99), 11),  # by the memory of the GPU
+        (planned_on("cuda", "H200", models=99), 23),  # by the memory of the GPU
         (planned_on("cuda", "H200", models=4), 4),
         (planned_on("cpu", models=99), 64),
         (planned_on("cuda", "H200", "H200", replays=True), 1),
@@ -166,7 +166,7 @@ def test_few_processors_and_little_memory_limit_the_workers(monkeypatch):
     assert fitting(plan.cases, machine(host_bytes=1)) == 1
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)))
     assert fitting(plan.cases, machine()) == 16
-    assert fitting(planned_on("cuda", models=99).cases, machine("H200")) == 6
+    assert fitting(planned_on("cuda", models=99).cases, machine("H200")) == 12
 
 
 @pytest.mark.parametrize("words", [("-n", "auto"), ("-n", "2")])

@@ -6,7 +6,9 @@ import contextlib
 import gc
 import operator
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple, Self
 
 import torch
@@ -57,19 +59,21 @@ def peak_memory(eager: Step, compiled: Step, *, device: Device, compile_peak_byt
     )
 
 
-def kept_objects(step: Step) -> int:
-    """Return how many Python objects a call leaves, after the garbage collector has run.
+def kept_objects(step: Step) -> Counter[str]:
+    """Return how many Python objects a call leaves, by type, after the garbage collector has run.
 
-    It is the median of several calls: some fill a cache. Numbers and strings are not counted.
+    Of several calls it is the one in the middle: some fill a cache. Numbers and strings are not
+    counted.
     """
-    counts: list[int] = []
+    seen = [Counter[str]() for _ in range(_CALLS + 1)]  # made before: they are objects, too
     with _quick_collection():
-        for _ in range(_CALLS + 1):
+        for counted in seen:
             step()
             gc.collect()
-            counts.append(len(gc.get_objects()))
-    left: int = statistics.median_low(map(operator.sub, counts[1:], counts))
-    return max(left, 0)
+            counted.update(type(kept).__qualname__ for kept in gc.get_objects())
+    grown = [(after.total() - before.total(), after - before) for before, after in pairwise(seen)]
+    total, by_type = sorted(grown, key=operator.itemgetter(0))[(len(grown) - 1) // 2]
+    return by_type if total > 0 else Counter()
 
 
 @contextlib.contextmanager

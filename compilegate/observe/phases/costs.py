@@ -26,6 +26,9 @@ from compilegate.records.performance import Energy, Memory, Timing
 from compilegate.records.request import Request
 from compilegate.zoo.example import Call
 
+#: The most types of objects that a record names.
+_TYPES = 4
+
 
 @dataclass(frozen=True)
 class Steps:
@@ -200,7 +203,12 @@ def count_objects(steps: Steps, measured: Memory) -> Memory:
     compiled = memory.kept_objects(steps.compiled)
     if compile_log.compilations() != before:
         return measured
-    return replace(measured, eager_kept_objects=eager, compiled_kept_objects=compiled)
+    return replace(
+        measured,
+        eager_kept_objects=eager.total(),
+        compiled_kept_objects=compiled.total(),
+        compiled_kept_types=dict(compiled.most_common(_TYPES)),
+    )
 
 
 def measure_energy(steps: Steps, request: Request) -> Energy:

@@ -38,4 +38,6 @@ def observe(
             torch._inductor.config.fallback_random = True  # as eager draws
             compile_log.reset()  # a practice counts its own graphs
             bench = Bench(builder, request, progress, reference, draws, shared)
-            yield name, practice.observe(bench)
+            with progress.spend(name):
+                seen = practice.observe(bench)
+            yield name, seen

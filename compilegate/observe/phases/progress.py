@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
+from compilegate.observe.device.protocol import Allocator
 from compilegate.observe.measure.shared_machine import OWN_MACHINE, SharedMachine
 from compilegate.observe.time_spent import TimeSpent
 from compilegate.records.observation import WAITING, Stage
@@ -22,6 +23,8 @@ class Progress:
     Args:
         report: Called with each stage that the case enters, and again while it lasts.
         machine: The machine that this process shares with others.
+        allocator: The device's. Where the machine is shared, it gives other processes what a stage
+            held and the next does not need.
 
     Attributes:
         stage: The last stage entered.
@@ -29,15 +32,22 @@ class Progress:
         machine: The machine.
     """
 
-    def __init__(self, report: StageReport, machine: SharedMachine = OWN_MACHINE) -> None:
+    def __init__(
+        self,
+        report: StageReport,
+        machine: SharedMachine = OWN_MACHINE,
+        allocator: Allocator | None = None,
+    ) -> None:
         self.stage: Stage = "build"
         self.machine = machine
         self.time = TimeSpent(machine.running_s)
-        self._report, self._reported = report, time.monotonic()
+        self._report, self._reported, self._allocator = report, time.monotonic(), allocator
         self._began, self._stopped_s = time.perf_counter(), machine.stopped_s()
 
     def enter(self, stage: Stage) -> None:
         """Enter a stage, and report it."""
+        if stage != self.stage and self.machine.is_shared and self._allocator is not None:
+            self._allocator.release_unused()
         self.stage, self._reported = stage, time.monotonic()
         self._report(stage)
 

@@ -61,6 +61,16 @@ def test_another_python_is_skipped_with_the_reason():
     assert rule(counted(other), limited, WORK).outcome == "failed"
 
 
+def test_a_pytorch_that_compiled_nothing_is_no_measure_of_compile_work():
+    nothing = make_work(aot=0, inductor=0, codegen=0, dynamo=3_000, rest=700)
+    found = rule(counted(WORK), Budget(), nothing)
+    assert found.outcome == "skipped"
+    assert "the PyTorch in use compiled nothing" in found.summary
+    captured = dataclasses.replace(nothing, aot=10_000)
+    assert rule(counted(WORK), Budget(), captured).outcome == "failed"
+    assert rule(counted(nothing), Budget(), WORK).outcome == "passed"
+
+
 def test_passing_without_a_baseline_contradicts_no_accepted_growth():
     assert rule(counted(WORK), Budget(max_compile_calls=600_000)).indicative
     assert not rule(counted(WORK), Budget(), WORK).indicative
