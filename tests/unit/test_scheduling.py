@@ -14,7 +14,7 @@ def nodeid(model, suite="forward", phase="infer"):
 
 
 def test_a_worker_takes_the_model_with_the_most_seconds(pytester):
-    config = pytester.parseconfig("-p", "xdist", "-n", "2")
+    config = pytester.parseconfig("-p", "xdist", "--tx", "2*popen")
     scheduling = ModelScheduling(config, None, lambda case: SECONDS[case.model])
     tests = [
         *(nodeid("quick", suite) for suite in ("forward", "memory", "speedup")),
