@@ -17,6 +17,7 @@ import pytest
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
 from compilegate.judging.tensors import describe_difference
+from compilegate.records.case import computes_in_half, device_of
 from compilegate.records.observation import Observation, Randomness
 from compilegate.records.statistics import log_gap
 
@@ -26,6 +27,9 @@ STANDARD_ERRORS = 5.0
 #: … and this much: little for the spread, more for what few calls show badly.
 SPREAD_SLACK, TOGETHER_SLACK, ALIKE_SLACK, TAILS_SLACK = 0.02, 0.35, 0.1, 0.05
 ALIKE = "similarity of two calls, which shared random numbers raise,"
+#: On a GPU, eager's dropout gives some elements of half precision the same random numbers. Compiled
+#: code does not, so its similarity may be lower by this much (docs/measurements/findings-notes.md).
+SHARED_BY_EAGER_SLACK = 0.3
 #: The two means may be this many times further apart than expected: four standard errors, squared …
 MEAN_GAP = 16.0
 #: … or two, if the model draws many independent numbers, so that halves of one side's calls are
@@ -43,21 +47,24 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     seen = observation.randomness
     if seen is None:
         return Finding("passed", "draws no random numbers")
-    complaints = [text for text in _complaints(seen) if text]
+    shares = device_of(observation.case) == "cuda" and computes_in_half(observation.case)
+    complaints = [text for text in _complaints(seen, eager_shares=shares) if text]
     if complaints:
         return Finding("failed", complaints[0], tuple(complaints))
     spread = statistics.mean(seen.compiled.spreads)
     return Finding("passed", f"{seen.calls} calls vary by {spread:.2g} of the outputs, as in eager")
 
 
-def _complaints(seen: Randomness) -> list[str]:
+def _complaints(seen: Randomness, *, eager_shares: bool) -> list[str]:
     ours, theirs = seen.eager, seen.compiled
+    less = eager_shares and sum(theirs.alike) < sum(ours.alike)
+    slack = SHARED_BY_EAGER_SLACK if less else ALIKE_SLACK
     return [
         *map(describe_difference, seen.differences),
         _of_repeats(ours.repeats, theirs.repeats, seen.calls, len(ours.spreads)),
         _unlike(ours.spreads, theirs.spreads, SPREAD_SLACK, "spread of the outputs between calls"),
         _unlike(ours.together, theirs.together, TOGETHER_SLACK, "joint spread of a batch's rows"),
-        _unlike(ours.alike, theirs.alike, ALIKE_SLACK, ALIKE),
+        _unlike(ours.alike, theirs.alike, slack, ALIKE),
         _unlike(ours.tails, theirs.tails, TAILS_SLACK, "kurtosis of the outputs' elements"),
         _of_seeds(ours.again, theirs.again),
         _of_means(seen.mean_gap, seen.own_gap),

@@ -143,6 +143,16 @@ def test_objects_that_each_call_leaves_are_counted():
     assert not kept_objects(lambda: cached.setdefault("once", []))
 
 
+def test_a_cache_that_fills_in_the_first_calls_is_no_leak():
+    cache = []
+
+    def fills():
+        if len(cache) < 10:
+            cache.append([])
+
+    assert not kept_objects(fills)
+
+
 def test_a_call_that_leaves_python_objects_fails():
     left = []
 

@@ -19,6 +19,8 @@ from compilegate.records.performance import Memory
 
 #: How many calls are measured. The first shows the peaks; all show what a call leaves.
 _CALLS = 3
+#: How many more show whether objects that they left are left by every call.
+_FURTHER_CALLS = 25
 
 
 class _Bytes(NamedTuple):
@@ -62,10 +64,18 @@ def peak_memory(eager: Step, compiled: Step, *, device: Device, compile_peak_byt
 def kept_objects(step: Step) -> Counter[str]:
     """Return how many Python objects a call leaves, by type, after the garbage collector has run.
 
-    Of several calls it is the one in the middle: some fill a cache. Numbers and strings are not
-    counted.
+    Of several calls it is the one in the middle: some fill a cache. What the first calls leave may
+    be part of such a cache, which further calls show. Numbers and strings are not counted.
     """
-    seen = [Counter[str]() for _ in range(_CALLS + 1)]  # made before: they are objects, too
+    for calls in (_CALLS, _FURTHER_CALLS):
+        if not (left := _left_by(step, calls)):
+            break
+    return left
+
+
+def _left_by(step: Step, calls: int) -> Counter[str]:
+    """Return what the call in the middle of several leaves, by the number of objects."""
+    seen = [Counter[str]() for _ in range(calls + 1)]  # made before: they are objects, too
     with _quick_collection():
         for counted in seen:
             step()

@@ -82,3 +82,21 @@ def test_likeness_and_tails_are_not_judged_in_runs_without_them():
     seen = replace(seen, eager=replace(seen.eager, alike=(), tails=()))
     finding = test_randomness.rule(make_observation(draws=True, randomness=seen), Budget())
     assert finding.outcome == "passed"
+
+
+@pytest.mark.parametrize(
+    ("case", "factor", "outcome"),
+    [
+        ("tiny-cuda-train-bf16-default-static", 0.8, "passed"),
+        ("tiny-cuda-train-bf16-default-static", 0.5, "failed"),
+        ("tiny-cuda-train-bf16-default-static", 1.25, "failed"),
+        ("tiny-cuda-train-f32-default-static", 0.8, "failed"),
+        ("tiny-cpu-train-bf16-default-static", 0.8, "failed"),
+    ],
+)
+def test_eager_alone_may_share_random_numbers_in_half_precision_on_a_gpu(case, factor, outcome):
+    eager = (0.01, 0.0101, 0.0099, 0.01, 0.0101, 0.0099)
+    seen = make_randomness(alike=tuple(factor * value for value in eager))
+    seen = replace(seen, eager=replace(seen.eager, alike=eager))
+    made = make_observation(case=case, draws=True, randomness=seen)
+    assert test_randomness.rule(made, Budget()).outcome == outcome
