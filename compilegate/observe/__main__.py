@@ -71,6 +71,7 @@ def _observe(options: argparse.Namespace) -> int:
     """Observe one case in the foreground."""
     try:
         case = Case.parse(options.case)
+        _import_torch()
         shipped = registry.load()
         models = registry.load_with(options.zoo)
         if case.model not in models:
@@ -81,6 +82,15 @@ def _observe(options: argparse.Namespace) -> int:
         return 2
     options.want = options.want or _everything(case, models[case.model], shipped)
     return _foreground(options, models)
+
+
+def _import_torch() -> None:
+    """Import PyTorch before a zoo file does, as the fork server and fresh processes do.
+
+    The first imported module that holds ``torch`` is part of what Inductor looks a graph up by:
+    pickle names it as the home of memory formats.
+    """
+    import torch  # noqa: F401
 
 
 def _refuse_without_gpu(case: Case) -> None:
