@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import torch
 
+from compilegate.observe.capture import eager_calls
 from compilegate.observe.model.calls import PlannedCall, input_tensors
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.subject import Subject
@@ -75,7 +76,7 @@ class AlwaysZero:
             if tensor.is_floating_point():
                 with torch.no_grad(), contextlib.suppress(RuntimeError):  # an expanded input
                     tensor.copy_(factor * (tensor + _noise(tensor, generator)))
-        result = subject.call(call, planned.index)
+        result = eager_calls.call(subject, call, planned.index)
         if result.error is not None:
             raise result.error
         return result

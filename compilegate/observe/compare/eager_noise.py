@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from compilegate.observe.capture import eager_calls
 from compilegate.observe.compare.errors import Nudge
 from compilegate.observe.model import cast_weights
 from compilegate.observe.model.calls import PlannedCall, input_tensors, invoke
@@ -134,7 +135,7 @@ class Sampler:
         return call
 
     def _call(self, call: Call, planned: PlannedCall) -> Result:
-        result = self._built.call(call, planned.index)
+        result = eager_calls.call(self._built, call, planned.index)
         if result.error is not None:
             raise result.error
         return result

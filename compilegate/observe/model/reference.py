@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import torch
 
+from compilegate.observe.capture import eager_calls
 from compilegate.observe.model.calls import PlannedCall, is_driven
 from compilegate.observe.model.float64 import Lifting
 from compilegate.observe.model.learning_rates import LearningRates
@@ -150,7 +151,7 @@ class _Run:
                 self._subject = self._build(self.lifting)
             subject = self._subject
             self.lifting.replay = recording.replay() if recording is not None else None
-            result = subject.call(subject.prepare(planned), planned.index)
+            result = eager_calls.call(subject, subject.prepare(planned), planned.index)
             if result.error is not None:
                 raise result.error
             self._keep(planned.index, result)

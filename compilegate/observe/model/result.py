@@ -47,6 +47,7 @@ class Result:
         recording: The random tensors that the call drew, if they were recorded.
         found_inf: Whether scaled gradients overflowed, as ``GradScaler`` determines it.
         error: The exception that the call raised.
+        compiles_itself: Whether a part of an eager model compiled itself.
     """
 
     output: dict[str, Any] = field(default_factory=dict)
@@ -65,6 +66,7 @@ class Result:
     recording: DrawRecording | None = None
     found_inf: bool = False
     error: Exception | None = None
+    compiles_itself: bool = False
 
     @property
     def nbytes(self) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from compilegate.observe.capture import compile_log, compiling
+from compilegate.observe.capture import compile_log, compiling, eager_calls
 from compilegate.observe.device import device as device_of
 from compilegate.observe.device.protocol import Device, Step
 from compilegate.observe.measure import energy, memory
@@ -150,7 +150,10 @@ def stepping(
         Snapshot(side.module, parameters=steps_weights, given=fixed_arguments(side.example))
         for side in (first.eager, compiled)
     ]
-    yield prepare(first.eager, compiled, planned, device)
+    steps = prepare(first.eager, compiled, planned, device)
+    if first.result.compiles_itself:  # it does so again: the compiler was reset since
+        steps = replace(steps, eager=eager_calls.left_out()(steps.eager))
+    yield steps
     for snapshot in kept:
         snapshot.put_back()
 

@@ -9,6 +9,7 @@ from itertools import product
 import torch
 
 from compilegate.observe import error_text
+from compilegate.observe.capture import eager_calls
 from compilegate.observe.model import weights
 from compilegate.observe.model.calls import PlannedCall, first_call
 from compilegate.observe.model.forward import SelectorError
@@ -112,7 +113,7 @@ def call_eager(
     with progress.spend("prepare"):
         call = eager.prepare(planned)
     with progress.spend("run"):
-        result = eager.call(call, planned.index, recording)
+        result = eager_calls.call(eager, call, planned.index, recording)
     if isinstance(result.error, SelectorError):
         raise result.error
     expected = eager.example.raises

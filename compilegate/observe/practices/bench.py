@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from compilegate.observe import error_text, failures, nested
-from compilegate.observe.capture import compile_log, compiling
+from compilegate.observe.capture import compile_log, compiling, eager_calls
 from compilegate.observe.compare import results
 from compilegate.observe.compare.call_comparer import CallComparer
 from compilegate.observe.device import device as device_of
@@ -183,7 +183,8 @@ class Bench:
         Raises:
             StepUnavailableError: Eager raises.
         """
-        made = eager.call(self._arguments(eager, dtype), self.planned.index, recording)
+        call = self._arguments(eager, dtype)
+        made = eager_calls.call(eager, call, self.planned.index, recording)
         if made.error is not None:
             raise StepUnavailableError(f"eager raises {error_text.with_kind(made.error)}")
         return made

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from compilegate.observe import error_text, nested
-from compilegate.observe.capture import compiling
+from compilegate.observe.capture import compiling, eager_calls
 from compilegate.observe.compare.call_comparer import CallComparer
 from compilegate.observe.compare.eager_noise import repeats
 from compilegate.observe.model.calls import has_fixed_inputs
@@ -72,7 +72,7 @@ class Served:
         )
 
     def _ask_eager(self, index: int) -> Result:
-        made = self.eager.call(self.eager_calls[index], index)
+        made = eager_calls.call(self.eager, self.eager_calls[index], index)
         if made.error is not None:
             raise StepUnavailableError(f"eager raises {error_text.with_kind(made.error)}")
         if made.draws:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from compilegate.observe import error_text
+from compilegate.observe.capture import eager_calls
 from compilegate.observe.compare.call_comparer import CallComparer
 from compilegate.observe.device import device as device_of
 from compilegate.observe.model.calls import PlannedCall
@@ -106,7 +107,8 @@ class SizedCalls:
     def _call_eager(self, planned: PlannedCall) -> Result:
         by_kernel = device_of(self._eager.case.device).draws_by_kernel
         recording = DrawRecording(is_needed=by_kernel) if self._bench.draws else None
-        made = self._eager.call(self._eager.prepare(planned), planned.index, recording)
+        call = self._eager.prepare(planned)
+        made = eager_calls.call(self._eager, call, planned.index, recording)
         if made.error is not None:
             raise StepUnavailableError(f"eager raises {error_text.with_kind(made.error)}")
         made.recording = recording
