@@ -245,8 +245,17 @@ _STATUS = {
 
 def proves_nothing(failure: Failure) -> bool:
     """Whether the machine ended a case: others took its processor, or the GPU's memory."""
-    held = failure.held_by_others
-    return failure.kind == BUSY_MACHINE or held is None or held > CROWDED
+    return failure.kind == BUSY_MACHINE or is_crowded(failure.held_by_others)
+
+
+def is_crowded(held: float | None) -> bool:
+    """Whether others held so much memory, or an unknown share, that a lack of it proves nothing."""
+    return held is None or held > CROWDED
+
+
+def share(held: float | None) -> str:
+    """Return a share of memory in words."""
+    return "an unknown share" if held is None else f"{held:.0%}"
 
 
 def says_that_nothing_compiled(judgement: Judgement, observation: Observation) -> bool:
@@ -272,9 +281,8 @@ def _finding_of_case(observation: Observation, said_by: str) -> Finding | None:
         if failure.output:
             details += ["last output:", *(f"  {line}" for line in failure.output.splitlines())]
         held = failure.held_by_others
-        if held is None or held > CROWDED:
-            share = f"{held:.0%}" if held is not None else "an unknown share"
-            summary += f"; other processes held {share} of the GPU's memory"
+        if is_crowded(held):
+            summary += f"; other processes held {share(held)} of the GPU's memory"
         outcome: Outcome = "inconclusive" if proves_nothing(failure) else "failed"
         return Finding(outcome, summary, tuple(details))
     if nothing_compiled(observation):

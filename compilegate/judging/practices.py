@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compilegate.judging.judge import Finding, indented, shorten
+from compilegate.judging.judge import Finding, indented, is_crowded, share, shorten
 from compilegate.judging.tensors import BLIND_SHARE, Numerics, examine_groups
 from compilegate.records.observation import Observation
 from compilegate.records.practice import Practice, PracticeName, Step
@@ -34,6 +34,9 @@ def judge_steps(observation: Observation, name: PracticeName) -> Finding:
         ],
     )
     lines = [*raised, *numerics.complaints, *_recompiled(practice)]
+    # Memory that ran out in a process of its own proves nothing where others held it.
+    if raised and len(lines) == len(raised) and all(is_crowded(step.held_by_others) for step in _failed(practice)):
+        return Finding("inconclusive", lines[0], (*shorten(lines), *_traceback(practice)))
     if lines:
         return Finding("failed", lines[0], (*shorten(lines), *_traceback(practice)))
     return _of_sound(practice, numerics)
@@ -61,15 +64,20 @@ def _of_sound(practice: Practice, numerics: Numerics) -> Finding:
     return Finding("passed", text)
 
 
+def _failed(practice: Practice) -> Iterator[Step]:
+    return (step for step in practice.steps if step.raised)
+
+
 def _raised(practice: Practice) -> Iterator[str]:
-    for step in practice.steps:
-        if step.raised:
-            yield f"{step.name}: raised {step.raised}"
+    for step in _failed(practice):
+        held = step.held_by_others
+        why = f"; other processes held {share(held)} of the memory" if is_crowded(held) else ""
+        yield f"{step.name}: raised {step.raised}{why}"
 
 
 def _traceback(practice: Practice) -> Iterator[str]:
     """Yield the traceback of the first error, which may have those of other processes, too."""
-    first = next((step for step in practice.steps if step.raised), None)
+    first = next(_failed(practice), None)
     if first is not None:
         yield from indented(first.traceback.splitlines())
 

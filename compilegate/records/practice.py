@@ -51,6 +51,8 @@ class Step:
         reasons: The guards that failed, where code was compiled again.
         raised: The error that the step raised where eager raises none, with its class.
         traceback: The traceback of that error, as Python prints it.
+        held_by_others: The share of the memory that other processes held when it ran out in a
+            process that the step started; None if that is unknown, 0 for any other error.
         unavailable: Why the step was not taken: this version of PyTorch lacks something.
     """
 
@@ -63,6 +65,7 @@ class Step:
     reasons: tuple[str, ...] = ()
     raised: str = ""
     traceback: str = ""
+    held_by_others: float | None = 0.0
     unavailable: str = ""
 
 

@@ -14,7 +14,7 @@ from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.progress import Progress
 from compilegate.observe.practices import distributed, distributed_answers, torchrun
 from compilegate.observe.practices.bench import Bench
-from compilegate.observe.practices.distributed_answers import Answer
+from compilegate.observe.practices.distributed_answers import Answer, RankFailure
 from compilegate.observe.practices.distributed_ways import RANKS, WAYS
 from compilegate.observe.practices.rank_gradients import RankGradients
 from compilegate.records.case import Case
@@ -60,7 +60,7 @@ def test_ranks_that_wait_for_each_other_show_the_stacks_of_both(monkeypatch):
 def test_the_first_error_of_a_rank_is_named_first(tmp_path):
     """The other rank then loses its connection, which says nothing."""
     for rank, error in ((1, "ValueError: no"), (0, "RuntimeError: connection closed")):
-        distributed_answers.note_error(tmp_path, rank, error)
+        distributed_answers.note_error(tmp_path, rank, RankFailure(error))
         time.sleep(0.01)
     assert [*distributed_answers.errors(tmp_path)] == [1, 0]
 

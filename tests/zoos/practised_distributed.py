@@ -83,6 +83,24 @@ def faulty_ranks():
     return example(Net1())
 
 
+@practised("greedy_rank")
+def greedy_rank():
+    """Rank 1 asks for more memory than there is."""
+
+    class Greedy(Net):
+        def forward(self, x):
+            if RANK == 1 and is_compiling():
+                x = x + allocate(2**60)
+            return super().forward(x)
+
+    return example(Greedy())
+
+
+@torch.compiler.disable
+def allocate(size):
+    return torch.empty(size)[0]
+
+
 @torch.compiler.disable
 def wait_for_rank_0():
     dist.recv(torch.zeros(1), src=0)

@@ -38,6 +38,19 @@ class StepUnavailableError(Exception):
     """A step cannot be taken here. The message says why: a version, a library, the model."""
 
 
+class ProcessError(RuntimeError):
+    """A process that a step started has failed.
+
+    Args:
+        message: What it wrote, or how it ended.
+        held_by_others: See :class:`Step`.
+    """
+
+    def __init__(self, message: str, held_by_others: float | None = 0.0) -> None:
+        super().__init__(message)
+        self.held_by_others = held_by_others
+
+
 @dataclass
 class StepFacts:
     """What a step shows. The block of the step fills it in.
@@ -234,6 +247,7 @@ class Bench:
         facts = StepFacts()
         before = compile_log.compilations()
         raised = traceback = unavailable = ""
+        held: float | None = 0.0
         self.progress.beat()
         try:
             yield facts
@@ -244,6 +258,8 @@ class Bench:
                 raise
             raised = error_text.with_kind(error)
             traceback = failures.traceback_of(error)
+            if isinstance(error, ProcessError):
+                held = error.held_by_others
         self.steps.append(
             Step(
                 name=name,
@@ -255,6 +271,7 @@ class Bench:
                 reasons=tuple(compile_log.reasons_of_recompilation(before)[:_REASONS]),
                 raised=raised,
                 traceback=traceback,
+                held_by_others=held,
                 unavailable=unavailable,
             )
         )

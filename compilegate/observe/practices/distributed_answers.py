@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,9 +110,23 @@ def note_stage(folder: Path, rank: int, stage: str) -> None:
     (folder / f"stage-{rank}").write_text(stage)
 
 
-def note_error(folder: Path, rank: int, error: str) -> None:
+@dataclass(frozen=True)
+class RankFailure:
+    """The error that ends a rank.
+
+    Attributes:
+        text: The error, with its class.
+        held_by_others: The share of the memory that other processes held when it ran out; None if
+            that is unknown, 0 for any other error.
+    """
+
+    text: str
+    held_by_others: float | None = 0.0
+
+
+def note_error(folder: Path, rank: int, failure: RankFailure) -> None:
     """Write the error that ends a rank."""
-    (folder / f"error-{rank}").write_text(error)
+    (folder / f"error-{rank}").write_text(json.dumps([failure.text, failure.held_by_others]))
 
 
 def stages(folder: Path) -> Mapping[int, str]:
@@ -119,9 +134,10 @@ def stages(folder: Path) -> Mapping[int, str]:
     return _notes(folder, "stage")
 
 
-def errors(folder: Path) -> Mapping[int, str]:
+def errors(folder: Path) -> Mapping[int, RankFailure]:
     """Return the errors that ended ranks, the first first: others follow from it."""
-    return _notes(folder, "error")
+    notes = _notes(folder, "error").items()
+    return {rank: RankFailure(*json.loads(note)) for rank, note in notes}
 
 
 def _notes(folder: Path, kind: str) -> Mapping[int, str]:

@@ -10,15 +10,18 @@ import torch
 import torch.distributed as dist
 from torch.distributed.tensor import DTensor
 
-from compilegate.observe import error_text
+from compilegate.observe import error_text, failures
 from compilegate.observe.capture import compile_log
 from compilegate.observe.capture.compile_log import CompileLog
+from compilegate.observe.device import device as device_of
+from compilegate.observe.device import out_of_memory
 from compilegate.observe.model.calls import PlannedCall, input_tensors
 from compilegate.observe.model.seeding import seed_everything
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.practices.bench import Bench
 from compilegate.observe.practices.distributed_answers import (
     Answer,
+    RankFailure,
     Tensors,
     note_error,
     note_stage,
@@ -26,6 +29,7 @@ from compilegate.observe.practices.distributed_answers import (
 from compilegate.observe.practices.distributed_ways import STEPS, Way, ways_of
 from compilegate.observe.practices.fresh_process import job_in
 from compilegate.observe.practices.same_case import rebuilt
+from compilegate.records.host_memory import MemoryAccount
 from compilegate.zoo.example import Call
 
 #: A step of the optimizer changes each weight by this multiple of its gradient.
@@ -35,6 +39,8 @@ _RATE = 0.1
 def main(folder: Path) -> None:
     """Train in the ways that the job names, and leave an answer for each."""
     rank = int(os.environ["RANK"])
+    memory = MemoryAccount()
+    kills, device = memory.kills(), "cpu"
 
     def enter(stage: str) -> None:
         print(stage, flush=True)
@@ -56,8 +62,23 @@ def main(folder: Path) -> None:
         enter("destroy_process_group")
         dist.destroy_process_group()
     except Exception as error:
-        note_error(folder, rank, error_text.with_kind(error))
+        failure = _failure(error, device, memory, killed=memory.kills() != kills)
+        note_error(folder, rank, failure)
         raise
+
+
+def _failure(error: Exception, device: str, memory: MemoryAccount, *, killed: bool) -> RankFailure:
+    """Return the record of an error.
+
+    Ranks share the machine's memory with each other and with the process that started them. How
+    much of it these held when it ran out is not known.
+    """
+    cause = out_of_memory.find(error, killed=killed)
+    if cause is None:
+        return RankFailure(error_text.with_kind(error))
+    found = failures.of_out_of_memory(cause, "distributed", device_of(device), memory)
+    held = None if out_of_memory.is_of_host(cause) else found.held_by_others
+    return RankFailure(f"{found.kind}: {found.message}", held)
 
 
 def _train(bench: Bench, way: Way, rank: int, enter: Callable[[str], None]) -> Answer:

@@ -14,15 +14,16 @@ import torch
 
 from compilegate.observe import error_text
 from compilegate.observe.practices import distributed_answers, fresh_process, same_case
-from compilegate.observe.practices.bench import Bench, StepUnavailableError
+from compilegate.observe.practices.bench import Bench, ProcessError, StepUnavailableError
 from compilegate.observe.practices.distributed_answers import Answer
 from compilegate.observe.practices.distributed_ways import RANKS, Way
 from compilegate.observe.practices.fresh_process import FreshProcessError
+from compilegate.records.host_memory import MemoryAccount
 
 _WORKER = "compilegate.observe.practices.distributed_rank"
 
 
-class RankError(RuntimeError):
+class RankError(ProcessError):
     """A rank raised, died or hangs. The message has what the ranks wrote, or their stacks."""
 
 
@@ -58,15 +59,15 @@ class Ranks:
         """Have all ranks train in some ways. If one fails, new ranks train in those after it."""
         left = [*ways]
         while left:
-            reason = self._start(left)
+            failure = self._start(left)
             while left and distributed_answers.is_complete(self._folder, left[0]):
                 left.pop(0)
             if left:
                 failed = left.pop(0)
-                self._failed[failed] = RankError(reason or "the ranks ended without an answer")
+                self._failed[failed] = failure or RankError("the ranks ended without an answer")
                 left = [way for way in left if way.eager is not failed]
-            elif reason:
-                self.end = RankError(reason)
+            else:
+                self.end = failure
 
     def answers(self, way: Way) -> list[Answer]:
         """Return what each rank found in a way.
@@ -82,14 +83,16 @@ class Ranks:
             raise self._failed[way]
         return distributed_answers.read(self._folder, way, self._bench.builder.case.device)
 
-    def _start(self, ways: Sequence[Way]) -> str:
-        """Run the ranks to their end. Return how one failed; empty if none did."""
+    def _start(self, ways: Sequence[Way]) -> RankError | None:
+        """Run the ranks to their end. Return how one failed; None if none did."""
         job = same_case.described(self._bench) | {"ways": [way.name for way in ways]}
         # From a GPU, each rank would load them to the GPU of this process.
         job["weights"] = {name: weight.cpu() for name, weight in job["weights"].items()}
         fresh_process.put_job(self._folder, job)
         for file in (*self._folder.glob("stage-*"), *self._folder.glob("error-*")):
             file.unlink()
+        memory = MemoryAccount()
+        kills = memory.kills()
         try:
             fresh_process.run_command(
                 self._command(),
@@ -100,8 +103,9 @@ class Ranks:
             )
         except FreshProcessError as error:
             first, _, rest = str(error).partition("\n")
-            return f"{self._how()}; {first.rstrip(':')}\n{rest}"
-        return ""
+            how, held = self._how(killed=memory.kills() != kills)
+            return RankError(f"{how}; {first.rstrip(':')}\n{rest}", held)
+        return None
 
     def _command(self) -> list[str]:
         """Return the command: torchrun writes whose each line is."""
@@ -128,10 +132,20 @@ class Ranks:
             found["CUDA_VISIBLE_DEVICES"] = ",".join(gpus(self._bench))
         return found
 
-    def _how(self) -> str:
-        """Return the first error that a rank raised, or else what each of them was doing."""
+    def _how(self, *, killed: bool) -> tuple[str, float | None]:
+        """Return the first error that a rank raised, or else what each of them was doing.
+
+        Args:
+            killed: Whether the kernel has killed a process for lack of memory.
+
+        Returns:
+            Words, and the share of the memory that other processes held when it ran out: 0 if it
+            did not, None if that is unknown.
+        """
         for rank, error in distributed_answers.errors(self._folder).items():
-            return f"rank {rank} raises {error}"
+            return f"rank {rank} raises {error.text}", error.held_by_others
         found = sorted(distributed_answers.stages(self._folder).items())
         texts = [f"rank {rank} came as far as {stage}" for rank, stage in found]
-        return "; ".join(texts) or "no rank started"
+        if killed:
+            texts.append("the kernel killed a process for lack of memory")
+        return "; ".join(texts) or "no rank started", None if killed else 0.0
