@@ -35,7 +35,11 @@ def judge_steps(observation: Observation, name: PracticeName) -> Finding:
     )
     lines = [*raised, *numerics.complaints, *_recompiled(practice)]
     # Memory that ran out in a process of its own proves nothing where others held it.
-    if raised and len(lines) == len(raised) and all(is_crowded(step.held_by_others) for step in _failed(practice)):
+    if (
+        raised
+        and len(lines) == len(raised)
+        and all(is_crowded(step.held_by_others) for step in _failed(practice))
+    ):
         return Finding("inconclusive", lines[0], (*shorten(lines), *_traceback(practice)))
     if lines:
         return Finding("failed", lines[0], (*shorten(lines), *_traceback(practice)))

@@ -48,7 +48,9 @@ def test_a_block_mask_that_forward_makes_is_no_graph_break():
     assert verdict_on(seen, test_graph_breaks, "graph_breaks").outcome == "passed"
     assert verdict_on(seen, test_recompiles, "recompiles").outcome == "passed"
     assert seen.capture.graphs == 2  # one for each batch
-    assert all("_flex_attention_hop_wrapper" not in c.code.function for c in seen.capture.compilations)
+    assert all(
+        "_flex_attention_hop_wrapper" not in c.code.function for c in seen.capture.compilations
+    )
 
 
 def test_a_block_mask_whose_values_python_reads_is_a_graph_break():

@@ -21,6 +21,15 @@ def test_numbers_are_sizes_and_python_numbers_by_place():
     assert sum(" dim " in name for name in seen.numbers) == 3
 
 
+def test_an_action_that_changes_weights_justifies_no_recompilation():
+    swapping = Call((X,), before=list)
+    signatures = [
+        guard_inputs.of(swapping, index, {}, swaps_weights=index > 0) for index in range(3)
+    ]
+    assert signatures[1] == signatures[2] == of(X)
+    assert signatures[0] != of(X)
+
+
 def test_values_do_not_matter():
     assert of(torch.zeros(4, 8)) == of(torch.ones(4, 8))
 

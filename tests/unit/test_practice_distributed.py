@@ -38,14 +38,35 @@ def bench_of(model, case, gpus=()):
     return Bench(builder, request, progress, Reference(builder), draws=False)
 
 
-def test_ranks_that_wait_for_each_other_show_the_stacks_of_both(monkeypatch):
-    name = "hanging_rank"
-    models = registry.load_with([str(ZOOS / "practised_distributed.py")])
-    bench = bench_of(models[name], Case.parse(f"{name}-cpu-train-f32-default-static"))
+@pytest.fixture(scope="module")
+def models():
+    return registry.load_with([str(ZOOS / "practised_distributed.py")])
+
+
+@pytest.fixture
+def judge_ranks(models, monkeypatch):
+    """Train a model of the zoo in one way, and judge what it shows."""
     monkeypatch.setattr(distributed, "ways_of", lambda bench: WAYS[:2])
-    practice = distributed.observe(bench, idle_s=5)
-    observation = make_observation(practices={"distributed": practice}, reference="float64")
-    finding = judge_steps(observation, "distributed")
+
+    def found(name):
+        bench = bench_of(models[name], Case.parse(f"{name}-cpu-train-f32-default-static"))
+        practice = distributed.observe(bench, idle_s=5)
+        observation = make_observation(practices={"distributed": practice}, reference="float64")
+        return judge_steps(observation, "distributed")
+
+    return found
+
+
+def test_a_rank_that_finds_no_memory_proves_nothing(judge_ranks):
+    finding = judge_ranks("greedy_rank")
+    assert finding.outcome == "inconclusive"
+    assert "rank 1 raises RuntimeError: " in finding.summary
+    assert "can't allocate memory" in finding.summary
+    assert finding.summary.endswith("other processes held an unknown share of the memory")
+
+
+def test_ranks_that_wait_for_each_other_show_the_stacks_of_both(judge_ranks):
+    finding = judge_ranks("hanging_rank")
     way = WAYS[1].name
     assert finding.outcome == "failed"
     assert finding.summary == (

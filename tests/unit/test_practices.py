@@ -68,6 +68,22 @@ def test_the_noise_of_a_step_widens_no_bound_of_another():
     )
 
 
+@pytest.mark.parametrize(
+    ("held", "others", "outcome"),
+    [
+        pytest.param(0.0, {}, "failed", id="its own memory"),
+        pytest.param(0.05, {}, "failed", id="little is held by others"),
+        pytest.param(0.4, {}, "inconclusive", id="much is held by others"),
+        pytest.param(None, {}, "inconclusive", id="the machine's memory"),
+        pytest.param(None, {"raised": "ValueError: no"}, "failed", id="another error, too"),
+        pytest.param(None, {"outputs": WRONG}, "failed", id="a wrong output, too"),
+    ],
+)
+def test_a_lack_of_memory_proves_nothing_where_others_hold_it(held, others, outcome):
+    lacks = step(raised="RankError: rank 1 raises OutOfMemoryError: no", held_by_others=held)
+    assert judge_steps(practised(lacks, step(**others)), NAME).outcome == outcome
+
+
 def test_a_practice_whose_tensors_are_mostly_blind_is_inconclusive():
     """Noise as large as the values hides any fault: green would mean nothing."""
     blind = make_checked(make_error("output", eager_rms=0.9, eager_max=3.0, compiled_rms=0.9))

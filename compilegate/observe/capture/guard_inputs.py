@@ -36,7 +36,9 @@ def _layout(tensor: torch.Tensor) -> str:
     return f"{order} contiguous {tensor.is_contiguous()}"
 
 
-def of(call: Call, index: int, state: Mapping[str, Any]) -> Signature:
+def of(
+    call: Call, index: int, state: Mapping[str, Any], *, swaps_weights: bool = False
+) -> Signature:
     """Return the signature of a call, from the state before it.
 
     Args:
@@ -45,6 +47,8 @@ def of(call: Call, index: int, state: Mapping[str, Any]) -> Signature:
         state: What the model keeps between calls, by name. Only flags and strings among its Python
             values count. A counter does not: where Dynamo recompiles for one, the model should be
             changed.
+        swaps_weights: Whether the action before the call changed weights. Compiled code reads them
+            at each call, so nothing that such an action does justifies a recompilation.
     """
     numbers: dict[str, float] = {}
     rest: list[str] = [nested.structure(call.args), nested.structure(call.kwargs)]
@@ -66,6 +70,6 @@ def of(call: Call, index: int, state: Mapping[str, Any]) -> Signature:
         words = isinstance(value, (bool, str, type(None))) and not name.endswith(ORDER)
         if name.startswith(_KEPT) and words:
             rest.append(f"{name} {value!r}")
-    if call.before is not None:
+    if call.before is not None and not swaps_weights:
         rest.append(f"action before call {index}")  # it may change whatever the model reads
     return Signature(numbers, hashlib.sha256("\n".join(rest).encode()).hexdigest()[:8])

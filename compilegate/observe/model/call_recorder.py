@@ -54,11 +54,14 @@ class CallRecorder:
         around: AbstractContextManager[object] | None = None,
     ) -> Result:
         """Make a call and return its result. See :meth:`Subject.call` for the arguments."""
+        swaps_weights = False
         if call.before is not None:  # it may step an optimizer with the gradients of the last call
+            held = self._weights()
             try:
                 invoke(call.before, self._subject.module)
             except Exception as error:
                 return Result(error=_models_own(error))
+            swaps_weights = self._weights() != held
         self._subject.forget_gradients(call)
         seed_everything(self._seed + 1 + index)
         before = self.state.read(call)
@@ -66,7 +69,7 @@ class CallRecorder:
         placed = self._placed(before)
         started = self._starting_parameters(index)
         global_state = GlobalState()
-        result = Result(before=copies(before))
+        result = Result(before=copies(before), swaps_weights=swaps_weights)
         try:
             with around or contextlib.nullcontext():
                 output = self._subject.step(call, recording, global_state)
@@ -98,6 +101,10 @@ class CallRecorder:
         result = Result()
         self._record_output(result, output, nested.output_tensors(output), call)
         return result
+
+    def _weights(self) -> dict[str, tuple[int, ...]]:
+        """Fingerprints of parameters and buffers, which change if these are written to."""
+        return fingerprints(self._subject.buffers(), self._named_parameters())
 
     def _named_parameters(self) -> dict[str, nn.Parameter]:
         return {f"parameter {name}": value for name, value in self._subject.parameters().items()}

@@ -47,6 +47,8 @@ class Result:
         recording: The random tensors that the call drew, if they were recorded.
         found_inf: Whether scaled gradients overflowed, as ``GradScaler`` determines it.
         error: The exception that the call raised.
+        swaps_weights: Whether the action before the call wrote to parameters or buffers, or replaced
+            them.
         compiles_itself: Whether a part of an eager model compiled itself.
     """
 
@@ -66,6 +68,7 @@ class Result:
     recording: DrawRecording | None = None
     found_inf: bool = False
     error: Exception | None = None
+    swaps_weights: bool = False
     compiles_itself: bool = False
 
     @property

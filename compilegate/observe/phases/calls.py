@@ -152,7 +152,9 @@ class PairedCalls:
         self.seen.eager_returned |= made.error is None
         with self._progress.spend("prepare"):
             call = self.compiled.prepare(planned)
-            guarded = guard_inputs.of(call, planned.index, made.before)
+            guarded = guard_inputs.of(
+                call, planned.index, made.before, swaps_weights=made.swaps_weights
+            )
             compiling.mark_dynamic(self.compiled, call)
         result = self._run_compiled(planned, call)
         self._log.after_call(planned.index, planned.sizes)

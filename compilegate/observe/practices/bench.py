@@ -254,12 +254,12 @@ class Bench:
         except StepUnavailableError as error:
             unavailable = str(error)
         except Exception as error:
-            if isinstance(error, torch.AcceleratorError) or out_of_memory.find(error):
+            if isinstance(error, ProcessError):
+                held = error.held_by_others
+            elif isinstance(error, torch.AcceleratorError) or out_of_memory.find(error):
                 raise
             raised = error_text.with_kind(error)
             traceback = failures.traceback_of(error)
-            if isinstance(error, ProcessError):
-                held = error.held_by_others
         self.steps.append(
             Step(
                 name=name,
