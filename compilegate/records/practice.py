@@ -48,7 +48,8 @@ class Step:
         state: Weights, buffers and inputs, and what is exact about the step: names, files, flags.
         compilations: Compilations of code objects that the step caused; None if not counted.
         needed: The most compilations that the step needs; None if any number is right.
-        reasons: The guards that failed, where code was compiled again.
+        reasons: The guards that failed, where code was compiled again, then the code that was
+            compiled for the first time.
         raised: The error that the step raised where eager raises none, with its class.
         traceback: The traceback of that error, as Python prints it.
         held_by_others: The share of the memory that other processes held when it ran out in a

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -13,9 +14,9 @@ from compilegate.runs.reproduction import python
 from tests.integration.conftest import CHECKOUT, FORWARD, MATVEC, ZOOS, faulty_case, surroundings
 
 
-def observe(tmp_path, *arguments, stdin=None, cwd=CHECKOUT):
+def observe(tmp_path, *arguments, stdin=None, cwd=CHECKOUT, backend="aot_eager"):
     return subprocess.run(
-        [sys.executable, "-m", "compilegate", "observe", *arguments, "--backend", "aot_eager"],
+        [sys.executable, "-m", "compilegate", "observe", *arguments, "--backend", backend],
         cwd=cwd,
         env=surroundings(tmp_path),
         input=stdin,
@@ -126,3 +127,11 @@ def test_the_printed_command_works_when_it_is_pasted(compilegate, write):
     verdicts = {record["aspect"]: record for record in records if record["record"] == "verdict"}
     assert verdicts["forward"]["outcome"] == "failed"
     assert verdicts["forward"]["summary"] in message
+
+
+def test_a_fresh_process_finds_what_the_command_compiled_for_a_users_file(tmp_path):
+    """The file imports PyTorch. If it were the first to do so, its name would be in the keys."""
+    case = "sound_caches-cpu-infer-f32-default-static"
+    zoo = ("--zoo", str(ZOOS / "practised_caches.py"))
+    done = observe(tmp_path, case, *zoo, "--want", "caches", backend="inductor")
+    assert re.search(r"^passed +caches +16 steps", done.stdout, re.MULTILINE), done.stdout

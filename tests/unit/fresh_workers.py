@@ -1,6 +1,7 @@
 """Workers for the tests of fresh processes: what they do is the task of their job."""
 
 import os
+import pickle
 import signal
 import subprocess
 import time
@@ -36,10 +37,17 @@ def hang():
     time.sleep(1000)
 
 
+def name_home():
+    import torch
+
+    return {"home": pickle.whichmodule(torch.contiguous_format, "torch.contiguous_format")}
+
+
 TASKS = {
     "double": double,
     "raise": refuse,
     "die": die,
     "be silent": lambda: None,
     "hang": hang,
+    "name the home of memory formats": name_home,
 }

@@ -73,6 +73,18 @@ def takes_text(x, text):
     return x + len(text)
 
 
+def test_a_compilation_is_explained_by_its_guard_or_else_by_its_code():
+    compiled = torch.compile(takes_text, backend="eager", dynamic=False)
+    compiled(X, "a")
+    before = compile_log.compilations()
+    torch.compile(whole, backend="eager")(X)
+    compiled(X[:2], "a")
+    guard, code = compile_log.reasons_of_recompilation(before)
+    assert "size mismatch" in guard
+    assert guard.endswith(f"({HERE}:{line_of(takes_text, 'def ')} in takes_text)")
+    assert code == f"compiled for the first time: {HERE}:{line_of(whole, 'def ')} in whole"
+
+
 # Graphs and breaks.
 
 

@@ -37,6 +37,11 @@ def test_a_worker_answers_once_with_tensors_and_values(run):
         run("be silent")  # the earlier answer is not taken for its own
 
 
+def test_pytorch_is_imported_before_the_worker(run):
+    """Inductor's keys name the first module that holds it: a worker would make them its own."""
+    assert run("name the home of memory formats")["home"].partition(".")[0] == "torch"
+
+
 def test_the_output_of_a_worker_that_raises_is_in_the_message(run):
     with pytest.raises(
         fresh_process.FreshProcessError, match=r"exited with status 1:\n[\s\S]*ValueError: no such"

@@ -54,11 +54,15 @@ def compilations() -> int:
 def reasons_of_recompilation(first: int) -> list[str]:
     """Return the guards that failed, each once, with the code that was compiled again for them.
 
+    Code for which no guard failed follows: it was not compiled before.
+
     Args:
         first: How many compilations since the last reset are left out.
     """
     seen = [_compilation(entry, 0) for entry in _compiled()[first:]]
-    return [*dict.fromkeys(f"{one.reason} ({one.code})" for one in seen if one.reason)]
+    failed = [f"{one.reason} ({one.code})" for one in seen if one.reason]
+    new = [f"compiled for the first time: {one.code}" for one in seen if not one.reason]
+    return [*dict.fromkeys(failed + new)]
 
 
 def code_objects() -> int:

@@ -47,8 +47,8 @@ class Result:
         recording: The random tensors that the call drew, if they were recorded.
         found_inf: Whether scaled gradients overflowed, as ``GradScaler`` determines it.
         error: The exception that the call raised.
-        swaps_weights: Whether the action before the call wrote to parameters or buffers, or replaced
-            them.
+        swaps_weights: Whether the action before the call wrote to parameters or buffers, or
+            replaced some.
         compiles_itself: Whether a part of an eager model compiled itself.
     """
 
