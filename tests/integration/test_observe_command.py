@@ -22,7 +22,7 @@ def observe(tmp_path, *arguments, stdin=None, cwd=CHECKOUT, backend="aot_eager")
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=480,
         check=False,
     )
 
