@@ -5,6 +5,7 @@ https://docs.pytorch.org/docs/stable/checkpoint.html
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -20,9 +21,10 @@ LARGE = 16
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
-    """Gradients are those without checkpoints, and the peak is lower than without.
+    """Gradients are those without checkpoints, and so is no more memory than without.
 
-    A peak of a few times the slack may be higher by the slack: what the allocator adds decides it.
+    Forward keeps less for backward, wherever eager's checkpoints save something. The peak is lower,
+    too: one of a few times the slack may be higher by the slack, as the allocator decides it.
     """
     finding = judge_steps(observation, "activation_checkpointing")
     if finding.outcome != "passed":
@@ -33,6 +35,11 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     plain, peak = figures["plain_peak_bytes"], figures["checkpointed_peak_bytes"]
     most = budget.max_checkpointed_memory_ratio
     text = f"peak {peak / MIB:.2f} MiB, without checkpoints {plain / MIB:.2f} MiB"
+    if "checkpointed_held_bytes" in figures:
+        held = _held(figures)
+        if _saves_in_eager(figures) and not _saves(figures, most):
+            return Finding("failed", f"{held}, less than {most:g}× wanted; {text}")
+        text = f"{held}; {text}"
     slack = budget.memory_slack_bytes
     if plain > LARGE * slack:
         if peak >= most * plain:
@@ -41,6 +48,19 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         more = f"at most {most:g}× allowed, and {slack / MIB:.0f} MiB more"
         return Finding("failed", f"{text}, {more}")
     return replace(finding, summary=f"{finding.summary}; {text}")
+
+
+def _held(figures: Mapping[str, float]) -> str:
+    kept, plain = figures["checkpointed_held_bytes"], figures["plain_held_bytes"]
+    return f"forward keeps {kept / MIB:.2f} MiB for backward, without checkpoints {plain / MIB:.2f} MiB"
+
+
+def _saves(figures: Mapping[str, float], most: float) -> bool:
+    return figures["checkpointed_held_bytes"] < most * figures["plain_held_bytes"]
+
+
+def _saves_in_eager(figures: Mapping[str, float]) -> bool:
+    return figures["eager_checkpointed_held_bytes"] < figures["eager_plain_held_bytes"]
 
 
 @pytest.mark.aspect("activation_checkpointing")

@@ -44,6 +44,17 @@ SMOKE: dict[str, tuple[str, ...]] = {
     "llama": ("infer-f32-default-static", "infer-f32-default-auto-regional"),
 }
 
+#: The settings of models that differ in them on a GPU: practices are observed in half precision.
+SMOKE_CUDA: dict[str, tuple[str, ...]] = {
+    "matvec": ("infer-bf16-default-static", "train-f32-default-marked"),
+    "matvec_decorated": ("infer-bf16-default-auto",),
+    "trained_classifier": ("infer-bf16-default-static",),
+    "mlp": ("infer-bf16-default-static", "train-bf16-default-static"),
+    "toy_model": ("train-bf16-default-static",),
+    "transformer_encoder": ("infer-f32-default-auto-regional", "infer-bf16-default-static"),
+    "test_resnet": ("infer-f32-default-static",),  # exported programs are in float32
+}
+
 #: The smoke settings of a user's model. compilegate judges its compile time in these settings, in
 #: every tier.
 SMOKE_DEFAULT = ("infer-f32-default-static", "train-f32-default-auto")
@@ -57,10 +68,10 @@ COUNTED = {
     "transformer_encoder": ("infer-*-default-auto-regional",),
 }
 
-#: The cases of the smoke tier whose probing calls include those that compile again: small models,
-#: whose kernels compile within seconds.
+#: The cases of the smoke tier whose probing calls include those that compile again, as globs: small
+#: models, whose kernels compile within seconds.
 RESPECIALISED = {
-    "matvec_decorated": "infer-f32-default-auto",
+    "matvec_decorated": "infer-*-default-auto",
     "conv_pool_linear": "train-f32-default-auto",
 }
 
@@ -119,11 +130,16 @@ def tier_cases(
         case
         for model in models
         for case in (
-            _named(model, device, SMOKE.get(model.name, ()))
+            _named(model, device, _smoke_settings(model.name, device))
             if model.name in shipped
             else _smoke_of_users(model, device)
         )
     ]
+
+
+def _smoke_settings(name: str, device: str) -> tuple[str, ...]:
+    settings = SMOKE.get(name, ())
+    return SMOKE_CUDA.get(name, settings) if device == "cuda" else settings
 
 
 def _smoke_of_users(model: Model, device: str) -> Iterable[Case]:
@@ -178,7 +194,7 @@ def respecialises(case: Case, tier: str, cases: Sequence[Case]) -> bool:
         cases: The cases of its model on its device.
     """
     if tier == "smoke":
-        return RESPECIALISED.get(case.model) == case.setting
+        return fnmatchcase(case.setting, RESPECIALISED.get(case.model, ""))
     preferred = (("mode", "default"), ("scope", "whole"), ("phase", "infer"), ("precision", "f32"))
     return case == min(
         cases,

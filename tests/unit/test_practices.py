@@ -167,8 +167,9 @@ def test_each_practice_has_a_suite_and_models_of_each_library(name):
 
 
 @pytest.mark.parametrize("name", PRACTICES)
-def test_each_practice_has_a_case_in_smoke(name):
-    smoke = tiers.tier_cases("smoke", [*MODELS.values()], "cpu", MODELS)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_each_practice_has_a_case_in_smoke(name, device):
+    smoke = tiers.tier_cases("smoke", [*MODELS.values()], device, MODELS)
     assert any(name in practices.practices_of(case, MODELS[case.model]) for case in smoke)
 
 

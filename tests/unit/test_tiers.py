@@ -111,11 +111,25 @@ def test_smoke_covers_libraries_phases_precisions_and_dynamic_settings():
     assert sum(tiers.is_cold(case, "smoke", shipped=True) for case in chosen) >= 2
 
 
-def test_smoke_cases_are_possible_cases_of_the_zoo():
-    for name in tiers.SMOKE:
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_smoke_cases_are_possible_cases_of_the_zoo(device):
+    for name in (*tiers.SMOKE, *tiers.SMOKE_CUDA):
         assert name in SHIPPED
-    for case in tiers.tier_cases("smoke", MODELS, "cpu", SHIPPED):
-        assert case in tiers.cases_of(next(m for m in MODELS if m.name == case.model), "cpu")
+    for case in tiers.tier_cases("smoke", MODELS, device, SHIPPED):
+        assert case in tiers.cases_of(next(m for m in MODELS if m.name == case.model), device)
+
+
+def test_smoke_on_a_gpu_trades_cases_and_adds_none():
+    smoke = {name: tiers.tier_cases("smoke", MODELS, name, SHIPPED) for name in ("cpu", "cuda")}
+    models = {device: [case.model for case in cases] for device, cases in smoke.items()}
+    assert models["cpu"] == models["cuda"]
+    assert len(set(smoke["cuda"])) == len(smoke["cuda"])
+    assert {case.phase for case in smoke["cuda"]} == {"infer", "train"}
+    assert {case.precision for case in smoke["cuda"]} == {"f32", "bf16"}
+    assert {case.dynamic for case in smoke["cuda"]} == set(AXES["dynamic"])
+    for device, cases in smoke.items():
+        special = [case.model for case in cases if tiers.respecialises(case, "smoke", cases)]
+        assert special == ["matvec_decorated", "conv_pool_linear"], device
 
 
 def test_a_users_model_has_smoke_cases():

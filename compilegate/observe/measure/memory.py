@@ -61,6 +61,18 @@ def peak_memory(eager: Step, compiled: Step, *, device: Device, compile_peak_byt
     )
 
 
+def held_bytes(call: Step, device: Device) -> int:
+    """Return the bytes that what a call returns keeps alive: an output holds its graph.
+
+    Args:
+        call: The call. An earlier one must have filled its caches.
+        device: Runs it.
+    """
+    returned: list[object] = []
+    with _quick_collection():
+        return _call(lambda: returned.append(call()), device).kept
+
+
 def kept_objects(step: Step) -> Counter[str]:
     """Return how many Python objects a call leaves, by type, after the garbage collector has run.
 

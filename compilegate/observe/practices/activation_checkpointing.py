@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from compilegate.observe.device import device as device_of
 from compilegate.observe.device.protocol import Step
-from compilegate.observe.measure.memory import peak_memory
+from compilegate.observe.measure.memory import held_bytes, peak_memory
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.practices.bench import Bench
 from compilegate.records.practice import Practice
@@ -29,7 +29,8 @@ def observe(bench: Bench) -> Practice:
         return Practice(unavailable="a function has no blocks to checkpoint")
     compiled = bench.build_compiled()
     blocks = _checkpoint_blocks(compiled, bench.builder.model.blocks)
-    with bench.step(f"checkpoint of {blocks} blocks, use_reentrant=False") as facts:
+    counted = f"{blocks} block{'s' * (blocks != 1)}"
+    with bench.step(f"checkpoint of {counted}, use_reentrant=False") as facts:
         facts.add(bench.compare(bench.build(), compiled))
     if not bench.steps[-1].raised:
         with bench.step("a second call of checkpointed blocks", needed=0):
@@ -39,11 +40,14 @@ def observe(bench: Bench) -> Practice:
 
 
 def _checkpoint_blocks(subject: Subject, path: str | None) -> int:
-    """Checkpoint the blocks of a model, before it is called. Return how many there are."""
+    """Checkpoint the blocks of a model, before it is called. Return how many there are.
+
+    A model of single layers is one block: checkpoints around each layer would keep its inputs.
+    """
     assert isinstance(subject.module, nn.Module)
     module = subject.module
     found = module.get_submodule(path).children() if path else _blocks(module)
-    blocks = [*found] or [*module.children()]
+    blocks = [*found] or [module]
     for block in blocks:
         # The way of every library: the class and the names of parameters stay as they are.
         vars(block)["forward"] = _checkpointed(block.forward)
@@ -68,16 +72,28 @@ def _checkpointed(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _measure(bench: Bench, checkpointed: Subject) -> None:
-    """Measure the peaks of a compiled step with checkpoints and without, above what each holds.
+    """Measure a compiled step with checkpoints and without: its peak, and what forward keeps.
+
+    Where the peak lies outside of the blocks, checkpoints do not lower it. What forward keeps for
+    backward shows their loss in each model. Where eager's checkpoints keep as much as they save,
+    they show nothing, so eager is measured, too.
 
     Nothing compiled remains in between: the models have the same code, so that one could run with
     what was compiled for the other.
     """
-    with_checkpoints = _peak_bytes(bench, checkpointed)
-    plain = bench.build_compiled()
-    bench.figures |= {
-        "plain_peak_bytes": _peak_bytes(bench, plain),
-        "checkpointed_peak_bytes": with_checkpoints,
+    figures = bench.figures
+    figures |= _measured(bench, checkpointed, "checkpointed")
+    figures |= _measured(bench, bench.build_compiled(), "plain")
+    eager = bench.build()
+    figures["eager_plain_held_bytes"] = _held_bytes(bench, eager)
+    _checkpoint_blocks(eager, bench.builder.model.blocks)
+    figures["eager_checkpointed_held_bytes"] = _held_bytes(bench, eager)
+
+
+def _measured(bench: Bench, compiled: Subject, name: str) -> dict[str, float]:
+    return {
+        f"{name}_peak_bytes": _peak_bytes(bench, compiled),
+        f"{name}_held_bytes": _held_bytes(bench, compiled),
     }
 
 
@@ -85,6 +101,14 @@ def _peak_bytes(bench: Bench, subject: Subject) -> float:
     device, step = device_of(bench.builder.case.device), _step(bench, subject)
     memory = peak_memory(step, step, device=device, compile_peak_bytes=0)
     return float(memory.compiled_peak_bytes)
+
+
+def _held_bytes(bench: Bench, subject: Subject) -> float:
+    """Return the bytes that a forward keeps for its backward, and its output."""
+    _step(bench, subject)
+    call = subject.prepare(bench.planned)
+    device = device_of(bench.builder.case.device)
+    return float(held_bytes(lambda: subject.forward(call), device))
 
 
 def _step(bench: Bench, subject: Subject) -> Step:
