@@ -104,3 +104,9 @@ def test_the_catalogue_has_thirty_hazards_that_break_or_compile_again(script):
     hazards = [hazard for catalogue in script.CATALOGUES for hazard in catalogue.hazards]
     assert len({hazard.name for hazard in hazards}) == len(hazards)
     assert sum(bool(hazard.breaks or hazard.recompiles) for hazard in hazards) >= 30
+
+
+@pytest.mark.parametrize("name", ["cond", "where", "compiler.allow_in_graph", "library.custom_op"])
+def test_a_rewrite_uses_each_way_that_pytorch_offers(script, name):
+    rewrites = [hazard.rewrite for c in script.CATALOGUES for hazard in c.hazards]
+    assert any(f"`torch.{name}" in rewrite for rewrite in rewrites)

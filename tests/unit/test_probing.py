@@ -264,5 +264,5 @@ def test_one_case_of_each_model_compiles_again_for_its_probing_calls():
 
 
 def test_each_case_of_the_smoke_tier_that_compiles_again_is_in_the_tier():
-    for model, setting in tiers.RESPECIALISED.items():
-        assert setting in {named.rstrip("*") for named in tiers.SMOKE[model]}
+    for model, glob in tiers.RESPECIALISED.items():
+        assert fnmatch.filter([named.rstrip("*") for named in tiers.SMOKE[model]], glob)
