@@ -51,8 +51,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 
 
 def _held(figures: Mapping[str, float]) -> str:
-    kept, plain = figures["checkpointed_held_bytes"], figures["plain_held_bytes"]
-    return f"forward keeps {kept / MIB:.2f} MiB for backward, without checkpoints {plain / MIB:.2f} MiB"
+    kept, plain = figures["checkpointed_held_bytes"] / MIB, figures["plain_held_bytes"] / MIB
+    return f"forward keeps {kept:.2f} MiB for backward, without checkpoints {plain:.2f} MiB"
 
 
 def _saves(figures: Mapping[str, float], most: float) -> bool:

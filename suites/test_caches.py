@@ -15,7 +15,7 @@ import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
-from compilegate.judging.practice_figures import judge_ratio, quotient
+from compilegate.judging.practice_figures import contention, judge_ratio, quotient
 from compilegate.judging.practices import judge_steps
 from compilegate.records.observation import Observation
 from compilegate.records.performance import Timing
@@ -33,7 +33,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         judged = judge_ratio(
             _speedup(figures),
             wanted,
-            busy_share=max(figures.get(f"{side}_busy_share", 0.0) for side in ("cold", "warm")),
+            busy_share=_busy_share(figures),
             what="a filled cache makes compiling {} as fast",
             key="min_cache_speedup",
         )
@@ -47,6 +47,10 @@ def _speedup(figures: Mapping[str, float]) -> Interval | None:
     return quotient(figures, "cold_s", "warm_s")
 
 
+def _busy_share(figures: Mapping[str, float]) -> float:
+    return max(figures.get(f"{side}_busy_share", 0.0) for side in ("cold", "warm"))
+
+
 def _described(figures: Mapping[str, float]) -> str:
     text = ""
     if (saved := _speedup(figures)) is not None:
@@ -54,6 +58,7 @@ def _described(figures: Mapping[str, float]) -> str:
         text += f" cache ({saved.value:.1f}×)"
     if "artifacts_s" in figures:
         text += f", {figures['artifacts_s']:.2f} s with loaded artifacts"
+    text += contention(_busy_share(figures))
     if figures.get("empty_kernels_raise"):
         text += "; an empty file of a kernel raises, and is not compiled again"
     return text

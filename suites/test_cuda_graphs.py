@@ -11,6 +11,7 @@ import pytest
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge, shorten
 from compilegate.records.observation import Observation
+from compilegate.records.wording import counted
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
@@ -35,7 +36,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     known = f"{len(capture.cudagraph_skips)} skipped for budgeted reasons"
     if capture.cudagraphs:
         also = f", {known}" if capture.cudagraph_skips else ""
-        return Finding("passed", f"{capture.cudagraphs} CUDA graphs recorded{also}")
+        return Finding("passed", f"{counted(capture.cudagraphs, 'CUDA graph')} recorded{also}")
     if capture.cudagraph_skips:
         return Finding("passed", f"no CUDA graph, {known}: {capture.cudagraph_skips[0]}")
     return Finding("failed", "no CUDA graph was recorded, and PyTorch names no reason")

@@ -16,6 +16,7 @@ from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
 from compilegate.judging.practices import judge_steps
 from compilegate.records.observation import Observation
+from compilegate.records.wording import counted
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
@@ -28,7 +29,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 
 
 def _described(figures: Mapping[str, float]) -> str:
-    text = f"; {figures['buckets']:.0f} buckets" if "buckets" in figures else ""
+    text = f"; {counted(figures['buckets'], 'bucket')}" if "buckets" in figures else ""
     if "further_bucket_compile_s" in figures:
         text += f", a further one compiles in {figures['further_bucket_compile_s']:.1f} s"
     return text

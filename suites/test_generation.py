@@ -15,7 +15,7 @@ import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
-from compilegate.judging.practice_figures import judge_ratio, measured
+from compilegate.judging.practice_figures import contention, judge_ratio, measured
 from compilegate.judging.practices import judge_steps
 from compilegate.records.observation import Observation
 
@@ -45,7 +45,7 @@ def _described(figures: Mapping[str, float]) -> str:
     return (
         "; {eager_tokens_per_s:.0f} tokens/s in eager, {compiled_tokens_per_s:.0f} compiled: "
         "{generation_ratio:.2f}× [{generation_low_ratio:.2f}, {generation_high_ratio:.2f}]"
-    ).format(**figures)
+    ).format(**figures) + contention(figures.get("generation_busy_share", 0.0))
 
 
 @pytest.mark.aspect("generation")

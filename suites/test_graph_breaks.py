@@ -14,6 +14,7 @@ from compilegate.judging.budget import AllowedBreak, Budget
 from compilegate.judging.judge import Finding, Judge, indented, shorten
 from compilegate.records.call import CallFacts
 from compilegate.records.observation import GraphBreak, Observation
+from compilegate.records.wording import counted
 
 
 def is_allowed(found: GraphBreak, allowed: AllowedBreak) -> bool:
@@ -47,7 +48,10 @@ def rule(observation: Observation, budget: Budget) -> Finding:
             _proposal(budget, unknown),
         )
     budgeted = f" ({known} budgeted)" if known else ""
-    return Finding("passed", f"{capture.graphs} graphs, {len(met)} graph breaks{budgeted}")
+    return Finding(
+        "passed",
+        f"{counted(capture.graphs, 'graph')}, {counted(len(met), 'graph break')}{budgeted}",
+    )
 
 
 def _is_of_an_error(found: GraphBreak, calls: Sequence[CallFacts]) -> bool:

@@ -18,6 +18,7 @@ from compilegate.judging.judge import Finding, Judge, shorten
 from compilegate.judging.practices import judge_steps
 from compilegate.records.hazard import Hazard
 from compilegate.records.observation import Observation
+from compilegate.records.wording import counted
 
 #: The oldest and the newest version in which the expectations of the catalogue were measured.
 MEASURED = (2, 14), (2, 15)
@@ -36,7 +37,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     if lines:
         return Finding("failed", lines[0], shorten(lines))
     better = f"; improvements: {', '.join(notes)}" if notes else ""
-    return Finding("passed", f"{len(hazards)} hazards, {steps.summary}{better}")
+    return Finding("passed", f"{counted(len(hazards), 'hazard')}, {steps.summary}{better}")
 
 
 def _version(hazard: Hazard) -> tuple[int, ...]:
@@ -54,7 +55,7 @@ def _complaints(hazard: Hazard) -> Iterator[str]:
     if rewritten.refused:
         yield f"fullgraph=True refuses the rewrite: {rewritten.refused}"
     if rewritten.recompiles > hazard.rewritten_recompiles:
-        yield f"the rewrite compiles again {rewritten.recompiles} times"
+        yield f"the rewrite compiles again {counted(rewritten.recompiles, 'time')}"
     if whole.refused and hazard.captured_whole:
         yield f"fullgraph=True refuses it, and captured it in PyTorch 2.14: {whole.refused}"
     new = sorted(set(written.breaks) - set(hazard.breaks))
@@ -62,7 +63,7 @@ def _complaints(hazard: Hazard) -> Iterator[str]:
     if new and (more or _version(hazard) <= newest):
         yield f"breaks the graph with {', '.join(new)}, {_known(hazard)}"
     if written.recompiles > hazard.recompiles:
-        yield f"compiles again {written.recompiles} times, {hazard.recompiles} known"
+        yield f"compiles again {counted(written.recompiles, 'time')}, {hazard.recompiles} known"
 
 
 def _known(hazard: Hazard) -> str:
@@ -76,7 +77,8 @@ def _improvements(hazard: Hazard) -> Iterator[str]:
     if not (hazard.captured_whole or hazard.whole.refused or hazard.whole.breaks):
         yield "is captured by fullgraph=True"
     if hazard.as_written.recompiles < hazard.recompiles:
-        yield f"compiles again {hazard.as_written.recompiles} times (known: {hazard.recompiles})"
+        times = counted(hazard.as_written.recompiles, "time")
+        yield f"compiles again {times} (known: {hazard.recompiles})"
 
 
 @pytest.mark.aspect("hazards")

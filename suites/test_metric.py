@@ -14,6 +14,7 @@ from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
 from compilegate.judging.practices import judge_steps
 from compilegate.records.observation import Observation
+from compilegate.records.wording import counted
 
 #: Scores of compiled code may be as far from the reference's as eager's are, on the other side.
 ROUNDING = 2.0
@@ -42,12 +43,13 @@ def _described(figures: Mapping[str, float]) -> str:
     samples, eager = figures["samples"], figures["eager_score"]
     worse, better = figures["worse_samples"], figures["better_samples"]
     if not worse + better:
-        return f"metric {eager:.5g}, equal on each of {samples:.0f} samples"
+        return f"metric {eager:.5g}, equal on each of {counted(samples, 'sample')}"
     low, high = figures["change_low_score"], figures["change_high_score"]
+    on = counted(samples, "sample")
     exact = "" if "noise_score" in figures else ", no reference"
     return (
         f"metric {figures['compiled_score']:.5g}, eager {eager:.5g}: change "
-        f"{figures['change_score']:+.2g} [{low:+.2g}, {high:+.2g}] on {samples:.0f} samples, "
+        f"{figures['change_score']:+.2g} [{low:+.2g}, {high:+.2g}] on {on}, "
         f"{worse:.0f} worse and {better:.0f} better{exact}"
     )
 

@@ -14,10 +14,17 @@ import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
-from compilegate.judging.practice_figures import decisive, judge_ratio, measured, quotient
+from compilegate.judging.practice_figures import (
+    contention,
+    decisive,
+    judge_ratio,
+    measured,
+    quotient,
+)
 from compilegate.judging.practices import judge_steps
 from compilegate.records.observation import Observation
 from compilegate.records.statistics import Interval
+from compilegate.records.wording import counted
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
@@ -57,14 +64,16 @@ def _judged(figures: Mapping[str, float], budget: Budget) -> Iterator[Finding]:
 def _described(figures: Mapping[str, float]) -> str:
     text = ""
     if "blocks" in figures:
-        text += f"; {figures['blocks']:.0f} blocks, {figures['distinct_blocks']:.0f} distinct"
+        distinct = f"{figures['distinct_blocks']:.0f} distinct"
+        text += f"; {counted(figures['blocks'], 'block')}, {distinct}"
     if (warmup := _warmup(figures)) is not None:
         text += f"; ready {warmup.value:.2f}× as fast as the whole model"
     if "throughput_ratio" in figures:
         text += f", {figures['throughput_ratio']:.2f}× its throughput"
     if figures.get("graphs_around_disabled") == 0:
         text += "; where one block is disabled, PyTorch leaves the others to eager, too"
-    return text
+    shares = (figures.get(f"{what}_busy_share", 0.0) for what in ("compile", "call"))
+    return text + contention(max(shares))
 
 
 @pytest.mark.aspect("regional")

@@ -14,7 +14,7 @@ import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
-from compilegate.judging.practice_figures import decisive, judge_ratio, measured
+from compilegate.judging.practice_figures import contention, decisive, judge_ratio, measured
 from compilegate.judging.practices import judge_steps
 from compilegate.records.observation import Observation
 
@@ -58,6 +58,7 @@ def _described(figures: Mapping[str, float]) -> str:
         f"; {figures['threads']:.0f} threads make {figures['throughput_ratio']:.2f}× eager's calls "
         f"a second and {figures['threads_ratio']:.2f}× those of one thread; 95th percentile "
         f"{figures['compiled_p95_ms']:.3g} ms (eager {figures['eager_p95_ms']:.3g} ms)"
+        f"{contention(figures.get('calls_busy_share', 0.0))}"
     )
 
 

@@ -34,6 +34,13 @@ def quotient(figures: Mapping[str, float], numerator: str, denominator: str) -> 
     return Interval(above / below, above / below, above / below)
 
 
+def contention(busy_share: float) -> str:
+    """Return the end of a summary with figures, where others took much of the processor."""
+    if busy_share <= BUSY:
+        return ""
+    return f"; others took {busy_share:.0%} of the processor, so the figures are uncertain"
+
+
 def judge_ratio(
     seen: Interval | None, wanted: float, *, busy_share: float, what: str, key: str
 ) -> Finding:

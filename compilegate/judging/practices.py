@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from compilegate.judging.judge import Finding, indented, is_crowded, share, shorten
 from compilegate.judging.tensors import BLIND_SHARE, Numerics, examine_groups
 from compilegate.records.observation import Observation
 from compilegate.records.practice import Practice, PracticeName, Step
+from compilegate.records.wording import counted
 
 
 def judge_steps(observation: Observation, name: PracticeName) -> Finding:
@@ -41,6 +43,7 @@ def judge_steps(observation: Observation, name: PracticeName) -> Finding:
         and all(is_crowded(step.held_by_others) for step in _failed(practice))
     ):
         return Finding("inconclusive", lines[0], (*shorten(lines), *_traceback(practice)))
+    lines = [*_folded(lines)]
     if lines:
         return Finding("failed", lines[0], (*shorten(lines), *_traceback(practice)))
     return _of_sound(practice, numerics)
@@ -58,7 +61,8 @@ def _of_sound(practice: Practice, numerics: Numerics) -> Finding:
         return Finding("inconclusive", f"{share}: nothing follows from them", numerics.blind_lines)
     if numerics.finding is not None:
         return numerics.finding
-    text = f"{len(taken)} steps, {numerics.tensors} values compared{numerics.notes}"
+    compared = f"{counted(numerics.tensors, 'value')} compared"
+    text = f"{counted(len(taken), 'step')}, {compared}{numerics.notes}"
     if left_out:
         reasons: dict[str, list[str]] = {}
         for step in left_out:
@@ -70,6 +74,12 @@ def _of_sound(practice: Practice, numerics: Numerics) -> Finding:
 
 def _failed(practice: Practice) -> Iterator[Step]:
     return (step for step in practice.steps if step.raised)
+
+
+def _folded(lines: Iterable[str]) -> Iterator[str]:
+    """Yield each line once, with how often it occurs: threads that fail alike say the same."""
+    for line, times in Counter(lines).items():
+        yield f"{line} ({times} times)" if times > 1 else line
 
 
 def _raised(practice: Practice) -> Iterator[str]:
@@ -89,11 +99,10 @@ def _traceback(practice: Practice) -> Iterator[str]:
 def _recompiled(practice: Practice) -> Iterator[str]:
     for step in practice.steps:
         if excess := excess_compilations(step):
-            more = "1 more compilation" if excess == 1 else f"{excess} more compilations"
             line = (
                 f"{step.name}: {step.compilations} compilations, {step.needed} needed"
                 if step.needed
-                else f"{step.name}: {more}, where none is needed"
+                else f"{step.name}: {counted(excess, 'more compilation')}, where none is needed"
             )
             yield ": ".join((line, *step.reasons[:1]))
 

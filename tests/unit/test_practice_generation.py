@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from compilegate.judging.budget import Budget
+from compilegate.observe.practices.generation import speeds
 from compilegate.observe.practices.texts import BATCH, PLACES, TOKENS, Script
+from compilegate.records.performance import Timing
 from compilegate.records.practice import Practice, Step
 from compilegate.suites.test_generation import rule
 from compilegate.zoo.generation import Generation
@@ -31,6 +33,21 @@ def test_the_speed_is_shown_and_not_judged_without_a_budget():
     finding = rule(practised(generation_low_ratio=0.1, generation_high_ratio=0.2), Budget())
     assert finding.outcome == "passed"
     assert "1000 tokens/s in eager, 1500 compiled: 1.50×" in finding.summary
+
+
+def test_the_tokens_a_second_never_contradict_their_ratio():
+    """On a busy machine, the quickest round of compiled code may be quicker than any of eager's."""
+    compiled = (10.0, *(1e9 + number for number in range(20)))
+    found = speeds(Timing(eager_ns=(1e8,) * 21, compiled_ns=compiled, iterations=1, busy=0.6))
+    assert found["generation_ratio"] == pytest.approx(0.1)
+    assert found["compiled_tokens_per_s"] == pytest.approx(0.1 * found["eager_tokens_per_s"])
+    text = rule(practised(**found), Budget()).summary
+    assert "320 tokens/s in eager, 32 compiled: 0.10×" in text
+    assert text.endswith("others took 60% of the processor, so the figures are uncertain")
+
+
+def test_figures_of_an_idle_machine_are_not_called_uncertain():
+    assert "uncertain" not in rule(practised(), Budget()).summary
 
 
 @pytest.mark.parametrize(

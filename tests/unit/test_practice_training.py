@@ -252,7 +252,7 @@ def test_checkpoints_must_save_memory(peak, slack, outcome):
 
 def test_a_compiled_call_that_raised_has_no_peak():
     finding = test_activation_checkpointing.rule(practised("activation_checkpointing"), Budget())
-    assert (finding.outcome, finding.summary) == ("passed", "1 steps, 1 values compared")
+    assert (finding.outcome, finding.summary) == ("passed", "1 step, 1 value compared")
 
 
 def test_a_recipe_is_named_by_what_it_adds():

@@ -8,6 +8,7 @@ from compilegate.judging.aspects import ASPECTS
 from compilegate.judging.practices import judge_steps
 from compilegate.records.case import Case
 from compilegate.records.practice import PRACTICES, Practice, Step
+from compilegate.records.wording import counted
 from compilegate.zoo import practices, registry, tiers
 from tests.unit.making import make_checked, make_difference, make_error, make_observation
 
@@ -59,6 +60,24 @@ def test_a_wrong_step_fails_and_is_named(fields, complaint):
     finding = judge_steps(practised(step(), step(**fields)), NAME)
     assert finding.outcome == "failed"
     assert finding.summary.startswith(f"{LOADED}: {complaint}")
+
+
+def test_lines_that_are_alike_are_one_line_with_their_number():
+    """As those of six threads that fail in the same way."""
+    alike = make_difference("output", "stride")
+    state = make_checked(differences=[alike] * 6 + [make_difference("output", "dtype")])
+    finding = judge_steps(practised(step(state=state)), NAME)
+    first, second = finding.details
+    assert finding.summary == first
+    assert first.startswith(f"{LOADED}: output: stride differs: ")
+    assert first.endswith(" (6 times)")
+    assert second.startswith(f"{LOADED}: output: dtype differs: ")
+    assert not second.endswith("times)")
+
+
+def test_a_number_has_its_noun_in_the_right_form():
+    numbers = [counted(1, "graph"), counted(0, "graph"), counted(1_200.0, "miss", "misses")]
+    assert numbers == ["1 graph", "0 graphs", "1,200 misses"]
 
 
 def test_the_noise_of_a_step_widens_no_bound_of_another():

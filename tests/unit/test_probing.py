@@ -1,5 +1,7 @@
 """Probing calls: each shows a fault that no other call shows, and passes healthy code."""
 
+import fnmatch
+
 import pytest
 import torch
 from torch import nn

@@ -18,6 +18,7 @@ from compilegate.observe.measure.memory import held_bytes, peak_memory
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.practices.bench import Bench
 from compilegate.records.practice import Practice
+from compilegate.records.wording import counted
 
 
 def observe(bench: Bench) -> Practice:
@@ -29,8 +30,7 @@ def observe(bench: Bench) -> Practice:
         return Practice(unavailable="a function has no blocks to checkpoint")
     compiled = bench.build_compiled()
     blocks = _checkpoint_blocks(compiled, bench.builder.model.blocks)
-    counted = f"{blocks} block{'s' * (blocks != 1)}"
-    with bench.step(f"checkpoint of {counted}, use_reentrant=False") as facts:
+    with bench.step(f"checkpoint of {counted(blocks, 'block')}, use_reentrant=False") as facts:
         facts.add(bench.compare(bench.build(), compiled))
     if not bench.steps[-1].raised:
         with bench.step("a second call of checkpointed blocks", needed=0):

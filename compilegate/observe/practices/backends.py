@@ -99,7 +99,7 @@ def _compare(bench: Bench, facts: StepFacts, compiled: Subject, *, graphs: bool)
     for _ in range(2 if graphs else 0):
         bench.call(compiled)
     facts.add(bench.compare(bench.build(), compiled))
-    facts.note("code", "compiled", True, compile_log.compilations() > before)
+    facts.require_graph(is_captured=compile_log.compilations() > before)
     compiled.let_go()
     if graphs and not (recorded := cuda_graphs.recorded()):
         reasons = cuda_graphs.left_out(counters["inductor"], recorded)
@@ -176,9 +176,8 @@ def _refuse(bench: Bench, name: str, arguments: dict[str, Any], named: tuple[str
         except Exception as error:
             said = error_text.of(error)
         for word in named:
-            facts.note(
-                "the error", "text", f"names {word}", f"names {word}" if word in said else said
-            )
+            wanted = f"the word {word}"
+            facts.require("the error", wanted, wanted if word in said else said)
 
 
 def _with_backend(bench: Bench, name: str) -> None:

@@ -91,6 +91,10 @@ class StepFacts:
             self.state += Checked(differences=(lacking,))
         self.state += Checked(tensors=1)
 
+    def require_graph(self, *, is_captured: bool, where: str = "captured") -> None:
+        """Add a difference, if Dynamo has captured no graph of something."""
+        self.require(where, "a graph", "a graph" if is_captured else "no graph")
+
 
 @dataclass
 class Bench:

@@ -50,7 +50,7 @@ def observe(bench: Bench, sizes: VariedSizes, options: Mapping[str, Any]) -> Com
     log = CompileLog()
     with bench.step(f"dynamic=False, {text_of(sizes.first)}") as facts:
         facts.add(calls.compare(sizes.first))
-        facts.require("captured", "a graph", "a graph" if compile_log.graphs() else "no graph")
+        facts.require_graph(is_captured=compile_log.graphs() > 0)
     if bench.has_failed:
         return None
     log.after_call(0)

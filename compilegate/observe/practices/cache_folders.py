@@ -14,6 +14,7 @@ import torch._dynamo.utils as dynamo
 from torch._inductor.utils import clear_caches
 
 from compilegate.observe.practices.bench import Bench, StepFacts
+from compilegate.records.wording import counted
 
 #: The folders of graphs in a cache: Inductor's and AOTAutograd's.
 _GRAPHS = ("fxgraph", "aotautograd")
@@ -41,7 +42,12 @@ class Lookups:
         return self.hits + self.misses + self.bypasses
 
     def __str__(self) -> str:
-        return f"{self.hits} hits, {self.misses} misses, {self.bypasses} bypasses"
+        found = (
+            counted(self.hits, "hit"),
+            counted(self.misses, "miss", "misses"),
+            counted(self.bypasses, "bypass", "bypasses"),
+        )
+        return ", ".join(each for each in found if not each.startswith("0 ")) or "none"
 
 
 def lookups() -> Lookups:
@@ -59,14 +65,18 @@ def note_found(facts: StepFacts, graphs: int) -> None:
         facts: Receives the difference.
         graphs: How many graphs the process looked up that filled the cache.
     """
-    facts.note("lookups in the cache", "number", Lookups(graphs, 0, 0), lookups())
+    wanted = f"a hit for {'each of ' * (graphs != 1)}{counted(graphs, 'graph')}"
+    is_found = lookups() == Lookups(graphs, 0, 0)
+    facts.require("lookups in the cache", wanted, wanted if is_found else str(lookups()))
     missed = int(dynamo.counters["aot_autograd"]["autograd_cache_miss"])
-    facts.note("misses in the cache of AOTAutograd", "number", 0, missed)
+    text = counted(missed, "miss", "misses") if missed else "no miss"
+    facts.require("the cache of AOTAutograd", "no miss", text)
 
 
 def note_not_found(facts: StepFacts) -> None:
     """Note whether a graph was found, although something changed that its code depends on."""
-    facts.note("graphs found in the cache", "number", 0, lookups().hits)
+    hits = lookups().hits
+    facts.require("lookups in the cache", "no hit", counted(hits, "hit") if hits else "no hit")
 
 
 @contextmanager

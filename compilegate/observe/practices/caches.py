@@ -65,7 +65,7 @@ def _fill(bench: Bench, folder: Path) -> Lookups:
         others = OtherProcesses()
         with bench.step("compile with an empty cache") as facts:
             facts.add(bench.compare(bench.build(), bench.build_compiled()))
-            facts.note("the cache", "used", True, lookups().total > 0)
+            facts.require("the cache", "a lookup", "a lookup" if lookups().total else "no lookup")
         bench.figures["cold_s"] = compile_log.compile_time(0.0, 0.0).total_s
         bench.figures["cold_busy_share"] = others.share()
         looked_up = lookups()

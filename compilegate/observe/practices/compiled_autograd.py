@@ -46,5 +46,5 @@ def observe(bench: Bench) -> Practice:
     train(bench, RECIPE, strengths, make)
     with bench.step("graphs of compiled autograd") as facts:
         captures = counters["compiled_autograd"]["captures"]
-        facts.note("backward graphs", "captured", True, captures > 0)
+        facts.require_graph(is_captured=captures > 0, where="backward")
     return bench.practice()

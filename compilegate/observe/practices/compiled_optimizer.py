@@ -45,7 +45,8 @@ def observe(bench: Bench) -> Practice:
         train(bench, recipe, strengths, make)
         with bench.step(f"graphs of the compiled step, {recipe.optimizer}") as facts:
             folder = os.path.dirname(torch.optim.__file__)
-            facts.note("optimizer.step", "captured", True, compile_log.captured_in(folder))
+            is_captured = compile_log.captured_in(folder)
+            facts.require_graph(is_captured=is_captured, where="optimizer.step")
     if not any(step.raised or step.unavailable for step in bench.steps):
         _time(bench, loops[-1], strengths)
     return bench.practice()

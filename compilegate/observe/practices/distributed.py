@@ -90,7 +90,7 @@ def _compare(bench: Bench, way: Way, eager_way: Way, ranks: Ranks, expected: Ran
 
 def _compare_graphs(facts: StepFacts, found: list[Answer]) -> None:
     """Compare what the ranks compiled: a rank that breaks elsewhere waits at other places."""
-    facts.note("graphs", "captured", True, found[0].graphs > 0)
+    facts.require_graph(is_captured=found[0].graphs > 0)
     for rank, answer in enumerate(found[1:], start=1):
         facts.require(f"graphs of rank {rank}", str(found[0].graphs), str(answer.graphs))
         pairs = ((0, found[0], answer), (rank, answer, found[0]))

@@ -7,6 +7,7 @@ follows. https://huggingface.co/docs/transformers/llm_optims#static-kv-cache-and
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +19,8 @@ from compilegate.observe.measure.rounds import paired_rounds
 from compilegate.observe.practices.bench import Bench
 from compilegate.observe.practices.eager_texts import EagerTexts
 from compilegate.observe.practices.texts import BATCH, FIRST, TOKENS, Kind, Part, Script, Writer
-from compilegate.records.practice import Practice
+from compilegate.records.performance import Timing
+from compilegate.records.practice import Practice, figures_of
 from compilegate.records.statistics import paired_speedup
 
 #: The tokens of a prompt, and those of another one.
@@ -63,7 +65,7 @@ def _generate(bench: Bench, kind: Kind) -> int:
     with bench.step(f"prompt of {_LENGTH} tokens, {kind} cache") as facts:
         eager = EagerTexts(bench, kind, scripts)
         facts.add(eager.compare(_next(bench, parts), 0, 0))
-        facts.note("graphs", "captured", True, compile_log.graphs() > 0)
+        facts.require_graph(is_captured=compile_log.graphs() > 0)
     if _has_failed(bench):
         return 0
     objects = compile_log.compilations()
@@ -71,7 +73,7 @@ def _generate(bench: Bench, kind: Kind) -> int:
     needed = objects * (1 if kind == "static" else 2)
     with bench.step(f"first {FIRST} tokens, {kind} cache", needed=needed) as facts:
         facts.add(eager.compare(_next(bench, parts), 0, 1))
-        facts.note("a token", "compiled", True, compile_log.compilations() > objects)
+        facts.require_graph(is_captured=compile_log.compilations() > objects, where="a token")
     if _has_failed(bench):
         return 0
     with bench.step(f"{TOKENS - FIRST} more tokens, {kind} cache", needed=0) as facts:
@@ -109,14 +111,21 @@ def _time(bench: Bench, compiled: Writer, script: Script) -> None:
             beat=bench.progress.beat,
             shares_gpu=bench.request.shares_gpu,
         )
+    bench.figures |= speeds(timing)
+
+
+def speeds(timing: Timing) -> dict[str, float]:
+    """Return the figures of paired rounds: tokens a second of both sides, and their ratio.
+
+    The pairs are the one source. On a busy machine the quickest round of each side, or even the
+    median, may say the opposite of the pairs, so compiled code's speed is eager's times the ratio.
+    """
     seen = paired_speedup(timing.eager_ns, timing.compiled_ns)
-    tokens = 1e9 * BATCH * _TIMED
-    bench.figures |= {
-        "eager_tokens_per_s": tokens / min(timing.eager_ns),
-        "compiled_tokens_per_s": tokens / min(timing.compiled_ns),
-        "generation_ratio": seen.value,
-        "generation_low_ratio": seen.low,
-        "generation_high_ratio": seen.high,
+    eager = 1e9 * BATCH * _TIMED / statistics.median(timing.eager_ns)
+    return {
+        "eager_tokens_per_s": eager,
+        "compiled_tokens_per_s": eager * seen.value,
+        **figures_of("generation", seen),
         "generation_busy_share": timing.busy,
     }
 

@@ -35,7 +35,9 @@ def observe(bench: Bench) -> Practice:
         with bench.progress.spend("compile"):
             after = _scores(bench, bench.build_compiled())
         facts.note("scores", "number", len(before), len(after))
-        facts.note("scores that are not finite", "number", 0, _infinite(after))
+        infinite = _infinite(after)
+        text = f"{infinite} of {len(after)} are not finite" if infinite else "each a finite number"
+        facts.require("scores", "each a finite number", text)
         if len(before) == len(after) and not _infinite(after):
             _note_change(bench, before, after)
     return bench.practice()

@@ -73,7 +73,7 @@ def _compile_s() -> float:
 
 
 def _note_captured(facts: StepFacts) -> None:
-    facts.note("graphs", "captured", True, compile_log.graphs() > 0)
+    facts.require_graph(is_captured=compile_log.graphs() > 0)
 
 
 def _compile_blocks(bench: Bench, kind_of: Sequence[int]) -> Subject:
@@ -102,7 +102,7 @@ def _compile_whole(bench: Bench) -> tuple[Subject, set[GraphBreak], int]:
     with bench.step("torch.compile of the whole model") as facts:
         compiling.compile_subject(compiled, bench.builder.model, bench.request.backend)
         facts.add(bench.compare(bench.build(), compiled))
-        facts.note("graphs", "captured", True, compile_log.compilations() > before)
+        facts.require_graph(is_captured=compile_log.compilations() > before)
     bench.figures["whole_compile_s"] = _compile_s() - before_s
     return compiled, _breaks(CompileLog())[0], compile_log.compilations() - before
 
@@ -152,7 +152,9 @@ def _mix_modes(bench: Bench, kind_of: Sequence[int]) -> None:
         torch.compiler.cudagraph_mark_step_begin()
         facts.add(bench.compare(bench.build(), compiled))
         used = min(len(kind_of), len(ways))
-        facts.note("each mode", "compiled", True, compile_log.compilations() >= used)
+        wanted = "a graph in each mode"
+        found = wanted if compile_log.compilations() >= used else "fewer graphs"
+        facts.require("captured", wanted, found)
     compiled.let_go()
 
 
@@ -173,18 +175,26 @@ def _disable_one(bench: Bench, known: set[GraphBreak]) -> None:
         log = CompileLog()
         compiling.compile_subject(compiled, bench.builder.model, bench.request.backend)
         facts.add(bench.compare(bench.build(), compiled))
-        facts.note("runs of the disabled block, each as it", "was traced", [False], were_traced)
+        facts.require("runs of the disabled block", "one in eager", _runs(were_traced))
         breaks, in_eager = _breaks(log)
         at_boundary = {one for one in breaks | in_eager if _is_at_block(one)}
-        facts.note("a graph break at the block", "present", True, bool(at_boundary))
+        facts.require("at the block", "a graph break", "a graph break" if at_boundary else "none")
         others = {one.reason for one in breaks - known - at_boundary}
-        facts.note("the other graph breaks", "reason", "none", "; ".join(sorted(others)) or "none")
+        facts.require("other graph breaks", "none", "; ".join(sorted(others)) or "none")
         bench.figures["boundary_breaks"] = len(breaks & at_boundary)
         # Where the frame around the block runs in eager, Dynamo tries the frames that it calls,
         # which it otherwise inlines. That it leaves some of them to eager is no other break. Blocks
         # of torch.nn are among these, so that no graph may be left.
         bench.figures["frames_in_eager"] = len(in_eager)
         bench.figures["graphs_around_disabled"] = compile_log.graphs()
+
+
+def _runs(were_traced: Sequence[bool]) -> str:
+    """Describe the runs of a block, by whether Dynamo traced each."""
+    if [*were_traced] == [False]:
+        return "one in eager"
+    traced = sum(were_traced)
+    return f"{len(were_traced) - traced} in eager, {traced} traced"
 
 
 def _is_at_block(found: GraphBreak) -> bool:

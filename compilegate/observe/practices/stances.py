@@ -39,7 +39,7 @@ def observe(bench: Bench) -> Subject:
     compiled, in_python = bench.build_compiled(), False
     with bench.step(f'torch.compile(backend="{bench.request.backend}")') as facts:
         facts.add(bench.compare(bench.build(), compiled))
-        facts.note("graphs", "captured", True, compile_log.graphs() > 0)
+        facts.require_graph(is_captured=compile_log.graphs() > 0)
         in_python = _runs_in_python(bench, compiled)
     objects = compile_log.compilations()
     _take(bench, compiled, "force_eager", in_python=True)
@@ -52,7 +52,8 @@ def observe(bench: Bench) -> Subject:
         torch.compiler.reset()
         before = compile_log.compilations()
         _compare(bench, compiled, facts)
-        facts.note("the next call", "compiles", True, compile_log.compilations() > before)
+        is_captured = compile_log.compilations() > before
+        facts.require_graph(is_captured=is_captured, where="the next call")
     return compiled
 
 
@@ -114,7 +115,8 @@ def _fail_on_recompile(bench: Bench, compiled: Subject, *, in_python: bool) -> N
             refused = "fail_on_recompile" in str(error)
             if not refused:
                 raise
-        facts.note("an error that names the stance", "raised", True, refused)
+        wanted = "an error that names the stance"
+        facts.require("raised", wanted, wanted if refused else "no error")
 
 
 def _at_another_size(bench: Bench, subject: Subject) -> Bench:

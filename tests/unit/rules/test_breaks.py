@@ -119,7 +119,7 @@ def test_a_number_of_unnamed_breaks_is_allowed(breaks, outcome):
 def test_breaks_are_counted_in_the_summary():
     budget = Budget(graph_breaks=(AllowedBreak("print", ""),))
     assert test_graph_breaks.rule(broken(PRINT, graphs=2), budget).summary == (
-        "2 graphs, 1 graph breaks (1 budgeted)"
+        "2 graphs, 1 graph break (1 budgeted)"
     )
 
 
