@@ -42,6 +42,7 @@ FAMILIES = (
     "transformers_decoders",
     "transformers_multimodal",
     "diffusers_denoisers",
+    "fitted_classifiers",
     "regressions_values",
     "regressions_gradients",
     "regressions_state",

@@ -60,11 +60,11 @@ def test_a_hazard_that_breaks_no_graph_and_answers_wrongly_fails():
     [
         ({"whole": Written(breaks=("GB0059",))}, "raises nothing at the graph break GB0059"),
         ({"rewritten": REFUSED}, "refuses the rewrite: Unsupported: print"),
-        ({"rewritten": Written(recompiles=1)}, "the rewrite compiles again 1 times"),
+        ({"rewritten": Written(recompiles=1)}, "the rewrite compiles again 1 time"),
         ({"captured_whole": True}, "fullgraph=True refuses it"),
         ({"as_written": Written(breaks=("GB0007",))}, "breaks the graph with GB0007"),
         ({"as_written": Written(breaks=("GB0007", "GB0059"))}, "breaks the graph with GB0007"),
-        ({"as_written": Written(breaks=("GB0059",), recompiles=1)}, "compiles again 1 times"),
+        ({"as_written": Written(breaks=("GB0059",), recompiles=1)}, "compiles again 1 time"),
     ],
 )
 def test_what_is_worse_than_known_fails(changed, complaint):

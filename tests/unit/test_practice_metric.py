@@ -7,6 +7,7 @@ from compilegate.judging.budget import Budget
 from compilegate.observe.practices.score_change import mean_change
 from compilegate.records.practice import Practice, Step
 from compilegate.suites.test_metric import rule
+from compilegate.zoo import registry
 from compilegate.zoo.example import Example
 from tests.unit.making import make_checked, make_error, make_observation
 
@@ -96,6 +97,19 @@ def test_the_interval_excludes_zero_in_one_of_a_hundred_sound_runs():
         found = mean_change(*scores)
         excluded += not found.low <= 0 <= found.high
     assert excluded <= 9
+
+
+@pytest.mark.parametrize("name", ["resnet18_fitted", "test_vit_fitted", "distilbert_fitted"])
+def test_a_fitted_classifier_is_better_than_chance_and_not_perfect(name):
+    """A metric at either end could not show that compiled code decides otherwise."""
+    torch.manual_seed(0)
+    example = registry.load()[name].example("cpu")
+    with torch.no_grad():
+        scores = torch.tensor([float(score) for score in example.metric(example.module.eval())])
+    chance = 1 / 4 if set(scores.tolist()) == {0.0, 1.0} else 0.0  # a margin over the mean logit
+    error = scores.std() / len(scores) ** 0.5
+    assert chance + 0.2 < scores.mean() - 3 * error
+    assert scores.mean() < 0.98
 
 
 def test_a_metric_needs_weights_that_stay():

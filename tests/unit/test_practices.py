@@ -14,8 +14,8 @@ from tests.unit.making import make_checked, make_difference, make_error, make_ob
 
 MODELS = registry.load()
 NAME = PRACTICES[0]
-#: What no library has models for: patterns of code, decoders with caches, trained weights.
-OF_NO_LIBRARY = ("hazards", "generation", "metric")
+#: What no library has models for: patterns of code, and decoders with caches.
+OF_NO_LIBRARY = ("hazards", "generation")
 LOADED = "load_state_dict into the compiled module"
 
 
@@ -162,15 +162,6 @@ def test_generation_is_practised_by_a_decoder_and_by_an_encoder_decoder():
             if "generation" in practices.practices_of(case, MODELS[case.model])
         }
         assert {"decoder", "gpt2", "llama", "t5"} <= practised, device
-
-
-def test_the_shipped_metric_is_that_of_a_model_trained_by_its_builder():
-    """A metric needs trained weights, and those of the libraries cannot be shipped."""
-    assert ASPECTS["metric"].practice == "metric"
-    owners = {
-        model.name: model.requires for model in MODELS.values() if "metric" in model.practices
-    }
-    assert owners == {"trained_classifier": None}
 
 
 @pytest.mark.parametrize("name", [n for n in PRACTICES if n not in OF_NO_LIBRARY])
