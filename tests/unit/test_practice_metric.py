@@ -99,7 +99,7 @@ def test_the_interval_excludes_zero_in_one_of_a_hundred_sound_runs():
     assert excluded <= 9
 
 
-@pytest.mark.parametrize("name", ["resnet18_fitted", "test_vit_fitted", "distilbert_fitted"])
+@pytest.mark.parametrize("name", ["fitted_resnet18", "fitted_test_vit", "fitted_distilbert"])
 def test_a_fitted_classifier_is_better_than_chance_and_not_perfect(name):
     """A metric at either end could not show that compiled code decides otherwise."""
     torch.manual_seed(0)
