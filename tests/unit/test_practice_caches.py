@@ -126,7 +126,7 @@ def test_a_miss_of_aot_autograd_is_noted(counters):
     facts = StepFacts()
     note_found(facts, 2)
     (found,) = facts.state.differences
-    assert found.where == "misses in the cache of AOTAutograd"
+    assert (found.where, found.compiled) == ("the cache of AOTAutograd", "1 miss")
 
 
 def test_the_end_of_a_process_is_a_step():
