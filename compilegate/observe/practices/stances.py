@@ -70,7 +70,8 @@ def _compare(
     """
     facts.add(bench.compare(bench.build(), compiled))
     if in_python is not None:
-        facts.note(_FORWARD, "runs in Python", in_python, _runs_in_python(bench, compiled))
+        runs = {True: "a run in Python", False: "no run in Python"}
+        facts.require(_FORWARD, runs[in_python], runs[_runs_in_python(bench, compiled)])
 
 
 def _runs_in_python(bench: Bench, compiled: Subject) -> bool:
