@@ -1,7 +1,7 @@
 """Write ``docs/findings.md`` from the recipes of known bugs and the shipped budgets."""
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,12 @@ reductions in plain PyTorch, are in [findings-notes.md](measurements/findings-no
 Each is a model of the zoo. Run all: `pytest suites/ -m cpu --tier full --models 'gh*'`.
 
 {bugs}
+## Not found among the issues of PyTorch
+
+Each gives a wrong result without an error, and is a model of the zoo, too:
+`pytest suites/ -m cpu --tier full --models 'unreported*'`.
+
+{unreported}
 ## Failures of the zoo's other models
 
 {others}"""
@@ -39,9 +45,18 @@ def page() -> str:
     for entry in entries:
         groups.setdefault(bugs.get(entry.get("model", ""), entry["reason"]), []).append(entry)
     return TEXT.format(
-        bugs=_table((what, groups.pop(what)) for what in bugs.values()),
+        bugs=_table(_popped(groups, bugs, "gh")),
+        unreported=_table(_popped(groups, bugs, "unreported")),
         others=_table(groups.items()),
     )
+
+
+def _popped(
+    groups: dict[str, list[Entry]], bugs: Mapping[str, str], prefix: str
+) -> Iterator[tuple[str, list[Entry]]]:
+    for name, what in bugs.items():
+        if name.startswith(prefix):
+            yield what, groups.pop(what)
 
 
 def _summary(bug: registry.Model) -> str:

@@ -215,5 +215,5 @@ def family_of(case_id: str) -> str:
     """Return the family of a shipped model. Another model stands for itself alone."""
     name = model_of(case_id)
     known = registry.load().get(name)
-    is_known_bug = known is not None and re.match(r"gh\d+_|hazards_", name)
+    is_known_bug = known is not None and re.match(r"gh\d+_|unreported_|hazards_", name)
     return name if known is None or known.build is None or is_known_bug else known.family

@@ -47,6 +47,7 @@ FAMILIES = (
     "regressions_gradients",
     "regressions_state",
     "regressions_compile",
+    "regressions_unreported",
     "caches_known_bugs",
     "hazards_control",
     "hazards_known_bugs",

@@ -31,6 +31,16 @@ def test_every_known_bug_is_on_the_page_with_its_issue_and_its_failure():
         assert fails, row
 
 
+def test_what_is_not_in_the_tracker_is_on_the_page_with_its_failure_and_without_an_issue():
+    rows = [line for line in load_script().page().splitlines() if "| `unreported" in line]
+    assert len(rows) >= 12
+    for row in rows:
+        issue, _, what, fails = (cell.strip() for cell in row.removeprefix("|").split(" | "))
+        assert not issue, row
+        assert what, row
+        assert fails, row
+
+
 def test_writing_the_page_imports_no_torch():
     program = f"""
 import runpy, sys
