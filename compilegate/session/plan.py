@@ -121,7 +121,7 @@ class Plan:
         if self.replays and self.stored is not None:
             wants = self.stored.observations[case.id].wants
             return [name for name in PRACTICES if name in wants]
-        return practices.practices_of(case, self.models[case.model])
+        return practices.practices_of(case, self.models[case.model], self.tier[case.device])
 
     def respecialises(self, case: Case) -> bool:
         """Whether the probing calls of a case include those that compile again."""
@@ -193,15 +193,23 @@ class Plan:
         """The version of the candidate's torch; ``0`` if the interpreter was not asked."""
         return self.environment.versions.get("torch", "0") if self.environment else "0"
 
-    def reproduction(self, observation: Observation) -> str:
-        """Return the command that observes one case in the foreground."""
+    def reproduction(self, observation: Observation, practice: PracticeName | None = None) -> str:
+        """Return the command that observes one case in the foreground.
+
+        Args:
+            observation: The case.
+            practice: What is to be seen, if it is a practice. Only a tier may ask for it.
+        """
         zoo = [word for file in self.options.zoo for word in ("--zoo", as_seen(file))]
         if self.stored is not None and not zoo:
             zoo = reproduction.files_of(self.stored.header, "--zoo")
         budgets = [word for file in self.options.budgets for word in ("--budgets", as_seen(file))]
         python = reproduction.python()
         theirs = [word for path in self.options.candidates for word in ("--python", as_seen(path))]
-        return reproduction.command(observation, [*zoo, *budgets, *theirs], python)
+        case, model = Case.parse(observation.case), self.models.get(model_of(observation.case))
+        is_named = model is None or practice in practices.practices_of(case, model)
+        wants = [] if practice is None or is_named else ["--want", practice]
+        return reproduction.command(observation, [*zoo, *budgets, *theirs, *wants], python)
 
     @property
     def session_command(self) -> str:

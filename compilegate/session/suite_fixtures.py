@@ -113,7 +113,7 @@ class Printed:
 
     Attributes:
         failures: The cases whose failure to run is explained.
-        commands: The cases whose reproduction command is shown.
+        commands: The reproduction commands that are shown.
         outputs: The cases whose observing process wrote what is shown.
         uncompiled: The aspect that failed because nothing was compiled, by case.
         uncompiled_before: The same of the baseline.
@@ -162,9 +162,10 @@ def judge(
             is_brief = judgement.of_case and case_id in printed.failures
             if judgement.of_case:
                 printed.failures.add(case_id)
-            command = "" if case_id in printed.commands else plan.reproduction(observation)
-            printed.commands.add(case_id)
-            return _message(judgement, command, is_brief=is_brief)
+            command = plan.reproduction(observation, aspect.practice)
+            shown = "" if command in printed.commands else command
+            printed.commands.add(command)
+            return _message(judgement, shown, is_brief=is_brief)
 
         _end(request, judgement, message)
 

@@ -1,7 +1,8 @@
 """The cases that a practice is observed on.
 
-A model names its practices in its decorator. Each practice has one setting on CPU and one on a GPU,
-because what it shows depends little on the other axes, and each costs compilations.
+A model names its practices in its decorator. The tier *full* also asks every model for twins. Each
+practice has one setting on CPU and one on a GPU, because what it shows depends little on the other
+axes, and each costs compilations.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ _TRAINED: Mapping[str, tuple[str, ...]] = {
     "cpu": ("train-f32-default-static",),
     "cuda": ("train-bf16-default-static", "train-f16-default-static"),
 }
+_AUTO = ("train-f32-default-auto", "infer-f32-default-auto")
+
+#: What the tier *full* observes of every model, except for models of these families: they reproduce
+#: bugs and patterns of code, and are what they are for their exact program.
+_OF_EVERY_MODEL: tuple[PracticeName, ...] = ("twins",)
+_EXACT_PROGRAMS = ("regressions", "hazards", "caches")
 
 #: The settings of each practice by device. A model takes the first one that it has.
 SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
@@ -43,7 +50,7 @@ SETTINGS: Mapping[PracticeName, Mapping[str, tuple[str, ...]]] = {
     "generation": {"cpu": ("infer-f32-default-auto",), "cuda": ("infer-f32-default-auto",)},
     "serving": _CALLED,
     "metric": _CALLED,
-    "twins": {device: _TRAINED[device] + _CALLED[device] for device in ("cpu", "cuda")},
+    "twins": {device: _TRAINED[device] + _CALLED[device] + _AUTO for device in ("cpu", "cuda")},
     "hazards": {"cpu": ("train-f32-default-auto",), "cuda": ("train-f32-default-auto",)},
 }
 
@@ -59,12 +66,21 @@ def cases_of(model: Model, device: str) -> Iterator[Case]:
                 break
 
 
-def practices_of(case: Case, model: Model) -> tuple[PracticeName, ...]:
-    """Return the practices that are observed on a case, in the order in which they are observed."""
+def practices_of(case: Case, model: Model, tier: str = "") -> tuple[PracticeName, ...]:
+    """Return the practices that are observed on a case, in the order in which they are observed.
+
+    Args:
+        case: The case.
+        model: Its model.
+        tier: The tier that the case was chosen from; empty if it was named.
+    """
+    asked = model.practices
+    if tier == "full" and not model.family.startswith(_EXACT_PROGRAMS):
+        asked += _OF_EVERY_MODEL
     return tuple(
         name
         for name in SETTINGS
-        if name in model.practices
+        if name in asked
         and case.setting
         == next(filter(model.has_setting, SETTINGS[name].get(case.device, ())), None)
     )

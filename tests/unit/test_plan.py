@@ -120,6 +120,20 @@ def test_the_command_of_a_replay_names_the_zoo_of_its_run(tmp_path):
     )
 
 
+def test_the_command_names_a_practice_that_the_tier_alone_asks_for(tmp_path):
+    trained = Case.parse("tiny-cpu-train-f32-default-static")
+    plain = Model("tiny", "tiny")
+    observed = make_observation(case=trained.id)
+    for model, words in (
+        (plain, " --want twins"),
+        (dataclasses.replace(plain, practices=("twins",)), ""),
+    ):
+        plan = make_plan_of(make_options(tmp_path), cases=[trained], models={"tiny": model})
+        command = f"{python()} -m compilegate observe {trained.id}"
+        assert plan.reproduction(observed, "twins") == command + words
+        assert plan.reproduction(observed) == command
+
+
 # The header of pytest's output.
 
 

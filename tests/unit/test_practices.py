@@ -183,6 +183,31 @@ def test_each_practice_has_a_case_in_smoke(name, device):
     assert any(name in practices.practices_of(case, MODELS[case.model]) for case in smoke)
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_full_tier_asks_each_model_for_twins_once(device):
+    """Models that reproduce bugs and hazards are what they are for their exact program."""
+    asked = [
+        case.model
+        for case in tiers.tier_cases("full", [*MODELS.values()], device, MODELS)
+        if "twins" in practices.practices_of(case, MODELS[case.model], "full")
+    ]
+    assert len(asked) == len({*asked})
+    exact = ("regressions", "hazards", "caches")
+    for model in MODELS.values():
+        if device in model.devices and model.name not in asked:
+            assert model.family.startswith(exact), model.name
+    assert not any(MODELS[name].family.startswith(exact) for name in asked)
+
+
+@pytest.mark.parametrize("tier", ["smoke", "standard"])
+def test_the_other_tiers_ask_for_the_practices_that_a_model_names(tier):
+    for case in tiers.tier_cases(tier, [*MODELS.values()], "cpu", MODELS):
+        model = MODELS[case.model]
+        asked = practices.practices_of(case, model, tier)
+        assert asked == practices.practices_of(case, model)
+        assert {*asked} <= {*model.practices}
+
+
 def test_a_model_is_practised_in_one_setting():
     model = dataclasses.replace(MODELS["matvec"], name="own", practices=(NAME,))
     (case,) = practices.cases_of(model, "cpu")
