@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import shlex
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -194,21 +194,14 @@ class Plan:
         return self.environment.versions.get("torch", "0") if self.environment else "0"
 
     def reproduction(self, observation: Observation, practice: PracticeName | None = None) -> str:
-        """Return the command that observes one case in the foreground.
-
-        Args:
-            observation: The case.
-            practice: What is to be seen, if it is a practice. Only a tier may ask for it.
-        """
+        """Return the command that observes one case, or a practice of it, in the foreground."""
         zoo = [word for file in self.options.zoo for word in ("--zoo", as_seen(file))]
         if self.stored is not None and not zoo:
             zoo = reproduction.files_of(self.stored.header, "--zoo")
         budgets = [word for file in self.options.budgets for word in ("--budgets", as_seen(file))]
         python = reproduction.python()
         theirs = [word for path in self.options.candidates for word in ("--python", as_seen(path))]
-        case, model = Case.parse(observation.case), self.models.get(model_of(observation.case))
-        is_named = model is None or practice in practices.practices_of(case, model)
-        wants = [] if practice is None or is_named else ["--want", practice]
+        wants = _words_for(practice, observation.case, self.models)
         return reproduction.command(observation, [*zoo, *budgets, *theirs, *wants], python)
 
     @property
@@ -246,6 +239,17 @@ class Plan:
         """Whether Inductor compiles some of the cases to C++."""
         on_cpu = any(case.device == "cpu" for case in self.cases)
         return self.options.backend == "inductor" and on_cpu
+
+
+def _words_for(
+    practice: PracticeName | None, case_id: str, models: Mapping[str, Model]
+) -> list[str]:
+    """Return the words that ask for a practice, if the tier alone asks for it of the case."""
+    model = models.get(model_of(case_id))
+    if practice is None or model is None:
+        return []
+    named = practices.practices_of(Case.parse(case_id), model)
+    return [] if practice in named else ["--want", practice]
 
 
 def check_compiler(plan: Plan) -> None:
