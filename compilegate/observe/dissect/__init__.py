@@ -1,0 +1,1 @@
+"""The child's part of triage: it takes models and graphs to pieces."""

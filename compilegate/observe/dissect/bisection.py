@@ -1,0 +1,101 @@
+"""Bisects the compiler on a script, with PyTorch's own ``CompilerBisector``. Needs torch alone.
+
+``python bisection.py SCRIPT`` runs the script again and again, each time in a forked child, so that
+a crash or a hang ends one child. The last line on stdout is JSON. The caller names a folder of its
+own in ``TORCHINDUCTOR_CACHE_DIR``: the bisector keeps its state there, and deletes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import runpy
+import signal
+import sys
+import time
+from typing import Any
+
+#: Seconds after which a script that still runs hangs.
+_HANGS_S = 120.0
+#: Options of Inductor that leave out one step, or do it in another way.
+_OPTIONS: tuple[dict[str, Any], ...] = (
+    {"pattern_matcher": False},
+    {"max_fusion_size": 1},
+    {"emulate_precision_casts": True},
+    {"cpp.simdlen": 1},
+)
+
+
+def main() -> int:
+    """Bisect, then try options of Inductor; print what is found."""
+    import torch._dynamo
+    import torch._inductor.compile_fx
+    import torch._inductor.config as inductor
+    from torch._inductor.compiler_bisector import CompilerBisector
+
+    script, is_in_inductor = sys.argv[1], sys.argv[2:] == ["inductor"]
+    found: dict[str, Any] = {}
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            result = CompilerBisector.do_bisect(lambda: works(script))
+        if result is not None:
+            found = {
+                "backend": result.backend,
+                "subsystem": result.subsystem or "",
+                "number": result.bisect_number,
+                "what": result.debug_info or "",
+            }
+    except Exception as error:
+        found["why"] = f"{type(error).__name__}: {error}".splitlines()[0]
+    print(json.dumps(found), flush=True)
+    helps = []
+    for options in _OPTIONS if is_in_inductor else ():
+        name = next(iter(options))
+        if not _has(inductor, name):
+            continue
+        with inductor.patch(options):
+            if works(script):
+                helps.append(options)
+    print(json.dumps(found | {"helps": helps}), flush=True)
+    return 0
+
+
+def _has(config: Any, name: str) -> bool:
+    for part in name.split("."):
+        if not hasattr(config, part):
+            return False
+        config = getattr(config, part)
+    return True
+
+
+def works(script: str) -> bool:
+    """Whether a script exits with status 0 in a forked child."""
+    child = os.fork()
+    if child == 0:
+        os._exit(_run(script))
+    until = time.monotonic() + _HANGS_S
+    while time.monotonic() < until:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status == 0
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False
+
+
+def _run(script: str) -> int:
+    sys.argv = [script]
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+        try:
+            runpy.run_path(script, run_name="__main__")
+        except SystemExit as error:
+            return int(bool(error.code))
+        except BaseException:
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

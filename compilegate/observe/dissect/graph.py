@@ -1,0 +1,229 @@
+"""The graph that Dynamo captures of a module, as Python statements over tensors."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch._dynamo
+from torch import fx
+
+from compilegate.observe.capture import compile_log
+from compilegate.observe.model.forward import setting
+from compilegate.records.case import Case
+from compilegate.zoo.example import Call
+
+#: Names in generated code, and how a script writes them.
+_KNOWN = {"device": "torch.device", "inf": 'float("inf")', "nan": 'float("nan")'}
+#: The most elements of a constant that are written down.
+_CONSTANT = 16
+
+
+class UnprintableError(Exception):
+    """A graph cannot be written as a program of tensors. The text says why."""
+
+
+def describe(run: Any, call: Call, case: Case, *, with_grad: bool) -> dict[str, Any]:
+    """Return the graph of a call: its values, its statements and what it returns.
+
+    Each value has a name and an expression that makes one like it: of the same shape, strides,
+    dtype and range. Each statement has its text, the names that it makes, reads and writes, and
+    such an expression. ``why`` says why there is no such graph; then there is nothing else.
+
+    Args:
+        run: The module or function.
+        call: Its arguments.
+        case: The setting.
+        with_grad: Whether grad mode is on in *infer*, too.
+    """
+    graphs: list[tuple[fx.GraphModule, list[Any]]] = []
+    values: dict[str, Any] = {}
+
+    def backend(graph: fx.GraphModule, inputs: list[Any]) -> Any:
+        graphs.append((graph, inputs))
+        return lambda *args: _Recording(graph, values).run(*args)
+
+    compile_log.reset()
+    try:
+        compiled = torch.compile(run, backend=backend, dynamic=False)
+        with setting(case, None, with_grad=with_grad):
+            compiled(*call.args, **call.kwargs)
+        if len(graphs) != 1:
+            return {"why": f"{len(graphs)} graphs were captured"}
+        return _described(graphs[0][0], values)
+    except Exception as error:
+        return {"why": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
+    finally:
+        compile_log.reset()
+
+
+class _Recording(fx.Interpreter):
+    """Runs a graph, and keeps an expression for each value as it was before later writes."""
+
+    def __init__(self, graph: fx.GraphModule, values: dict[str, Any]) -> None:
+        super().__init__(graph)
+        self._values = values
+
+    def run_node(self, n: fx.Node) -> Any:
+        made = super().run_node(n)
+        if isinstance(made, torch.Tensor) and n.name not in self._values:
+            layout = (str(made.dtype), list(made.shape), list(made.stride()))
+            self._values[n.name] = {"text": expression(made), "layout": layout}
+        return made
+
+
+def expression(tensor: torch.Tensor) -> str:
+    """Return an expression that makes a tensor of the same shape, strides, dtype and range."""
+    value = tensor.detach()
+    shape = ", ".join(map(str, value.shape)) if value.dim() else "()"
+    if value.numel() == 0:
+        text = f"torch.empty({shape}, dtype={value.dtype})"
+    elif value.dtype == torch.bool:
+        text = f"torch.rand({shape}) > 0.5"
+        text = f"({text})"
+    elif value.is_complex():
+        text = f"torch.randn({shape}, dtype={value.dtype})"
+    elif not value.is_floating_point():
+        low, high = int(value.min()), int(value.max())
+        text = f"torch.randint({low}, {high + 1}, ({shape},), dtype={value.dtype})"
+        text = text.replace("((),)", "()")
+    else:
+        text = _floats(value, shape)
+    return _strided(text, value)
+
+
+def _floats(value: torch.Tensor, shape: str) -> str:
+    finite = value.float().nan_to_num()
+    scale = float(f"{finite.std(correction=0).item():.1g}") if value.numel() > 1 else 1.0
+    if value.numel() > 1 and finite.min() >= 0:
+        text = f"torch.rand({shape})"
+        scale = float(f"{finite.max().item():.1g}")
+    else:
+        text = f"torch.randn({shape})"
+    if scale > 0 and not 0.3 < scale < 3:
+        text = f"{scale:g} * {text}"
+    if value.dtype != torch.float32:
+        text = f"({text}).to({value.dtype})" if "*" in text else f"{text}.to({value.dtype})"
+    return text
+
+
+def _strided(text: str, value: torch.Tensor) -> str:
+    if value.is_contiguous():
+        return text
+    size, stride = tuple(value.shape), tuple(value.stride())
+    if value.dim() == 2 and value.t().is_contiguous():
+        rows = f"{size[1]}, {size[0]}"
+        return text.replace(f"({size[0]}, {size[1]}", f"({rows}", 1) + ".t()"
+    return f"torch.empty_strided({size}, {stride}, dtype={value.dtype}).copy_({text})"
+
+
+def _described(graph: fx.GraphModule, values: dict[str, Any]) -> dict[str, Any]:
+    code = graph.graph.python_code("self")
+    tree = ast.parse(inspect.cleandoc(code.src))
+    (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    constants = {}
+    for node in graph.graph.nodes:
+        if node.op == "get_attr":
+            constants[node.name] = _constant(graph, str(node.target))
+        elif node.op == "call_module":
+            raise UnprintableError(f"the graph calls a module, {node.target}")
+    unknown = {*code.globals} - {"torch", *_KNOWN}
+    inputs = [arg.arg for arg in function.args.args if arg.arg != "self"]
+    held = {
+        node.name: "parameter" if "parameters" in node.name else "input"
+        for node in graph.graph.nodes
+        if node.op == "placeholder"
+    }
+    if missing := [name for name in inputs if name not in values]:
+        raise UnprintableError(f"{missing[0]} is no tensor")
+    statements, returns = list[dict[str, Any]](), list[str]()
+    for node in function.body:
+        if isinstance(node, ast.Return):
+            returns = _names(node.value) if node.value else []
+        elif (made := _statement(node, constants)) is not None:
+            statements.append(made | {"value": values.get((made["makes"] or [""])[0])})
+    texts = " ".join(one["text"] for one in statements)
+    if odd := sorted(name for name in unknown if name in texts):
+        raise UnprintableError(f"the graph uses {', '.join(odd)}")
+    return {
+        "values": [
+            *({"name": name, "kind": held[name], **values[name]} for name in inputs),
+            *({"name": name, "kind": "input", **made} for name, made in constants.items()),
+        ],
+        "statements": statements,
+        "returns": returns,
+    }
+
+
+def _constant(graph: fx.GraphModule, target: str) -> dict[str, Any]:
+    value = getattr(graph, target)
+    if not isinstance(value, torch.Tensor):
+        raise UnprintableError(f"the graph holds {target}, a {type(value).__name__}")
+    layout = (str(value.dtype), list(value.shape), list(value.stride()))
+    if value.numel() > _CONSTANT:
+        return {"text": expression(value), "layout": layout}
+    text = f"torch.tensor({value.tolist()}, dtype={value.dtype})"
+    return {"text": text, "layout": layout}
+
+
+class _Plain(ast.NodeTransformer):
+    """Writes the names of generated code as a script does."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802 (the name is ast's)
+        if node.id in _KNOWN:
+            return ast.parse(_KNOWN[node.id], mode="eval").body
+        return node
+
+
+def _statement(node: ast.stmt, constants: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a statement of generated code; None for one that only frees memory."""
+    match node:
+        case ast.Assign(value=ast.Constant(value=None)):
+            return None
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            if name in constants:
+                return None
+            plain = ast.Assign([ast.Name(name)], _Plain().visit(node.value), lineno=0)
+            makes = [name]
+        case ast.AugAssign(target=target):
+            makes, plain = [], _Plain().visit(node)
+            del target
+        case _:
+            makes, plain = [], _Plain().visit(node)
+    return {
+        "text": ast.unparse(ast.fix_missing_locations(plain)),
+        "makes": makes,
+        "reads": sorted({*_names(plain)} - {*makes, "torch", "float"}),
+        "writes": sorted({*_written(plain)}),
+        "operator": _operator(plain),
+    }
+
+
+def _names(node: ast.AST) -> list[str]:
+    return [found.id for found in ast.walk(node) if isinstance(found, ast.Name)]
+
+
+def _written(node: ast.AST) -> Iterator[str]:
+    """Yield the names of what a statement changes in place."""
+    for found in ast.walk(node):
+        match found:
+            case ast.AugAssign(target=ast.Name(id=name)):
+                yield name
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))]):
+                yield name
+            case ast.Call(func=ast.Attribute(attr=attr, value=ast.Name(id=name))) if (
+                attr.endswith("_") and not attr.endswith("__") and name != "torch"
+            ):
+                yield name
+
+
+def _operator(node: ast.AST) -> str:
+    """Return the name of the function that a statement calls."""
+    for found in ast.walk(node):
+        if isinstance(found, ast.Call):
+            return ast.unparse(found.func).rpartition(".")[2]
+    operators = (type(n.op).__name__ for n in ast.walk(node) if isinstance(n, ast.BinOp))
+    return next(operators, "assignment").lower()

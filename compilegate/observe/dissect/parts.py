@@ -1,0 +1,159 @@
+"""Parts of a case's model, as models of the zoo: the machinery that observes cases observes them.
+
+A zoo file that :mod:`compilegate.triage` writes calls :func:`register`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from compilegate.observe import nested
+from compilegate.observe.conditioning.signal import treat
+from compilegate.observe.dissect import graph
+from compilegate.observe.model.calls import first_call
+from compilegate.observe.model.subject import Subject
+from compilegate.records.case import Case
+from compilegate.records.part import Part
+from compilegate.zoo import registry
+from compilegate.zoo.example import Call, Example
+
+
+def register(parts: Iterable[Mapping[str, Any]]) -> None:
+    """Add parts to the zoo.
+
+    Args:
+        parts: The fields of each :class:`Part`.
+    """
+    for fields in parts:
+        lists = {name: tuple(fields.get(name, ())) for name in ("identities", "disabled")}
+        part = Part(**{**fields, **lists})
+        case, model = Case.parse(part.case), registry.load()[Case.parse(part.case).model]
+        whole = not part.path
+        registry.model(
+            part.name,
+            family="triage",
+            vary=model.vary if whole else None,
+            vary_cuda=model.vary_cuda if whole else None,
+            blocks=model.blocks if whole else None,
+            weights=model.weights,
+            settings=("*",),
+            devices=(case.device,),
+            requires=model.requires,
+        )(functools.partial(_build, part))
+
+
+def _build(part: Part) -> Example:
+    """Build a part: the recipe of a model of the zoo."""
+    subject = _subject(part)
+    example, module = subject.example, subject.module
+    if part.tree and isinstance(module, nn.Module):
+        Path(part.tree).write_text(json.dumps(_tree(subject, part.path)), encoding="utf-8")
+    if part.graph:
+        return _tell_graph(part, subject)
+    example.signal = False
+    if not isinstance(module, nn.Module):
+        return example
+    for path in part.disabled:
+        found = module.get_submodule(path)
+        found.forward = torch.compiler.disable(found.forward)  # type: ignore[method-assign]
+    if not part.path:
+        return example
+    args, kwargs = _recorded(part)
+    return Example(
+        module.get_submodule(part.path), calls=[Call(args, kwargs)], signal=False,
+        config=example.config, with_grad=example.with_grad,
+    )
+
+
+def _subject(part: Part) -> Subject:
+    """Build the model of the case, with the weights that the case has."""
+    case = Case.parse(part.case)
+    model = registry.load()[case.model]
+    weights = _treated(case.model, case.device, part.seed)
+    subject = Subject(model, case, part.seed, input_gradients=False, weights=weights)
+    for path in part.identities:
+        owner, _, name = path.rpartition(".")
+        assert isinstance(subject.module, nn.Module)
+        setattr(subject.module.get_submodule(owner), name, nn.Identity())
+    return subject
+
+
+@functools.cache
+def _treated(name: str, device: str, seed: int) -> Mapping[str, torch.Tensor]:
+    return treat(registry.load()[name], device, seed).state
+
+
+_inputs: dict[tuple[str, tuple[str, ...]], tuple[Any, Any]] = {}
+
+
+def _recorded(part: Part) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return copies of the arguments that eager gives a submodule in the first call."""
+    key = (part.path, part.identities)
+    if key not in _inputs:
+        subject = _subject(part)
+        assert isinstance(subject.module, nn.Module)
+
+        def keep(_: nn.Module, args: Any, kwargs: Any) -> None:
+            _inputs.setdefault(key, _copied((args, kwargs)))
+
+        subject.module.get_submodule(part.path).register_forward_pre_hook(keep, with_kwargs=True)
+        model = subject.case.model
+        call = subject.prepare(first_call(registry.load()[model].sizes(subject.case.device)))
+        subject.forward(call)
+        if key not in _inputs:
+            raise RuntimeError(f"eager does not call {part.path}")
+    args, kwargs = _copied(_inputs[key])
+    return args, kwargs
+
+
+def _copied(value: Any) -> Any:
+    return nested.mapped(value, lambda tensor: tensor.detach().clone())
+
+
+def _tree(subject: Subject, path: str) -> list[dict[str, Any]]:
+    """Return the submodules that a call enters, in the order of their first calls."""
+    order: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    assert isinstance(subject.module, nn.Module)
+
+    def follow(name: str, module: nn.Module) -> None:
+        def note(*_: Any) -> None:
+            if name not in seen:
+                seen.add(name)
+                order.append({"path": name, "kind": type(module).__name__})
+
+        module.register_forward_pre_hook(note)
+
+    for name, module in _below(subject.module, path):
+        follow(name, module)
+    model = registry.load()[subject.case.model]
+    subject.forward(subject.prepare(first_call(model.sizes(subject.case.device))))
+    return order
+
+
+def _below(module: nn.Module, path: str) -> Iterator[tuple[str, nn.Module]]:
+    for name, found in module.get_submodule(path).named_modules(prefix=path):
+        if name != path:
+            yield name, found
+
+
+def _tell_graph(part: Part, subject: Subject) -> Example:
+    """Write the graph of a part, and return an example that shows nothing."""
+    case = subject.case
+    model = registry.load()[case.model]
+    if part.path:
+        assert isinstance(subject.module, nn.Module)
+        run: Any = subject.module.get_submodule(part.path)
+        call = Call(*_recorded(part))
+    else:
+        run, call = subject.module, subject.prepare(first_call(model.sizes(case.device)))
+    found = graph.describe(run, call, case, with_grad=subject.example.with_grad)
+    Path(part.graph).write_text(json.dumps(found), encoding="utf-8")
+    return Example(nn.Linear(2, 2), inputs=lambda: (torch.ones(2, 2),), signal=False)

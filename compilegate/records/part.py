@@ -1,0 +1,34 @@
+"""The part of a case's model that a trial observes by itself, and what a child tells of it.
+
+Standard library only: the observed interpreter need not have more than torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A model of its own, made from the model of a case.
+
+    Attributes:
+        name: Its name in the zoo of the trial.
+        case: The case whose model it is made from.
+        seed: The seed of that model's weights and inputs.
+        path: The submodule that is compiled alone, with the inputs that eager gives it. Empty for
+            the whole model, with the calls of its recipe.
+        identities: Submodules that an ``nn.Identity`` replaces.
+        disabled: Submodules that ``torch.compiler.disable`` leaves to eager.
+        tree: The file that receives the submodules as JSON; empty for none.
+        graph: The file that receives the graph as JSON; empty for none. Then nothing is observed.
+    """
+
+    name: str
+    case: str
+    seed: int
+    path: str = ""
+    identities: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = ()
+    tree: str = ""
+    graph: str = ""

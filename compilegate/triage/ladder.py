@@ -1,0 +1,65 @@
+"""The ladder of backends: the first that shows a failure names the part of the compiler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from compilegate.fuzzing.script import stage_named
+from compilegate.processes.observer import BACKENDS
+from compilegate.triage.releases import Seen
+from compilegate.triage.trials import Trials
+
+#: From the backend that only captures graphs to the one that does everything.
+LADDER = tuple(reversed(BACKENDS))
+#: What a script is given in place of a backend to leave everything to eager.
+OFF = "off"
+
+
+@dataclass
+class Stage:
+    """Where on the ladder a failure begins.
+
+    Attributes:
+        backend: The first backend that shows it; empty if that could not be told.
+        seen: What each backend showed, in the order in which they were observed.
+    """
+
+    backend: str = ""
+    seen: dict[str, Seen] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The part of the compiler that this backend adds."""
+        return stage_named(self.backend) if self.backend else "undecided"
+
+    @property
+    def below(self) -> str:
+        """The last backend without the failure; *off* where the first one shows it."""
+        rung = LADDER.index(self.backend) if self.backend else 0
+        return LADDER[rung - 1] if rung else OFF
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the case still fails as it did."""
+        return any(seen.state == "bad" for seen in self.seen.values())
+
+
+def climb(trials: Trials) -> Stage:
+    """Observe the case with its own backend, then with each below it, from the first on.
+
+    Raises:
+        OutOfTimeError: The time for the culprit is over.
+    """
+    own, stage = trials.suspect.observation.backend, Stage()
+    stage.seen[own] = trials.of_backend(own)
+    if stage.seen[own].state != "bad":
+        return stage
+    for backend in LADDER[: LADDER.index(own)]:
+        stage.seen[backend] = trials.of_backend(backend)
+        if stage.seen[backend].state == "bad":
+            break
+    found = [backend for backend in LADDER if backend in stage.seen]
+    first = next(backend for backend in found if stage.seen[backend].state == "bad")
+    if all(stage.seen[b].state == "good" for b in found[: found.index(first)]):
+        stage.backend = first
+    return stage

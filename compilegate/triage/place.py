@@ -1,0 +1,93 @@
+"""The place: the smallest submodule that fails when it is compiled alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from compilegate.triage.releases import Seen
+from compilegate.triage.trials import Trials, part
+
+
+@dataclass
+class Place:
+    """Where in a model a failure shows.
+
+    Attributes:
+        path: The smallest submodule that fails alone; empty for the whole model.
+        kind: Its class; empty for the whole model.
+        text: What it shows alone.
+        identities: Its children that an ``nn.Identity`` may replace while it fails.
+        tried: What each submodule showed, in the order in which they were compiled.
+        is_complete: Whether everything was tried that there was time for.
+        operator: The function of its graph that fails alone; empty if none does or none was found.
+    """
+
+    path: str = ""
+    kind: str = ""
+    text: str = ""
+    identities: list[str] = field(default_factory=list)
+    tried: dict[str, Seen] = field(default_factory=dict)
+    is_complete: bool = False
+    operator: str = ""
+
+    def __str__(self) -> str:
+        """The submodule and its class."""
+        return f"{self.path} ({self.kind})" if self.path else "the whole model"
+
+
+def descend(trials: Trials, place: Place, backend: str) -> None:
+    """Compile submodules alone, from the top down: of those that fail, the first of each level.
+
+    Args:
+        trials: Observes submodules.
+        place: Receives what is found, also if the time is over before the end.
+        backend: The compiler backend.
+
+    Raises:
+        OutOfTimeError: The time for the culprit is over.
+    """
+    tree = trials.told(part(), "tree")
+    kinds: dict[str, str] = {entry["path"]: entry["kind"] for entry in tree or ()}
+    while True:
+        for path in _children(place.path, kinds):
+            seen = place.tried[path] = trials.of_part(part(path=path), backend)
+            if seen.state == "bad":
+                place.path, place.kind, place.text = path, kinds[path], seen.text
+                break
+        else:
+            break
+    place.is_complete = True
+
+
+def _children(path: str, known: Sequence[str] | dict[str, str]) -> list[str]:
+    """Return the nearest submodules below one that a call enters, in the order of their calls."""
+    prefix = f"{path}." if path else ""
+    below = [name for name in known if name.startswith(prefix)]
+    return [
+        name
+        for name in below
+        if not any(name.startswith(f"{other}.") for other in below if other != name)
+    ]
+
+
+def replace_children(trials: Trials, place: Place, backend: str) -> None:
+    """Replace children of the submodule by identities, one after the other, while it fails.
+
+    Args:
+        trials: Observes submodules.
+        place: Where the failure shows.
+        backend: The compiler backend.
+
+    Raises:
+        OutOfTimeError: The time for the culprit is over.
+    """
+    children = [name for name in place.tried if _is_child(name, place.path)]
+    for name in children:
+        tried = (*place.identities, name)
+        if trials.of_part(part(path=place.path, identities=tried), backend).state == "bad":
+            place.identities.append(name)
+
+
+def _is_child(name: str, path: str) -> bool:
+    return name.startswith(f"{path}." if path else "") and name != path

@@ -1,0 +1,154 @@
+"""Runs scripts in fresh interpreters: verifies that they show a bug, and has torch bisect it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compilegate.layout import BISECTION
+from compilegate.processes.server_process import QUIET
+from compilegate.triage.trials import OutOfTimeError
+
+#: Seconds after which a script that still runs hangs.
+HANGS_S = 150.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a script ended.
+
+    Attributes:
+        status: Its exit status; negative for a signal; None if it was killed because it hung.
+        output: What it wrote, stdout before stderr.
+        seconds: How long it ran.
+    """
+
+    status: int | None
+    output: str
+    seconds: float
+
+    def __str__(self) -> str:
+        """How it ended, in words."""
+        if self.status is None:
+            return f"it was killed after {self.seconds:.0f} s"
+        if self.status < 0:
+            return f"died of {signal.Signals(-self.status).name}"
+        return f"exit status {self.status}"
+
+    @property
+    def shows(self) -> bool:
+        """Whether the script shows the bug: it says so, it died or it hung."""
+        return self.status is None or self.status == 1 or self.status < 0
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What a script did with the bug, and without the suspected stage.
+
+    Attributes:
+        red: With the bug.
+        green: With the backend below; None if it was not run.
+        below: That backend.
+    """
+
+    red: Ended
+    green: Ended | None
+    below: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether the script shows the bug, and does not without the stage."""
+        return self.red.shows and self.green is not None and self.green.status == 0
+
+
+def verify(script: Path, below: str, until: float) -> Verified:
+    """Run a script as it is, and with the backend below the suspected one.
+
+    Args:
+        script: The script.
+        below: The backend.
+        until: When to end, on the monotonic clock.
+
+    Raises:
+        OutOfTimeError: The time for the culprit is over.
+    """
+    red = run([str(script)], until)
+    green = run([str(script), below], until) if red.shows else None
+    return Verified(red, green, below)
+
+
+def run(words: Sequence[str], until: float, extra: Mapping[str, str] | None = None) -> Ended:
+    """Run Python in a fresh interpreter, in the folder of what it runs.
+
+    Args:
+        words: The file and its arguments.
+        until: When to end, on the monotonic clock.
+        extra: Variables that are added to the inherited ones.
+
+    Raises:
+        OutOfTimeError: The time for the culprit is over.
+    """
+    began = time.monotonic()
+    left = min(HANGS_S if extra is None else until - began, until - began)
+    if left <= 0:
+        raise OutOfTimeError
+    process = subprocess.Popen(
+        [sys.executable, "-P", *words],
+        cwd=Path(words[0]).parent,
+        env={**os.environ, **QUIET, **(extra or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+        errors="replace",
+    )
+    status: int | None = None
+    try:
+        output, errors = process.communicate(timeout=left)
+        status = process.returncode
+    except subprocess.TimeoutExpired:
+        _kill(process)
+        output, errors = process.communicate()
+    except BaseException:
+        _kill(process)
+        raise
+    spent = time.monotonic() - began
+    if status is None and time.monotonic() > until and extra is None:
+        raise OutOfTimeError
+    return Ended(status, output + errors, spent)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End a script and the compilers that it has started."""
+    os.killpg(process.pid, signal.SIGKILL)
+
+
+def bisect(script: Path, folder: Path, backend: str, until: float) -> tuple[dict[str, Any], str]:
+    """Have torch bisect a script; return what it found, and its log.
+
+    Args:
+        script: A script that shows the bug.
+        folder: A folder that may be deleted.
+        backend: The backend that shows the bug first.
+        until: When to end, on the monotonic clock.
+    """
+    cache = folder / "inductor"
+    cache.mkdir(parents=True, exist_ok=True)
+    own = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0"}
+    ended = run([str(BISECTION), str(script), backend], until, own)
+    found: dict[str, Any] = {}
+    for line in ended.output.splitlines():
+        if line.startswith("{"):
+            found = json.loads(line)
+    if not found and ended.status != 0:
+        found = {"why": f"the bisector {ended}"}
+    return found, ended.output

@@ -1,0 +1,187 @@
+"""Observes trials: the case with another backend, parts of its model, and reduced programs.
+
+All of them pass through the machinery that observes cases, so the same oracle judges them, and a
+crash or a hang ends one child.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from compilegate.fuzzing.outcome import Symptom, outcome_of
+from compilegate.fuzzing.program import Program, zoo_text
+from compilegate.processes.observer import Observer
+from compilegate.processes.server_process import Launch
+from compilegate.records.observation import Observation, Stage, Want
+from compilegate.records.part import Part
+from compilegate.records.request import Request
+from compilegate.triage.releases import Seen
+from compilegate.triage.suspect import Suspect
+
+#: Seconds without progress after which a trial hangs.
+_HANGS_S, _STUCK_S = 60.0, 240.0
+
+
+class OutOfTimeError(Exception):
+    """The time for a culprit is over."""
+
+
+class Trials:
+    """Observes the trials of one suspect.
+
+    Args:
+        suspect: What is triaged.
+        folder: Where the trials' zoo file and what children tell is written.
+        zoo: The user's zoo files.
+        tf32: Whether f32 products round to TF32.
+        until: When to end, on the monotonic clock.
+
+    Attributes:
+        suspect: What is triaged.
+        until: When to end.
+        count: How many trials were observed.
+    """
+
+    def __init__(
+        self,
+        suspect: Suspect,
+        folder: Path,
+        zoo: Sequence[str],
+        *,
+        tf32: bool,
+        until: float,
+    ) -> None:
+        self.suspect, self.until, self.count = suspect, until, 0
+        self._folder, self._tf32, self._seed = folder, tf32, suspect.observation.seed
+        self._file = folder / "trials.py"
+        self._numbers = itertools.count(1)
+        self._file.write_text("", encoding="utf-8")
+        launch = Launch(zoo=(*zoo, str(self._file)), root=str(Path.cwd()))
+        self._observer = Observer(launch, self._progress)
+
+    def of_backend(self, backend: str) -> Seen:
+        """Return whether the case fails with a backend."""
+        suspect = self.suspect
+        made = self._observe(suspect.case.id, suspect.case.model, backend, suspect.wants, seed=self._seed)
+        return suspect.seen_in(made)
+
+    def of_part(self, part: Part, backend: str = "") -> Seen:
+        """Return whether a part of the model fails.
+
+        Args:
+            part: The part. Its name, case and seed are filled in.
+            backend: The compiler backend; by default that of the case.
+        """
+        suspect = self.suspect
+        backend = backend or suspect.observation.backend
+        part = self._named(part)
+        self._write(_PARTS.format(parts=[asdict(part)]))
+        is_alone = bool(part.path)
+        wants = ("capture",) if is_alone and suspect.is_of_values else suspect.wants
+        case_id = _case_id(part.name, suspect)
+        made = self._observe(case_id, part.name, backend, wants, seed=self._seed)
+        return suspect.seen_in(made, is_part=is_alone)
+
+    def told(self, part: Part, what: str) -> Any:
+        """Return what a child tells of a part; None if the child could not.
+
+        Args:
+            part: The part.
+            what: The field of :class:`Part` that names the file: ``tree`` or ``graph``.
+        """
+        target = self._folder / f"{what}.json"
+        target.unlink(missing_ok=True)
+        part = self._named(replace(part, **{what: str(target)}))
+        self._write(_PARTS.format(parts=[asdict(part)]))
+        self._observe(_case_id(part.name, self.suspect), part.name, "eager", ("capture",), seed=self._seed)
+        return json.loads(target.read_text(encoding="utf-8")) if target.exists() else None
+
+    def symptom_of(self, program: Program) -> Symptom | None:
+        """Return how a program fails; None if it does not, or if that cannot be told."""
+        named = replace(program, name=f"triage.{next(self._numbers)}")
+        self._write(zoo_text([named]))
+        made = self._observe(named.case, named.name, named.backend, ("capture",), seed=0)
+        return outcome_of(made).symptom
+
+    def first_failing(
+        self, programs: Sequence[Program], suits: Symptom, until: float
+    ) -> Program | None:
+        """Return the first program that fails in a certain way; None if none does.
+
+        Args:
+            programs: The programs.
+            suits: How it fails.
+            until: When to end, on the monotonic clock.
+        """
+        named = [replace(one, name=f"triage.{next(self._numbers)}") for one in programs]
+        self._write(zoo_text(named))
+        for program, one in zip(programs, named, strict=True):
+            if time.monotonic() > min(until, self.until):
+                break
+            made = self._observe(one.case, named[0].name, one.backend, ("capture",), seed=0)
+            symptom = outcome_of(made).symptom
+            if symptom is not None and symptom.is_like(suits):
+                return program
+        return None
+
+    def close(self) -> None:
+        """End the child and its server."""
+        self._observer.close()
+
+    def _named(self, part: Part) -> Part:
+        observed = self.suspect.observation
+        name = f"triage.{next(self._numbers)}"
+        return replace(part, name=name, case=observed.case, seed=observed.seed)
+
+    def _write(self, text: str) -> None:
+        self._file.write_text(text, encoding="utf-8")
+        self._observer.end_child()  # the next one reads the file
+
+    def _observe(
+        self, case_id: str, key: str, backend: str, wants: Sequence[Want], *, seed: int
+    ) -> Observation:
+        suspect = self.suspect
+        if time.monotonic() > self.until:
+            raise OutOfTimeError
+        self.count += 1
+        hangs = suspect.observation.status == "timed_out"
+        request = Request(
+            case=case_id,
+            wants=tuple(wants),
+            seed=seed,
+            backend=backend,
+            tf32=self._tf32,
+        )
+        return self._observer.observe(
+            request,
+            model=key,
+            device=suspect.case.device,
+            timeout_s=_HANGS_S if hangs else _STUCK_S,
+        )
+
+    def _progress(self, case_id: str, stage: Stage, elapsed_s: float, at_work: str) -> None:
+        if time.monotonic() > self.until:
+            raise OutOfTimeError
+
+
+_PARTS = """\
+from compilegate.observe.dissect import parts
+
+parts.register({parts})
+"""
+
+
+def part(**fields: Any) -> Part:
+    """Return a part whose name, case and seed :class:`Trials` fills in."""
+    return Part(name="", case="", seed=0, **fields)
+
+
+def _case_id(name: str, suspect: Suspect) -> str:
+    """Return the case of a part: that of the suspect, but what is not whole is not regional."""
+    return f"{name}-{suspect.case.device}-{suspect.case.setting}"
