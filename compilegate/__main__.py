@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from compilegate.calibration.thresholds import ThresholdsError
-from compilegate.commands import doctor, first_bad, fuzz, history, observe, thresholds
+from compilegate.commands import doctor, first_bad, fuzz, history, observe, thresholds, triage
 from compilegate.commands.observe import ArgumentError
 from compilegate.judging.budgets import BudgetError
 from compilegate.output.streams import clean_streams
@@ -74,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_parser(commands)
     fuzz.add_parser(commands)
     first_bad.add_parser(commands)
+    triage.add_parser(commands)
     return parser
 
 

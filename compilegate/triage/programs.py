@@ -1,4 +1,4 @@
-"""Programs of the fuzzer, made from the graph of a submodule, so that its reduction reduces them."""
+"""Programs made from the graph of a submodule, which the fuzzer's reduction can reduce."""
 
 from __future__ import annotations
 

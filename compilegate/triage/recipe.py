@@ -1,4 +1,4 @@
-"""The source of a model's recipe with all that it needs of its file, for a script without the zoo."""
+"""The source of a model's recipe, with all that it needs of its file: a script has no zoo."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _text(node: ast.AST) -> str:
 class _Plain(ast.NodeTransformer):
     """Leaves out annotations, docstrings and the fields of an example that no script uses."""
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:  # noqa: N802
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         self.generic_visit(node)
         node.returns = None
         for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
@@ -129,18 +129,18 @@ class _Plain(ast.NodeTransformer):
         node.body = _without_docstring(node.body)
         return node
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:  # noqa: N802
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
         self.generic_visit(node)
         node.body = _without_docstring(node.body)
         return node
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:  # noqa: N802
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
         self.generic_visit(node)
         if node.value is None or not node.simple:
             return node
         return ast.Assign([node.target], node.value, lineno=node.lineno)
 
-    def visit_Call(self, node: ast.Call) -> ast.Call:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.Call:
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id == "Example":
             node.keywords = [word for word in node.keywords if word.arg in _FIELDS]

@@ -1,9 +1,9 @@
-"""The script that shows a culprit with torch alone: it exits with 1 where compiled code is wrong."""
+"""The script that shows a culprit with torch alone, and exits with 1 if compiled code is wrong."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from compilegate.fuzzing.program import Program, builder_lines
@@ -41,16 +41,8 @@ def of_program(program: Program, case: Case, title: str) -> str:
         case: The case that it was reduced from.
         title: What is wrong, in one line.
     """
-    lines = [
-        *builder_lines(program),
-        "",
-        "",
-        "def recipe():",
-        "    return Example(Program(), inputs=lambda: inputs(6))",
-    ]
-    sizes: list[Mapping[str, int]] = [{}, {}]
-    train = program.phase == "train"
-    return _script(lines, case, title, VALUES, sizes, train=train, backend=program.backend)
+    train, lines = program.phase == "train", [*builder_lines(program)]
+    return _script(lines, case, title, VALUES, (), train=train, backend=program.backend)
 
 
 def of_recipe(
@@ -93,28 +85,44 @@ def _script(
     options: dict[str, object] = {"dynamic": _DYNAMIC[case.dynamic]}
     if check == BREAKS:
         options["fullgraph"] = True
-    if mode := _MODES.get(case.mode):
+    if (mode := _MODES.get(case.mode)) and backend == "inductor":
         options["mode"] = mode
+    flags = {
+        "train": train,
+        "example": "Example(" in body,
+        "calls": "Call(" in body,
+        "before": "before=" in body,
+        "after": "after=" in body,
+        "F": bool(re.search(r"\bF\.", body)),
+        "recompiles": check == RECOMPILES,
+        "module": "nn.Module" in body or "Example(" in body,
+    }
     autocast, cast = _AUTOCAST.get(case.precision), _CAST.get(case.weights)
-    imports = ["import sys", "", "import torch", "from torch import nn"]
-    if re.search(r"\bF\.", body):
-        imports.append("from torch.nn import functional as F")
-    head = [
-        f'"""{plain(title)}"""',
-        "",
-        *imports,
-        "from torch.utils._pytree import tree_leaves, tree_map",
-        "",
-        f"BACKEND = sys.argv[1] if sys.argv[1:] else {backend!r}  # off: nothing is compiled",
-        f"SEED, TRAIN, DEVICE, OPTIONS = {seed}, {train}, {case.device!r}, {options}",
-        f"SIZES = {[dict(each) for each in sizes]}",
-    ]
-    if check == RECOMPILES:
-        head.append("torch._dynamo.config.error_on_recompile = True")
-    around = f", torch.autocast(DEVICE, {autocast}, enabled=dtype is None)" if autocast else ""
-    harness = _HARNESS.replace("$AROUND", around)
-    harness = harness.replace("$CAST", cast or "None")
-    return "\n".join([*head, "", "", _SHIM, "", body, "", harness])
+    around = f", torch.autocast({case.device!r}, {autocast}, enabled=dtype is None)"
+    given = {
+        "$TITLE": plain(title),
+        "$BACKEND": repr(backend),
+        "$SEED": str(seed),
+        "$OPTIONS": ", ".join(f"{name}={value!r}" for name, value in options.items()),
+        "$SIZES": str([dict(each) for each in sizes]),
+        "$TRAIN": str(train),
+        "$AROUND": around if autocast else "",
+        "$DTYPE": f"dtype or {cast}" if cast else "dtype",
+        "$DEVICE": repr(case.device),
+        "$BODY": body,
+    }
+    text = "\n".join(_chosen(_TEMPLATE, flags))
+    for mark, value in given.items():
+        text = text.replace(mark, value)
+    return text
+
+
+def _chosen(template: str, flags: Mapping[str, bool]) -> Iterator[str]:
+    """Yield the lines of a template. Those that end in ``#: FLAG`` need the flag, or its lack."""
+    for line in template.splitlines():
+        text, mark, flag = line.partition("  #: ")
+        if not mark or flags[flag.removeprefix("not ")] != flag.startswith("not "):
+            yield text
 
 
 def plain(line: str) -> str:
@@ -122,86 +130,101 @@ def plain(line: str) -> str:
     return " ".join(line.replace("\\", "/").replace('"', "'").split())
 
 
-_SHIM = '''\
-class Example:
-    def __init__(self, module, inputs=(), kwargs=None, calls=(), **_):
-        self.module, self.inputs, self.kwargs, self.calls = module, inputs, kwargs or {}, calls
+_TEMPLATE = '''\
+"""$TITLE"""
+
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional as F  #: F
+from torch.utils._pytree import tree_leaves, tree_map
+
+BACKEND = sys.argv[1] if sys.argv[1:] else $BACKEND  # "off" compiles nothing
+SIZES = $SIZES  # of each call  #: example
+torch._dynamo.config.error_on_recompile = True  #: recompiles
 
 
-class Call:
-    def __init__(self, args=(), kwargs=None, before=None, after=None):
-        self.args, self.kwargs, self.before, self.after = args, kwargs or {}, before, after
+class Call:  #: calls
+    def __init__(self, args=(), kwargs=None, before=None, after=None):  #: calls
+        self.args, self.kwargs, self.before, self.after = args, kwargs or {}, before, after  #: calls
+  #: calls
+  #: calls
+class Example:  #: example
+    def __init__(self, module, inputs=(), kwargs=None, calls=(), **_):  #: example
+        self.module, self.inputs, self.kwargs, self.calls = module, inputs, kwargs or {}, calls  #: example
+  #: example
+  #: example
+$BODY
 
-'''
 
-_HARNESS = '''
-def results(compiled=False, dtype=None):
-    """Return what each call computes, by name: outputs, gradients, inputs and buffers."""
-    torch.manual_seed(SEED)
-    example, found, dtype_of = recipe(), {}, dtype or $CAST
-    module = example.module
-    if isinstance(module, nn.Module):
-        module.train(TRAIN).to(DEVICE, dtype_of)
-    run = torch.compile(module, backend=BACKEND, **OPTIONS) if compiled else module
-    for n in range(len(example.calls or SIZES)):
-        torch.manual_seed(SEED + 1 + n)
-        made = [g(**SIZES[n]) if callable(g) else g for g in (example.inputs, example.kwargs)]
-        call = example.calls[n] if example.calls else Call(*made)
-        cast = lambda t: t.to(DEVICE, dtype_of if t.is_floating_point() else None)
-        args, kwargs = tree_map(lambda t: cast(t) if isinstance(t, torch.Tensor) else t,
-                                (call.args, call.kwargs))
+def results(backend, dtype=None):
+    torch.manual_seed($SEED)
+    example, found = recipe(), {}  #: example
+    module = example.module  #: example
+    module, found = Program(), {}  #: not example
+    if isinstance(module, nn.Module):  #: example
+        module.to($DEVICE, $DTYPE).train($TRAIN)  #: example
+    module.to($DEVICE, $DTYPE).train($TRAIN)  #: not example
+    run = module if backend == "off" else torch.compile(module, backend=backend, $OPTIONS)
+    for n in range(len(example.calls or SIZES)):  #: example
+    for n in range(2):  #: not example
+        torch.manual_seed($SEED + 1 + n)
+        args, kwargs = inputs(6), {}  #: not example
+        if example.calls:  #: calls
+            args, kwargs = example.calls[n].args, example.calls[n].kwargs  #: calls
+        else:  #: calls
+            args, kwargs = (g(**SIZES[n]) if callable(g) else g for g in (example.inputs, example.kwargs))  #: calls
+        args, kwargs = (g(**SIZES[n]) if callable(g) else g for g in (example.inputs, example.kwargs))  #: not calls
+        def move(t): return t.to($DEVICE, ($DTYPE) if t.is_floating_point() else None) if isinstance(t, torch.Tensor) else t
+        args, kwargs = tree_map(move, (args, kwargs))
         given = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
-        leaves = [t.requires_grad_() for t in given if TRAIN and t.is_floating_point() and t.is_leaf]
-        leaves += module.parameters() if isinstance(module, nn.Module) else []
-        if call.before:
-            call.before(*[module][: call.before.__code__.co_argcount])
+        leaves = [t.requires_grad_() for t in given if t.is_floating_point() and t.is_leaf]  #: train
+        held = [*module.parameters(), *module.buffers()] if isinstance(module, nn.Module) else []
+        if example.calls and example.calls[n].before:  #: before
+            action = example.calls[n].before  #: before
+            action(*[module][: action.__code__.co_argcount])  #: before
         try:
-            with torch.set_grad_enabled(TRAIN)$AROUND:
+            with torch.set_grad_enabled($TRAIN)$AROUND:
                 out = run(*args, **kwargs)
             outs = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor)]
-            roots = [t for t in outs if t.requires_grad]
-            if TRAIN and roots:
-                torch.autograd.backward(roots, [torch.randn(t.shape).to(t) for t in roots])
+            roots = [t for t in outs if t.requires_grad]  #: train
+            torch.autograd.backward(roots, [torch.randn(t.shape).to(t) for t in roots])  #: train
         except Exception as error:
-            print(f"call {n} raises {type(error).__name__}: {str(error)[:800]}")
-            found[f"call {n}"] = ("raises", None)
+            found[f"call {n}"] = (f"raises {type(error).__name__}: {str(error)[:400]}", None)
             continue
-        if call.after:
-            call.after(*[out][: call.after.__code__.co_argcount])
-        held = [*module.buffers()] if isinstance(module, nn.Module) else []
-        for kind, all in (("output", outs), ("input", given), ("buffer", held),
-                          ("gradient", [t.grad for t in leaves if TRAIN and t.grad is not None])):
+        if example.calls and example.calls[n].after:  #: after
+            action = example.calls[n].after  #: after
+            action(*[out][: action.__code__.co_argcount])  #: after
+        grads = [t.grad for t in (*leaves, *held) if t.grad is not None]  #: train
+        for kind, all in (("output", outs), ("input", given), ("state", held)):  #: not train
+        for kind, all in (("output", outs), ("input", given), ("state", held), ("gradient", grads)):  #: train
             for i, t in enumerate(all):
-                strides = [s for s, size in zip(t.stride(), t.shape) if size > 1]
-                alias = [j for j, g in enumerate(given) if g.data_ptr() == t.data_ptr()]
-                what = f"{t.dtype}, {tuple(t.shape)}, strides {strides}, memory of inputs {alias}"
+                strides = [stride for stride, size in zip(t.stride(), t.shape) if size > 1]
+                shared = [j for j, g in enumerate(given) if g.data_ptr() == t.data_ptr()]
+                what = f"{t.dtype} {[*t.shape]}, strides {strides}, memory of inputs {shared}"
                 found[f"call {n}, {kind} {i}"] = (what, t.detach().clone())
     return found
 
 
-def is_far(compiled, eager, exact):
-    """Whether compiled code is further from float64 than rounding and eager's error explain."""
+def is_far(compiled, eager, exact):  # by more than rounding and eager's own error
     if not eager.is_floating_point():
         return not torch.equal(compiled, eager)
-    eps, exact = torch.finfo(eager.dtype).eps, eager if exact is None else exact
     if any(not torch.equal(f(compiled), f(eager)) for f in (torch.isnan, torch.isposinf)):
         return True
     ours, theirs, truth = (t.double().nan_to_num() for t in (compiled, eager, exact))
-    bound = 64 * eps * truth.square().mean().sqrt() + 4 * (theirs - truth).abs().max()
-    return bool(((ours - truth).abs() > bound).any())
+    rounding = 64 * torch.finfo(eager.dtype).eps * truth.square().mean().sqrt()
+    return bool(((ours - truth).abs() > rounding + 4 * (theirs - truth).abs().max()).any())
 
 
-eager = results()
-exact = results(dtype=torch.double)
-wrong = 0
-for name, (what, value) in results(compiled=BACKEND != "off").items():
-    before, theirs = eager.get(name, ("nothing", None))
-    truth = exact.get(name, ("", None))[1]
-    truth = truth if value is not None and truth is not None and truth.shape == value.shape else None
+eager, exact, wrong = results("off"), results("off", torch.double), 0
+for name, (what, value) in results(BACKEND).items():
+    before, theirs = eager.get(name, ("no such result", None))
+    truth = exact.get(name, (what, None))[1]
+    truth = theirs if truth is None or truth.shape != theirs.shape else truth
     if what != before or (value is not None and value.numel() and is_far(value, theirs, truth)):
         wrong += 1
-        print(f"{name}:\\n  eager    {before} {theirs}\\n  compiled {what} {value}")
-        print(f"  float64  {truth}")
+        print(f"{name}\\n  eager    {before} {theirs}\\n  compiled {what} {value}\\n  float64  {truth}")
 print("compiled code is", f"WRONG in {wrong} results" if wrong else "right", "with", BACKEND)
 sys.exit(bool(wrong))
 '''

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from compilegate.fuzzing.outcome import Symptom, outcome_of
 from compilegate.fuzzing.program import Program, zoo_text
@@ -68,7 +68,9 @@ class Trials:
     def of_backend(self, backend: str) -> Seen:
         """Return whether the case fails with a backend."""
         suspect = self.suspect
-        made = self._observe(suspect.case.id, suspect.case.model, backend, suspect.wants, seed=self._seed)
+        made = self._observe(
+            suspect.case.id, suspect.case.model, backend, suspect.wants, seed=self._seed
+        )
         return suspect.seen_in(made)
 
     def of_part(self, part: Part, backend: str = "") -> Seen:
@@ -88,7 +90,7 @@ class Trials:
         made = self._observe(case_id, part.name, backend, wants, seed=self._seed)
         return suspect.seen_in(made, is_part=is_alone)
 
-    def told(self, part: Part, what: str) -> Any:
+    def told(self, part: Part, what: Literal["tree", "graph"]) -> Any:
         """Return what a child tells of a part; None if the child could not.
 
         Args:
@@ -97,9 +99,13 @@ class Trials:
         """
         target = self._folder / f"{what}.json"
         target.unlink(missing_ok=True)
-        part = self._named(replace(part, **{what: str(target)}))
+        named = self._named(part)
+        tree, graph = (str(target) if what == name else "" for name in ("tree", "graph"))
+        part = replace(named, tree=tree, graph=graph)
         self._write(_PARTS.format(parts=[asdict(part)]))
-        self._observe(_case_id(part.name, self.suspect), part.name, "eager", ("capture",), seed=self._seed)
+        self._observe(
+            _case_id(part.name, self.suspect), part.name, "eager", ("capture",), seed=self._seed
+        )
         return json.loads(target.read_text(encoding="utf-8")) if target.exists() else None
 
     def symptom_of(self, program: Program) -> Symptom | None:

@@ -30,7 +30,7 @@ _OPTIONS: tuple[dict[str, Any], ...] = (
 def main() -> int:
     """Bisect, then try options of Inductor; print what is found."""
     import torch._dynamo
-    import torch._inductor.compile_fx
+    import torch._inductor.compile_fx  # noqa: F401 (once, before it forks)
     import torch._inductor.config as inductor
     from torch._inductor.compiler_bisector import CompilerBisector
 

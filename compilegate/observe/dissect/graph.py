@@ -44,7 +44,8 @@ def describe(run: Any, call: Call, case: Case, *, with_grad: bool) -> dict[str, 
 
     def backend(graph: fx.GraphModule, inputs: list[Any]) -> Any:
         graphs.append((graph, inputs))
-        return lambda *args: _Recording(graph, values).run(*args)
+        recording: Any = _Recording(graph, values)
+        return recording.run
 
     compile_log.reset()
     try:
@@ -64,7 +65,7 @@ class _Recording(fx.Interpreter):
     """Runs a graph, and keeps an expression for each value as it was before later writes."""
 
     def __init__(self, graph: fx.GraphModule, values: dict[str, Any]) -> None:
-        super().__init__(graph)
+        super().__init__(graph)  # type: ignore[no-untyped-call]
         self._values = values
 
     def run_node(self, n: fx.Node) -> Any:
@@ -142,7 +143,7 @@ def _described(graph: fx.GraphModule, values: dict[str, Any]) -> dict[str, Any]:
     statements, returns = list[dict[str, Any]](), list[str]()
     for node in function.body:
         if isinstance(node, ast.Return):
-            returns = _names(node.value) if node.value else []
+            returns = _names(node)
         elif (made := _statement(node, constants)) is not None:
             statements.append(made | {"value": values.get((made["makes"] or [""])[0])})
     texts = " ".join(one["text"] for one in statements)
@@ -172,7 +173,7 @@ def _constant(graph: fx.GraphModule, target: str) -> dict[str, Any]:
 class _Plain(ast.NodeTransformer):
     """Writes the names of generated code as a script does."""
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802 (the name is ast's)
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in _KNOWN:
             return ast.parse(_KNOWN[node.id], mode="eval").body
         return node
@@ -186,6 +187,7 @@ def _statement(node: ast.stmt, constants: dict[str, Any]) -> dict[str, Any] | No
         case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
             if name in constants:
                 return None
+            assert node.value is not None
             plain = ast.Assign([ast.Name(name)], _Plain().visit(node.value), lineno=0)
             makes = [name]
         case ast.AugAssign(target=target):

@@ -62,13 +62,16 @@ def _build(part: Part) -> Example:
         return example
     for path in part.disabled:
         found = module.get_submodule(path)
-        found.forward = torch.compiler.disable(found.forward)  # type: ignore[method-assign]
+        found.forward = torch.compiler.disable(found.forward)
     if not part.path:
         return example
     args, kwargs = _recorded(part)
     return Example(
-        module.get_submodule(part.path), calls=[Call(args, kwargs)], signal=False,
-        config=example.config, with_grad=example.with_grad,
+        module.get_submodule(part.path),
+        calls=[Call(args, kwargs)],
+        signal=False,
+        config=example.config,
+        with_grad=example.with_grad,
     )
 
 

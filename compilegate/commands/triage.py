@@ -1,0 +1,82 @@
+"""``compilegate triage RUN``: a report for each culprit that PyTorch's maintainers can act on."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from compilegate.commands.observe import ArgumentError
+from compilegate.judging import budgets_toml
+from compilegate.layout import SHIPPED_BUDGETS
+from compilegate.output.visible import visible
+from compilegate.runs import files, reproduction
+from compilegate.triage import folders, known
+
+
+def add_parser(commands: Any) -> None:
+    """Add the subcommand and its options."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "triage",
+        help="find stage and place of each culprit of a run, and write a report and a script",
+        description="For each culprit of a stored run, find the stage of the compiler and the "
+        "place in the model, and write a folder with report.md, repro.py and logs.",
+        epilog="Exit status: 0 nothing to triage, 1 reports were written, 2 the command line is "
+        "wrong or the run cannot be read.",
+    )
+    parser.add_argument("run", metavar="RUN", help="a run file, or its name in --runs")
+    parser.add_argument(
+        "cases",
+        metavar="CASE",
+        nargs="*",
+        help="globs on case ids; failures that are expected count for them, too",
+    )
+    parser.add_argument("--minutes", type=float, default=10.0, metavar="N", help="a culprit's time")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="default: .triage/RUN")
+    parser.add_argument(
+        "--runs",
+        metavar="DIR",
+        type=Path,
+        default=Path(".runs"),
+        help="folder of run files (default: .runs)",
+    )
+    parser.add_argument(
+        "--known", action="append", default=[], metavar="FILE", help="known culprits (repeatable)"
+    )
+    parser.set_defaults(do=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Triage the culprits of a run.
+
+    Returns:
+        The exit status: 0 there is nothing to triage, 1 reports were written.
+
+    Raises:
+        ArgumentError: The time is no positive number, or a file of the run is missing.
+        RunError: The run cannot be read.
+        BudgetError: A file of known culprits is wrong.
+    """
+    if not options.minutes > 0:
+        raise ArgumentError(f"--minutes {options.minutes:g}: give a number above 0")
+    path = files.find(options.run, options.runs)
+    stored = files.read(path)
+    words = stored.header.files or stored.header.arguments
+    own = [Path(f) for f in [*reproduction.file_options(words, "--budgets")][1::2]]
+    budgets = budgets_toml.read(own, sorted(SHIPPED_BUDGETS.glob("*.toml")))
+    found = folders.suspects(stored, budgets, options.cases, known.read(options.known))
+    if not found:
+        _say("nothing to triage")
+        return 0
+    target = options.out or Path(".triage") / files.name_of(path)
+    lines = [
+        folders.summary(made)
+        for made in folders.triage(stored, found, target, minutes=options.minutes, say=_say)
+    ]
+    for line in lines:
+        _say(line)
+    return 1
+
+
+def _say(text: str) -> None:
+    print(visible(text), flush=True)

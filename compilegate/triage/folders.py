@@ -1,0 +1,188 @@
+"""Triages the culprits of a stored run: for each one folder with a report, a script and logs."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from compilegate.judging.budget import Budget
+from compilegate.judging.budgets import Budgets, Machine
+from compilegate.judging.rules import verdicts as judged
+from compilegate.records.case import Case, model_of
+from compilegate.records.observation import Observation
+from compilegate.records.verdict import Verdict
+from compilegate.runs import reproduction
+from compilegate.runs.files import Run
+from compilegate.triage import report
+from compilegate.triage.culprits import FAILED, Culprit, Failure, culprits, in_order
+from compilegate.triage.investigation import Files, Findings, Investigation
+from compilegate.triage.known import Known
+from compilegate.triage.suspect import Suspect
+
+
+@dataclass(frozen=True)
+class Triaged:
+    """What became of a culprit.
+
+    Attributes:
+        suspect: The case that stood for it.
+        folder: Where its report is.
+        findings: What was found.
+    """
+
+    suspect: Suspect
+    folder: Path
+    findings: Findings
+
+
+def suspects(
+    run: Run, budgets: Budgets, patterns: Sequence[str] = (), known: Sequence[Known] = ()
+) -> list[Suspect]:
+    """Return a case for each culprit of a run: of those that show it, the cheapest.
+
+    Args:
+        run: The run.
+        budgets: The budgets that the run is judged by.
+        patterns: Globs on case ids. With some, culprits that are expected count, too.
+        known: What a team knows.
+    """
+    failures = [*_failures(run)]
+    found = []
+    for culprit in culprits(failures, known):
+        cases = [c for c in culprit.cases if _matches(c, patterns)]
+        if cases and (patterns or not culprit.is_expected):
+            found.append(_suspect(run, culprit, cases, failures, budgets))
+    return found
+
+
+def _failures(run: Run) -> Iterator[Failure]:
+    for case, observation in run.observations.items():
+        of_case = [verdict for (name, _), verdict in run.verdicts.items() if name == case]
+        for verdict in in_order(of_case):
+            if verdict.outcome in FAILED:
+                yield Failure(observation, verdict)
+
+
+def _matches(case: str, patterns: Sequence[str]) -> bool:
+    return not patterns or any(fnmatchcase(case, pattern) for pattern in patterns)
+
+
+def _suspect(
+    run: Run,
+    culprit: Culprit,
+    cases: Sequence[str],
+    failures: Sequence[Failure],
+    budgets: Budgets,
+) -> Suspect:
+    def cost(case: str) -> tuple[bool, bool, float]:
+        parsed = Case.parse(case)
+        spent = sum(run.observations[case].spent_s.values())
+        return parsed.computes_in_half, parsed.phase == "train", spent
+
+    case = min(cases, key=cost)
+    environment = run.header.environment
+    release = environment.versions.get("torch", "0")
+
+    def budget(of: Case) -> Budget:
+        return budgets.budget(of, Machine.of(environment, of.device), release)
+
+    own = [f for f in failures if f.verdict.case == case and f.verdict.aspect in culprit.aspects]
+    found = [_unexpected(f, budget) for f in own]
+    return Suspect(culprit, run.observations[case], found, budget, release)
+
+
+def _unexpected(failure: Failure, budget: Callable[[Case], Budget]) -> Verdict:
+    """Return a verdict with the details that an expected failure leaves out."""
+    if not failure.is_expected:
+        return failure.verdict
+    return _judged_again(failure.observation, failure.verdict.aspect, budget) or failure.verdict
+
+
+def _judged_again(
+    observation: Observation, aspect: str, budget: Callable[[Case], Budget]
+) -> Verdict | None:
+    from dataclasses import replace  # noqa: PLC0415
+
+    plain = replace(budget(Case.parse(observation.case)), expected_failures=())
+    return next((v for v in judged(observation, plain) if v.aspect == aspect), None)
+
+
+def triage(
+    run: Run,
+    found: Sequence[Suspect],
+    target: Path,
+    *,
+    minutes: float,
+    say: Callable[[str], None],
+) -> Iterator[Triaged]:
+    """Investigate suspects one after the other, and yield each as soon as its report is written.
+
+    Args:
+        run: The run that they are from.
+        found: The suspects.
+        target: The folder that receives one folder for each.
+        minutes: The most time for each.
+        say: Is told what is done.
+
+    Raises:
+        OSError: A folder cannot be written.
+    """
+    words = reproduction.files_of(run.header)
+    zoo = [str(Path(file).resolve()) for file in _zoo_files(run)]
+    for number, suspect in enumerate(found, 1):
+        folder = target / f"{number}-{_slug(suspect)}"
+        folder.mkdir(parents=True, exist_ok=True)
+        say(f"{number}/{len(found)}: {suspect.culprit}")
+        files = Files(zoo, run.header.tf32)
+        made = Investigation(suspect, folder, files, minutes * 60, say).run()
+        command = reproduction.command(suspect.observation, words)
+        _write(folder, run, suspect, made, command)
+        yield Triaged(suspect, folder, made)
+
+
+def _zoo_files(run: Run) -> list[str]:
+    words = run.header.files or run.header.arguments
+    return [*reproduction.file_options(words, "--zoo")][1::2]
+
+
+def _slug(suspect: Suspect) -> str:
+    name = f"{model_of(suspect.case.id)}-{suspect.verdict.aspect}"
+    return re.sub(r"[^a-z0-9_.-]+", "-", name)[:60]
+
+
+def _write(folder: Path, run: Run, suspect: Suspect, made: Findings, command: str) -> None:
+    environment = run.header.environment
+    script = folder / "repro.py"
+    source = script.read_text(encoding="utf-8") if made.script is not None else ""
+    text = report.text(suspect, made, environment, report.cleaned(command), source)
+    (folder / "report.md").write_text(text + "\n", encoding="utf-8")
+    about = report.environment_text(environment)
+    (folder / "environment.txt").write_text(about, encoding="utf-8")
+    for name in ("repro.log", "bisection.log"):
+        if (folder / name).exists():
+            log = (folder / name).read_text(encoding="utf-8")
+            (folder / name).write_text(report.cleaned(log), encoding="utf-8")
+    if source:
+        script.write_text(report.cleaned(source), encoding="utf-8")
+
+
+def summary(triaged: Triaged) -> str:
+    """Return one line: the culprit, its stage and place, and whether the script shows it."""
+    made = triaged.findings
+    verified = made.verified
+    holds = verified is not None and verified.holds
+    script = "script verified" if holds else "script not verified" if verified else "no script"
+    if not made.stage.is_confirmed:
+        return f"{triaged.folder}: did not show again"
+    operator = f", {made.place.operator}" if made.place.operator else ""
+    spent = sum(made.seconds.values())
+    return f"{triaged.folder}: {made.stage.name}, {made.place}{operator}, {script}, {spent:.0f} s"
+
+
+def interpreter() -> str:
+    """Return the interpreter that observes."""
+    return sys.executable

@@ -1,0 +1,184 @@
+"""``report.md``: the text of an issue, and for the team the workarounds that were tried."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from compilegate.output.visible import visible
+from compilegate.records.environment import Environment
+from compilegate.records.variables import HIDDEN
+from compilegate.triage.culprits import folded
+from compilegate.triage.investigation import Findings
+from compilegate.triage.suspect import Suspect
+
+#: The longest script that a report contains.
+_LONGEST = 150
+_SECRET = re.compile(
+    r"(?i)\b([\w-]*(?:token|secret|passw(?:or)?d|api[_-]?key|credential)[\w-]*\s*[=:]\s*)\S+"
+)
+_ADDRESS = re.compile(r"(\w+://)[^\s/@]+@")
+_KNOWN_TOKEN = re.compile(r"\b(?:gh[pousr]_|github_pat_|hf_|sk-|AKIA)[A-Za-z0-9_-]{8,}")
+
+
+def cleaned(text: str) -> str:
+    """Return a text without secrets, and without the paths of home directories."""
+    text = _SECRET.sub(rf"\g<1>{HIDDEN}", text)
+    text = _KNOWN_TOKEN.sub(HIDDEN, _ADDRESS.sub(r"\1", text))
+    home = str(Path.home())
+    if home != "/":
+        text = re.sub(rf"{re.escape(home)}(?=[/\s'\":]|$)", "~", text)
+    return re.sub(r"/(?:home|Users)/[^/\s'\":]+", "~", text)
+
+
+def title_of(suspect: Suspect, findings: Findings) -> str:
+    """Return the title of the issue: the stage, the place and what is wrong."""
+    found = findings.place
+    where = found.operator or found.kind or suspect.case.model
+    stage = f"[{findings.stage.name}] " if findings.stage.backend else ""
+    what = suspect.culprit.text.removeprefix(f"{suspect.culprit.aspect}: ")
+    return cleaned(f"{stage}{where}: {what}")
+
+
+def text(
+    suspect: Suspect, findings: Findings, environment: Environment, command: str, script: str
+) -> str:
+    """Return the report.
+
+    Args:
+        suspect: The case that stands for the culprit.
+        findings: What was found.
+        environment: The environment of the run.
+        command: The command that observes the case.
+        script: The script; empty if there is none.
+    """
+    lines = [f"# {title_of(suspect, findings)}", ""]
+    for heading, part in (
+        ("What is wrong", _what(suspect)),
+        ("Where", _where(suspect, findings)),
+        ("Reproduce", _reproduce(findings, command, script)),
+        ("Bisection", _bisection(findings)),
+        ("Versions", _versions(environment)),
+        ("Links", _links(suspect)),
+        ("For the team: workarounds that were tried and work", _workarounds(findings)),
+        ("What this report lacks", (f"- {note}" for note in findings.notes)),
+    ):
+        content = [*part]
+        if content:
+            lines += [f"## {heading}", "", *content, ""]
+    return cleaned("\n".join(visible(line) for line in lines))
+
+
+def _what(suspect: Suspect) -> Iterator[str]:
+    culprit, observation = suspect.culprit, suspect.observation
+    yield f"In {len(culprit.cases)} case{'s' * (len(culprit.cases) != 1)}: {folded(culprit.cases)}."
+    yield f"Aspects: {', '.join(culprit.aspects)}. First in `{observation.case}`:"
+    yield ""
+    yield "```text"
+    yield f"{suspect.verdict.aspect}: {suspect.verdict.summary}"
+    for line in suspect.verdict.details[:20]:
+        yield from line.splitlines()[:30]
+    yield "```"
+
+
+def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
+    stage, place = findings.stage, findings.place
+    if not stage.is_confirmed:
+        yield "The failure did not show again, so nothing was searched:"
+    elif stage.backend:
+        yield f"**Stage:** {stage.name}: `{stage.backend}` is the first backend that shows it."
+    else:
+        yield "**Stage:** undecided: a backend below the one that fails shows something else."
+    yield ""
+    yield "| backend | outcome | what it shows |"
+    yield "| --- | --- | --- |"
+    for backend, seen in stage.seen.items():
+        yield f"| `{backend}` | {seen.state} | {seen.text.replace('|', '/')} |"
+    yield ""
+    details = suspect.verdict.details
+    if details and suspect.is_of_values:
+        yield f"**First tensor:** {details[0].splitlines()[0]}"
+        yield ""
+    if place.path:
+        yield f"**Submodule:** `{place.path}`, a `{place.kind}`, fails when compiled alone with"
+        yield f"eager's inputs: {place.text}"
+        yield ""
+    elif place.tried:
+        alone = "none of them fails" if place.is_complete else "none that there was time for fails"
+        yield f"**Submodule:** of {len(place.tried)} compiled alone, {alone}."
+        yield ""
+    if place.operator:
+        yield f"**Operator:** `{place.operator}` fails alone, compiled as a graph of its own."
+        yield ""
+
+
+def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
+    verified = findings.verified
+    if script and verified is not None and findings.script is not None:
+        green = f"; with `{verified.below}` in place of the backend: {verified.green}"
+        yield f"`python repro.py`, made from {findings.script.origin}: {verified.red}"
+        yield f"{green if verified.green else ''}."
+        if not verified.holds:
+            yield ""
+            yield "**The script is not verified**: it does not show the failure as described."
+    elif findings.stage.is_confirmed:
+        yield "There is no script with torch alone."
+    for line in findings.tried_scripts:
+        yield f"- not shipped: {line}"
+    yield ""
+    lines = script.rstrip().splitlines()
+    if script and len(lines) <= _LONGEST:
+        yield from ("```python", *lines, "```", "")
+    elif script:
+        yield f"It has {len(lines)} lines: see `repro.py`."
+    if verified is not None and verified.red.output:
+        yield from ("It prints:", "", "```text", *verified.red.output.splitlines()[:40], "```", "")
+    yield from ("With compilegate:", "", f"    {command}")
+
+
+def _bisection(findings: Findings) -> Iterator[str]:
+    found = findings.bisected
+    if why := found.get("why"):
+        yield f"CompilerBisector could not tell: {why}"
+    elif found.get("subsystem"):
+        number = f", application {found['number']}" if found.get("number") else ""
+        yield f"CompilerBisector: backend `{found['backend']}`, `{found['subsystem']}`{number}."
+        if found.get("what"):
+            yield from ("", "```text", found["what"], "```")
+    elif found.get("backend"):
+        yield f"CompilerBisector: backend `{found['backend']}`, in none of the steps that it knows."
+    for options in found.get("helps", ()):
+        yield f"- the script passes with `{options}`"
+
+
+def _versions(environment: Environment) -> Iterator[str]:
+    yield ", ".join(f"{name} {version}" for name, version in environment.versions.items())
+    yield f"Python {environment.python}; `environment.txt` has everything."
+
+
+def _links(suspect: Suspect) -> Iterator[str]:
+    for name in suspect.culprit.known:
+        yield f"- {name}"
+
+
+def _workarounds(findings: Findings) -> Iterator[str]:
+    for code, how in findings.workarounds:
+        yield from ("```python", *code.splitlines(), "```", f"Tried: {how}.", "")
+
+
+def environment_text(environment: Environment) -> str:
+    """Return what a maintainer asks of an environment, one fact a line."""
+    facts = [f"python {environment.python}"]
+    facts += [f"{name} {version}" for name, version in sorted(environment.versions.items())]
+    for name, value in sorted(vars(environment).items()):
+        if name not in ("python", "versions"):
+            facts.append(f"{name}: {value}")
+    return cleaned("\n".join(map(visible, facts)) + "\n")
+
+
+def quoted(words: list[str]) -> str:
+    """Return a command without the user's name."""
+    return cleaned(shlex.join(words)).replace(getpass.getuser(), "USER")
