@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -105,8 +104,6 @@ def _unexpected(failure: Failure, budget: Callable[[Case], Budget]) -> Verdict:
 def _judged_again(
     observation: Observation, aspect: str, budget: Callable[[Case], Budget]
 ) -> Verdict | None:
-    from dataclasses import replace  # noqa: PLC0415
-
     plain = replace(budget(Case.parse(observation.case)), expected_failures=())
     return next((v for v in judged(observation, plain) if v.aspect == aspect), None)
 
@@ -134,7 +131,7 @@ def triage(
     words = reproduction.files_of(run.header)
     zoo = [str(Path(file).resolve()) for file in _zoo_files(run)]
     for number, suspect in enumerate(found, 1):
-        folder = target / f"{number}-{_slug(suspect)}"
+        folder = target.resolve() / f"{number}-{_slug(suspect)}"
         folder.mkdir(parents=True, exist_ok=True)
         say(f"{number}/{len(found)}: {suspect.culprit}")
         files = Files(zoo, run.header.tf32)
@@ -181,8 +178,3 @@ def summary(triaged: Triaged) -> str:
     operator = f", {made.place.operator}" if made.place.operator else ""
     spent = sum(made.seconds.values())
     return f"{triaged.folder}: {made.stage.name}, {made.place}{operator}, {script}, {spent:.0f} s"
-
-
-def interpreter() -> str:
-    """Return the interpreter that observes."""
-    return sys.executable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -191,11 +192,13 @@ class Investigation:
         if not (self._suspect.is_of_values or self._suspect.fails_as_a_whole):
             raise programs.UnprintableError("no program of tensors shows breaks or recompilations")
         place_found, case = self.findings.place, self._suspect.case
-        graph = self._trials.told(part(path=place_found.path), "graph")
+        graph, why = self._trials.told(part(path=place_found.path), "graph")
+        if graph is None:
+            raise programs.UnprintableError(f"no graph could be captured: {why}")
         whole = programs.program_of(graph, case, self._backend)
         found: list[Program] = []
         self._within(0.6, lambda: found.extend(self._reduced(whole)))
-        title = self._suspect.culprit.text
+        title = self._suspect.text
         origin = f"the graph of {place_found}"
         return [
             Script(text=of_program(one, case, title), origin=origin, program=one) for one in found
@@ -226,10 +229,10 @@ class Investigation:
 
     def _scripts_of_recipe(self) -> list[Script]:
         suspect = self._suspect
-        models = {model.name: model for model in list_models(_python(), list(self._files.zoo))}
+        models = {model.name: model for model in list_models(sys.executable, list(self._files.zoo))}
         model = registry.load() | models
         entry = model[suspect.case.model]
-        lines = recipe_lines(_source(entry.source), entry.name)
+        lines = recipe_lines(Path(entry.source), entry.name, suspect.case.device)
         sizes = entry.sizes(suspect.case.device)
         first = {name: each[0] for name, each in sizes.items()}
         others = [{**first, n: size} for n, each in sizes.items() for size in each[1:]]
@@ -239,7 +242,7 @@ class Investigation:
         text = of_recipe(
             lines,
             suspect.case,
-            suspect.culprit.text,
+            suspect.text,
             check,
             calls,
             seed=suspect.observation.seed,
@@ -277,13 +280,3 @@ class Investigation:
                 code = f'part = model.get_submodule("{found.path}")\n'
                 code += "part.forward = torch.compiler.disable(part.forward)"
                 findings.workarounds.append((code, "the case passes"))
-
-
-def _python() -> str:
-    import sys  # noqa: PLC0415
-
-    return sys.executable
-
-
-def _source(file: str) -> Path:
-    return Path(file)

@@ -47,7 +47,7 @@ def descend(trials: Trials, place: Place, backend: str) -> None:
     Raises:
         OutOfTimeError: The time for the culprit is over.
     """
-    tree = trials.told(part(), "tree")
+    tree, _ = trials.told(part(), "tree")
     kinds: dict[str, str] = {entry["path"]: entry["kind"] for entry in tree or ()}
     while True:
         for path in _children(place.path, kinds):

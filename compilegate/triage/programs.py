@@ -16,7 +16,7 @@ class UnprintableError(Exception):
     """No program can be made from a graph. The text says why."""
 
 
-def program_of(graph: Graph | None, case: Case, backend: str) -> Program:
+def program_of(graph: Graph, case: Case, backend: str) -> Program:
     """Return a program that computes what a graph does, on random data of the same kind.
 
     Args:
@@ -27,8 +27,6 @@ def program_of(graph: Graph | None, case: Case, backend: str) -> Program:
     Raises:
         UnprintableError: There is no graph, or a program has no such setting.
     """
-    if graph is None:
-        raise UnprintableError("no graph could be captured")
     if why := graph.get("why"):
         raise UnprintableError(why)
     if case.device != "cpu" or case.precision != "f32" or case.weights != "f32_weights":

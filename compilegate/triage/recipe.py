@@ -12,18 +12,21 @@ from compilegate.layout import PACKAGE
 _FIELDS = ("module", "inputs", "kwargs", "calls", "output", "config", "with_grad")
 #: What a script defines itself.
 _OWN = {"Example", "Call", "torch", "nn", "F"}
+#: The parameters of an example and of a call that may be given by position.
+_POSITIONS = {"Example": ("module", "inputs", "kwargs"), "Call": ("args", "kwargs", "before")}
 
 
 class NoSourceError(Exception):
     """The source of a recipe cannot be taken out of its file. The text says why."""
 
 
-def recipe_lines(file: Path, model: str) -> list[str]:
+def recipe_lines(file: Path, model: str, device: str) -> list[str]:
     """Return the lines that define a model's recipe as the function ``recipe``.
 
     Args:
         file: The file that defines it.
         model: Its name.
+        device: The device that it is given, if it takes one.
 
     Raises:
         NoSourceError: No function of the file is decorated with this name, or it needs compilegate.
@@ -32,8 +35,10 @@ def recipe_lines(file: Path, model: str) -> list[str]:
     found = next((node for node in source.functions() if _is_named(node, model)), None)
     if found is None:
         raise NoSourceError(f"no function in {file.name} is decorated with the name {model!r}")
-    if found.args.args:
-        raise NoSourceError("the recipe takes an argument")
+    if [argument.arg for argument in found.args.args] == ["device"]:
+        found.args.defaults = [ast.Constant(device)]
+    elif found.args.args:
+        raise NoSourceError("the recipe takes arguments")
     found.name, found.decorator_list = "recipe", []
     lines = [*source.needed(found, set(_OWN)), _text(found)]
     return "\n".join(lines).splitlines()
@@ -116,7 +121,7 @@ def _text(node: ast.AST) -> str:
 
 
 class _Plain(ast.NodeTransformer):
-    """Leaves out annotations, docstrings and the fields of an example that no script uses."""
+    """Leaves out annotations and docstrings, and writes examples and calls as dictionaries."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         self.generic_visit(node)
@@ -140,11 +145,17 @@ class _Plain(ast.NodeTransformer):
             return node
         return ast.Assign([node.target], node.value, lineno=node.lineno)
 
+    def visit_Import(self, node: ast.Import) -> ast.Import | None:
+        return None if [(n.name, n.asname) for n in node.names] == [("torch", None)] else node
+
     def visit_Call(self, node: ast.Call) -> ast.Call:
         self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id == "Example":
-            node.keywords = [word for word in node.keywords if word.arg in _FIELDS]
-        return node
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name not in _POSITIONS:
+            return node
+        words = [ast.keyword(*each) for each in zip(_POSITIONS[name], node.args, strict=False)]
+        words += [w for w in node.keywords if name == "Call" or w.arg in _FIELDS]
+        return ast.Call(ast.Name("dict"), [], words)
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:

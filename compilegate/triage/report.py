@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +13,9 @@ from compilegate.triage.culprits import folded
 from compilegate.triage.investigation import Findings
 from compilegate.triage.suspect import Suspect
 
-#: The longest script that a report contains.
+#: The longest script that a report contains, in lines, and the longest title.
 _LONGEST = 150
+_TITLE = 160
 _SECRET = re.compile(
     r"(?i)\b([\w-]*(?:token|secret|passw(?:or)?d|api[_-]?key|credential)[\w-]*\s*[=:]\s*)\S+"
 )
@@ -39,8 +38,7 @@ def title_of(suspect: Suspect, findings: Findings) -> str:
     found = findings.place
     where = found.operator or found.kind or suspect.case.model
     stage = f"[{findings.stage.name}] " if findings.stage.backend else ""
-    what = suspect.culprit.text.removeprefix(f"{suspect.culprit.aspect}: ")
-    return cleaned(f"{stage}{where}: {what}")
+    return cleaned(f"{stage}{where}: {suspect.verdict.aspect}: {suspect.text}")[:_TITLE]
 
 
 def text(
@@ -119,8 +117,8 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
     verified = findings.verified
     if script and verified is not None and findings.script is not None:
         green = f"; with `{verified.below}` in place of the backend: {verified.green}"
-        yield f"`python repro.py`, made from {findings.script.origin}: {verified.red}"
-        yield f"{green if verified.green else ''}."
+        end = green if verified.green else ""
+        yield f"`python repro.py`, made from {findings.script.origin}: {verified.red}{end}."
         if not verified.holds:
             yield ""
             yield "**The script is not verified**: it does not show the failure as described."
@@ -177,8 +175,3 @@ def environment_text(environment: Environment) -> str:
         if name not in ("python", "versions"):
             facts.append(f"{name}: {value}")
     return cleaned("\n".join(map(visible, facts)) + "\n")
-
-
-def quoted(words: list[str]) -> str:
-    """Return a command without the user's name."""
-    return cleaned(shlex.join(words)).replace(getpass.getuser(), "USER")

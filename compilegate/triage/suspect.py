@@ -13,6 +13,7 @@ from compilegate.records.case import Case
 from compilegate.records.observation import WANTS, Observation, Want
 from compilegate.records.verdict import Verdict
 from compilegate.triage.culprits import Culprit
+from compilegate.triage.evidence import evidence
 from compilegate.triage.releases import Seen
 
 #: The aspects of a part: whichever of its numbers the case is wrong in, one of these shows it.
@@ -46,6 +47,11 @@ class Suspect:
     def verdict(self) -> Verdict:
         """What failed first."""
         return self.verdicts[0]
+
+    @property
+    def text(self) -> str:
+        """What it shows, in one line."""
+        return evidence(self.observation, self.verdict)[0].text
 
     @property
     def fails_as_a_whole(self) -> bool:

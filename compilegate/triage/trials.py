@@ -90,8 +90,8 @@ class Trials:
         made = self._observe(case_id, part.name, backend, wants, seed=self._seed)
         return suspect.seen_in(made, is_part=is_alone)
 
-    def told(self, part: Part, what: Literal["tree", "graph"]) -> Any:
-        """Return what a child tells of a part; None if the child could not.
+    def told(self, part: Part, what: Literal["tree", "graph"]) -> tuple[Any, str]:
+        """Return what a child tells of a part; None, and why, if the child could not.
 
         Args:
             part: The part.
@@ -103,10 +103,12 @@ class Trials:
         tree, graph = (str(target) if what == name else "" for name in ("tree", "graph"))
         part = replace(named, tree=tree, graph=graph)
         self._write(_PARTS.format(parts=[asdict(part)]))
-        self._observe(
-            _case_id(part.name, self.suspect), part.name, "eager", ("capture",), seed=self._seed
-        )
-        return json.loads(target.read_text(encoding="utf-8")) if target.exists() else None
+        case_id = _case_id(part.name, self.suspect)
+        made = self._observe(case_id, part.name, "eager", ("capture",), seed=self._seed)
+        if target.exists():
+            return json.loads(target.read_text(encoding="utf-8")), ""
+        failure = made.failure
+        return None, f"{failure.kind}: {failure.message}" if failure else made.status
 
     def symptom_of(self, program: Program) -> Symptom | None:
         """Return how a program fails; None if it does not, or if that cannot be told."""

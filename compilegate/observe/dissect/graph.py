@@ -44,12 +44,12 @@ def describe(run: Any, call: Call, case: Case, *, with_grad: bool) -> dict[str, 
 
     def backend(graph: fx.GraphModule, inputs: list[Any]) -> Any:
         graphs.append((graph, inputs))
-        recording: Any = _Recording(graph, values)
-        return recording.run
+        made: Any = _Recording(graph, values)
+        return made.run
 
     compile_log.reset()
     try:
-        compiled = torch.compile(run, backend=backend, dynamic=False)
+        compiled: Any = torch.compile(run, backend=backend, dynamic=False)
         with setting(case, None, with_grad=with_grad):
             compiled(*call.args, **call.kwargs)
         if len(graphs) != 1:
@@ -65,7 +65,7 @@ class _Recording(fx.Interpreter):
     """Runs a graph, and keeps an expression for each value as it was before later writes."""
 
     def __init__(self, graph: fx.GraphModule, values: dict[str, Any]) -> None:
-        super().__init__(graph)  # type: ignore[no-untyped-call]
+        super().__init__(graph)
         self._values = values
 
     def run_node(self, n: fx.Node) -> Any:
