@@ -172,7 +172,7 @@ def run(options: argparse.Namespace) -> int:
             seen = looks(python_of(names[index]))
         except MakingError as error:
             seen = Seen("unobservable", str(error))
-        _say(f"{names[index]}: {seen.state}{f': {seen.text}' if seen.text else ''}")
+        _say(f"{names[index]}: {seen}")
         return seen
 
     found = bisect(len(names), look)

@@ -132,7 +132,7 @@ class Investigation:
     def _find_stage(self) -> None:
         self.findings.stage = stage = ladder.climb(self._trials)
         for backend, seen in stage.seen.items():
-            self._say(f"  {backend}: {seen.state}{f': {seen.text}' if seen.text else ''}")
+            self._say(f"  {backend}: {seen}")
         self._say(f"  stage: {stage.name}")
 
     @property
@@ -155,6 +155,8 @@ class Investigation:
         try:
             self._within(_PLACE, lambda: place.descend(self._trials, found, self._backend))
         finally:
+            for path, seen in found.tried.items():
+                self._say(f"  {path}: {seen}")
             self._say(f"  place: {found}")
 
     def _write_script(self) -> None:
@@ -166,6 +168,7 @@ class Investigation:
                         return
             except (programs.UnprintableError, NoSourceError) as error:
                 self.findings.tried_scripts.append(str(error))
+                self._say(f"  no such script: {error}")
             except OutOfTimeError:
                 if time.monotonic() > self._until:
                     raise
@@ -206,15 +209,14 @@ class Investigation:
 
     def _reduced(self, whole: Program) -> list[Program]:
         """Return the program of one operator that fails alone, or else a reduced one, or none."""
-        for one in programs.of_one_operator(whole):
-            symptom = self._trials.symptom_of(one)
+        alone = programs.of_one_operator(whole)
+        for one, symptom in zip(alone, self._trials.symptoms(alone), strict=True):
             if symptom is not None:
-                (statement,) = one.statements
-                self.findings.place.operator = statement.operator
-                self._say(f"  operator: {statement.text}")
+                self.findings.place.operator = one.statements[0].operator
+                self._say(f"  operator: {one.statements[0].text}")
                 break
         else:
-            one, symptom = whole, self._trials.symptom_of(whole)
+            one, symptom = whole, next(self._trials.symptoms([whole]))
         if symptom is None:
             raise programs.UnprintableError("the graph on random data does not fail")
         left = self._trials.until - time.monotonic()

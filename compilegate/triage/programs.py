@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import keyword
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from compilegate.fuzzing.program import Program, Statement, Value
+from compilegate.fuzzing.program import Program, Statement, Value, renamed
 from compilegate.records.case import Case
+
+#: How the names of Dynamo's inputs begin.
+_PREFIX = re.compile(r"^l_(self_)?", re.IGNORECASE)
 
 #: What a graph tells of a tensor, by the name of its node.
 Graph = Mapping[str, Any]
@@ -31,31 +36,36 @@ def program_of(graph: Graph, case: Case, backend: str) -> Program:
         raise UnprintableError(why)
     if case.device != "cpu" or case.precision != "f32" or case.weights != "f32_weights":
         raise UnprintableError("a program computes in float32 on a CPU")
-    made: dict[str, tuple[Any, ...]] = {v["name"]: _layout(v) for v in graph["values"]}
+    names = _short_names(graph)
+    made = {names[v["name"]]: _layout(v) for v in graph["values"]}
     statements = []
     for one in graph["statements"]:
-        name, value = (one["makes"] or [""])[0], one["value"]
+        value = one["value"]
         layout = _layout(value) if value else ()
+        makes, reads, writes = (
+            tuple(names.get(name, name) for name in one[kind])
+            for kind in ("makes", "reads", "writes")
+        )
         statements.append(
             Statement(
-                text=one["text"],
-                makes=tuple(one["makes"]),
-                reads=tuple(one["reads"]),
-                writes=tuple(one["writes"]),
+                text=renamed(one["text"], names),
+                makes=makes,
+                reads=reads,
+                writes=writes,
                 operator=one["operator"],
                 alike=tuple(n for n, other in made.items() if layout and other == layout),
                 input_text=value["text"] if value else "",
             )
         )
         if layout:
-            made[name] = layout
+            made[makes[0]] = layout
     return Program(
         name="triage",
         values=tuple(
-            Value(name=v["name"], text=v["text"], kind=v["kind"]) for v in graph["values"]
+            Value(name=names[v["name"]], text=v["text"], kind=v["kind"]) for v in graph["values"]
         ),
         statements=tuple(statements),
-        returns=tuple(graph["returns"]),
+        returns=tuple(names.get(name, name) for name in graph["returns"]),
         phase="train" if case.phase == "train" else "infer",
         dynamic=case.dynamic,  # type: ignore[arg-type]
         backend=backend,
@@ -63,14 +73,31 @@ def program_of(graph: Graph, case: Case, backend: str) -> Program:
     ).pruned()
 
 
+def _short_names(graph: Graph) -> dict[str, str]:
+    """Return a name for each value: ``weight`` for ``l_self_parameters_weight_``, if it is free."""
+    taken = {name for one in graph["statements"] for name in one["makes"]}
+    names: dict[str, str] = {}
+    for value in graph["values"]:
+        short = _PREFIX.sub("", value["name"]).strip("_")
+        for part in ("modules_", "parameters_", "buffers_"):
+            short = short.replace(part, "")
+        is_free = short.isidentifier() and short not in taken and not keyword.iskeyword(short)
+        names[value["name"]] = short if is_free else value["name"]
+        taken.add(names[value["name"]])
+    return names
+
+
 def _layout(value: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(map(str, value["layout"]))
 
 
 def of_one_operator(program: Program) -> list[Program]:
-    """Return a program for each statement of one, in order, with inputs for what it reads."""
+    """Return a program for each kind of statement of one, in order, with inputs for what it reads.
+
+    Statements are of one kind if they do the same with data of the same kind.
+    """
     values = {value.name: value for value in program.values}
-    found = []
+    found: dict[tuple[str, ...], Program] = {}
     for one in program.statements:
         if one.makes and {*one.reads, *one.writes} <= values.keys():
             used = tuple(values[name] for name in dict.fromkeys((*one.reads, *one.writes)))
@@ -84,9 +111,14 @@ def of_one_operator(program: Program) -> list[Program]:
                 backend=program.backend,
                 varies=False,
             )
+            numbered = {value.name: f"_{index}" for index, value in enumerate(used)}
+            kind = (
+                renamed(one.text.partition("=")[2], numbered),
+                *(value.text for value in used),
+            )
             if any(value.kind == "input" for value in used):
-                found.append(alone)
+                found.setdefault(kind, alone)
         for name in one.makes:
             if one.input_text:
                 values[name] = Value(name=name, text=one.input_text)
-    return found
+    return [*found.values()]

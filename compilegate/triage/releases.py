@@ -25,6 +25,10 @@ class Seen:
     state: State
     text: str = ""
 
+    def __str__(self) -> str:
+        """The state, and the text if there is one."""
+        return f"{self.state}: {self.text}" if self.text else self.state
+
 
 @dataclass(frozen=True)
 class Bisected:

@@ -25,6 +25,8 @@ _TEMPLATES = jinja2.Environment(
 )
 _DYNAMIC = {"static": False, "auto": None, "dynamic": True, "marked": None}
 _MODES = {"reduce_overhead": "reduce-overhead", "max_autotune": "max-autotune"}
+#: The longest title, in characters.
+_TITLE = 92
 _AUTOCAST = {"bf16": "torch.bfloat16", "f16": "torch.float16"}
 _CAST = {"bf16_weights": "torch.bfloat16", "f16_weights": "torch.float16"}
 
@@ -104,7 +106,7 @@ def _script(
     loop = f"enumerate({[dict(each) for each in sizes]})" if is_example else "range(2)"
     move = f'lambda t: cast(t).to("{case.device}") if torch.is_tensor(t) else t'
     return _TEMPLATES.get_template("repro.py.j2").render(
-        title=plain(title),
+        title=plain(title)[:_TITLE],
         body=body,
         check=check,
         backend=backend,
@@ -121,7 +123,7 @@ def _script(
         loop=loop,
         before="before=" in body,
         after="after=" in body,
-        state="nn." in body,
+        state=("nn." if is_example else "self.") in body,
         uses_nn=bool(re.search(r"\bnn\.", body)) and "    from torch import nn" not in body,
         uses_functional=bool(re.search(r"\bF\.", body)),
     )

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from compilegate.fuzzing.outcome import SILENT, Kind, outcome_of
 from compilegate.judging.aspects import ASPECTS, aspect_named
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import nothing_compiled
 from compilegate.judging.rules import verdicts
 from compilegate.records.case import Case
-from compilegate.records.observation import WANTS, Observation, Want
+from compilegate.records.observation import WANTS, Observation, Status, Want
 from compilegate.records.verdict import Verdict
 from compilegate.triage.culprits import Culprit
 from compilegate.triage.evidence import evidence
 from compilegate.triage.releases import Seen
 
-#: The aspects of a part: whichever of its numbers the case is wrong in, one of these shows it.
-_OF_PARTS = ("forward", "gradients", "side_effects")
+#: How a part fails where its case ended with a status.
+_KINDS: dict[Status, tuple[Kind, ...]] = {
+    "raised": ("raises",),
+    "crashed": ("crash",),
+    "timed_out": ("hang",),
+}
 
 
 @dataclass(frozen=True)
@@ -74,30 +78,31 @@ class Suspect:
         wanted = {want for name in names for want in aspect_named(name).wants}
         return tuple(want for want in WANTS if want in wanted) or ("capture",)
 
-    def seen_in(self, observation: Observation, *, is_part: bool = False) -> Seen:
-        """Return whether an observation shows the failure.
-
-        Args:
-            observation: Of the case or of a part of its model.
-            is_part: Whether it is of a part.
-        """
+    def seen_in(self, observation: Observation) -> Seen:
+        """Return whether an observation of the case shows the failure."""
         if self.fails_as_a_whole:
             return self._failure_in(observation)
         if (failure := observation.failure) is not None:
             text = f"{observation.status} in stage {failure.stage}: {failure.kind}"
             return Seen("unobservable", f"{text}: {failure.message}")
-        if is_part and nothing_compiled(observation):
-            return Seen("good", "nothing of it is compiled")
-        names = _OF_PARTS if is_part and self.is_of_values else (self.verdict.aspect,)
-        budget = Budget() if is_part else self.budget(self.case)
-        made = verdicts(observation, replace(budget, expected_failures=()))
-        found = [verdict for verdict in made if verdict.aspect in names]
+        budget = replace(self.budget(self.case), expected_failures=())
+        found = [v for v in verdicts(observation, budget) if v.aspect == self.verdict.aspect]
         for verdict in found:
             if verdict.outcome == "failed":
                 return Seen("bad", f"{verdict.aspect}: {verdict.summary}")
         if any(verdict.outcome == "passed" for verdict in found):
             return Seen("good")
         return Seen("unobservable", next((v.summary for v in found), "it has no such aspect"))
+
+    def seen_in_part(self, observation: Observation) -> Seen:
+        """Return whether an observation of a part of the model shows a failure of this kind."""
+        outcome = outcome_of(observation)
+        if outcome.symptom is not None:
+            kind = outcome.symptom.kind
+            is_alike = kind in _KINDS.get(self.observation.status, (*SILENT, "raises not"))
+            return Seen("bad" if is_alike else "unobservable", outcome.symptom.line)
+        is_good = outcome.word in ("passed", "not compiled")
+        return Seen("good" if is_good else "unobservable", outcome.why)
 
     def _failure_in(self, observation: Observation) -> Seen:
         failure = observation.failure

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -85,10 +85,10 @@ class Trials:
         part = self._named(part)
         self._write(_PARTS.format(parts=[asdict(part)]))
         is_alone = bool(part.path)
-        wants = ("capture",) if is_alone and suspect.is_of_values else suspect.wants
+        wants = ("capture",) if is_alone else suspect.wants
         case_id = _case_id(part.name, suspect)
         made = self._observe(case_id, part.name, backend, wants, seed=self._seed)
-        return suspect.seen_in(made, is_part=is_alone)
+        return suspect.seen_in_part(made) if is_alone else suspect.seen_in(made)
 
     def told(self, part: Part, what: Literal["tree", "graph"]) -> tuple[Any, str]:
         """Return what a child tells of a part; None, and why, if the child could not.
@@ -108,14 +108,18 @@ class Trials:
         if target.exists():
             return json.loads(target.read_text(encoding="utf-8")), ""
         failure = made.failure
-        return None, f"{failure.kind}: {failure.message}" if failure else made.status
+        if failure is None:
+            return None, made.status
+        last = failure.output.strip().splitlines()[-1:]
+        return None, ": ".join((failure.kind, failure.message, *last))
 
-    def symptom_of(self, program: Program) -> Symptom | None:
-        """Return how a program fails; None if it does not, or if that cannot be told."""
-        named = replace(program, name=f"triage.{next(self._numbers)}")
-        self._write(zoo_text([named]))
-        made = self._observe(named.case, named.name, named.backend, ("capture",), seed=0)
-        return outcome_of(made).symptom
+    def symptoms(self, programs: Sequence[Program]) -> Iterator[Symptom | None]:
+        """Yield how each program fails; None if it does not, or if that cannot be told."""
+        named = [replace(one, name=f"triage.{next(self._numbers)}") for one in programs]
+        self._write(zoo_text(named))
+        for one in named:
+            made = self._observe(one.case, named[0].name, one.backend, ("capture",), seed=0)
+            yield outcome_of(made).symptom
 
     def first_failing(
         self, programs: Sequence[Program], suits: Symptom, until: float
@@ -127,15 +131,11 @@ class Trials:
             suits: How it fails.
             until: When to end, on the monotonic clock.
         """
-        named = [replace(one, name=f"triage.{next(self._numbers)}") for one in programs]
-        self._write(zoo_text(named))
-        for program, one in zip(programs, named, strict=True):
-            if time.monotonic() > min(until, self.until):
-                break
-            made = self._observe(one.case, named[0].name, one.backend, ("capture",), seed=0)
-            symptom = outcome_of(made).symptom
+        for program, symptom in zip(programs, self.symptoms(programs), strict=True):
             if symptom is not None and symptom.is_like(suits):
                 return program
+            if time.monotonic() > until:
+                break
         return None
 
     def close(self) -> None:

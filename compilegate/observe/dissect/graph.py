@@ -132,18 +132,18 @@ def _described(graph: fx.GraphModule, values: dict[str, Any]) -> dict[str, Any]:
         elif node.op == "call_module":
             raise UnprintableError(f"the graph calls a module, {node.target}")
     unknown = {*code.globals} - {"torch", *_KNOWN}
-    inputs = [arg.arg for arg in function.args.args if arg.arg != "self"]
-    held = {
-        node.name: "parameter" if "parameters" in node.name else "input"
-        for node in graph.graph.nodes
-        if node.op == "placeholder"
-    }
+    given = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    inputs = [node.name for node in given]
+    held = {n.name: "parameter" if "parameters" in n.name else "input" for n in given}
+    targets = {str(node.target) for node in given}
     if missing := [name for name in inputs if name not in values]:
         raise UnprintableError(f"{missing[0]} is no tensor")
     statements, returns = list[dict[str, Any]](), list[str]()
     for node in function.body:
         if isinstance(node, ast.Return):
             returns = _names(node)
+        elif _is_name_of(node, targets):
+            continue
         elif (made := _statement(node, constants)) is not None:
             statements.append(made | {"value": values.get((made["makes"] or [""])[0])})
     texts = " ".join(one["text"] for one in statements)
@@ -157,6 +157,14 @@ def _described(graph: fx.GraphModule, values: dict[str, Any]) -> dict[str, Any]:
         "statements": statements,
         "returns": returns,
     }
+
+
+def _is_name_of(node: ast.stmt, targets: set[str]) -> bool:
+    """Whether a statement only gives an argument the name of its node."""
+    match node:
+        case ast.Assign(value=ast.Name(id=name)):
+            return name in targets
+    return False
 
 
 def _constant(graph: fx.GraphModule, target: str) -> dict[str, Any]:
@@ -190,9 +198,6 @@ def _statement(node: ast.stmt, constants: dict[str, Any]) -> dict[str, Any] | No
             assert node.value is not None
             plain = ast.Assign([ast.Name(name)], _Plain().visit(node.value), lineno=0)
             makes = [name]
-        case ast.AugAssign(target=target):
-            makes, plain = [], _Plain().visit(node)
-            del target
         case _:
             makes, plain = [], _Plain().visit(node)
     return {

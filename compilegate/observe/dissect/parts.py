@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import _disable_current_modes
 
 from compilegate.observe import nested
 from compilegate.observe.conditioning.signal import treat
@@ -46,7 +47,15 @@ def register(parts: Iterable[Mapping[str, Any]]) -> None:
             settings=("*",),
             devices=(case.device,),
             requires=model.requires,
-        )(functools.partial(_build, part))
+        )(_recipe(part))
+
+
+def _recipe(part: Part) -> Callable[[], Example]:
+    def build() -> Example:
+        with _disable_current_modes():  # no graph is captured in the mode that draws weights
+            return _build(part)
+
+    return build
 
 
 def _build(part: Part) -> Example:
