@@ -1,0 +1,153 @@
+"""``compilegate triage``: stage, place and script of each culprit, on a PyTorch that is broken.
+
+A ``sitecustomize`` breaks it in every interpreter, so that a script with torch alone shows it, too.
+"""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from compilegate.runs import files
+from tests.integration.conftest import (
+    CHECKOUT,
+    FORWARD,
+    ZOOS,
+    command,
+    run_to_its_end,
+    surroundings,
+)
+
+BROKEN = """
+import importlib.abc
+import importlib.util
+import os
+import sys
+
+def plant(module):
+    import torch
+    aten = torch.ops.aten
+
+    def divide(x, y):
+        inverse = aten.pow.Tensor_Scalar(y, -1) if isinstance(y, torch.Tensor) else 1 / y
+        return aten.mul.Tensor(aten.mul.Tensor(x, inverse), 1.01)
+
+    module.decompositions[aten.div.Tensor] = divide
+    module.decompositions[aten.special_erfcx.default] = lambda x: os.abort()
+
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name != "torch._inductor.decomposition":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        run = spec.loader.exec_module
+        spec.loader.exec_module = lambda module: (run(module), plant(module))
+        return spec
+
+sys.meta_path.insert(0, Finder())
+"""
+DECOMPOSED = "aot_eager_decomp_partition"
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory):
+    """The variables of a broken PyTorch, which uses no caches of a whole one."""
+    folder = tmp_path_factory.mktemp("broken")
+    (folder / "sitecustomize.py").write_text(BROKEN)
+    cache = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
+    return {"PYTHONPATH": f"{folder}:{CHECKOUT}", **cache, "OPENAI_API_KEY": "sk-never-to-be-seen"}
+
+
+@pytest.fixture(scope="module")
+def session(broken, tmp_path_factory):
+    runs = tmp_path_factory.mktemp("triage") / "runs"
+    zoo = ("--zoo", str(ZOOS / "triaged.py"), "--save", "red")
+    names = [word for name in ("divides", "aborts", "healthy") for word in ("--models", name)]
+    words = command(FORWARD, *zoo, *names, "-m", "cpu", runs=runs, backend=DECOMPOSED)
+    return run_to_its_end(words, broken, runs)
+
+
+def triage(runs, *words, env):
+    """Run the command; return what it printed and its exit status."""
+    ended = run_to_its_end(
+        [sys.executable, "-m", "compilegate", "triage", "--runs", str(runs), *words], env, runs
+    )
+    return ended.output, ended.status
+
+
+@pytest.fixture(scope="module")
+def triaged(session, broken, tmp_path_factory):
+    """The folders of the culprits by model, and the output."""
+    out = tmp_path_factory.mktemp("out")
+    output, status = triage(session.runs, "red", "--out", str(out), "--minutes", "4", env=broken)
+    assert status == 1, output
+    return {re.match(r"\d+-(\w+)-", path.name)[1]: path for path in out.iterdir()}, output
+
+
+def run_script(path, *words, env):
+    done = subprocess.run(
+        [sys.executable, "-P", str(path), *words],
+        env=surroundings(path, env),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def test_the_run_is_red_where_pytorch_is_broken(session):
+    assert {
+        case.partition("-")[0]
+        for (case, _), v in session.run().verdicts.items()
+        if v.outcome == "failed"
+    } == {"divides", "aborts"}
+
+
+def test_stage_submodule_and_operator_of_wrong_numbers_are_found(triaged):
+    folders, output = triaged
+    report = (folders["divides"] / "report.md").read_text()
+    assert "**Stage:** decompositions or partitioning" in report, output
+    assert "**Submodule:** `1.gate`, a `Gate`" in report, output
+    assert "**Operator:** `truediv`" in report or "**Operator:** `div`" in report, output
+    assert "`decomposition`" in report
+    assert 'torch.compile(model, backend="aot_eager")' in report
+    assert 'get_submodule("1.gate")' in report
+
+
+def test_the_script_shows_it_with_torch_alone_and_not_without_the_stage(triaged, broken):
+    script = triaged[0]["divides"] / "repro.py"
+    text = script.read_text()
+    assert "compilegate" not in text
+    assert len(text.splitlines()) <= 75
+    status, output = run_script(script, env=broken)
+    assert status == 1
+    assert all(word in output for word in ("eager", "compiled", "float64", "WRONG"))
+    assert run_script(script, "aot_eager", env=broken)[0] == 0
+    assert run_script(script, env={"PYTHONPATH": ""})[0] == 0  # a whole PyTorch
+
+
+def test_a_crash_has_its_stage_its_submodule_and_a_script_that_dies(triaged, broken):
+    folders, output = triaged
+    report = (folders["aborts"] / "report.md").read_text()
+    assert "**Stage:** decompositions or partitioning" in report, output
+    assert "**Submodule:** `2`, a `ErrorFunction`" in report, output
+    assert "died of SIGABRT" in report
+    assert run_script(folders["aborts"] / "repro.py", env=broken)[0] < 0
+
+
+def test_a_report_says_what_ran_and_keeps_secrets(triaged):
+    for folder in triaged[0].values():
+        about = (folder / "environment.txt").read_text()
+        assert re.search(r"^torch \d", about, re.MULTILINE)
+        for path in folder.iterdir():
+            assert "sk-never" not in path.read_text()
+            assert str(path.home()) not in path.read_text()
+
+
+def test_nothing_is_triaged_where_nothing_fails(stored, runs):
+    path = stored("sound")
+    assert files.read(path).verdicts
+    output, status = triage(runs, "stored", env={})
+    assert (output.splitlines()[-1], status) == ("nothing to triage", 0)

@@ -1,0 +1,51 @@
+"""Models for a broken PyTorch: one has a division in a submodule, one an error function."""
+
+import torch
+from torch import nn
+
+from compilegate import Example, model
+
+ONE = ("infer-f32-default-static",)
+
+
+class Gate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return torch.sigmoid(self.inner(x)) * (x / (1 + x.abs()))
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.before, self.gate, self.after = nn.Linear(8, 8), Gate(), nn.LayerNorm(8)
+
+    def forward(self, x):
+        return self.after(self.gate(self.before(x).relu()))
+
+
+class ErrorFunction(nn.Module):
+    def forward(self, x):
+        return torch.special.erfcx(x)
+
+
+def example(*modules):
+    net = nn.Sequential(nn.Linear(8, 8), *modules, nn.Linear(8, 3))
+    return Example(net, inputs=lambda: (torch.randn(5, 8),))
+
+
+@model("divides", settings=ONE)
+def divides():
+    return example(Block())
+
+
+@model("aborts", settings=ONE)
+def aborts():
+    return example(nn.Tanh(), ErrorFunction())
+
+
+@model("healthy", settings=ONE)
+def healthy():
+    return example(nn.Tanh(), nn.LayerNorm(8))
