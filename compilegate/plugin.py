@@ -20,6 +20,7 @@ pytest_plugins = (
     "compilegate.session.suite_fixtures",
     "compilegate.session.lost_device",
     "compilegate.session.replay_clock",
+    "compilegate.session.triaging",
     "compilegate.reports.terminal",
     "compilegate.reports.candidate_sessions",
 )

@@ -104,7 +104,6 @@ def _script(
     around = f", torch.autocast({case.device!r}, {autocast}, enabled=dtype is None)"
     is_example, has_calls = "def recipe():" in body, "calls=" in body
     loop = f"enumerate({[dict(each) for each in sizes]})" if is_example else "range(2)"
-    move = f'lambda t: cast(t).to("{case.device}") if torch.is_tensor(t) else t'
     return _TEMPLATES.get_template("repro.py.j2").render(
         title=plain(title)[:_TITLE],
         body=body,
@@ -116,7 +115,7 @@ def _script(
         device=case.device,
         dtype=f"dtype or {cast}" if cast else "dtype",
         around=around if autocast else "",
-        cast="cast" if case.device == "cpu" else move,
+        moved="t" if case.device == "cpu" else 't.to("cuda") if torch.is_tensor(t) else t',
         options=", ".join(f"{name}={value!r}" for name, value in options.items()),
         example=is_example,
         calls=has_calls,

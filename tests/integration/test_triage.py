@@ -151,3 +151,14 @@ def test_nothing_is_triaged_where_nothing_fails(stored, runs):
     assert files.read(path).verdicts
     output, status = triage(runs, "stored", env={})
     assert (output.splitlines()[-1], status) == ("nothing to triage", 0)
+
+
+def test_the_option_triages_what_a_session_finds(compilegate, stored, runs, tmp_path):
+    stored("sound", "breaks")
+    session = compilegate(BREAKS, "--replay", "stored", "--triage", "--triage-minutes", "2")
+    assert session.status == 1
+    (report,) = (tmp_path / ".triage" / "stored").glob("1-breaks-graph_breaks/report.md")
+    assert "**Stage:** Dynamo" in report.read_text()
+    assert f"{report.parent}: Dynamo, the whole model, script verified" in session.output
+    assert run_script(report.parent / "repro.py", env={})[0] == 1
+    assert run_script(report.parent / "repro.py", "off", env={})[0] == 0

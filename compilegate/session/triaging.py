@@ -1,0 +1,80 @@
+"""The plugin of ``--triage``: a report for each culprit, once all cases are observed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compilegate.output.visible import visible
+from compilegate.processes.child_process import ObserverError
+from compilegate.runs import files
+from compilegate.session.plan import PLAN, Plan
+from compilegate.session.results import RESULTS
+from compilegate.triage import folders
+
+#: Where reports are kept, next to the folder of runs.
+FOLDER = ".triage"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_addoption
+    """
+    group = parser.getgroup("compilegate")
+    group.addoption(
+        "--triage",
+        action="store_true",
+        help="find stage and place of each culprit, and write a report and a script to .triage/",
+    )
+    group.addoption(
+        "--triage-minutes",
+        type=float,
+        default=10.0,
+        metavar="N",
+        help="the most time for each culprit (default: %(default)s)",
+    )
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Generator[None]:
+    """Triage what failed, before the summary, whose last block stays the decision.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_terminal_summary
+    """
+    plan = config.stash.get(PLAN, None)
+    if plan is not None and RESULTS in config.stash and config.getoption("triage"):
+        terminalreporter.section("compilegate triage", sep="-")
+
+        def say(text: str) -> None:
+            terminalreporter.write_line(visible(text))
+
+        try:
+            _triage(plan, config.getoption("triage_minutes"), say)
+        except (ObserverError, OSError, KeyboardInterrupt) as error:
+            say(f"the triage ended early: {error or 'interrupted'}")
+    yield
+
+
+def _triage(plan: Plan, minutes: float, say: Any) -> None:
+    path = _run_of(plan)
+    run = files.read(path)
+    found = folders.suspects(run, plan.budgets, known=plan.known)
+    if not found:
+        say("nothing to triage")
+        return
+    plan.observer.close()  # its children hold memory that the next ones need
+    target = plan.options.runs.parent / FOLDER / files.name_of(path)
+    for made in folders.triage(run, found, target, minutes=minutes, say=lambda _: None):
+        say(folders.summary(made))
+
+
+def _run_of(plan: Plan) -> Path:
+    """Return the file of the run that the session writes, or judges again."""
+    if plan.run_files is not None:
+        return plan.run_files.candidate.path
+    assert plan.stored is not None, "a session that writes no run file replays one"
+    return plan.stored.path
