@@ -123,7 +123,7 @@ def triage(
         found: The suspects.
         target: The folder that receives one folder for each.
         minutes: The most time for each.
-        say: Is told what is done.
+        say: Is given a line for each thing that is done.
 
     Raises:
         OSError: A folder cannot be written.

@@ -25,8 +25,10 @@ from compilegate.triage.suspect import Suspect
 from compilegate.triage.trials import OutOfTimeError, Trials, part
 from compilegate.zoo import registry
 
-#: The share of the time for the place, and for the reduction of a program.
-_PLACE, _REDUCTION = 0.45, 0.2
+#: The shares of the time that is left: for the place, and for trying and reducing programs.
+_PLACE, _PROGRAMS = 0.35, 0.4
+#: With less time than this, in seconds, no bisection is begun.
+_BISECTION_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Investigation:
         folder: Where scripts and logs are written.
         files: The user's files.
         seconds: The time for all of it.
-        say: Is told what is done.
+        say: Is given a line for each thing that is done.
 
     Attributes:
         findings: What was found.
@@ -200,7 +202,7 @@ class Investigation:
             raise programs.UnprintableError(f"no graph could be captured: {why}")
         whole = programs.program_of(graph, case, self._backend)
         found: list[Program] = []
-        self._within(0.6, lambda: found.extend(self._reduced(whole)))
+        self._within(_PROGRAMS, lambda: found.extend(self._reduced(whole)))
         title = self._suspect.text
         origin = f"the graph of {place_found}"
         return [
@@ -259,6 +261,8 @@ class Investigation:
         if findings.verified is None or not findings.verified.holds:
             findings.notes.append("no bisection: it needs a verified script")
             return
+        if time.monotonic() + _BISECTION_S > self._until:
+            raise OutOfTimeError
         found, log = scripts_run.bisect(
             self._folder / "repro.py", self._scratch, findings.stage.backend, self._until
         )

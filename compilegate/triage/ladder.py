@@ -20,7 +20,7 @@ class Stage:
     """Where on the ladder a failure begins.
 
     Attributes:
-        backend: The first backend that shows it; empty if that could not be told.
+        backend: The first backend that shows it; empty if it is undecided.
         seen: What each backend showed, in the order in which they were observed.
     """
 

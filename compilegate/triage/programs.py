@@ -25,7 +25,7 @@ def program_of(graph: Graph, case: Case, backend: str) -> Program:
     """Return a program that computes what a graph does, on random data of the same kind.
 
     Args:
-        graph: What :mod:`compilegate.observe.dissect.graph` told.
+        graph: What :mod:`compilegate.observe.dissect.graph` returns.
         case: The setting.
         backend: The compiler backend.
 

@@ -150,5 +150,5 @@ def bisect(script: Path, folder: Path, backend: str, until: float) -> tuple[dict
         if line.startswith("{"):
             found = json.loads(line)
     if not found and ended.status != 0:
-        found = {"why": f"the bisector {ended}"}
+        found = {"why": f"the bisection did not end: {ended}"}
     return found, ended.output

@@ -114,7 +114,7 @@ class Trials:
         return None, ": ".join((failure.kind, failure.message, *last))
 
     def symptoms(self, programs: Sequence[Program]) -> Iterator[Symptom | None]:
-        """Yield how each program fails; None if it does not, or if that cannot be told."""
+        """Yield how each program fails; None if it does not, or if the oracle cannot tell."""
         named = [replace(one, name=f"triage.{next(self._numbers)}") for one in programs]
         self._write(zoo_text(named))
         for one in named:

@@ -11,6 +11,7 @@ import pytest
 
 from compilegate.runs import files
 from tests.integration.conftest import (
+    BREAKS,
     CHECKOUT,
     FORWARD,
     ZOOS,
