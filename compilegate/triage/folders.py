@@ -18,7 +18,8 @@ from compilegate.runs import reproduction
 from compilegate.runs.files import Run
 from compilegate.triage import report
 from compilegate.triage.culprits import FAILED, Culprit, Failure, culprits, in_order
-from compilegate.triage.investigation import Files, Findings, Investigation
+from compilegate.triage.findings import Files, Findings
+from compilegate.triage.investigation import Investigation
 from compilegate.triage.known import Known
 from compilegate.triage.suspect import Suspect
 

@@ -17,7 +17,7 @@ class Place:
         path: The smallest submodule that fails alone; empty for the whole model.
         kind: Its class; empty for the whole model.
         text: What it shows alone.
-        identities: Its children that an ``nn.Identity`` may replace while it fails.
+        identities: Submodules that an ``nn.Identity`` may replace while the whole model fails.
         tried: What each submodule showed, in the order in which they were compiled.
         is_complete: Whether everything was tried that there was time for.
         operator: The function of its graph that fails alone; empty if none does or none was found.
@@ -71,23 +71,22 @@ def _children(path: str, known: Sequence[str] | dict[str, str]) -> list[str]:
     ]
 
 
-def replace_children(trials: Trials, place: Place, backend: str) -> None:
-    """Replace children of the submodule by identities, one after the other, while it fails.
+def replace_others(trials: Trials, place: Place, backend: str) -> None:
+    """Replace submodules outside the place by identities, one after the other, while it fails.
 
     Args:
-        trials: Observes submodules.
-        place: Where the failure shows.
+        trials: Observes the whole model.
+        place: Where the failure shows. It receives what was replaced.
         backend: The compiler backend.
 
     Raises:
         OutOfTimeError: The time for the culprit is over.
     """
-    children = [name for name in place.tried if _is_child(name, place.path)]
-    for name in children:
+    for name in place.tried:
+        is_around = name == place.path or place.path.startswith(f"{name}.")
+        is_gone = any(name.startswith(f"{other}.") for other in place.identities)
+        if is_around or is_gone:
+            continue
         tried = (*place.identities, name)
-        if trials.of_part(part(path=place.path, identities=tried), backend).state == "bad":
+        if trials.of_part(part(identities=tried), backend).state == "bad":
             place.identities.append(name)
-
-
-def _is_child(name: str, path: str) -> bool:
-    return name.startswith(f"{path}." if path else "") and name != path

@@ -10,7 +10,7 @@ from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
 from compilegate.records.variables import HIDDEN
 from compilegate.triage.culprits import folded
-from compilegate.triage.investigation import Findings
+from compilegate.triage.findings import Findings
 from compilegate.triage.suspect import Suspect
 
 #: The longest script that a report contains, in lines, and the longest title.
@@ -107,6 +107,9 @@ def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
     elif place.tried:
         alone = "none of them fails" if place.is_complete else "none that there was time for fails"
         yield f"**Submodule:** of {len(place.tried)} compiled alone, {alone}."
+        yield ""
+    if place.identities:
+        yield f"It still fails with `nn.Identity` in place of {', '.join(place.identities)}."
         yield ""
     if place.operator:
         yield f"**Operator:** `{place.operator}` fails alone, compiled as a graph of its own."

@@ -67,6 +67,7 @@ def of_recipe(
     *,
     seed: int = 0,
     backend: str = "inductor",
+    identities: Sequence[str] = (),
 ) -> str:
     """Return a script that holds the recipe of a model.
 
@@ -78,9 +79,10 @@ def of_recipe(
         sizes: The sizes of each call, for a recipe that lists no calls of its own.
         seed: The seed of weights and inputs.
         backend: The compiler backend.
+        identities: Submodules that an ``nn.Identity`` replaces.
     """
-    train = case.phase == "train"
-    return _script(lines, case, title, check, sizes, train=train, seed=seed, backend=backend)
+    train, head = case.phase == "train", (lines, case, title, check, sizes)
+    return _script(*head, train=train, seed=seed, backend=backend, identities=identities)
 
 
 def _script(
@@ -93,6 +95,7 @@ def _script(
     train: bool,
     backend: str,
     seed: int = 0,
+    identities: Sequence[str] = (),
 ) -> str:
     body = "\n".join(lines)
     options: dict[str, object] = {"dynamic": _DYNAMIC[case.dynamic]}
@@ -118,6 +121,7 @@ def _script(
         moved="t" if case.device == "cpu" else 't.to("cuda") if torch.is_tensor(t) else t',
         options=", ".join(f"{name}={value!r}" for name, value in options.items()),
         example=is_example,
+        identities=identities,
         calls=has_calls,
         loop=loop,
         before="before=" in body,

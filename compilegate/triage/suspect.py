@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from compilegate.fuzzing.outcome import SILENT, Kind, outcome_of
+from compilegate.fuzzing.outcome import SILENT, Kind, Symptom, outcome_of
 from compilegate.judging.aspects import ASPECTS, aspect_named
 from compilegate.judging.budget import Budget
 from compilegate.judging.rules import verdicts
@@ -98,11 +98,14 @@ class Suspect:
         """Return whether an observation of a part of the model shows a failure of this kind."""
         outcome = outcome_of(observation)
         if outcome.symptom is not None:
-            kind = outcome.symptom.kind
-            is_alike = kind in _KINDS.get(self.observation.status, (*SILENT, "raises not"))
+            is_alike = self.is_alike(outcome.symptom)
             return Seen("bad" if is_alike else "unobservable", outcome.symptom.line)
         is_good = outcome.word in ("passed", "not compiled")
         return Seen("good" if is_good else "unobservable", outcome.why)
+
+    def is_alike(self, symptom: Symptom) -> bool:
+        """Whether a part or a program fails as the case does: in its numbers, or as a whole."""
+        return symptom.kind in _KINDS.get(self.observation.status, (*SILENT, "raises not"))
 
     def _failure_in(self, observation: Observation) -> Seen:
         failure = observation.failure

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -114,12 +114,13 @@ class Trials:
         return None, ": ".join((failure.kind, failure.message, *last))
 
     def symptoms(self, programs: Sequence[Program]) -> Iterator[Symptom | None]:
-        """Yield how each program fails; None if it does not, or if the oracle cannot tell."""
+        """Yield how each program fails; None if it does not as the case does, or is undecided."""
         named = [replace(one, name=f"triage.{next(self._numbers)}") for one in programs]
         self._write(zoo_text(named))
         for one in named:
             made = self._observe(one.case, named[0].name, one.backend, ("capture",), seed=0)
-            yield outcome_of(made).symptom
+            symptom = outcome_of(made).symptom
+            yield symptom if symptom is not None and self.suspect.is_alike(symptom) else None
 
     def first_failing(
         self, programs: Sequence[Program], suits: Symptom, until: float
@@ -137,6 +138,15 @@ class Trials:
             if time.monotonic() > until:
                 break
         return None
+
+    def within(self, share: float, step: Callable[[], object]) -> None:
+        """Take a step in a share of the time that is left."""
+        before = self.until
+        self.until = time.monotonic() + share * (before - time.monotonic())
+        try:
+            step()
+        finally:
+            self.until = before
 
     def close(self) -> None:
         """End the child and its server."""

@@ -1,0 +1,52 @@
+"""What is known of a culprit, as far as an investigation has come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from compilegate.triage.ladder import Stage
+from compilegate.triage.place import Place
+from compilegate.triage.script import Script
+from compilegate.triage.scripts_run import Verified
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of the user and settings of the run.
+
+    Attributes:
+        zoo: Absolute paths of zoo files.
+        tf32: Whether f32 products round to TF32.
+    """
+
+    zoo: Sequence[str] = ()
+    tf32: bool = False
+
+
+@dataclass
+class Findings:
+    """What is known of a culprit so far.
+
+    Attributes:
+        stage: Where on the ladder it begins.
+        place: Where in the model it shows.
+        script: The script that is shipped; None if there is none.
+        verified: What the script did; None if it was not run.
+        tried_scripts: What became of the scripts that are not shipped.
+        bisected: What torch's bisector found.
+        workarounds: Code that makes the case pass, and how that was tried.
+        notes: What could not be done, and why.
+        seconds: How long each part took.
+    """
+
+    stage: Stage = field(default_factory=Stage)
+    place: Place = field(default_factory=Place)
+    script: Script | None = None
+    verified: Verified | None = None
+    tried_scripts: list[str] = field(default_factory=list)
+    bisected: dict[str, Any] = field(default_factory=dict)
+    workarounds: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)

@@ -1,0 +1,151 @@
+"""Writes the script of a culprit: tries the smallest first, until one is verified."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from compilegate.fuzzing.program import Program
+from compilegate.fuzzing.reduction import Reducer
+from compilegate.processes.zoo_listing import list_models
+from compilegate.triage import place, programs, scripts_run
+from compilegate.triage.findings import Files, Findings
+from compilegate.triage.recipe import NoSourceError, recipe_lines
+from compilegate.triage.script import BREAKS, RECOMPILES, VALUES, Script, of_program, of_recipe
+from compilegate.triage.trials import OutOfTimeError, Trials, part
+from compilegate.zoo import registry
+
+#: The shares of the time that is left: for trying and reducing programs, and for replacing
+#: submodules.
+_PROGRAMS, _OTHERS = 0.4, 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scripting:
+    """Writes the script of one suspect.
+
+    Attributes:
+        trials: Observes programs and parts of the suspect's model.
+        findings: Stage and place. They receive the script.
+        folder: Where it is written.
+        files: The user's files.
+        backend: The backend that the script uses.
+        say: Is given a line for each thing that is done.
+    """
+
+    trials: Trials
+    findings: Findings
+    folder: Path
+    files: Files
+    backend: str
+    say: Callable[[str], None]
+
+    def write(self) -> None:
+        """Try scripts, from the smallest to the largest, until one is verified."""
+        for make in (self._scripts_of_programs, self._scripts_of_recipe):
+            try:
+                for script in make():
+                    if self._verify(script):
+                        return
+            except (programs.UnprintableError, NoSourceError) as error:
+                self.findings.tried_scripts.append(str(error))
+                self.say(f"  no such script: {error}")
+            except OutOfTimeError:
+                if time.monotonic() > self.trials.until:
+                    raise
+                self.findings.tried_scripts.append("there was too little time to reduce the graph")
+
+    def _verify(self, script: Script) -> bool:
+        path = self.folder / "repro.py"
+        before = path.read_text(encoding="utf-8") if path.exists() else None
+        path.write_text(script.text, encoding="utf-8")
+        made = scripts_run.verify(path, self.findings.stage.below, self.trials.until)
+        if made.holds or self.findings.script is None:
+            self.findings.script, self.findings.verified = script, made
+            (self.folder / "repro.log").write_text(made.red.output, encoding="utf-8")
+        elif before is not None:
+            path.write_text(before, encoding="utf-8")
+        self.say(f"  script of {script.origin}: {made.red}; {made.below}: {made.green}")
+        if not made.holds:
+            self.findings.tried_scripts.append(
+                f"a script of {script.origin}: {made.red}; with {made.below}: {made.green}"
+            )
+        return made.holds
+
+    def _scripts_of_programs(self) -> list[Script]:
+        if not (self.trials.suspect.is_of_values or self.trials.suspect.fails_as_a_whole):
+            raise programs.UnprintableError("no program of tensors shows breaks or recompilations")
+        found_at, case = self.findings.place, self.trials.suspect.case
+        graph, why = self.trials.told(part(path=found_at.path), "graph")
+        if graph is None:
+            raise programs.UnprintableError(f"no graph could be captured: {why}")
+        whole = programs.program_of(graph, case, self.backend)
+        found: list[Program] = []
+        self.trials.within(_PROGRAMS, lambda: found.extend(self._reduced(whole)))
+        title = self.trials.suspect.text
+        origin = f"the graph of {found_at}"
+        return [
+            Script(text=of_program(one, case, title), origin=origin, program=one) for one in found
+        ]
+
+    def _reduced(self, whole: Program) -> list[Program]:
+        """Return the program of one operator that fails alone, or else a reduced one, or none."""
+        alone = programs.of_one_operator(whole)
+        for one, symptom in zip(alone, self.trials.symptoms(alone), strict=True):
+            if symptom is not None:
+                self.findings.place.operator = one.statements[0].operator
+                self.say(f"  operator: {one.statements[0].text}")
+                break
+        else:
+            one, symptom = whole, next(self.trials.symptoms([whole]))
+        if symptom is None:
+            raise programs.UnprintableError("the graph on random data does not fail")
+        left = self.trials.until - time.monotonic()
+        reducer = Reducer(
+            lambda some, until: self.trials.first_failing(some, symptom, until), left / 2
+        )
+        try:
+            reduced = reducer.reduce(one)
+        except OutOfTimeError:
+            reduced = reducer.best or one
+        return [reduced, one] if reduced != one else [one]
+
+    def _scripts_of_recipe(self) -> list[Script]:
+        suspect = self.trials.suspect
+        models = {model.name: model for model in list_models(sys.executable, list(self.files.zoo))}
+        model = registry.load() | models
+        entry = model[suspect.case.model]
+        lines = recipe_lines(Path(entry.source), entry.name, suspect.case.device)
+        sizes = entry.sizes(suspect.case.device)
+        first = {name: each[0] for name, each in sizes.items()}
+        others = [{**first, n: size} for n, each in sizes.items() for size in each[1:]]
+        aspect = "" if suspect.fails_as_a_whole else suspect.verdict.aspect
+        check = {"graph_breaks": BREAKS, "recompiles": RECOMPILES}.get(aspect, VALUES)
+        calls = [first, first] if "vary" not in suspect.wants else [first, first, *others, first]
+        self._replace_others()
+        replaced = self.findings.place.identities
+        texts = [
+            of_recipe(
+                lines,
+                suspect.case,
+                suspect.text,
+                check,
+                calls,
+                seed=suspect.observation.seed,
+                backend=self.backend,
+                identities=identities,
+            )
+            for identities in ([replaced, []] if replaced else [[]])
+        ]
+        return [Script(text=text, origin=f"the recipe of {entry.name}") for text in texts]
+
+    def _replace_others(self) -> None:
+        with contextlib.suppress(OutOfTimeError):
+            self.trials.within(
+                _OTHERS,
+                lambda: place.replace_others(self.trials, self.findings.place, self.backend),
+            )
