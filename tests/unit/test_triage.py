@@ -1,0 +1,181 @@
+"""Triage without a compiler: what stands for a culprit, the source of recipes, graphs, reports."""
+
+import ast
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from compilegate.judging import budgets_toml
+from compilegate.layout import SHIPPED_BUDGETS
+from compilegate.observe.dissect import graph
+from compilegate.records.case import Case
+from compilegate.records.variables import HIDDEN
+from compilegate.runs import files
+from compilegate.triage import programs, report
+from compilegate.triage.folders import suspects
+from compilegate.triage.recipe import NoSourceError, recipe_lines
+from compilegate.triage.script import BREAKS, RECOMPILES, VALUES, of_program, of_recipe
+from compilegate.zoo import registry
+from compilegate.zoo.example import Call
+
+INFER = Case.parse("m-cpu-infer-f32-default-static")
+DATA = Path(__file__).parents[1] / "data"
+
+
+def script_of(model, check=VALUES, case=INFER, **how):
+    entry = registry.load()[model]
+    lines = recipe_lines(Path(entry.source), entry.name, case.device)
+    return of_recipe(lines, case, "what is wrong", check, [{}, {}], **how)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [name for name in registry.load() if name.startswith("gh")],
+)
+def test_the_recipe_of_each_known_bug_makes_a_script_without_the_zoo(model):
+    text = script_of(model)
+    names = [
+        node.names[0].name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import)
+    ]
+    assert not any(name.startswith("compilegate") for name in names)
+    assert "compilegate" not in text
+    assert len(text.splitlines()) <= 90
+
+
+def test_a_recipe_takes_along_what_it_needs_of_its_file_and_of_others(tmp_path):
+    zoo = tmp_path / "zoo.py"
+    zoo.write_text(
+        "import math as m\nfrom compilegate import Call, Example, model\nUNUSED = 1\nWIDTH = 4\n"
+        "def twice(x: int) -> int:\n    '''Double.'''\n    return m.floor(x) * WIDTH\n"
+        "@model('one')\ndef one():\n    return Example(twice, calls=[Call((1,), before=print)])\n"
+        "for name in ('two', 'three'):\n    model(name)(lambda: Example(twice))\n"
+    )
+    text = "\n".join(recipe_lines(zoo, "one", "cpu"))
+    assert "import math as m" in text
+    assert "WIDTH = 4" in text
+    assert "dict(module=twice, calls=[dict(args=(1,), before=print)])" in text
+    assert not any(word in text for word in ("UNUSED", "Double", "compilegate", ": int"))
+    with pytest.raises(
+        NoSourceError, match=r"no function in zoo\.py is decorated with the name 'two'"
+    ):
+        recipe_lines(zoo, "two", "cpu")
+
+
+def test_a_script_asks_for_what_it_checks():
+    assert "fullgraph=True" in script_of("gh128942_local_class", BREAKS)
+    assert "fullgraph" not in script_of("gh128942_local_class")
+    assert "error_on_recompile = True" in script_of("gh197889_float_epsilon", RECOMPILES)
+    replaced = script_of("gh197039_recomputed_buffer", identities=["first.norm"])
+    assert 'module.set_submodule("first.norm", torch.nn.Identity())' in replaced
+    half = script_of("gh176565_bf16_round_trip", case=Case.parse("m-cpu-infer-bf16-default-static"))
+    assert "torch.autocast('cpu', torch.bfloat16" in half
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 6), nn.Linear(6, 4)
+
+    def forward(self, x, index):
+        x = self.second(self.first(x).relu()).relu()
+        x[:, 0] += 1
+        return x.t().index_select(0, index)
+
+
+def described(module, *args):
+    return graph.describe(module, Call(args), INFER, with_grad=False)
+
+
+def test_the_graph_of_a_module_becomes_a_program_that_computes_the_same():
+    module, index = Net(), torch.tensor([2, 0])
+    found = described(module, torch.randn(3, 4), index)
+    program = programs.program_of(found, INFER, "eager")
+    assert [value.name for value in program.held] == ["first_weight", "first_bias", "second_weight",
+                                                      "second_bias"]  # fmt: skip
+    namespace = {}
+    exec(of_program(program, INFER, "t").partition("def cast")[0], namespace)
+    made = namespace["Program"]()
+    for (_, ours), (_, theirs) in zip(
+        sorted(made.named_parameters()),
+        sorted((name.replace(".", "_"), p) for name, p in module.named_parameters()),
+        strict=True,
+    ):
+        ours.data = theirs.data
+    x, given = namespace["inputs"](6)
+    assert (x.shape, given.dtype, int(given.max()) <= 2) == ((3, 4), torch.int64, True)
+    with torch.no_grad():
+        (out,) = [made(x.clone(), index)]
+        assert torch.equal(out, module(x.clone(), index))
+
+
+def test_each_kind_of_operator_is_one_program():
+    found = described(nn.Sequential(nn.Tanh(), nn.Tanh(), nn.ReLU()), torch.randn(3, 4))
+    alone = programs.of_one_operator(programs.program_of(found, INFER, "eager"))
+    assert [one.statements[0].operator for one in alone] == ["tanh", "relu"]
+
+
+def test_a_graph_that_no_program_can_hold_says_why():
+    class Breaks(nn.Module):
+        def forward(self, x):
+            x = x.sin()
+            torch._dynamo.graph_break()
+            return x.cos()
+
+    found = described(Breaks(), torch.randn(3))
+    with pytest.raises(programs.UnprintableError, match="2 graphs were captured"):
+        programs.program_of(found, INFER, "eager")
+    half = Case.parse("m-cpu-infer-bf16-default-static")
+    with pytest.raises(programs.UnprintableError, match="float32 on a CPU"):
+        programs.program_of(described(nn.Tanh(), torch.randn(3)), half, "eager")
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.randn(3, 4),
+        torch.randn(4, 3).t(),
+        torch.randn(3, 8)[:, ::2],
+        torch.randint(-3, 9, (2, 3)),
+        torch.randint(0, 200, (), dtype=torch.uint8),
+        torch.rand(5) > 0.5,
+        torch.randn(2, 2, dtype=torch.complex64),
+        1e-3 * torch.rand(4).bfloat16(),
+        torch.empty(0, 3),
+    ],
+    ids=str,
+)
+def test_an_expression_makes_a_tensor_of_the_same_kind(tensor):
+    made = eval(graph.expression(tensor), {"torch": torch})
+    assert (made.shape, made.dtype, made.stride()) == (tensor.shape, tensor.dtype, tensor.stride())
+    if tensor.numel() and not tensor.is_complex():
+        assert made.min() >= min(tensor.min(), 0 if tensor.min() >= 0 else -torch.inf)
+
+
+def test_a_report_has_no_secrets_and_no_home():
+    text = (
+        f"{Path.home()}/zoo.py: HF_TOKEN=abc123 password: hunter2 at https://me:pw@host/x "
+        "/home/someone/net.py hf_abcdefgh1234"
+    )
+    cleaned = report.cleaned(text)
+    for secret in (str(Path.home()), "abc123", "hunter2", "me:pw", "someone", "hf_abcdefgh1234"):
+        assert secret not in cleaned
+    assert cleaned.count(HIDDEN) == 3
+    assert cleaned.endswith(f"~/net.py {HIDDEN}")
+    plain = "torch 2.15.0: the key of attention, tokens (3, 4), /usr/lib/x.so"
+    assert report.cleaned(plain) == plain
+
+
+def test_a_case_in_float32_stands_for_a_culprit():
+    run = files.read(DATA / "h200-known-bugs.jsonl.gz")
+    budgets = budgets_toml.read([], sorted(SHIPPED_BUDGETS.glob("*.toml")))
+    found = suspects(run, budgets, ["*"])
+    assert found
+    for suspect in found:
+        cases = map(Case.parse, suspect.culprit.cases)
+        exact = [case for case in cases if not case.computes_in_half]
+        assert not (exact and suspect.case.computes_in_half)
+    red = suspects(run, budgets)
+    assert not any(suspect.culprit.is_expected for suspect in red)
+    assert len(suspects(run, budgets, ["no-such-case*"])) == 0
