@@ -39,7 +39,9 @@ def main() -> int:
     try:
         with contextlib.redirect_stdout(sys.stderr):
             result = CompilerBisector.do_bisect(lambda: works(script))
-        if result is not None:
+        if result is None:
+            found["why"] = "no backend shows it in the bisection, which uses no compile caches"
+        else:
             found = {
                 "backend": result.backend,
                 "subsystem": result.subsystem or "",
