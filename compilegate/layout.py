@@ -12,5 +12,3 @@ SUITES = (PACKAGE / "suites").resolve()
 SHIPPED_BUDGETS = SUITES / "budgets"
 #: The script that runs the observer under an interpreter which may lack compilegate.
 OBSERVER = PACKAGE / "observe" / "bootstrap.py"
-#: The script that bisects the compiler under an interpreter which may lack compilegate.
-BISECTION = PACKAGE / "observe" / "dissect" / "bisection.py"

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compilegate.layout import BISECTION
 from compilegate.processes.server_process import QUIET
 from compilegate.triage.trials import OutOfTimeError
 
@@ -80,16 +79,19 @@ def verify(script: Path, below: str, until: float) -> Verified:
     Raises:
         OutOfTimeError: The time for the culprit is over.
     """
-    red = run([str(script)], until)
-    green = run([str(script), below], until) if red.shows else None
+    red = run([str(script)], script.parent, until)
+    green = run([str(script), below], script.parent, until) if red.shows else None
     return Verified(red, green, below)
 
 
-def run(words: Sequence[str], until: float, extra: Mapping[str, str] | None = None) -> Ended:
-    """Run Python in a fresh interpreter, in the folder of what it runs.
+def run(
+    words: Sequence[str], folder: Path, until: float, extra: Mapping[str, str] | None = None
+) -> Ended:
+    """Run Python in a fresh interpreter.
 
     Args:
-        words: The file and its arguments.
+        words: The file or module and its arguments.
+        folder: The folder in which it runs.
         until: When to end, on the monotonic clock.
         extra: Variables that are added to the inherited ones.
 
@@ -102,7 +104,7 @@ def run(words: Sequence[str], until: float, extra: Mapping[str, str] | None = No
         raise OutOfTimeError
     process = subprocess.Popen(
         [sys.executable, "-P", *words],
-        cwd=Path(words[0]).parent,
+        cwd=folder,
         env={**os.environ, **QUIET, **(extra or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -144,7 +146,8 @@ def bisect(script: Path, folder: Path, backend: str, until: float) -> tuple[dict
     cache = folder / "inductor"
     cache.mkdir(parents=True, exist_ok=True)
     own = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0"}
-    ended = run([str(BISECTION), str(script), backend], until, own)
+    words = ["-m", "compilegate.observe.dissect.bisection", str(script), backend]
+    ended = run(words, folder, until, own)
     found: dict[str, Any] = {}
     for line in ended.output.splitlines():
         if line.startswith("{"):

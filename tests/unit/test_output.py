@@ -31,7 +31,7 @@ WRITERS = {
     "compilegate/commands/triage.py": "clean_streams of compilegate/__main__.py",
     "compilegate/observe/__main__.py": "clean_streams",
     "compilegate/observe/conditioning/signal.py": "clean_streams",
-    "compilegate/observe/dissect/bisection.py": "the parent, which reads it and cleans the log",
+    "compilegate/observe/dissect/bisection.py": "clean_streams",
     "compilegate/observe/practices/distributed_rank.py": "the child, which reads it from a file",
     "compilegate/observe/practices/loaded_programs.py": "the child, which reads it from a file",
     "compilegate/observe/server.py": "the parent, which reads it from a file",
@@ -46,6 +46,7 @@ WRITERS = {
 }
 #: The modules that write through pytest's terminal, which is cleaned.
 TERMINAL = {
+    "compilegate/session/triaging.py",
     "compilegate/session/clean_terminal.py",
     "reports/status_line.py",
     "reports/terminal.py",

@@ -1,6 +1,6 @@
-"""Bisects the compiler on a script, with PyTorch's own ``CompilerBisector``. Needs torch alone.
+"""Bisects the compiler on a script, with PyTorch's own ``CompilerBisector``.
 
-``python bisection.py SCRIPT`` runs the script again and again, each time in a forked child, so that
+``python -m compilegate.observe.dissect.bisection SCRIPT BACKEND`` runs the script again and again, each time in a forked child, so that
 a crash or a hang ends one child. The last line on stdout is JSON. The caller names a folder of its
 own in ``TORCHINDUCTOR_CACHE_DIR``: the bisector keeps its state there, and deletes it.
 """
@@ -16,6 +16,8 @@ import sys
 import time
 from typing import Any
 
+from compilegate.output.streams import clean_streams
+
 #: Seconds after which a script that still runs hangs.
 _HANGS_S = 120.0
 #: Options of Inductor that leave out one step, or do it in another way.
@@ -27,6 +29,7 @@ _OPTIONS: tuple[dict[str, Any], ...] = (
 )
 
 
+@clean_streams()
 def main() -> int:
     """Bisect, then try options of Inductor; print what is found."""
     import torch._dynamo
