@@ -172,9 +172,14 @@ def _workarounds(findings: Findings) -> Iterator[str]:
 
 def environment_text(environment: Environment) -> str:
     """Return what a maintainer asks of an environment, one fact a line."""
-    facts = [f"python {environment.python}"]
+    facts = [f"python {environment.python} on {environment.platform}"]
     facts += [f"{name} {version}" for name, version in sorted(environment.versions.items())]
-    for name, value in sorted(vars(environment).items()):
-        if name not in ("python", "versions"):
-            facts.append(f"{name}: {value}")
+    facts += [f"compiler {environment.compiler}", f"cuda {environment.cuda or 'none'}"]
+    for device in environment.devices:
+        known = {name: value for name, value in vars(device).items() if value}
+        facts.append(", ".join(f"{name} {value}" for name, value in known.items()))
+    if (inventory := environment.inventory) is not None:
+        for group in ("distributions", "libraries", "variables", "configuration", "machine"):
+            named: dict[str, str] = getattr(inventory, group)
+            facts += ["", f"{group}:", *(f"  {name} {value}" for name, value in named.items())]
     return cleaned("\n".join(map(visible, facts)) + "\n")

@@ -1,8 +1,9 @@
 """Bisects the compiler on a script, with PyTorch's own ``CompilerBisector``.
 
-``python -m compilegate.observe.dissect.bisection SCRIPT BACKEND`` runs the script again and again, each time in a forked child, so that
-a crash or a hang ends one child. The last line on stdout is JSON. The caller names a folder of its
-own in ``TORCHINDUCTOR_CACHE_DIR``: the bisector keeps its state there, and deletes it.
+``python -m compilegate.observe.dissect.bisection SCRIPT BACKEND`` runs the script again and again,
+each time in a forked child, so that a crash or a hang ends one child. The last line on stdout is
+JSON. The caller names a folder of its own in ``TORCHINDUCTOR_CACHE_DIR``: the bisector keeps its
+state there, and deletes it.
 """
 
 from __future__ import annotations
