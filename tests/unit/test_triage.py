@@ -144,7 +144,6 @@ def test_a_graph_that_no_program_can_hold_says_why():
         1e-3 * torch.rand(4).bfloat16(),
         torch.empty(0, 3),
     ],
-    ids=str,
 )
 def test_an_expression_makes_a_tensor_of_the_same_kind(tensor):
     made = eval(graph.expression(tensor), {"torch": torch})
