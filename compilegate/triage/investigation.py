@@ -11,6 +11,7 @@ from pathlib import Path
 from compilegate.processes.child_process import ObserverError
 from compilegate.triage import ladder, place, scripts_run
 from compilegate.triage.findings import Files, Findings
+from compilegate.triage.place import Place
 from compilegate.triage.scripting import Scripting
 from compilegate.triage.suspect import Suspect
 from compilegate.triage.trials import OutOfTimeError, Trials, part
@@ -139,9 +140,17 @@ class Investigation:
             how = "the case passes with this backend"
             findings.workarounds.append((f'torch.compile(model, backend="{below}")', how))
         if found.path:
-            seen = self._trials.of_part(part(disabled=(found.path,)))
-            self._say(f"  torch.compiler.disable on {found.path}: {seen.state}")
+            self._try_disabling(found)
+
+    def _try_disabling(self, found: Place) -> None:
+        """Leave the submodule to eager; if that does not help, all of its class."""
+        one = f'part = model.get_submodule("{found.path}")\n'
+        one += "part.forward = torch.compiler.disable(part.forward)"
+        every = f'for part in model.modules():\n    if type(part).__name__ == "{found.kind}":\n'
+        every += "        part.forward = torch.compiler.disable(part.forward)"
+        for code, paths in ((one, [found.path]), (every, found.alike)):
+            seen = self._trials.of_part(part(disabled=tuple(paths)))
+            self._say(f"  torch.compiler.disable on {', '.join(paths)}: {seen.state}")
             if seen.state == "good":
-                code = f'part = model.get_submodule("{found.path}")\n'
-                code += "part.forward = torch.compiler.disable(part.forward)"
-                findings.workarounds.append((code, "the case passes"))
+                self.findings.workarounds.append((code, "the case passes"))
+                return

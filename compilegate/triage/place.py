@@ -20,6 +20,7 @@ class Place:
         identities: Submodules that an ``nn.Identity`` may replace while the whole model fails.
         tried: What each submodule showed, in the order in which they were compiled.
         is_complete: Whether everything was tried that there was time for.
+        kinds: The class of each submodule that a call enters.
         operator: The function of its graph that fails alone; empty if none does or none was found.
     """
 
@@ -29,7 +30,13 @@ class Place:
     identities: list[str] = field(default_factory=list)
     tried: dict[str, Seen] = field(default_factory=dict)
     is_complete: bool = False
+    kinds: dict[str, str] = field(default_factory=dict)
     operator: str = ""
+
+    @property
+    def alike(self) -> list[str]:
+        """All submodules of its class: one cause may be in each of them."""
+        return [path for path, kind in self.kinds.items() if kind == self.kind]
 
     def __str__(self) -> str:
         """The submodule and its class."""
@@ -48,7 +55,7 @@ def descend(trials: Trials, place: Place, backend: str) -> None:
         OutOfTimeError: The time for the culprit is over.
     """
     tree, _ = trials.told(part(), "tree")
-    kinds: dict[str, str] = {entry["path"]: entry["kind"] for entry in tree or ()}
+    kinds = place.kinds = {entry["path"]: entry["kind"] for entry in tree or ()}
     while True:
         for path in _children(place.path, kinds):
             seen = place.tried[path] = trials.of_part(part(path=path), backend)

@@ -105,7 +105,7 @@ def _script(
         options["mode"] = mode
     autocast, cast = _AUTOCAST.get(case.precision), _CAST.get(case.weights)
     around = f", torch.autocast({case.device!r}, {autocast}, enabled=dtype is None)"
-    is_example, has_calls = "def recipe():" in body, "calls=" in body
+    is_example, has_calls = "def recipe(" in body, "calls=" in body
     loop = f"enumerate({[dict(each) for each in sizes]})" if is_example else "range(2)"
     return _TEMPLATES.get_template("repro.py.j2").render(
         title=plain(title)[:_TITLE],

@@ -41,6 +41,7 @@ def test_the_recipe_of_each_known_bug_makes_a_script_without_the_zoo(model):
     ]
     assert not any(name.startswith("compilegate") for name in names)
     assert "compilegate" not in text
+    assert "Program" not in text
     assert len(text.splitlines()) <= 90
 
 
