@@ -190,7 +190,9 @@ def _attentions(graph: fx.Graph) -> list[fx.Node]:
     return calls(
         graph,
         aten._scaled_dot_product_flash_attention_for_cpu,
+        aten._scaled_dot_product_flash_attention,
         aten._scaled_dot_product_efficient_attention,
+        aten._scaled_dot_product_cudnn_attention,
     )
 
 
@@ -205,6 +207,8 @@ def attention_mask_lost(graph: fx.Graph) -> int:
         elif node.kwargs.get("attn_mask") is not None:
             node.update_kwarg("attn_mask", None)
             changed += 1
+        elif "attn_bias" in names and node.args[names.index("attn_bias")] is not None:
+            changed += _set_argument(node, names.index("attn_bias"), None)
     return changed
 
 
@@ -212,7 +216,8 @@ def attention_mask_lost(graph: fx.Graph) -> int:
 def attention_scale(graph: fx.Graph) -> int:
     found = _attentions(graph)
     for node in found:
-        node.update_kwarg("scale", 1.05 / math.sqrt(value(node.args[0]).shape[-1]))
+        right = node.kwargs.get("scale") or 1 / math.sqrt(value(node.args[0]).shape[-1])
+        node.update_kwarg("scale", 1.05 * right)
     return len(found)
 
 

@@ -87,7 +87,8 @@ class Plant:
         forward: Changes forward graphs.
         backward: Changes backward graphs.
         before: Receives each frame before the backend compiles it.
-        wrap: Returns the callable that replaces the compiled code of a frame.
+        wrap: Returns the callable that replaces the compiled code of a frame. It returns that code
+            itself where it has nothing to change.
     """
 
     configure: Callable[[], None] | None = None
@@ -104,6 +105,7 @@ class _Process:
     name: str = ""
     victim: str = ""
     frames: list[Frame] = field(default_factory=list)
+    around: Callable[[Compiled], Compiled] | None = None
 
 
 PLANTS: dict[str, Plant] = {}
@@ -131,15 +133,25 @@ def announce(text: str) -> None:
     """Report to the session that the fault took effect."""
     print(f"planted {_HERE.name} in {_HERE.victim}: {text}", flush=True)
     if folder := os.environ.get("COMPILEGATE_PLANTED"):
-        Path(folder, f"{_HERE.name}.{_HERE.victim}").touch()
+        with Path(folder, f"{_HERE.name}.{_HERE.victim}").open("a") as mark:
+            mark.write(f"{text}\n")
 
 
-def install(name: str, victim: str) -> None:
-    """Plant a fault in this process, at the first of several calls of a builder."""
+def install(
+    name: str, victim: str, around: Callable[[Compiled], Compiled] | None = None
+) -> None:
+    """Plant a fault in this process, at the first of several calls of a builder.
+
+    Args:
+        name: The name of its plant.
+        victim: The model.
+        around: Replaces the compiled code of each frame, with or without the fault. A fault may
+            then find nothing to change.
+    """
     if _HERE.name:
         assert _HERE.name == name, "a process plants one fault"
         return
-    _HERE.name, _HERE.victim = name, victim
+    _HERE.name, _HERE.victim, _HERE.around = name, victim, around
     entry = PLANTS[name]
     # Inductor runs no passes over a graph that it loads from a cache.
     torch._inductor.config.fx_graph_cache = False
@@ -174,6 +186,8 @@ def _operate(entry: Plant, graph: fx.Graph) -> None:
         changes = surgery(graph)
     if changes is None:
         return
+    if not changes and _HERE.around is not None:
+        return
     if not changes:
         raise NothingToChangeError(f"{_HERE.name} finds nothing to change in the {which} graph")
     graph.lint()
@@ -186,6 +200,8 @@ def _wrap_backends(entry: Plant) -> None:
 
     @functools.wraps(inductor)
     def faulty_inductor(graph: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
+        if options.get("config_patches"):  # it sets them, and calls this again
+            return inductor(graph, inputs, **options)
         return _compile(entry, graph, inputs, functools.partial(inductor, **options))
 
     compile_fx.compile_fx = faulty_inductor
@@ -205,7 +221,9 @@ def _compile(entry: Plant, graph: fx.GraphModule, inputs: Sequence[Any], backend
         entry.before(seen)
         announce("before compiling")
     compiled: Compiled = backend(graph, inputs)
-    return _marked(entry.wrap(seen, compiled)) if entry.wrap is not None else compiled
+    if entry.wrap is not None and (faulty := entry.wrap(seen, compiled)) is not compiled:
+        compiled = _marked(faulty)
+    return compiled if _HERE.around is None else _HERE.around(compiled)
 
 
 def _marked(call: Compiled) -> Compiled:

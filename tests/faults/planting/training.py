@@ -169,7 +169,7 @@ def autocast_left_late(graph: fx.Graph) -> int:
 @plant("forward")
 def halves_summed_in_low_precision(graph: fx.Graph) -> int:
     """Compute a matrix product in two halves, and round each before their sum."""
-    found = [n for n in calls(graph, aten.mm, aten.addmm) if value(n).dtype is torch.bfloat16]
+    found = [n for n in calls(graph, aten.mm, aten.addmm) if value(n).dtype.itemsize == 2]
     return _in_blocks(graph, found, lambda width: -(-width // 2))
 
 

@@ -1,0 +1,97 @@
+"""``python -m tests.faults.matrix --out FILE``: plants kinds of faults in models of the zoo."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from compilegate.judging.budgets import Machine
+from compilegate.processes.observer import BACKENDS
+from compilegate.records.case import DEVICES
+from tests.faults.matrix.cells import Cell, all_cells
+from tests.faults.matrix.filling import Filling
+from tests.faults.matrix.kinds import KINDS
+from tests.faults.matrix.observing import Station
+from tests.faults.matrix.store import OtherRunError, Store
+from tests.faults.matrix.verdicts import Filled
+
+
+def main() -> int:
+    """Fill cells, and return the exit status: 1 if a fault was missed or a twin failed."""
+    options = _parser().parse_args()
+    cells = _chosen(options)
+    if not cells:
+        print("no cell has such a kind and case", file=sys.stderr)
+        return 2
+    folder = options.out.with_suffix(".work").resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    store = Store({})
+    filling = Filling(store, options.out, [], _show)
+    first = Station(folder, "0", options.backend, filling.stop, cells)
+    environment = first.environment
+    about = {
+        "torch": environment.versions.get("torch", "?"),
+        "device": options.device,
+        "name": Machine.of(environment, options.device).hardware,
+        "backend": options.backend,
+    }
+    try:
+        store = Store.resume(options.out, about)
+    except OtherRunError as error:
+        first.close()
+        print(error, file=sys.stderr)
+        return 2
+    filling = Filling(store, options.out, cells, _show)
+    stations = [
+        Station(folder, str(index), options.backend, filling.stop, cells)
+        for index in range(options.n)
+    ]
+    first.close()
+    filling.run(stations, options.minutes)
+    return _summary(store)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.matrix", description=__doc__)
+    parser.add_argument("--device", choices=DEVICES, default="cpu")
+    parser.add_argument("--backend", choices=BACKENDS, default=BACKENDS[0])
+    parser.add_argument("--cases", action="append", metavar="GLOB", help="cases (repeatable)")
+    parser.add_argument("--kinds", action="append", metavar="GLOB", help="kinds (repeatable)")
+    cores = max(len(os.sched_getaffinity(0)) // 2, 1)
+    parser.add_argument("-n", type=int, default=cores, help="cases at once (default: cores / 2)")
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE.json")
+    return parser
+
+
+def _chosen(options: argparse.Namespace) -> list[Cell]:
+    def fits(name: str, globs: list[str] | None) -> bool:
+        return globs is None or any(fnmatchcase(name, glob) for glob in globs)
+
+    return [
+        cell
+        for cell in all_cells(options.device, options.backend)
+        if fits(cell.case.id, options.cases) and fits(cell.kind.name, options.kinds)
+    ]
+
+
+def _show(filled: Filled) -> None:
+    aspects = f" ({', '.join(filled.aspects)})" if filled.aspects else ""
+    print(f"{filled.verdict}{aspects}: {filled.kind} in {filled.case}: {filled.why}", flush=True)
+
+
+def _summary(store: Store) -> int:
+    counts = Counter(cell.verdict for cell in store.cells)
+    failing = [f"{twin.case}: {twin.failed}" for twin in store.twins.values() if twin.failed]
+    kinds = len({cell.kind for cell in store.cells})
+    print(f"{dict(counts)} of {kinds} of {len(KINDS)} kinds in {len(store.twins)} cases")
+    print(*(f"twin failed: {line}" for line in failing), sep="\n")
+    return 1 if counts["missed"] or failing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""The cells of the matrix, and the order in which they are filled."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from compilegate.records.case import Case
+from compilegate.zoo import registry, tiers
+from tests.faults.catalogue import SOUND
+from tests.faults.matrix.kinds import KINDS, Kind
+
+#: The families of the matrix, and their models: small ones, because each cell compiles one.
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "torchvision classifier": ("mobilenet_v3_small", "squeezenet1_1"),
+    "timm ResNet": ("test_resnet",),
+    "timm ViT": ("test_vit",),
+    "detector": ("ssdlite320_mobilenet_v3_large",),
+    "segmentation": ("lraspp_mobilenet_v3_large",),
+    "BERT": ("bert", "distilbert"),
+    "T5": ("t5",),
+    "CLIP": ("clip",),
+    "decoder": ("gpt2", "llama"),
+    "tutorials": ("decoder", "transformer_encoder"),
+}
+#: The parts of models that only some kinds of faults change.
+PARTS: dict[str, set[str]] = {
+    "mobilenet_v3_small": {"BatchNorm", "ReLU", "clamp", "mean", "bias", "dropout"},
+    "squeezenet1_1": {"ReLU", "mean", "dropout"},
+    "test_resnet": {"BatchNorm", "ReLU", "mean", "bias"},
+    "test_vit": {"attention", "GELU", "bias"},
+    "ssdlite320_mobilenet_v3_large": {"BatchNorm", "ReLU", "clamp", "mean"},
+    "lraspp_mobilenet_v3_large": {"BatchNorm", "ReLU", "clamp", "mean"},
+    "bert": {"embedding", "attention", "mask", "GELU", "bias", "dropout"},
+    "distilbert": {"embedding", "attention", "mask", "GELU", "bias", "dropout"},
+    "t5": {"embedding", "attention", "softmax", "mask", "mean", "ReLU", "dropout"},
+    "clip": {"embedding", "attention", "mask", "bias"},
+    "gpt2": {"embedding", "attention", "mask", "bias", "dropout"},
+    "llama": {"embedding", "attention", "mask", "mean"},
+    "decoder": {"embedding", "attention", "mask", "softmax", "mean", "GELU"},
+    "transformer_encoder": {"attention", "ReLU", "GELU", "bias", "dropout"},
+}
+#: The models that are compiled in the autotuning modes, which take minutes with others.
+AUTOTUNED = {"mobilenet_v3_small", "test_resnet", "test_vit", "transformer_encoder"}
+#: By how many cells of its row and columns a cell may be ahead before a new case is taken.
+PATIENCE = 4.0
+FAMILY_OF = {name: family for family, names in FAMILIES.items() for name in names}
+
+#: The settings of the matrix. A device has those that exist there, and a model those it declares.
+SETTINGS = (
+    *(f"infer-f32-default-{dynamic}" for dynamic in ("static", "auto", "dynamic", "marked")),
+    *(f"train-f32-default-{dynamic}" for dynamic in ("static", "auto", "dynamic", "marked")),
+    *(f"infer-bf16-default-{dynamic}" for dynamic in ("static", "marked")),
+    *(f"train-bf16-default-{dynamic}" for dynamic in ("static", "auto", "dynamic")),
+    *(f"infer-f16-default-{dynamic}" for dynamic in ("static", "dynamic")),
+    *(f"train-f16-default-{dynamic}" for dynamic in ("static", "marked")),
+    "infer-f32-default-auto-regional",
+    "train-f32-default-static-regional",
+    "infer-bf16-default-static-regional",
+    "train-bf16-default-dynamic-regional",
+    "infer-f32-reduce_overhead-static",
+    "infer-f16-reduce_overhead-auto",
+    "train-bf16-reduce_overhead-static",
+    "infer-f32-max_autotune-static",
+    "infer-bf16-max_autotune-marked",
+    "train-f32-max_autotune-static",
+    "train-bf16-max_autotune_no_cudagraphs-static",
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A kind of fault in a case of the shipped zoo."""
+
+    kind: Kind
+    case: Case
+
+    @property
+    def planted(self) -> Case:
+        """The case of the model with the fault."""
+        return replace(self.case, model=f"{self.kind.name}.{self.case.model}")
+
+    @cached_property
+    def values(self) -> tuple[tuple[str, str], ...]:
+        """What the sample is spread over: the kind, values of the axes, the family, and pairs."""
+        case, kind = self.case, self.kind.name
+        family = FAMILY_OF[case.model]
+        axes = (case.phase, case.precision, case.mode, case.dynamic, case.scope)
+        return (
+            (kind, kind),
+            *((kind, value) for value in axes),
+            (kind, family),
+            (case.setting, case.setting),
+            (case.setting, family),
+            (family, family),
+        )
+
+
+def sound(case: Case) -> Case:
+    """Return the case of the twin without a fault."""
+    return replace(case, model=f"{SOUND}.{case.model}")
+
+
+def all_cells(device: str, backend: str = "inductor") -> list[Cell]:
+    """Return every cell of a device. Only Inductor has modes."""
+    shipped = registry.load()
+    cases = [
+        case
+        for name in FAMILY_OF
+        for case in tiers.cases_of(shipped[name], device)
+        if case.setting in SETTINGS
+        and (case.mode == "default" or backend == "inductor")
+        and (not case.autotunes or name in AUTOTUNED)
+    ]
+    kinds = KINDS.values()
+    return [Cell(k, case) for case in cases for k in kinds if k.fits(case, PARTS[case.model])]
+
+
+def spread(cells: Iterable[Cell], done: Iterable[Cell] = ()) -> Iterator[Cell]:
+    """Yield cells so that each beginning of the sequence is spread over kinds, settings, families.
+
+    A cell whose case has come before is cheaper: its twin need not be observed again.
+
+    Args:
+        cells: The cells that are left.
+        done: Those that came before.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    known: set[Case] = set()
+    for cell in done:
+        counts.update(cell.values)
+        known.add(cell.case)
+    left = sorted(cells, key=_shuffled)
+    while left:
+        chosen = min(left, key=lambda cell: _cost(cell, counts, known))
+        left.remove(chosen)
+        counts.update(chosen.values)
+        known.add(chosen.case)
+        yield chosen
+
+
+def _cost(cell: Cell, counts: Counter[tuple[str, str]], known: set[Case]) -> float:
+    return sum(counts[value] ** 0.5 for value in cell.values) + PATIENCE * (cell.case not in known)
+
+
+def _shuffled(cell: Cell) -> str:
+    return hashlib.sha256(f"{cell.kind.name} {cell.case.id}".encode()).hexdigest()
+
+
+def models(cells: Sequence[Cell]) -> list[registry.Model]:
+    """Return the models of the shipped zoo that cells are in."""
+    shipped = registry.load()
+    return [shipped[name] for name in dict.fromkeys(cell.case.model for cell in cells)]

@@ -1,0 +1,93 @@
+"""Fills cells with several stations at once, until all are filled or the time is over."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from compilegate.records.case import Case
+from tests.faults.matrix.cells import Cell, spread
+from tests.faults.matrix.observing import Report, Station, StoppedError
+from tests.faults.matrix.store import Store
+from tests.faults.matrix.verdicts import Sound
+
+
+class Filling:
+    """Fills the cells that a store lacks.
+
+    Args:
+        store: What is filled, and takes what is filled now.
+        file: Where the store is written after each cell.
+        cells: All cells that are asked for.
+        report: Called with each cell that is filled.
+    """
+
+    def __init__(self, store: Store, file: Path, cells: list[Cell], report: Report) -> None:
+        self._store, self._file, self._report = store, file, report
+        filled = {(cell.kind, cell.case) for cell in store.cells}
+        done = [cell for cell in cells if (cell.kind.name, cell.case.id) in filled]
+        known = set(done)
+        self._left: Iterator[Cell] = spread([c for c in cells if c not in known], done)
+        self._lock = threading.Lock()
+        self._of_case: defaultdict[Case, threading.Lock] = defaultdict(threading.Lock)
+        self.stop = threading.Event()
+
+    def run(self, stations: list[Station], minutes: float) -> None:
+        """Fill cells until all are filled or the time is over.
+
+        Raises:
+            Exception: What ended a station. The other stations end, too.
+        """
+        errors: list[BaseException] = []
+
+        def work(station: Station) -> None:
+            try:
+                self._work(station)
+            except StoppedError:
+                pass
+            except BaseException as error:
+                errors.append(error)
+                self.stop.set()
+            finally:
+                station.close()
+
+        threads = [threading.Thread(target=work, args=(station,)) for station in stations]
+        until = time.monotonic() + 60 * minutes
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join(max(until - time.monotonic(), 0))
+        finally:
+            self.stop.set()
+            for thread in threads:
+                thread.join()
+        if errors:
+            raise errors[0]
+
+    def _work(self, station: Station) -> None:
+        while not self.stop.is_set() and (cell := self._next()) is not None:
+            filled = station.fill(cell, self._twin(cell.case, station))
+            with self._lock:
+                self._store.cells.append(filled)
+                self._store.write(self._file)
+            self._report(filled)
+
+    def _next(self) -> Cell | None:
+        with self._lock:
+            return next(self._left, None)
+
+    def _twin(self, case: Case, station: Station) -> Sound:
+        """Return what the twin of a case showed. One station observes it, and others wait."""
+        with self._lock:
+            lock = self._of_case[case]
+        with lock:
+            known = self._store.twins.get(case.id)
+            if known is None or not station.results_of(case).exists():
+                known = station.observe_twin(case)
+                with self._lock:
+                    self._store.twins[case.id] = known
+        return known

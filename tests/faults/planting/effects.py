@@ -1,0 +1,156 @@
+"""What a planted fault changes in the results of compiled code.
+
+A process without a fault keeps the results of the first calls of its compiled code. A process with
+a fault compares its own results with those. Both observe the same case under the same seed, so that
+their calls have the same weights, inputs and random numbers.
+
+``COMPILEGATE_EFFECTS`` names a folder. Its file ``sound`` names the folder of the kept results. A
+process with a fault appends a line of JSON to ``changes`` for each result that it compared.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._inductor.config
+
+from tests.faults.planting.hooks import Compiled
+
+#: Calls whose results are compared: with eager's random numbers, with Inductor's, and backwards.
+CALLS = 8
+#: The most elements of a tensor that are kept; of a larger one, evenly spaced ones are.
+_KEPT = 2**18
+
+
+class Results:
+    """Keeps the results of compiled code, or compares them with kept ones.
+
+    Args:
+        keeps: Whether this process has no fault.
+    """
+
+    def __init__(self, *, keeps: bool) -> None:
+        self._folder = Path(os.environ["COMPILEGATE_EFFECTS"])
+        self._sound = Path((self._folder / "sound").read_text())
+        self._keeps = keeps
+        self._counts: Counter[str] = Counter()
+
+    def around(self, compiled: Compiled) -> Compiled:
+        """Return compiled code whose first results are kept or compared."""
+
+        def call(*inputs: Any) -> Any:
+            outputs = compiled(*inputs)
+            own = "" if torch._inductor.config.fallback_random else "own "
+            if (key := self._next(f"{own}outputs")) is not None:
+                self._see(key, outputs, inputs)
+            for node in _backwards(outputs):
+                node.register_hook(self._see_gradients)
+            return outputs
+
+        return call
+
+    def _see_gradients(self, gradients: Any, _: Any) -> None:
+        if (key := self._next("gradients")) is not None:
+            self._see(key, gradients, ())
+
+    def _next(self, group: str) -> str | None:
+        """Return the key of the next result of a group; None if no more are compared."""
+        self._counts[group] += 1
+        return f"{group} {self._counts[group]}" if self._counts[group] <= CALLS else None
+
+    def _see(self, key: str, results: Any, inputs: Any) -> None:
+        tensors = [value for value in results if isinstance(value, torch.Tensor)]
+        with torch.no_grad():
+            seen = {
+                "values": [_values(tensor) for tensor in tensors],
+                "layout": repr(_layout(results, inputs)),
+                "generator": _generator(tensors),
+            }
+            kept = self._sound / f"{key}.pt"
+            if self._keeps:
+                torch.save(seen, kept)
+            elif kept.exists():
+                line = json.dumps({"result": key, **_change(torch.load(kept), seen)})
+                with (self._folder / "changes").open("a") as file:
+                    file.write(line + "\n")
+
+
+def _backwards(outputs: Any) -> Iterator[Any]:
+    """Yield the nodes of compiled backwards behind outputs, each once."""
+    left = [o.grad_fn for o in outputs if isinstance(o, torch.Tensor) and o.grad_fn is not None]
+    known = set()
+    while left:
+        node = left.pop()
+        if node in known:
+            continue
+        known.add(node)
+        if node.name().startswith("CompiledFunction"):
+            yield node
+        else:
+            left += [of for of, _ in node.next_functions if of is not None]
+
+
+def _values(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.detach().flatten()
+    flat = flat[:: math.ceil(flat.numel() / _KEPT)] if flat.numel() > _KEPT else flat
+    return flat.to("cpu", copy=True)
+
+
+def _layout(results: Any, inputs: Any) -> list[Any]:
+    """Return what is exact of results: metadata, and which share memory with which others."""
+    given = [value for value in inputs if isinstance(value, torch.Tensor)]
+    tensors = [value for value in results if isinstance(value, torch.Tensor)]
+    places = [tensor.untyped_storage().data_ptr() for tensor in (*tensors, *given)]
+    return [
+        (tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad, places.index(place))
+        for tensor, place in zip(tensors, places, strict=False)
+    ]
+
+
+def _generator(tensors: list[torch.Tensor]) -> torch.Tensor:
+    if tensors and tensors[0].is_cuda:
+        return torch.cuda.get_rng_state(tensors[0].device)
+    return torch.get_rng_state()
+
+
+def _change(sound: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
+    """Return how far results are from kept ones, relative to the root mean square of these."""
+    pairs = [*zip(sound["values"], seen["values"], strict=False)]
+    fits = [(a.double(), b.double()) for a, b in pairs if a.numel() == b.numel() > 0]
+    distances = [_distance(a, b) for a, b in fits]
+    return {
+        "rms": max((rms for rms, _ in distances), default=0.0),
+        "largest": max((largest for _, largest in distances), default=0.0),
+        "layout": sound["layout"] != seen["layout"],
+        "generator": not torch.equal(sound["generator"], seen["generator"]),
+    }
+
+
+#: The distance of a number from NaN, and of anything from zero. JSON has no infinity.
+_INFINITE = 1e30
+
+
+def _distance(sound: torch.Tensor, seen: torch.Tensor) -> tuple[float, float]:
+    """Return the root mean square and the largest distance, relative to the kept tensor's scale."""
+    difference = torch.where(sound == seen, 0.0, seen - sound)
+    difference[sound.isnan() & seen.isnan()] = 0.0
+    scale = float(sound[sound.isfinite()].square().mean().sqrt())
+    found = (float(difference.square().mean().sqrt()), float(difference.abs().max()))
+    rms, largest = (d / scale if scale > 0 else d * _INFINITE for d in found)
+    return _finite(rms), _finite(largest)
+
+
+def _finite(number: float) -> float:
+    return number if number < _INFINITE else _INFINITE
+
+
+def around(*, keeps: bool) -> Callable[[Compiled], Compiled]:
+    """Return what :func:`install` takes to keep or compare the results of compiled code."""
+    return Results(keeps=keeps).around
