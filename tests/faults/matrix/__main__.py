@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import threading
 from collections import Counter
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -28,11 +29,11 @@ def main() -> int:
         print("no cell has such a kind and case", file=sys.stderr)
         return 2
     folder = options.out.with_suffix(".work").resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    store = Store({})
-    filling = Filling(store, options.out, [], _show)
-    first = Station(folder, "0", options.backend, filling.stop, cells)
-    environment = first.environment
+    stop = threading.Event()
+    stations = [
+        Station(folder, str(index), options.backend, stop, cells) for index in range(options.n)
+    ]
+    environment = stations[0].environment
     about = {
         "torch": environment.versions.get("torch", "?"),
         "device": options.device,
@@ -42,15 +43,10 @@ def main() -> int:
     try:
         store = Store.resume(options.out, about)
     except OtherRunError as error:
-        first.close()
+        stations[0].close()
         print(error, file=sys.stderr)
         return 2
-    filling = Filling(store, options.out, cells, _show)
-    stations = [
-        Station(folder, str(index), options.backend, filling.stop, cells)
-        for index in range(options.n)
-    ]
-    first.close()
+    filling = Filling(store, options.out, cells, stop, _show)
     filling.run(stations, options.minutes)
     return _summary(store)
 

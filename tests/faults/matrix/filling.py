@@ -22,10 +22,18 @@ class Filling:
         store: What is filled, and takes what is filled now.
         file: Where the store is written after each cell.
         cells: All cells that are asked for.
+        stop: Ends it, and what its stations observe.
         report: Called with each cell that is filled.
     """
 
-    def __init__(self, store: Store, file: Path, cells: list[Cell], report: Report) -> None:
+    def __init__(
+        self,
+        store: Store,
+        file: Path,
+        cells: list[Cell],
+        stop: threading.Event,
+        report: Report,
+    ) -> None:
         self._store, self._file, self._report = store, file, report
         filled = {(cell.kind, cell.case) for cell in store.cells}
         done = [cell for cell in cells if (cell.kind.name, cell.case.id) in filled]
@@ -33,7 +41,7 @@ class Filling:
         self._left: Iterator[Cell] = spread([c for c in cells if c not in known], done)
         self._lock = threading.Lock()
         self._of_case: defaultdict[Case, threading.Lock] = defaultdict(threading.Lock)
-        self.stop = threading.Event()
+        self._stop = stop
 
     def run(self, stations: list[Station], minutes: float) -> None:
         """Fill cells until all are filled or the time is over.
@@ -50,7 +58,7 @@ class Filling:
                 pass
             except BaseException as error:
                 errors.append(error)
-                self.stop.set()
+                self._stop.set()
             finally:
                 station.close()
 
@@ -62,14 +70,14 @@ class Filling:
             for thread in threads:
                 thread.join(max(until - time.monotonic(), 0))
         finally:
-            self.stop.set()
+            self._stop.set()
             for thread in threads:
                 thread.join()
         if errors:
             raise errors[0]
 
     def _work(self, station: Station) -> None:
-        while not self.stop.is_set() and (cell := self._next()) is not None:
+        while not self._stop.is_set() and (cell := self._next()) is not None:
             filled = station.fill(cell, self._twin(cell.case, station))
             with self._lock:
                 self._store.cells.append(filled)
