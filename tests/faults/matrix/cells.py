@@ -10,7 +10,6 @@ from functools import cached_property
 
 from compilegate.records.case import Case
 from compilegate.zoo import registry, tiers
-from tests.faults.catalogue import SOUND
 from tests.faults.matrix.kinds import KINDS, Kind
 
 #: The families of the matrix, and their models: small ones, because each cell compiles one.
@@ -45,8 +44,8 @@ PARTS: dict[str, set[str]] = {
 }
 #: The models that are compiled in the autotuning modes, which take minutes with others.
 AUTOTUNED = {"mobilenet_v3_small", "test_resnet", "test_vit", "transformer_encoder"}
-#: By how many cells of its row and columns a cell may be ahead before a new case is taken.
-PATIENCE = 4.0
+#: The cells of one case that one child observes, one after the other.
+GROUP = 8
 FAMILY_OF = {name: family for family, names in FAMILIES.items() for name in names}
 
 #: The settings of the matrix. A device has those that exist there, and a model those it declares.
@@ -78,11 +77,6 @@ class Cell:
     kind: Kind
     case: Case
 
-    @property
-    def planted(self) -> Case:
-        """The case of the model with the fault."""
-        return replace(self.case, model=f"{self.kind.name}.{self.case.model}")
-
     @cached_property
     def values(self) -> tuple[tuple[str, str], ...]:
         """What the sample is spread over: the kind, values of the axes, the family, and pairs."""
@@ -99,9 +93,9 @@ class Cell:
         )
 
 
-def sound(case: Case) -> Case:
-    """Return the case of the twin without a fault."""
-    return replace(case, model=f"{SOUND}.{case.model}")
+def planted(case: Case) -> Case:
+    """Return the case of the model that has the fault that is ordered, or none."""
+    return replace(case, model=f"planted.{case.model}")
 
 
 def all_cells(device: str, backend: str = "inductor") -> list[Cell]:
@@ -119,31 +113,36 @@ def all_cells(device: str, backend: str = "inductor") -> list[Cell]:
     return [Cell(k, case) for case in cases for k in kinds if k.fits(case, PARTS[case.model])]
 
 
-def spread(cells: Iterable[Cell], done: Iterable[Cell] = ()) -> Iterator[Cell]:
+def spread(cells: Iterable[Cell], done: Iterable[Cell] = ()) -> Iterator[list[Cell]]:
     """Yield cells so that each beginning of the sequence is spread over kinds, settings, families.
 
-    A cell whose case has come before is cheaper: its twin need not be observed again.
+    They come in groups of one case, whose model, reference and twin are then made once.
 
     Args:
         cells: The cells that are left.
         done: Those that came before.
     """
     counts: Counter[tuple[str, str]] = Counter()
-    known: set[Case] = set()
     for cell in done:
         counts.update(cell.values)
-        known.add(cell.case)
-    left = sorted(cells, key=_shuffled)
-    while left:
-        chosen = min(left, key=lambda cell: _cost(cell, counts, known))
-        left.remove(chosen)
-        counts.update(chosen.values)
-        known.add(chosen.case)
-        yield chosen
+    of_case: dict[Case, list[Cell]] = {}
+    for cell in sorted(cells, key=_shuffled):
+        of_case.setdefault(cell.case, []).append(cell)
 
+    def cost(cell: Cell) -> float:
+        return sum(counts[value] ** 0.5 for value in cell.values)
 
-def _cost(cell: Cell, counts: Counter[tuple[str, str]], known: set[Case]) -> float:
-    return sum(counts[value] ** 0.5 for value in cell.values) + PATIENCE * (cell.case not in known)
+    while of_case:
+        case = min(of_case, key=lambda case: min(map(cost, of_case[case])))
+        group = []
+        while of_case[case] and len(group) < GROUP:
+            chosen = min(of_case[case], key=cost)
+            of_case[case].remove(chosen)
+            counts.update(chosen.values)
+            group.append(chosen)
+        if not of_case[case]:
+            del of_case[case]
+        yield sorted(group, key=lambda cell: cell.kind.alone)
 
 
 def _shuffled(cell: Cell) -> str:

@@ -8,9 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from compilegate.records.case import Case
 from tests.faults.matrix.cells import Cell, spread
-from tests.faults.matrix.observing import Report, Station, StoppedError
+from tests.faults.matrix.observing import Report, Station, StoppedError, twin_of
 from tests.faults.matrix.store import Store
 from tests.faults.matrix.verdicts import Sound
 
@@ -38,9 +37,9 @@ class Filling:
         filled = {(cell.kind, cell.case) for cell in store.cells}
         done = [cell for cell in cells if (cell.kind.name, cell.case.id) in filled]
         known = set(done)
-        self._left: Iterator[Cell] = spread([c for c in cells if c not in known], done)
+        self._left: Iterator[list[Cell]] = spread([c for c in cells if c not in known], done)
         self._lock = threading.Lock()
-        self._of_case: defaultdict[Case, threading.Lock] = defaultdict(threading.Lock)
+        self._of_twin: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._stop = stop
 
     def run(self, stations: list[Station], minutes: float) -> None:
@@ -77,25 +76,27 @@ class Filling:
             raise errors[0]
 
     def _work(self, station: Station) -> None:
-        while not self._stop.is_set() and (cell := self._next()) is not None:
-            filled = station.fill(cell, self._twin(cell.case, station))
-            with self._lock:
-                self._store.cells.append(filled)
-                self._store.write(self._file)
-            self._report(filled)
-
-    def _next(self) -> Cell | None:
-        with self._lock:
-            return next(self._left, None)
-
-    def _twin(self, case: Case, station: Station) -> Sound:
-        """Return what the twin of a case showed. One station observes it, and others wait."""
-        with self._lock:
-            lock = self._of_case[case]
-        with lock:
-            known = self._store.twins.get(case.id)
-            if known is None or not station.results_of(case).exists():
-                known = station.observe_twin(case)
+        while not self._stop.is_set() and (group := self._next()):
+            for cell in group:
+                filled = station.fill(cell, self._twin(cell, station))
                 with self._lock:
-                    self._store.twins[case.id] = known
+                    self._store.cells.append(filled)
+                    self._store.write(self._file)
+                self._report(filled)
+
+    def _next(self) -> list[Cell]:
+        with self._lock:
+            return next(self._left, [])
+
+    def _twin(self, cell: Cell, station: Station) -> Sound:
+        """Return what the twin of a cell showed. One station observes it, and others wait."""
+        name = twin_of(cell)
+        with self._lock:
+            lock = self._of_twin[name]
+        with lock:
+            known = self._store.twins.get(name)
+            if known is None or not station.has_results(cell):
+                known = station.observe_twin(cell)
+                with self._lock:
+                    self._store.twins[name] = known
         return known

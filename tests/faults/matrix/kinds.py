@@ -25,7 +25,8 @@ class Kind:
         group: The part of the matrix that it stands in.
         effect: What shows that it took effect.
         settings: Globs on the settings in which it means something.
-        wants: What is observed in addition.
+        wants: What is observed.
+        alone: Whether it changes settings of its process, which then observes nothing else.
         part: The part of a model that it changes: ``BatchNorm`` …; empty for what all have.
     """
 
@@ -34,7 +35,8 @@ class Kind:
     group: str
     effect: Effect = "values"
     settings: tuple[str, ...] = ("*",)
-    wants: tuple[Want, ...] = ()
+    wants: tuple[Want, ...] = ("capture", "vary", "random")
+    alone: bool = False
     part: str = ""
 
     def fits(self, case: Case, parts: Collection[str]) -> bool:
@@ -63,12 +65,21 @@ _VALUES = (
     Kind("rows_swapped", "the rows of the output are reversed", "values"),
     Kind("relu_leaks", "ReLUs let 1% of negative numbers through", "values", part="ReLU"),
     Kind("bound_halved", "upper bounds of clamps are halved", "values", part="clamp"),
-    Kind("mean_count_off_by_one", "means divide by one more than their count", "values", part="mean"),
-    Kind("softmax_over_rows", "the sum of a softmax runs over another dimension", "values", part="softmax"),
-    Kind("embedding_off_by_one", "the next row of an embedding is read", "values", part="embedding"),
+    Kind(
+        "mean_count_off_by_one", "means divide by one more than their count", "values", part="mean"
+    ),
+    Kind(
+        "softmax_over_rows",
+        "the sum of a softmax runs over another dimension",
+        "values",
+        part="softmax",
+    ),
+    Kind(
+        "embedding_off_by_one", "the next row of an embedding is read", "values", part="embedding"
+    ),
     Kind("attention_scale", "attention is scaled 5% too much", "values", part="attention"),
     Kind("attention_mask_lost", "attention ignores its mask", "values", part="mask"),
-    Kind("gelu_approximated", "GELU is approximated by tanh", "values", part="GELU"),
+    Kind("gelu_approximated", "GELU is approximated by tanh", "values", part="GELU", alone=True),
     Kind("weights_baked_in", "the first values of the weights are used for ever", "values"),
     Kind("stale_result", "the first result is returned for ever", "values", settings=_INFER),
 )
@@ -96,8 +107,22 @@ _GRADIENTS = tuple(
     )
 )
 _STATE = (
-    Kind("statistics_lost", "BatchNorm's statistics stay as they were", "state", "report", _TRAIN, part="BatchNorm"),
-    Kind("counter_twice", "an integer buffer counts each call twice", "state", "report", _TRAIN, part="BatchNorm"),
+    Kind(
+        "statistics_lost",
+        "BatchNorm's statistics stay as they were",
+        "state",
+        "report",
+        _TRAIN,
+        part="BatchNorm",
+    ),
+    Kind(
+        "counter_twice",
+        "an integer buffer counts each call twice",
+        "state",
+        "report",
+        _TRAIN,
+        part="BatchNorm",
+    ),
     Kind("given_input_overwritten", "an input of the call is overwritten", "state", "report"),
     Kind("a_parameter_drifts", "a parameter grows by 1e-4 each call", "state", "report"),
     Kind("memory_format_changed", "the output has other strides", "layout", "layout"),
@@ -105,40 +130,73 @@ _STATE = (
     Kind("requires_grad_lost", "the output requires no gradient", "layout", "layout", _TRAIN),
 )
 _DRAWING = (
-    Kind("dropout_frozen", "each call draws the same numbers", "drawing", settings=_TRAIN, part="dropout"),
+    Kind(
+        "dropout_frozen",
+        "each call draws the same numbers",
+        "drawing",
+        settings=_TRAIN,
+        part="dropout",
+    ),
     Kind("dropout_lost", "nothing is dropped", "drawing", settings=_TRAIN, part="dropout"),
     Kind("dropout_rate", "half as much is dropped", "drawing", settings=_TRAIN, part="dropout"),
-    Kind("seed_not_heeded", "draws do not depend on the seed", "drawing", settings=_TRAIN, part="dropout"),
-    Kind("mask_shared_by_rows", "all rows share a mask", "drawing", settings=_TRAIN, part="dropout"),
+    Kind(
+        "seed_not_heeded",
+        "draws do not depend on the seed",
+        "drawing",
+        settings=_TRAIN,
+        part="dropout",
+    ),
+    Kind(
+        "mask_shared_by_rows", "all rows share a mask", "drawing", settings=_TRAIN, part="dropout"
+    ),
 )
 _SIZES = (
     Kind("divided_by_the_first_size", "the first size is baked in", "sizes", settings=_SIZED),
     Kind("later_rows_lost", "rows beyond the first size are zero", "sizes", settings=_SIZED),
     Kind("size_specialized", "symbolic sizes are specialised", "capture", "capture", _SIZED),
-    Kind("limit_hit", "a frame may compile once", "capture", "capture", ("*-auto*", "*-static*")),
-    Kind("eager_at_other_sizes", "other sizes run in eager", "capture", "capture"),
+    Kind(
+        "limit_hit",
+        "a frame may compile once",
+        "capture",
+        "capture",
+        ("*-auto*", "*-static*"),
+        alone=True,
+    ),
+    Kind("eager_at_other_sizes", "other sizes run in eager", "capture", "capture", alone=True),
 )
 _CAPTURE = (
-    Kind("nothing_compiled", "nothing is compiled", "capture", "capture"),
-    Kind("backend_error_suppressed", "errors of the backend are hidden", "capture", "capture"),
+    Kind("nothing_compiled", "nothing is compiled", "capture", "capture", alone=True),
+    Kind(
+        "backend_error_suppressed",
+        "errors of the backend are hidden",
+        "capture",
+        "capture",
+        alone=True,
+    ),
     Kind("compiled_at_each_call", "each call compiles again", "capture", "capture"),
-    Kind("products_not_captured", "layers break the graph", "capture", "capture"),
+    Kind("products_not_captured", "layers break the graph", "capture", "capture", alone=True),
     Kind(
         "nothing_freed",
         "results are freed after the call only",
         "memory",
         "report",
         ("*-static*",),
-        ("memory",),
+        ("capture", "memory"),
     ),
     Kind(
         "memory_wasted",
         "each call takes four times the memory of its inputs",
         "memory",
         "report",
-        wants=("memory",),
+        wants=("capture", "memory"),
     ),
-    Kind("outputs_kept", "the output of each call is kept", "memory", "report", wants=("memory",)),
+    Kind(
+        "outputs_kept",
+        "the output of each call is kept",
+        "memory",
+        "report",
+        wants=("capture", "memory"),
+    ),
 )
 
 KINDS = {

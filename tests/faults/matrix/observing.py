@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import threading
@@ -16,20 +17,27 @@ from compilegate.judging.rules import verdicts
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.processes.observer import Observer
 from compilegate.processes.server_process import Launch
-from compilegate.records.case import Case
 from compilegate.records.environment import Environment
-from compilegate.records.observation import Observation, Stage, Want
+from compilegate.records.observation import Observation, Stage
 from compilegate.records.request import Request
 from compilegate.records.verdict import Verdict
 from compilegate.zoo import tiers
-from tests.faults.matrix.cells import Cell, models, sound
+from tests.faults.catalogue import SOUND
+from tests.faults.matrix.cells import Cell, models, planted
 from tests.faults.matrix.verdicts import Filled, Planted, Sound, judge
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 ZOO = Path(__file__).with_name("zoo.py")
-#: What is observed of every cell. Twins are observed for all kinds, so their memory is, too.
-WANTS: tuple[Want, ...] = ("capture", "vary", "reuse", "random")
-TWIN_WANTS: tuple[Want, ...] = ("capture", "memory", "vary", "reuse", "random")
+
+
+def twin_of(cell: Cell) -> str:
+    """Return the name of the twin of a cell: the case, and what is observed of it."""
+    return f"{cell.case.id} {' '.join(cell.kind.wants)}"
+
+
+def results_of(folder: Path, cell: Cell) -> Path:
+    """Return the folder of the kept results of a cell's twin, below that of the matrix."""
+    return folder / "sound" / twin_of(cell)
 
 
 class StoppedError(Exception):
@@ -37,7 +45,7 @@ class StoppedError(Exception):
 
 
 class Station:
-    """Observes one case after another, each in a child that observes nothing else.
+    """Observes one case after another. The cases of one model share a child.
 
     Args:
         folder: The folder of the matrix: kept results of twins, and compiled code.
@@ -67,6 +75,7 @@ class Station:
         self._observer = Observer(launch, self._progress)
         on_cpu = any(cell.case.device == "cpu" for cell in cells)
         self._observer.preload(models(cells), cpp=on_cpu and backend == "inductor")
+        self._orders = itertools.count()
         self._environment: Environment | None = None
         self._budgets: Budgets = budgets_toml.read([], sorted(SHIPPED_BUDGETS.glob("*.toml")))
 
@@ -77,21 +86,21 @@ class Station:
             self._environment = self._observer.environment()
         return self._environment
 
-    def results_of(self, case: Case) -> Path:
-        """Return the folder of the kept results of a twin."""
-        return self._folder / "sound" / case.id
+    def has_results(self, cell: Cell) -> bool:
+        """Whether the results of a cell's twin are kept."""
+        return results_of(self._folder, cell).exists()
 
-    def observe_twin(self, case: Case) -> Sound:
-        """Observe the twin of a case, and keep its results.
+    def observe_twin(self, cell: Cell) -> Sound:
+        """Observe the twin of a cell, and keep its results.
 
         Raises:
             StoppedError: The time is over.
         """
-        kept = self.results_of(case)
+        kept = results_of(self._folder, cell)
         shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir(parents=True)
-        seen, found = self._observe(sound(case), case, TWIN_WANTS)
-        return Sound.of(case.id, seen, found)
+        seen, found = self._observe(cell, SOUND)
+        return Sound.of(twin_of(cell), seen, found)
 
     def fill(self, cell: Cell, twin: Sound) -> Filled:
         """Observe a case with a fault, and judge the cell.
@@ -100,33 +109,36 @@ class Station:
             StoppedError: The time is over.
         """
         began = time.monotonic()
-        for name in ("changes", f"{cell.kind.name}.{cell.case.model}"):
-            (self._own / name).unlink(missing_ok=True)
-        wants = (*WANTS, *cell.kind.wants)
-        seen, found = self._observe(cell.planted, cell.case, wants)
-        reports = _lines(self._own / f"{cell.kind.name}.{cell.case.model}")
+        marks = self._own / f"{cell.kind.name}.{cell.case.model}"
+        for file in (self._own / "changes", marks):
+            file.unlink(missing_ok=True)
+        if cell.kind.alone:
+            self._observer.end_child()
+        seen, found = self._observe(cell, cell.kind.name)
+        if cell.kind.alone:
+            self._observer.end_child()
         changes = [json.loads(line) for line in _lines(self._own / "changes")]
-        filled = judge(cell.kind, twin, Planted(seen, found, reports, changes))
-        return replace(filled, seconds=time.monotonic() - began)
+        filled = judge(cell.kind, twin, Planted(seen, found, _lines(marks), changes))
+        return replace(filled, case=cell.case.id, seconds=time.monotonic() - began)
 
     def close(self) -> None:
         """End the child and its server."""
         self._observer.close()
 
-    def _observe(
-        self, case: Case, shipped: Case, wants: tuple[Want, ...]
-    ) -> tuple[Observation, list[Verdict]]:
-        """Observe a case, and judge it by the budget of the shipped model."""
-        environment = self.environment
-        (self._own / "sound").write_text(str(self.results_of(shipped)))
-        self._observer.end_child()
-        request = Request(case=case.id, wants=wants, backend=self._backend)
-        timeout_s = tiers.timeout_s(case, "standard")
+    def _observe(self, cell: Cell, kind: str) -> tuple[Observation, list[Verdict]]:
+        """Observe a case with a kind of fault, and judge it by the budget of the shipped model."""
+        environment, case = self.environment, planted(cell.case)
+        kept = results_of(self._folder, cell)
+        (self._own / "order").write_text(f"{next(self._orders)}\n{kind}\n{kept}")
+        request = Request(case=case.id, wants=cell.kind.wants, backend=self._backend)
         seen = self._observer.observe(
-            request, model=case.model, device=case.device, timeout_s=timeout_s
+            request,
+            model=case.model,
+            device=case.device,
+            timeout_s=tiers.timeout_s(case, "standard"),
         )
         torch = environment.versions.get("torch", "0")
-        budget = self._budgets.budget(shipped, Machine.of(environment, shipped.device), torch)
+        budget = self._budgets.budget(cell.case, Machine.of(environment, case.device), torch)
         return seen, list(verdicts(seen, budget))
 
     def _progress(self, case_id: str, stage: Stage, elapsed_s: float, at_work: str) -> None:

@@ -56,7 +56,9 @@ class Store:
             ",\n".join(json.dumps(_short(record), ensure_ascii=False) for record in records)
             for records in (self.cells, self.twins.values())
         )
-        text = f'{{"about": {json.dumps(self.about)},\n"cells": [\n{cells}],\n"twins": [\n{twins}]}}\n'
+        text = (
+            f'{{"about": {json.dumps(self.about)},\n"cells": [\n{cells}],\n"twins": [\n{twins}]}}\n'
+        )
         draft = file.with_suffix(".draft")
         draft.write_text(text)
         draft.replace(file)

@@ -1,24 +1,22 @@
-"""A zoo file: ``KIND.MODEL`` is a model of the shipped zoo with a fault planted in its process.
+"""A zoo file: ``planted.MODEL`` is a model of the shipped zoo, with the fault that is ordered.
 
-``sound.MODEL`` is its twin without a fault, which keeps the results of compiled code.
+The first builder of a case plants it. The process has nothing planted where the twin is ordered.
 """
 
 from __future__ import annotations
 
 from compilegate import Example, model
 from compilegate.zoo import registry
-from tests.faults.catalogue import SOUND
-from tests.faults.matrix.cells import FAMILIES
-from tests.faults.matrix.kinds import KINDS
+from tests.faults.matrix.cells import FAMILY_OF
 
 _SHIPPED = registry.load()
 
 
-def _enter(kind: str, name: str) -> None:
+def _enter(name: str) -> None:
     shipped = _SHIPPED[name]
 
     @model(
-        f"{kind}.{name}",
+        f"planted.{name}",
         family="matrix",
         vary=shipped.vary,
         vary_cuda=shipped.vary_cuda,
@@ -26,12 +24,11 @@ def _enter(kind: str, name: str) -> None:
         requires=shipped.requires,
     )
     def build(device: str) -> Example:
-        from tests.faults.planting import effects, install
+        from tests.faults.planting import effects
 
-        install(kind, name, effects.around(keeps=kind == SOUND))
+        effects.obey(name)
         return shipped.example(device)
 
 
-for _name in (name for family in FAMILIES.values() for name in family):
-    for _kind in (SOUND, *KINDS):
-        _enter(_kind, _name)
+for _name in FAMILY_OF:
+    _enter(_name)

@@ -1,6 +1,26 @@
 """The code that plants the faults of the catalogue. Only children import it and its torch."""
 
-from tests.faults.planting import compiling, drawing, forward, generic, sizes, state, training
-from tests.faults.planting.hooks import install
+from tests.faults.planting import (
+    compiling,
+    drawing,
+    effects,
+    forward,
+    generic,
+    sizes,
+    state,
+    training,
+)
+from tests.faults.planting.hooks import install, replace
 
-__all__ = ["compiling", "drawing", "forward", "generic", "install", "sizes", "state", "training"]
+__all__ = [
+    "compiling",
+    "drawing",
+    "effects",
+    "forward",
+    "generic",
+    "install",
+    "replace",
+    "sizes",
+    "state",
+    "training",
+]

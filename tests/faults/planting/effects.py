@@ -4,8 +4,9 @@ A process without a fault keeps the results of the first calls of its compiled c
 a fault compares its own results with those. Both observe the same case under the same seed, so that
 their calls have the same weights, inputs and random numbers.
 
-``COMPILEGATE_EFFECTS`` names a folder. Its file ``sound`` names the folder of the kept results. A
-process with a fault appends a line of JSON to ``changes`` for each result that it compared.
+``COMPILEGATE_EFFECTS`` names a folder. Its file ``order`` holds the number of the case, the kind of
+fault, and the folder of the kept results. A process with a fault appends a line of JSON to
+``changes`` for each result that it compared.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch._inductor.config
 
-from tests.faults.planting.hooks import Compiled
+from tests.faults.catalogue import SOUND
+from tests.faults.planting.hooks import Compiled, replace
 
 #: Calls whose results are compared: with eager's random numbers, with Inductor's, and backwards.
 CALLS = 8
@@ -33,13 +35,13 @@ class Results:
     """Keeps the results of compiled code, or compares them with kept ones.
 
     Args:
-        keeps: Whether this process has no fault.
+        folder: Where the changes are written.
+        sound: The folder of the kept results.
+        keeps: Whether nothing is planted.
     """
 
-    def __init__(self, *, keeps: bool) -> None:
-        self._folder = Path(os.environ["COMPILEGATE_EFFECTS"])
-        self._sound = Path((self._folder / "sound").read_text())
-        self._keeps = keeps
+    def __init__(self, folder: Path, sound: Path, *, keeps: bool) -> None:
+        self._folder, self._sound, self._keeps = folder, sound, keeps
         self._counts: Counter[str] = Counter()
 
     def around(self, compiled: Compiled) -> Compiled:
@@ -151,6 +153,15 @@ def _finite(number: float) -> float:
     return number if number < _INFINITE else _INFINITE
 
 
-def around(*, keeps: bool) -> Callable[[Compiled], Compiled]:
-    """Return what :func:`install` takes to keep or compare the results of compiled code."""
-    return Results(keeps=keeps).around
+_done: list[str] = []
+
+
+def obey(victim: str) -> None:
+    """Plant what the file ``order`` asks for, at the first of several calls of a builder."""
+    folder = Path(os.environ["COMPILEGATE_EFFECTS"])
+    order = (folder / "order").read_text()
+    if [order] == _done[-1:]:
+        return
+    _done.append(order)
+    _, kind, sound = order.split("\n")
+    replace(kind, victim, Results(folder, Path(sound), keeps=kind == SOUND).around)

@@ -6,7 +6,8 @@
 - The compiled callable: a backend around the requested one wraps what that returns to Dynamo.
 - Settings of Dynamo and Inductor, and Inductor's table of decompositions.
 
-A process plants one fault. A fault that takes effect leaves a mark in the folder that the variable
+A process plants one fault, or one after another where none changes settings. A fault that takes
+effect leaves a mark in the folder that the variable
 ``COMPILEGATE_PLANTED`` names. A fault that finds nothing to change raises an error.
 """
 
@@ -105,6 +106,7 @@ class _Process:
     name: str = ""
     victim: str = ""
     frames: list[Frame] = field(default_factory=list)
+    entry: Plant = field(default_factory=Plant)
     around: Callable[[Compiled], Compiled] | None = None
 
 
@@ -137,48 +139,51 @@ def announce(text: str) -> None:
             mark.write(f"{text}\n")
 
 
-def install(
-    name: str, victim: str, around: Callable[[Compiled], Compiled] | None = None
-) -> None:
-    """Plant a fault in this process, at the first of several calls of a builder.
-
-    Args:
-        name: The name of its plant.
-        victim: The model.
-        around: Replaces the compiled code of each frame, with or without the fault. A fault may
-            then find nothing to change.
-    """
+def install(name: str, victim: str) -> None:
+    """Plant a fault in this process, at the first of several calls of a builder."""
     if _HERE.name:
         assert _HERE.name == name, "a process plants one fault"
         return
-    _HERE.name, _HERE.victim, _HERE.around = name, victim, around
-    entry = PLANTS[name]
+    _begin(_Process(name, victim, entry=PLANTS[name]))
+
+
+def replace(name: str, victim: str, around: Callable[[Compiled], Compiled]) -> None:
+    """Plant a fault in place of the one before, which may find nothing to change.
+
+    Args:
+        name: The name of its plant. One that changes settings is the last of its process.
+        victim: The model.
+        around: Replaces the compiled code of each frame, with or without the fault.
+    """
+    _begin(_Process(name, victim, entry=PLANTS[name], around=around))
+
+
+def _begin(process: _Process) -> None:
+    is_first = not _HERE.name
+    vars(_HERE).update(vars(process))
     # Inductor runs no passes over a graph that it loads from a cache.
     torch._inductor.config.fx_graph_cache = False
     torch._functorch.config.enable_autograd_cache = False
-    if entry.configure is not None:
-        entry.configure()
-    if entry.forward or entry.backward:
-        torch._inductor.config.post_grad_custom_pre_pass = _Pass(entry)
-    _wrap_backends(entry)
+    torch._inductor.config.post_grad_custom_pre_pass = _Pass()
+    if is_first:
+        _wrap_backends()
+    if process.entry.configure is not None:
+        process.entry.configure()
 
 
 class _Pass(CustomGraphPass):
     """The fault as a custom pass of Inductor."""
 
-    def __init__(self, entry: Plant) -> None:
-        self._entry = entry
-
     def __call__(self, graph: fx.Graph) -> None:
-        _operate(self._entry, graph)
+        _operate(graph)
 
     def uuid(self) -> Any:
         return (_HERE.name, get_hash_for_files(tuple(map(str, Path(__file__).parent.glob("*.py")))))
 
 
-def _operate(entry: Plant, graph: fx.Graph) -> None:
+def _operate(graph: fx.Graph) -> None:
     is_backward = any(n.op == "placeholder" and "tangents" in n.name for n in graph.nodes)
-    surgery = entry.backward if is_backward else entry.forward
+    surgery = _HERE.entry.backward if is_backward else _HERE.entry.forward
     which = "backward" if is_backward else "forward"
     if surgery is None:
         return
@@ -194,7 +199,7 @@ def _operate(entry: Plant, graph: fx.Graph) -> None:
     announce(f"{changes} changes in the {which} graph")
 
 
-def _wrap_backends(entry: Plant) -> None:
+def _wrap_backends() -> None:
     """Wrap Inductor's backend, and replace the decomposing backend by one with the fault."""
     inductor = compile_fx.compile_fx
 
@@ -202,20 +207,20 @@ def _wrap_backends(entry: Plant) -> None:
     def faulty_inductor(graph: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
         if options.get("config_patches"):  # it sets them, and calls this again
             return inductor(graph, inputs, **options)
-        return _compile(entry, graph, inputs, functools.partial(inductor, **options))
+        return _compile(graph, inputs, functools.partial(inductor, **options))
 
     compile_fx.compile_fx = faulty_inductor
 
     def faulty_decomposed(graph: fx.GraphModule, inputs: Sequence[Any]) -> Any:
-        return _compile(entry, graph, inputs, _decomposed(entry))
+        return _compile(graph, inputs, _decomposed())
 
     registry.lookup_backend(DECOMPOSED)  # registers the backend if nothing has used it yet
     registry._COMPILER_FNS.pop(DECOMPOSED)
     registry.register_backend(faulty_decomposed, DECOMPOSED, ("debug",))
 
 
-def _compile(entry: Plant, graph: fx.GraphModule, inputs: Sequence[Any], backend: Any) -> Compiled:
-    seen = Frame(graph.graph, list(inputs))
+def _compile(graph: fx.GraphModule, inputs: Sequence[Any], backend: Any) -> Compiled:
+    entry, seen = _HERE.entry, Frame(graph.graph, list(inputs))
     _HERE.frames.append(seen)
     if entry.before is not None:
         entry.before(seen)
@@ -238,13 +243,13 @@ def _marked(call: Compiled) -> Compiled:
     return announced
 
 
-def _decomposed(entry: Plant) -> Any:
+def _decomposed() -> Any:
     """Return ``aot_eager_decomp_partition`` with a fault that changes each graph before it runs."""
 
     def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Any:
         from functorch.compile import make_boxed_func
 
-        _operate(entry, graph.graph)
+        _operate(graph.graph)
         graph.recompile()
         return make_boxed_func(graph.forward)
 
