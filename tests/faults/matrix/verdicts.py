@@ -124,21 +124,23 @@ def judge(kind: Kind, sound: Sound, planted: Planted) -> Filled:
 
 
 def _verdict(kind: Kind, sound: Sound, planted: Planted) -> tuple[Word, tuple[str, ...], str]:
-    if sound.trouble:
-        return "undecided", (), f"the twin: {sound.trouble}"
     raised = _raised(planted.observation)
-    if not raised and (trouble := _trouble(planted.observation)):
+    trouble = f"the twin: {sound.trouble}" if sound.trouble else ""
+    if trouble := trouble or ("" if raised else _trouble(planted.observation)):
         return "undecided", (), trouble
     failed = {v.aspect: v.summary for v in planted.verdicts if v.outcome == "failed"}
     new = {aspect: text for aspect, text in failed.items() if aspect not in sound.failed}
+    new = {"raises": raised} if raised else new
     if idle := _idle(kind, sound, planted):
         if new:
             return "undecided", tuple(new), f"{idle}, but: {next(iter(new.values()))}"
         return "not applicable", (), idle
-    if raised:
-        return "caught", ("raises",), raised
     if new:
         return "caught", tuple(new), next(iter(new.values()))
+    return _uncaught(kind, sound, planted)
+
+
+def _uncaught(kind: Kind, sound: Sound, planted: Planted) -> tuple[Word, tuple[str, ...], str]:
     if small := _below_rounding(kind, sound, planted):
         return "not applicable", (), small
     unsure = [v for v in planted.verdicts if v.outcome == "inconclusive"]
@@ -171,15 +173,21 @@ def _idle(kind: Kind, sound: Sound, planted: Planted) -> str:
         return "the model draws no random numbers"
     if not planted.reports:
         return "the plant found nothing to change"
-    if _raised(planted.observation):
+    if _raised(planted.observation) or _took_effect(kind, sound, planted):
         return ""
-    if kind.effect == "capture" and captured(planted.observation) == sound.captured:
-        return "the graphs, breaks and compilations are those of the twin"
-    if kind.effect == "layout" and not any(change["layout"] for change in planted.changes):
-        return "the layout of all results is that of the twin"
-    if kind.effect == "values" and not any(map(_is_change, planted.changes)):
-        return "all results of compiled code are those of the twin"
-    return ""
+    return {
+        "values": "all results of compiled code are those of the twin",
+        "layout": "the layout of all results is that of the twin",
+        "capture": "the graphs, breaks and compilations are those of the twin",
+    }[kind.effect]
+
+
+def _took_effect(kind: Kind, sound: Sound, planted: Planted) -> bool:
+    if kind.effect == "capture":
+        return captured(planted.observation) != sound.captured
+    if kind.effect == "layout":
+        return any(change["layout"] for change in planted.changes)
+    return kind.effect == "report" or any(map(_is_change, planted.changes))
 
 
 def _is_change(change: dict[str, Any]) -> bool:
