@@ -23,7 +23,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "T5": ("t5",),
     "CLIP": ("clip",),
     "decoder": ("gpt2", "llama"),
-    "tutorials": ("decoder", "transformer_encoder"),
+    "tutorials": ("mlp", "decoder", "transformer_encoder"),
 }
 #: The parts of models that only some kinds of faults change.
 PARTS: dict[str, set[str]] = {
@@ -39,6 +39,7 @@ PARTS: dict[str, set[str]] = {
     "clip": {"embedding", "attention", "mask", "bias"},
     "gpt2": {"embedding", "attention", "mask", "bias", "dropout"},
     "llama": {"embedding", "attention", "mask", "mean"},
+    "mlp": {"bias", "GELU", "ReLU"},
     "decoder": {"embedding", "attention", "mask", "softmax", "mean", "GELU"},
     "transformer_encoder": {"attention", "ReLU", "GELU", "bias", "dropout"},
 }

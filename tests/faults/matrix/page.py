@@ -1,7 +1,7 @@
 """``python -m tests.faults.matrix.page FILE.json …`` writes ``docs/measurements/matrix.md``.
 
-It keeps what the page needs of the files in ``matrix.json`` next to it. Without a file it writes the
-page of what is kept.
+It keeps what the page needs of the files in ``matrix.json`` next to it. Without a file it writes
+the page of what is kept.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ TEXT = """\
 
 <!-- Written by `python -m tests.faults.matrix.page`: run the matrix, then it again. -->
 
-`python -m tests.faults.matrix --out FILE.json` plants a kind of fault in the compiled code of a model of the zoo, observes
-the case as a session does, and judges it by the suites' own rules. A cell is **caught** if an aspect fails that passes in
-the twin without the fault. It is **not applicable** if the plant found nothing to change, if no result of compiled code
-differs from the twin's, or if the largest difference is below eager's own rounding. It is **undecided** if the case did not
-run to its end, or if the verdict is *inconclusive*. Probing calls and timing are left out. `python -m
-tests.faults.matrix.page FILE.json` writes this page.
+`python -m tests.faults.matrix --out FILE.json` plants a kind of fault in the compiled code of a
+model of the zoo, observes the case as a session does, and judges it by the suites' own rules. A
+cell is **caught** if an aspect fails that passes in the twin without the fault. It is **not
+applicable** if the plant found nothing to change, if no result of compiled code differs from the
+twin's, or if the largest difference is below eager's own rounding. It is **undecided** if the case
+did not run to its end, or if the verdict is *inconclusive*. Probing calls and timing are left out.
+`python -m tests.faults.matrix.page FILE.json` writes this page.
 
 {runs}
 ## Kind × setting
@@ -170,8 +171,9 @@ def _run(number: int, run: dict[str, dict[str, str]], entries: Iterable[Entry]) 
         f"- torch {about['torch']}, {about['name']}, backend `{about['backend']}` "
         f"(`--device {about['device']} --backend {about['backend']}`): "
         f"**{_share(of_run)}** applicable cells are caught, of {len({e.kind for e in of_run})} of "
-        f"{len(KINDS)} kinds in {len(run['cases'])} cases; {counts['not applicable']} cells are not "
-        f"applicable ({small} of them below eager's rounding), {counts['undecided']} undecided.\n"
+        f"{len(KINDS)} kinds in {len(run['cases'])} cases. {counts['not applicable']} cells are "
+        f"not applicable, {small} of them below eager's rounding; {counts['undecided']} are "
+        "undecided.\n"
     )
 
 
