@@ -39,7 +39,7 @@ PARTS: dict[str, set[str]] = {
     "clip": {"embedding", "attention", "mask", "bias"},
     "gpt2": {"embedding", "attention", "mask", "bias", "dropout"},
     "llama": {"embedding", "attention", "mask", "mean"},
-    "mlp": {"bias", "GELU", "ReLU"},
+    "mlp": {"bias", "GELU", "dropout"},
     "decoder": {"embedding", "attention", "mask", "softmax", "mean", "GELU"},
     "transformer_encoder": {"attention", "ReLU", "GELU", "bias", "dropout"},
 }

@@ -62,7 +62,7 @@ _VALUES = (
     Kind("residual_lost", "the last sum of two tensors lacks one", "values"),
     Kind("last_column_unwritten", "the last column of a product is zero", "values"),
     Kind("columns_rolled", "the first product is read one column off", "values"),
-    Kind("rows_swapped", "the rows of the output are reversed", "values"),
+    Kind("rows_rolled", "the rows of the output are one row off", "values"),
     Kind("relu_leaks", "ReLUs let 1% of negative numbers through", "values", part="ReLU"),
     Kind("bound_halved", "upper bounds of clamps are halved", "values", part="clamp"),
     Kind(

@@ -118,7 +118,7 @@ def _dumps(cells: dict[str, str]) -> str:
 def _shortened(cell: Filled) -> str:
     """Return the letters of the aspects that caught a fault, or the verdict with its reason."""
     if cell.verdict == "caught":
-        return "".join(ASPECTS[a].letter if a in ASPECTS else "!" for a in cell.aspects)
+        return "".join(ASPECTS[a].letter for a in cell.aspects)
     sign = _SIGNS[cell.verdict]
     if cell.verdict == "not applicable":
         return "n/a small" if cell.why.startswith("below") else sign

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from compilegate.judging.judge import proves_nothing
 from compilegate.records.call import Checked
 from compilegate.records.observation import Observation
 from compilegate.records.verdict import Verdict
@@ -124,13 +123,11 @@ def judge(kind: Kind, sound: Sound, planted: Planted) -> Filled:
 
 
 def _verdict(kind: Kind, sound: Sound, planted: Planted) -> tuple[Word, tuple[str, ...], str]:
-    raised = _raised(planted.observation)
-    trouble = f"the twin: {sound.trouble}" if sound.trouble else ""
-    if trouble := trouble or ("" if raised else _trouble(planted.observation)):
+    trouble = f"the twin: {sound.trouble}" if sound.trouble else _trouble(planted.observation)
+    if trouble:
         return "undecided", (), trouble
     failed = {v.aspect: v.summary for v in planted.verdicts if v.outcome == "failed"}
     new = {aspect: text for aspect, text in failed.items() if aspect not in sound.failed}
-    new = {"raises": raised} if raised else new
     if idle := _idle(kind, sound, planted):
         if new:
             return "undecided", tuple(new), f"{idle}, but: {next(iter(new.values()))}"
@@ -158,22 +155,13 @@ def _trouble(seen: Observation) -> str:
     return f"{seen.status} in stage {failure.stage}: {failure.kind}: {failure.message}"
 
 
-def _raised(seen: Observation) -> str:
-    """Return what compiled code raised and eager did not, unless the plant itself raised it."""
-    failure = seen.failure
-    if failure is None or not failure.call or proves_nothing(failure):
-        return ""
-    last = failure.traceback.rstrip().rpartition("File ")[2]
-    return "" if "faults/planting" in last else f"{failure.call} raises {failure.message}"
-
-
 def _idle(kind: Kind, sound: Sound, planted: Planted) -> str:
     """Return why there is no fault: the plant changed nothing. Empty if it did."""
     if kind.part == "dropout" and not sound.draws:
         return "the model draws no random numbers"
     if not planted.reports:
         return "the plant found nothing to change"
-    if _raised(planted.observation) or _took_effect(kind, sound, planted):
+    if _took_effect(kind, sound, planted):
         return ""
     return {
         "values": "all results of compiled code are those of the twin",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
@@ -82,9 +83,15 @@ def columns_rolled(graph: fx.Graph) -> int:
 
 
 @plant("forward")
-def rows_swapped(graph: fx.Graph) -> int:
-    """Return the rows of the batch in reverse."""
-    return first_output(graph, lambda node: emit(graph, aten.flip.default, node, [0]))
+def rows_rolled(graph: fx.Graph) -> int:
+    """Return the rows of the batch one row off."""
+
+    def roll(node: fx.Node) -> fx.Node:
+        end = emit(graph, aten.slice.Tensor, node, 0, -1, sys.maxsize)
+        start = emit(graph, aten.slice.Tensor, node, 0, 0, -1)
+        return emit(graph, aten.cat.default, [end, start])
+
+    return first_output(graph, roll)
 
 
 @plant("forward")

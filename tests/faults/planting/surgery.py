@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.node import map_arg
 
 aten = torch.ops.aten
@@ -31,8 +32,15 @@ def value(node: Any) -> Any:
 def emit(graph: fx.Graph, operator: Any, *args: Any, **kwargs: Any) -> fx.Node:
     """Insert a call at the insertion point, and compute its fake value."""
     node = graph.call_function(operator, args, kwargs)
-    node.meta["val"] = operator(*map_arg(args, value), **map_arg(kwargs, value))
+    with _fake_mode(graph):  # for an operator without tensors, too
+        node.meta["val"] = operator(*map_arg(args, value), **map_arg(kwargs, value))
     return node
+
+
+def _fake_mode(graph: fx.Graph) -> FakeTensorMode:
+    """Return the mode of the graph's fake tensors."""
+    values = (node.meta.get("val") for node in graph.nodes)
+    return next(seen.fake_mode for seen in values if isinstance(seen, FakeTensor))
 
 
 def put_after(
