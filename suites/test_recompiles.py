@@ -75,9 +75,9 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         first = Counter(c.code for c in made if c.call == made[0].call)
         kinds = max(first.values(), default=1)
         setting = (setting + 1) * kinds - 1
-    if dynamic == "static" and case.scope == "whole":
+    if dynamic in ("static", "auto") and case.scope == "whole":
         eagerly = _never_compiled(
-            observation.calls, {c.call for c in capture.compilations if c.graph}
+            observation.calls, {c.call for c in capture.compilations if c.graph}, dynamic
         )
         if eagerly:
             return Finding("failed", eagerly[0], shorten(eagerly))
@@ -116,12 +116,19 @@ def _without_effect(calls: Sequence[CallFacts]) -> list[str]:
     return [name for name in sizes[0] if len({some[name] for some in sizes}) > 1] if sizes else []
 
 
-def _never_compiled(calls: Sequence[CallFacts], compiled: Container[int]) -> list[str]:
-    """Return the calls at new sizes for which *static* compiled nothing."""
+def _never_compiled(
+    calls: Sequence[CallFacts], compiled: Container[int], dynamic: str
+) -> list[str]:
+    """Return the calls at new sizes for which nothing was compiled.
+
+    Under *auto*, code for the first size is no code for the second, and that for the second may be
+    for all others.
+    """
     found, known = [], set()
     for index, call in enumerate(calls):
         sizes = tuple(item for item in call.numbers.items() if " dim " in item[0])
-        if sizes not in known and index not in compiled and not call.raised:
+        is_due = sizes not in known and (dynamic == "static" or len(known) < 2)
+        if is_due and index not in compiled and not call.raised:
             text = ", ".join(f"{name}={size}" for name, size in call.sizes.items())
             found.append(
                 f"call {index + 1} ({text}): ran eagerly: nothing was compiled for these sizes"

@@ -38,6 +38,19 @@ def _rounded(graph: fx.Graph, node: fx.Node) -> fx.Node:
     return emit(graph, prims.convert_element_type.default, low, value(node).dtype)
 
 
+def _below(graph: fx.Graph, node: fx.Node, end: Any, limit: int) -> fx.Node:
+    """Return which of the indices up to an end are below a limit."""
+    options = {"dtype": torch.int64, "device": value(node).device}
+    index = emit(graph, prims.iota.default, end, start=0, step=1, requires_grad=False, **options)
+    return emit(graph, aten.lt.Scalar, index, limit)
+
+
+def _masked(graph: fx.Graph, node: fx.Node, kept: fx.Node) -> fx.Node:
+    """Put zeros where a mask, which broadcasts, is false."""
+    factor = emit(graph, prims.convert_element_type.default, kept, value(node).dtype)
+    return emit(graph, aten.mul.Tensor, node, factor)
+
+
 # Values.
 
 
@@ -61,9 +74,7 @@ def last_column_unwritten(graph: fx.Graph) -> int:
 
     def cut(node: fx.Node) -> fx.Node:
         width = value(node).shape[-1]
-        index = emit(graph, aten.arange.start_step, 0, width, 1, device=value(node).device)
-        written = emit(graph, aten.lt.Scalar, index, width - 1)
-        return emit(graph, aten.mul.Tensor, node, written)
+        return _masked(graph, node, _below(graph, node, width, width - 1))
 
     return sum(put_after(graph, node, cut) for node in _first_product(graph))
 
@@ -254,20 +265,15 @@ def later_rows_lost(graph: fx.Graph) -> int:
     """Return zeros in the rows beyond the number of rows that was compiled first."""
 
     def cut(node: fx.Node) -> fx.Node:
-        rows = value(node).shape[0]
-        index = emit(graph, aten.arange.default, _rows(graph, node), device=value(node).device)
-        within = emit(graph, aten.lt.Scalar, index, rows.node.hint)
-        column = emit(graph, aten.view.default, within, [-1, *[1] * (value(node).dim() - 1)])
-        return emit(graph, aten.mul.Tensor, node, column)
+        rows = emit(graph, aten.sym_size.int, node, 0)
+        within = _below(graph, node, rows, value(rows).node.hint)
+        column = emit(graph, aten.reshape.default, within, [rows, *[1] * (value(node).dim() - 1)])
+        return _masked(graph, node, column)
 
     floating = [node for node in outputs(graph) if is_floating(node)][:1]
     if not floating or not isinstance(value(floating[0]).shape[0], torch.SymInt):
         return 0
     return first_output(graph, cut)
-
-
-def _rows(graph: fx.Graph, node: fx.Node) -> fx.Node:
-    return emit(graph, aten.sym_size.int, node, 0)
 
 
 # Capture and memory.
