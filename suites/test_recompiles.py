@@ -124,7 +124,8 @@ def _never_compiled(
     Under *auto*, code for the first size is no code for the second, and that for the second may be
     for all others.
     """
-    found, known = [], set()
+    found: list[str] = []
+    known: set[tuple[tuple[str, float], ...]] = set()
     for index, call in enumerate(calls):
         sizes = tuple(item for item in call.numbers.items() if " dim " in item[0])
         is_due = sizes not in known and (dynamic == "static" or len(known) < 2)

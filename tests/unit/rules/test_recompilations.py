@@ -214,6 +214,25 @@ def test_a_size_that_static_never_compiled_for_fails():
     assert test_recompiles.rule(healthy, Budget()).outcome == "passed"
 
 
+AUTO = "net-cpu-infer-f32-default-auto"
+
+
+@pytest.mark.parametrize(
+    ("compiled", "outcome"), [((0,), "failed"), ((0, 1), "passed"), ((0, 1, 2), "failed")]
+)
+def test_auto_compiles_for_the_second_size_and_for_no_third(compiled, outcome):
+    calls = tuple(
+        make_call(numbers={"input[0] dim 0": size}, sizes={"batch": size}) for size in (8, 4, 2)
+    )
+    capture = make_capture(compilations=tuple(make_compilation(call=call) for call in compiled))
+    finding = test_recompiles.rule(make_observation(case=AUTO, calls=calls, capture=capture), Budget())
+    assert finding.outcome == outcome
+    if len(compiled) == 1:
+        assert finding.summary == (
+            "call 2 (batch=4): ran eagerly: nothing was compiled for these sizes"
+        )
+
+
 @pytest.mark.parametrize(
     ("shapes", "expected"),
     [((4, 4, 4), "no input has a dimension batch: no other size was tried"), ((4, 4, 2), "")],

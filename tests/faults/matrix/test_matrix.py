@@ -1,0 +1,89 @@
+"""The matrix tells caught faults from plants without effect, and its sample is spread."""
+
+import itertools
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.faults.catalogue import SOUND
+from tests.faults.matrix import page
+from tests.faults.matrix.cells import FAMILIES, PARTS, SETTINGS, all_cells, spread
+from tests.faults.matrix.kinds import KINDS
+from tests.faults.matrix.store import Store
+from tests.faults.planting.hooks import PLANTS
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+CASE = "mlp-cpu-infer-f32-default-static"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Cells of the smallest model, filled in two runs of the command."""
+    file = tmp_path_factory.mktemp("matrix") / "cells.json"
+    words = ["-m", "tests.faults.matrix", "--backend", "aot_eager_decomp_partition", "-n", "1"]
+    words += ["--cases", CASE, "--out", str(file)]
+    for kinds in (["a_third_percent", "residual_lost"], ["a_third_percent", "weights_baked_in"]):
+        chosen = [word for kind in kinds for word in ("--kinds", kind)]
+        done = subprocess.run([sys.executable, *words, *chosen], cwd=CHECKOUT, check=False)
+        assert done.returncode == 0
+    return Store.read(file)
+
+
+def test_a_planted_fault_is_caught_and_its_twin_passes(store):
+    verdicts = {cell.kind: (cell.verdict, cell.aspects) for cell in store.cells}
+    assert verdicts["a_third_percent"] == ("caught", ("forward",))
+    (twin,) = store.twins.values()
+    assert set(twin.outcomes.values()) <= {"passed", "skipped"}
+    assert twin.outcomes["forward"] == "passed"
+
+
+def test_a_plant_without_effect_is_not_applicable(store):
+    reasons = {cell.kind: cell.why for cell in store.cells if cell.verdict == "not applicable"}
+    assert reasons == {"residual_lost": "the plant found nothing to change"}
+
+
+def test_a_cell_is_filled_once(store):
+    assert Counter(cell.kind for cell in store.cells) == {
+        "a_third_percent": 1,
+        "residual_lost": 1,
+        "weights_baked_in": 1,
+    }
+
+
+def test_every_kind_has_a_plant_and_only_those_of_settings_are_alone():
+    assert KINDS.keys() <= PLANTS.keys()
+    assert SOUND in PLANTS
+    configures = {name for name in KINDS if PLANTS[name].configure is not None}
+    alone = {name for name, kind in KINDS.items() if kind.alone}
+    assert configures <= alone
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_short_sample_has_every_kind_family_and_setting(device):
+    cells = all_cells(device)
+    sample = [*itertools.chain.from_iterable(itertools.islice(spread(cells), 60))]
+    assert {cell.kind.name for cell in sample} == KINDS.keys()
+    assert {cell.values[-1][0] for cell in sample} == FAMILIES.keys()
+    assert len(sample) == len(set(sample))
+    if device == "cuda":
+        assert {cell.case.setting for cell in sample} == set(SETTINGS)
+
+
+def test_the_sequence_has_every_cell_once():
+    cells = [cell for cell in all_cells("cpu") if cell.case.model in ("mlp", "decoder")]
+    groups = [*spread(cells)]
+    assert Counter(itertools.chain.from_iterable(groups)) == Counter(cells)
+    assert all(len({cell.case for cell in group}) == 1 for group in groups)
+
+
+def test_each_part_of_a_model_is_one_that_a_kind_changes():
+    parts = {kind.part for kind in KINDS.values()} - {""}
+    assert set().union(*PARTS.values()) == parts
+
+
+def test_the_page_is_that_of_the_kept_cells():
+    assert page.PAGE.read_text() == page.page()
+    assert "not explained" not in page.page()
