@@ -124,14 +124,20 @@ def spread(cells: Iterable[Cell], done: Iterable[Cell] = ()) -> Iterator[list[Ce
         done: Those that came before.
     """
     counts: Counter[tuple[str, str]] = Counter()
-    for cell in done:
+    weights: dict[tuple[str, str], float] = {}
+
+    def count(cell: Cell) -> None:
         counts.update(cell.values)
+        weights.update((value, counts[value] ** 0.5) for value in cell.values)
+
+    def cost(cell: Cell) -> float:
+        return sum([weights.get(value, 0.0) for value in cell.values])
+
+    for cell in done:
+        count(cell)
     of_case: dict[Case, list[Cell]] = {}
     for cell in sorted(cells, key=_shuffled):
         of_case.setdefault(cell.case, []).append(cell)
-
-    def cost(cell: Cell) -> float:
-        return sum(counts[value] ** 0.5 for value in cell.values)
 
     while of_case:
         case = min(of_case, key=lambda case: min(map(cost, of_case[case])))
@@ -139,7 +145,7 @@ def spread(cells: Iterable[Cell], done: Iterable[Cell] = ()) -> Iterator[list[Ce
         while of_case[case] and len(group) < GROUP:
             chosen = min(of_case[case], key=cost)
             of_case[case].remove(chosen)
-            counts.update(chosen.values)
+            count(chosen)
             group.append(chosen)
         if not of_case[case]:
             del of_case[case]

@@ -76,7 +76,7 @@ class Filling:
             raise errors[0]
 
     def _work(self, station: Station) -> None:
-        while not self._stop.is_set() and (group := self._next()):
+        while not self._stop.is_set() and (group := self.next_group()):
             for cell in group:
                 filled = station.fill(cell, self._twin(cell, station))
                 with self._lock:
@@ -84,7 +84,8 @@ class Filling:
                     self._store.write(self._file)
                 self._report(filled)
 
-    def _next(self) -> list[Cell]:
+    def next_group(self) -> list[Cell]:
+        """Take the cells of one case that are to be filled next; none if all are taken."""
         with self._lock:
             return next(self._left, [])
 

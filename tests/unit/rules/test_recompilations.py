@@ -225,7 +225,9 @@ def test_auto_compiles_for_the_second_size_and_for_no_third(compiled, outcome):
         make_call(numbers={"input[0] dim 0": size}, sizes={"batch": size}) for size in (8, 4, 2)
     )
     capture = make_capture(compilations=tuple(make_compilation(call=call) for call in compiled))
-    finding = test_recompiles.rule(make_observation(case=AUTO, calls=calls, capture=capture), Budget())
+    finding = test_recompiles.rule(
+        make_observation(case=AUTO, calls=calls, capture=capture), Budget()
+    )
     assert finding.outcome == outcome
     if len(compiled) == 1:
         assert finding.summary == (
