@@ -21,6 +21,11 @@ from tests.faults.matrix.store import OtherRunError, Store
 from tests.faults.matrix.verdicts import Filled
 
 
+#: Cases at once, unless asked otherwise: base models with their references in float64 take up to
+#: 25 GiB of a GPU each.
+MOST = 3
+
+
 def main() -> int:
     """Fill cells, and return the exit status: 1 if a fault was missed or a twin failed."""
     options = _parser().parse_args()
@@ -57,8 +62,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--backend", choices=BACKENDS, default=BACKENDS[0])
     parser.add_argument("--cases", action="append", metavar="GLOB", help="cases (repeatable)")
     parser.add_argument("--kinds", action="append", metavar="GLOB", help="kinds (repeatable)")
-    cores = max(len(os.sched_getaffinity(0)) // 2, 1)
-    parser.add_argument("-n", type=int, default=cores, help="cases at once (default: cores / 2)")
+    parser.add_argument(
+        "-n",
+        type=int,
+        default=max(min(len(os.sched_getaffinity(0)) // 2, MOST), 1),
+        help=f"cases at once (default: a half of the cores, at most {MOST})",
+    )
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.json")
     return parser

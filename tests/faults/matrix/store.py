@@ -38,7 +38,7 @@ class Store:
 
     @classmethod
     def resume(cls, file: Path, about: dict[str, str]) -> Store:
-        """Read a file if it exists, to fill what is missing.
+        """Read a file if it exists, to fill what is missing, and what the machine left undecided.
 
         Raises:
             OtherRunError: Its cells were filled under another PyTorch, device or backend.
@@ -48,6 +48,8 @@ class Store:
         store = cls.read(file)
         if store.about != about:
             raise OtherRunError(f"{file} is about {store.about}, and this run about {about}")
+        store.cells = [cell for cell in store.cells if not _ended_early(cell.why)]
+        store.twins = {n: twin for n, twin in store.twins.items() if not _ended_early(twin.trouble)}
         return store
 
     def write(self, file: Path) -> None:
@@ -62,6 +64,11 @@ class Store:
         draft = file.with_suffix(".draft")
         draft.write_text(text)
         draft.replace(file)
+
+
+def _ended_early(why: str) -> bool:
+    """Whether the machine ended a case: another try may decide it."""
+    return why.removeprefix("the twin: ").startswith(("out_of_memory", "timed_out", "crashed"))
 
 
 def _short(record: Any) -> dict[str, Any]:
