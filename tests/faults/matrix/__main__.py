@@ -20,7 +20,6 @@ from tests.faults.matrix.observing import Station
 from tests.faults.matrix.store import OtherRunError, Store
 from tests.faults.matrix.verdicts import Filled
 
-
 #: Cases at once, unless asked otherwise: base models with their references in float64 take up to
 #: 25 GiB of a GPU each.
 MOST = 3
