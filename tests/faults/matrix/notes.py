@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 _WITHIN_BUDGET = (
-    "no wrong result, but a cost: it waits for a peak above 1.3× eager's plus 8 MiB, which this "
-    "plant stays below where activations outweigh what it holds ({})"
+    "the results are right, and the cost is judged by the peak, which may be 1.3× eager's plus a "
+    "slack (8 MiB on a GPU). What is held ({}) is presumably less: the run kept no peaks"
 )
 
 NOTES: dict[str, str] = {
