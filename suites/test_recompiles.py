@@ -75,7 +75,11 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         first = Counter(c.code for c in made if c.call == made[0].call)
         kinds = max(first.values(), default=1)
         setting = (setting + 1) * kinds - 1
-    if dynamic in ("static", "auto") and case.scope == "whole":
+    # The model may mark dimensions itself: its first code is for all sizes then.
+    is_due = dynamic == "static" or (
+        dynamic == "auto" and not any(c.symbolic for c in made if c.call == made[0].call)
+    )
+    if is_due and case.scope == "whole":
         eagerly = _never_compiled(
             observation.calls, {c.call for c in capture.compilations if c.graph}, dynamic
         )

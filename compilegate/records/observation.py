@@ -186,6 +186,7 @@ class Compilation:
         graph: Whether it made guarded code (a skipped frame does not).
         reason: Of a recompilation: the guard that failed.
         failure: Why the frame was left to eager, if it was.
+        symbolic: Whether its code is for any number in some dimension, not for one size.
     """
 
     code: Place
@@ -194,6 +195,7 @@ class Compilation:
     graph: bool
     reason: str = ""
     failure: str = ""
+    symbolic: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -285,6 +285,16 @@ def test_automatic_dynamic_is_forgotten_too():
     assert [c.call for c in seen.compilations] == [0, 1]
 
 
+def test_code_for_any_size_is_distinguished_from_code_for_one():
+    seen = run(whole, (torch.ones(3, 7),), (torch.ones(5, 7),))
+    assert [c.symbolic for c in seen.compilations] == [False, True]
+    compile_log.reset()
+    marked = torch.ones(3, 7)
+    torch._dynamo.mark_dynamic(marked, 0)
+    seen = run(whole, (marked,), (torch.ones(5, 7),))
+    assert [(c.call, c.symbolic) for c in seen.compilations] == [(0, True)]
+
+
 # Compile time.
 
 

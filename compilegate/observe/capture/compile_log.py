@@ -227,7 +227,16 @@ def _compilation(entry: Any, call: int) -> Compilation:
         graph=bool(entry.has_guarded_code),
         reason=(entry.recompile_reason or "").strip().partition("\n")[0],
         failure=error_text.one_line(entry.fail_reason or ""),
+        symbolic=_is_symbolic(getattr(entry, "graph_node_shapes", None) or ""),
     )
+
+
+#: The sizes of a node in a text such as ``{'l_x_': ['s33', 4]}``, and a symbol in them.
+_SIZES, _SYMBOL = re.compile(r"\[([^\]]*)\]"), re.compile(r"\b[su]\d+\b")
+
+
+def _is_symbolic(shapes: str) -> bool:
+    return any(_SYMBOL.search(sizes) for sizes in _SIZES.findall(shapes))
 
 
 def _in_calls(met: Sequence[GraphBreak], calls: Sequence[int]) -> list[GraphBreak]:

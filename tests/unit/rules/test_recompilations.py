@@ -235,6 +235,15 @@ def test_auto_compiles_for_the_second_size_and_for_no_third(compiled, outcome):
         )
 
 
+def test_a_model_that_marks_its_dimensions_compiles_once_under_auto():
+    calls = tuple(
+        make_call(numbers={"input[0] dim 0": size}, sizes={"batch": size}) for size in (8, 4, 2)
+    )
+    capture = make_capture(compilations=(make_compilation(call=0, symbolic=True),))
+    made = make_observation(case=AUTO, calls=calls, capture=capture)
+    assert test_recompiles.rule(made, Budget()).outcome == "passed"
+
+
 @pytest.mark.parametrize(
     ("shapes", "expected"),
     [((4, 4, 4), "no input has a dimension batch: no other size was tried"), ((4, 4, 2), "")],
