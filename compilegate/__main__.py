@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from compilegate.calibration.thresholds import ThresholdsError
-from compilegate.commands import doctor, first_bad, fuzz, history, observe, thresholds, triage
+from compilegate.commands import (
+    doctor,
+    first_bad,
+    fuzz,
+    history,
+    observe,
+    stored_runs,
+    thresholds,
+    triage,
+)
 from compilegate.commands.observe import ArgumentError
 from compilegate.judging.budgets import BudgetError
 from compilegate.output.streams import clean_streams
@@ -79,14 +88,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_run_commands(commands: Any) -> None:
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument(
-        "--runs",
-        metavar="DIR",
-        type=Path,
-        default=Path(".runs"),
-        help="folder of run files (default: .runs)",
-    )
+    shared = argparse.ArgumentParser(add_help=False, parents=[stored_runs.options()])
     shared.add_argument("-o", "--output", metavar="FILE", type=Path, help="write to this file")
 
     one = commands.add_parser(

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from compilegate.commands import stored_runs
 from compilegate.commands.observe import ArgumentError
 from compilegate.history import change_points, events, nights
 from compilegate.history.change_points import OtavaMissingError
@@ -19,6 +20,7 @@ def add_parser(commands: Any) -> None:
     """Add the subcommand and its options."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "history",
+        parents=[stored_runs.options()],
         help="find the nights on which a figure of a case changed",
         description="Follow each figure of each case over the runs of many nights, and say on "
         "which night it changed, and what changed in the environment. Runs of different machines, "
@@ -30,13 +32,6 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "run", nargs="+", metavar="DIR|RUN", help="a folder of run files, a run file, or its name"
-    )
-    parser.add_argument(
-        "--runs",
-        metavar="DIR",
-        type=Path,
-        default=Path(".runs"),
-        help="folder of run files (default: .runs)",
     )
     parser.add_argument(
         "-o",

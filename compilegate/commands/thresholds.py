@@ -6,11 +6,11 @@ import argparse
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from compilegate.calibration import thresholds
 from compilegate.calibration.thresholds import CaseThresholds, ThresholdsError
+from compilegate.commands import stored_runs
 from compilegate.runs import files
 from compilegate.runs.files import Run
 from compilegate.zoo import registry
@@ -43,6 +43,7 @@ def add_parser(commands: Any) -> None:
     """Add the subcommand and its options."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "thresholds",
+        parents=[stored_runs.options()],
         help="print a budgets file made from two or more healthy runs of one machine",
         description=_DESCRIPTION,
         epilog="Exit status: 0 the file was printed, 2 the runs give no thresholds.",
@@ -61,13 +62,6 @@ def add_parser(commands: Any) -> None:
         default=thresholds.MARGIN,
         metavar="SHARE",
         help="the least margin, as a share of the median (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--runs",
-        metavar="DIR",
-        type=Path,
-        default=Path(".runs"),
-        help="folder of run files (default: .runs)",
     )
     parser.set_defaults(do=run)
 

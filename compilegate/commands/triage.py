@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from compilegate.commands import stored_runs
 from compilegate.commands.observe import ArgumentError
 from compilegate.judging import budgets_toml
 from compilegate.layout import SHIPPED_BUDGETS
@@ -18,6 +19,7 @@ def add_parser(commands: Any) -> None:
     """Add the subcommand and its options."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "triage",
+        parents=[stored_runs.options()],
         help="find stage and place of each culprit of a run, and write a report and a script",
         description="For each culprit of a stored run, find the stage of the compiler and the "
         "place in the model, and write a folder with report.md, repro.py and logs.",
@@ -33,13 +35,6 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--minutes", type=float, default=10.0, metavar="N", help="a culprit's time")
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: .triage/RUN")
-    parser.add_argument(
-        "--runs",
-        metavar="DIR",
-        type=Path,
-        default=Path(".runs"),
-        help="folder of run files (default: .runs)",
-    )
     parser.add_argument(
         "--known", action="append", default=[], metavar="FILE", help="known culprits (repeatable)"
     )
