@@ -22,6 +22,8 @@ class Part:
         disabled: Submodules that ``torch.compiler.disable`` leaves to eager.
         tree: The file that receives the submodules as JSON; empty for none.
         graph: The file that receives the graph as JSON; empty for none. Then nothing is observed.
+        kernels: The file that receives the kernels as JSON; empty for none. Then nothing is
+            observed.
     """
 
     name: str
@@ -32,3 +34,19 @@ class Part:
     disabled: tuple[str, ...] = ()
     tree: str = ""
     graph: str = ""
+    kernels: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """An operator or kernel of a call.
+
+    Attributes:
+        name: As PyTorch's profiler calls it.
+        eager_us: Microseconds in an eager call, without what it calls itself.
+        compiled_us: The same in a compiled call.
+    """
+
+    name: str
+    eager_us: float
+    compiled_us: float

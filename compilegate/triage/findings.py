@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from compilegate.records.part import Kernel
 from compilegate.triage.ladder import Stage
 from compilegate.triage.place import Place
 from compilegate.triage.script import Script
@@ -32,6 +33,7 @@ class Findings:
     Attributes:
         stage: Where on the ladder it begins.
         place: Where in the model it shows.
+        kernels: What takes the time of a call, where compiled calls are slow.
         script: The script that is shipped; None if there is none.
         verified: What the script did; None if it was not run.
         tried_scripts: What became of the scripts that are not shipped.
@@ -43,6 +45,7 @@ class Findings:
 
     stage: Stage = field(default_factory=Stage)
     place: Place = field(default_factory=Place)
+    kernels: list[Kernel] = field(default_factory=list)
     script: Script | None = None
     verified: Verified | None = None
     tried_scripts: list[str] = field(default_factory=list)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from compilegate.processes.child_process import ObserverError
+from compilegate.records.part import Kernel
 from compilegate.triage import ladder, place, scripts_run
 from compilegate.triage.findings import Files, Findings
 from compilegate.triage.place import Place
@@ -56,6 +57,7 @@ class Investigation:
         """Do everything that there is time for."""
         steps: dict[str, Callable[[], None]] = {
             "stage": self._find_stage,
+            "kernels": self._find_kernels,
             "place": self._find_place,
             "script": self._write_script,
             "bisection": self._bisect,
@@ -92,6 +94,14 @@ class Investigation:
     def _backend(self) -> str:
         """The backend under which the place is searched: the first, and fastest, that fails."""
         return self.findings.stage.backend or self._suspect.observation.backend
+
+    def _find_kernels(self) -> None:
+        if not self._suspect.is_of_time:
+            return
+        told, why = self._trials.told(part(), "kernels")
+        self.findings.kernels = [Kernel(**kernel) for kernel in told or ()]
+        if why:
+            self.findings.notes.append(f"no profile: {why}")
 
     def _find_place(self) -> None:
         if not (self._suspect.is_of_values or self._suspect.fails_as_a_whole):

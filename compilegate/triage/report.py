@@ -57,6 +57,7 @@ def text(
     for heading, part in (
         ("What is wrong", _what(suspect)),
         ("Where", _where(suspect, findings)),
+        ("Where the time goes", _kernels(findings)),
         ("Reproduce", _reproduce(findings, command, script)),
         ("Bisection", _bisection(findings)),
         ("Versions", _versions(environment)),
@@ -114,6 +115,19 @@ def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
     if place.operator:
         yield f"**Operator:** `{place.operator}` fails alone, compiled as a graph of its own."
         yield ""
+
+
+def _kernels(findings: Findings) -> Iterator[str]:
+    """Yield a table of kernels, with the time of a call on both sides."""
+    if not findings.kernels:
+        return
+    yield "PyTorch's profiler, microseconds of a call, without what a kernel or operator calls:"
+    yield ""
+    yield "| kernel | eager | compiled |"
+    yield "| --- | --- | --- |"
+    for kernel in findings.kernels:
+        name = kernel.name.replace("|", "/")
+        yield f"| `{name}` | {kernel.eager_us:.1f} | {kernel.compiled_us:.1f} |"
 
 
 def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:

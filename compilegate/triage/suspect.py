@@ -23,6 +23,9 @@ _KINDS: dict[Status, tuple[Kind, ...]] = {
     "timed_out": ("hang",),
 }
 
+#: The aspects that grow with the time of kernels.
+_OF_TIME = {"speedup", "slowdown", "energy", "energy_growth"}
+
 
 @dataclass(frozen=True)
 class Suspect:
@@ -66,6 +69,11 @@ class Suspect:
     def is_of_values(self) -> bool:
         """Whether tensors are compared, so that a script can compare them, too."""
         return not self.fails_as_a_whole and bool(aspect_named(self.verdict.aspect).tensors)
+
+    @property
+    def is_of_time(self) -> bool:
+        """Whether compiled calls are slow, so that their kernels explain it."""
+        return not self.fails_as_a_whole and self.verdict.aspect in _OF_TIME
 
     @property
     def wants(self) -> tuple[Want, ...]:

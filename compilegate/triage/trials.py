@@ -90,18 +90,17 @@ class Trials:
         made = self._observe(case_id, part.name, backend, wants, seed=self._seed)
         return suspect.seen_in_part(made) if is_alone else suspect.seen_in(made)
 
-    def told(self, part: Part, what: Literal["tree", "graph"]) -> tuple[Any, str]:
+    def told(self, part: Part, what: Literal["tree", "graph", "kernels"]) -> tuple[Any, str]:
         """Return what a child tells of a part; None, and why, if the child could not.
 
         Args:
             part: The part.
-            what: The field of :class:`Part` that names the file: ``tree`` or ``graph``.
+            what: The field of :class:`Part` that names the file.
         """
         target = self._folder / f"{what}.json"
         target.unlink(missing_ok=True)
-        named = self._named(part)
-        tree, graph = (str(target) if what == name else "" for name in ("tree", "graph"))
-        part = replace(named, tree=tree, graph=graph)
+        told: dict[str, Any] = {what: str(target)}
+        part = replace(self._named(part), **told)
         self._write(_PARTS.format(parts=[asdict(part)]))
         case_id = _case_id(part.name, self.suspect)
         made = self._observe(case_id, part.name, "eager", ("capture",), seed=self._seed)

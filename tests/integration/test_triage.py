@@ -3,6 +3,7 @@
 A ``sitecustomize`` breaks it in every interpreter, so that a script with torch alone shows it, too.
 """
 
+import contextlib
 import re
 import subprocess
 import sys
@@ -12,13 +13,15 @@ import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.records.observation import Observation
+from compilegate.records.part import Kernel
 from compilegate.records.verdict import Verdict
 from compilegate.runs import files
-from compilegate.triage import ladder
+from compilegate.triage import ladder, report
 from compilegate.triage.culprits import Culprit
+from compilegate.triage.findings import Findings
 from compilegate.triage.place import Place, descend
 from compilegate.triage.suspect import Suspect
-from compilegate.triage.trials import Trials
+from compilegate.triage.trials import Trials, part
 from tests.integration.conftest import (
     BREAKS,
     CHECKOUT,
@@ -28,6 +31,7 @@ from tests.integration.conftest import (
     run_to_its_end,
     surroundings,
 )
+from tests.unit.making import make_environment
 
 BROKEN = """
 import importlib.abc
@@ -165,9 +169,9 @@ def test_the_option_triages_what_a_session_finds(compilegate, stored, runs, tmp_
     stored("sound", "breaks")
     session = compilegate(BREAKS, "--replay", "stored", "--triage", "--triage-minutes", "2")
     assert session.status == 1
-    (report,) = (tmp_path / ".triage" / "stored").glob("1-breaks-graph_breaks/report.md")
-    assert "**Stage:** Dynamo" in report.read_text()
-    assert f"{report.parent}: Dynamo, the whole model, script verified" in session.output
+    (written,) = (tmp_path / ".triage" / "stored").glob("1-breaks-graph_breaks/report.md")
+    assert "**Stage:** Dynamo" in written.read_text()
+    assert f"{written.parent}: Dynamo, the whole model, script verified" in session.output
 
 
 @pytest.fixture
@@ -201,3 +205,26 @@ def test_a_wrong_lowering_is_of_inductor_and_of_the_module_that_it_is_in(gated):
         "1": "bad",
         "1.inner": "good",
     }
+
+
+@pytest.mark.parametrize("model", ["detours", "direct"])
+def test_the_kernels_of_slow_code_are_shown_next_to_those_of_eager(model, tmp_path):
+    case = f"{model}-cpu-infer-f32-default-static"
+    observation = Observation(case=case, status="completed", wants=("capture", "time"))
+    verdict = Verdict(case=case, aspect="speedup", outcome="failed", summary="0.10×")
+    culprit = Culprit(("slow",), "slow", "speedup", [case], ["speedup"])
+    suspect = Suspect(culprit, observation, [verdict], lambda case: Budget(), "2.15.0")
+    assert suspect.is_of_time
+    zoo = str(ZOOS / "triaged.py")
+    trials = Trials(suspect, tmp_path, [zoo], tf32=False, until=time.monotonic() + 600)
+    with contextlib.closing(trials):
+        told, why = trials.told(part(), "kernels")
+    assert not why
+    kernels = [Kernel(**kernel) for kernel in told]
+    assert all(kernel.eager_us > 0 or kernel.compiled_us > 0 for kernel in kernels)
+    assert any(kernel.name == "aten::tanh" and kernel.eager_us > 0 for kernel in kernels)
+    products = [k for k in kernels if re.search(r"\bmm\b", k.name) and not k.eager_us]
+    assert bool(products) == (model == "detours"), kernels
+    shown = report.text(suspect, Findings(kernels=kernels), make_environment(), "observe", "")
+    assert "## Where the time goes" in shown
+    assert f"| `{kernels[0].name}` | {kernels[0].eager_us:.1f} |" in shown

@@ -49,3 +49,26 @@ def aborts():
 @model("healthy", settings=ONE)
 def healthy():
     return example(nn.Tanh(), nn.LayerNorm(8))
+
+
+class Detour(nn.Module):
+    """Compiled code multiplies large matrices, and does not use the product."""
+
+    def __init__(self, detours):
+        super().__init__()
+        self.detours, self.large = detours, nn.Parameter(torch.randn(256, 256))
+
+    def forward(self, x):
+        if self.detours and torch.compiler.is_compiling():
+            return x.tanh() + 0 * (self.large @ self.large).amax()
+        return x.tanh()
+
+
+@model("detours", settings=ONE)
+def detours():
+    return example(Detour(detours=True))
+
+
+@model("direct", settings=ONE)
+def direct():
+    return example(Detour(detours=False))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from torch import nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 from compilegate.observe import nested
+from compilegate.observe.capture import compiling
 from compilegate.observe.conditioning.signal import treat
-from compilegate.observe.dissect import graph
+from compilegate.observe.dissect import graph, profile
 from compilegate.observe.model.calls import first_call
 from compilegate.observe.model.subject import Subject
 from compilegate.records.case import Case
@@ -66,6 +68,8 @@ def _build(part: Part) -> Example:
         Path(part.tree).write_text(json.dumps(_tree(subject, part.path)), encoding="utf-8")
     if part.graph:
         return _tell_graph(part, subject)
+    if part.kernels:
+        return _tell_kernels(part, subject)
     example.signal = False
     if not isinstance(module, nn.Module):
         return example
@@ -168,4 +172,19 @@ def _tell_graph(part: Part, subject: Subject) -> Example:
         run, call = subject.module, subject.prepare(first_call(model.sizes(case.device)))
     found = graph.describe(run, call, case, with_grad=subject.example.with_grad)
     Path(part.graph).write_text(json.dumps(found), encoding="utf-8")
+    return _nothing()
+
+
+def _tell_kernels(part: Part, eager: Subject) -> Example:
+    """Write the kernels of the first call, and return an example that shows nothing."""
+    model, compiled = registry.load()[eager.case.model], _subject(part)
+    compiling.compile_subject(compiled, model, "inductor")
+    planned = first_call(model.sizes(eager.case.device))
+    sides = [(subject, subject.prepare(planned)) for subject in (eager, compiled)]
+    found = [asdict(kernel) for kernel in profile.kernels(*sides)]
+    Path(part.kernels).write_text(json.dumps(found), encoding="utf-8")
+    return _nothing()
+
+
+def _nothing() -> Example:
     return Example(nn.Linear(2, 2), inputs=lambda: (torch.ones(2, 2),), signal=False)
