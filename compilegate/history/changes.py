@@ -18,14 +18,17 @@ from compilegate.history import change_points
 from compilegate.history.nights import Night, Series
 from compilegate.records.statistics import t_within
 
-#: The probability of one false alarm or more, in this many nights of one environment.
-FALSE_ALARMS, NIGHTS = 0.02, 100
+#: The probability of one false alarm or more in this many nights of one environment: of the means
+#: over all cases, and of single cases. Noise of single cases has heavier tails than the tests know.
+FALSE_ALARMS_OF_MEANS, FALSE_ALARMS_OF_CASES, NIGHTS = 0.01, 0.0005, 100
 #: The fewest nights before a change of a figure with noise, and before a change of a count.
 FEWEST_BEFORE, FEWEST_COUNTS = 6, 3
 #: As many last nights as are tested together.
 WINDOWS = (2, 3, 5, 10, 20)
 #: One night, and one more of each 30, may be far out without making a figure a noisy one.
 _NIGHTS_FORGIVEN = 30
+#: A night counts for less where its rounds vary this much more than usual: a little more is chance.
+_UNUSUAL = 1.5
 #: The fewest nights of a level.
 SHORTEST = 2
 #: Otava chooses the night for which the difference is largest, so the test there must be stricter.
@@ -203,10 +206,11 @@ def _noisy_changes(
 
 
 def _sample(series: Series, levels: Sequence[float]) -> _Sample:
-    """Weigh the nights of a series: one whose rounds vary more than usual counts for less."""
+    """Weigh the nights of a series: one whose rounds vary far more than usual counts for less."""
     spreads = [reading.spread for reading in series.readings]
     usual = statistics.median(spreads)
-    weights = [min((usual / spread) ** 2, 1.0) if spread else 1.0 for spread in spreads]
+    most = _UNUSUAL * usual
+    weights = [min((most / spread) ** 2, 1.0) if spread else 1.0 for spread in spreads]
     return _Sample(levels, weights if usual else [1.0] * len(levels), usual)
 
 
@@ -305,14 +309,16 @@ def _squares(part: _Sample) -> float:
 def trends(series: Sequence[Series], causes: Causes) -> list[Trend]:
     """Find the changes of many series.
 
-    The means over all cases may have half of the false alarms, since they are few, and show what
-    many cases share.
+    The means over all cases may have most of the false alarms: they are few, and show what many
+    cases share.
 
     Args:
         series: The readings.
         causes: What changed in the environment from one night to the next.
     """
     noisy = [not one.case for one in series if not one.figure.is_exact]
-    share = FALSE_ALARMS / NIGHTS / 2
-    of_means, of_cases = (share / max(noisy.count(is_mean), 1) for is_mean in (True, False))
+    of_means, of_cases = (
+        allowed / NIGHTS / max(noisy.count(is_mean), 1)
+        for is_mean, allowed in ((True, FALSE_ALARMS_OF_MEANS), (False, FALSE_ALARMS_OF_CASES))
+    )
     return [trend(one, of_cases if one.case else of_means, causes) for one in series]
