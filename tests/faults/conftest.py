@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 import torch
@@ -19,13 +16,13 @@ from tests.faults import table as tables
 from tests.faults.catalogue import FAULTS, Fault, fault
 from tests.faults.costs import Judged
 from tests.faults.sessions import Planted, finished, observe, tiny_cases
+from tests.once import once
 
 #: Seconds during which costs are measured again while other processes keep the machine busy.
 PATIENCE_S = 60.0
 #: Number of xdist workers in sessions that time nothing.
 WORKERS = str(max(2, (os.cpu_count() or 2) // 2))
 TABLE = pytest.StashKey[tables.Table]()
-T = TypeVar("T")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -81,24 +78,6 @@ def pytest_terminal_summary(
     terminalreporter.write(text)
 
 
-def _once(
-    factory: pytest.TempPathFactory,
-    name: str,
-    make: Callable[[Path], T],
-    read: Callable[[Path], T],
-) -> T:
-    """Make something in the first xdist worker that asks, and read it in every other."""
-    base = factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
-    folder.mkdir(exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "made").exists():
-            make(folder / "left")
-            (folder / "made").touch()
-    return read(folder / "left")
-
-
 def _selected(request: pytest.FixtureRequest) -> list[Fault]:
     """Return the faults of the selected tests, except those of cost."""
     calls = [item.callspec for item in request.session.items if hasattr(item, "callspec")]
@@ -110,7 +89,7 @@ def _selected(request: pytest.FixtureRequest) -> list[Fault]:
 def decomposed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Planted:
     """The session over the selected faults that need no generated code, and their twins."""
     cases = tiny_cases(fault for fault in _selected(request) if not fault.inductor)
-    return _once(
+    return once(
         tmp_path_factory,
         "decomposed",
         lambda folder: observe(folder, cases, "-n", WORKERS),
@@ -122,7 +101,7 @@ def decomposed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 def generated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Planted:
     """The session over the selected faults in generated code, and their twins."""
     cases = tiny_cases(fault for fault in _selected(request) if fault.inductor)
-    return _once(
+    return once(
         tmp_path_factory,
         "generated",
         lambda folder: observe(folder, cases, "-n", WORKERS, backend="inductor"),
@@ -146,7 +125,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> Judged:
                 return judged
         raise AssertionError("unreachable")
 
-    return _once(tmp_path_factory, "costs", make, lambda folder: cost.judged(_last(folder)))
+    return once(tmp_path_factory, "costs", make, lambda folder: cost.judged(_last(folder)))
 
 
 @pytest.fixture(scope="session")

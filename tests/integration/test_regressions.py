@@ -14,6 +14,7 @@ from compilegate.runs import files
 from compilegate.zoo import registry
 from compilegate.zoo.tiers import cases_of
 from tests.integration.conftest import CHECKOUT, command, surroundings
+from tests.once import once
 
 MODELS = [model for model in registry.load().values() if model.family == "regressions"]
 CASES = [case for model in MODELS for case in cases_of(model, "cpu")]
@@ -32,15 +33,14 @@ def expected(case: Case) -> set[str]:
     }
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    runs = tmp_path_factory.mktemp("regressions") / "runs"
+def observe(folder):
+    """Run one session over all of them, with its run in a folder."""
     chosen = [word for case in CASES for word in ("--cases", case.id)]
-    words = command(*chosen, "-m", "cpu", "-n", "2", runs=runs, backend="inductor")
+    words = command(*chosen, "-m", "cpu", "-n", "2", runs=folder, backend="inductor")
     done = subprocess.run(
         words,
         cwd=CHECKOUT,
-        env=surroundings(runs),
+        env=surroundings(folder),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -48,8 +48,16 @@ def run(tmp_path_factory):
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    (path,) = runs.glob("*.jsonl")
-    return files.read(path)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return once(
+        tmp_path_factory,
+        "regressions",
+        lambda folder: observe(folder / "runs"),
+        lambda folder: files.read(*(folder / "runs").glob("*.jsonl")),
+    )
 
 
 def test_there_are_enough_of_them():
