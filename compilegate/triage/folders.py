@@ -175,7 +175,7 @@ def summary(triaged: Triaged) -> str:
     holds = verified is not None and verified.holds
     script = "script verified" if holds else "script not verified" if verified else "no script"
     if not made.stage.is_confirmed:
-        return f"{triaged.folder}: did not show again"
+        return f"{triaged.folder}: {made.stage.doubt}"
     operator = f", {made.place.operator}" if made.place.operator else ""
     spent = sum(made.seconds.values())
     return f"{triaged.folder}: {made.stage.name}, {made.place}{operator}, {script}, {spent:.0f} s"

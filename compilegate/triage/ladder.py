@@ -43,6 +43,13 @@ class Stage:
         """Whether the case still fails as it did."""
         return any(seen.state == "bad" for seen in self.seen.values())
 
+    @property
+    def doubt(self) -> str:
+        """Why nothing follows where the failure is not confirmed."""
+        if all(seen.state == "unobservable" for seen in self.seen.values()):
+            return "the case could not be observed here"
+        return "the failure did not show again"
+
 
 def climb(trials: Trials) -> Stage:
     """Observe the case with its own backend, then with each below it, from the first on.

@@ -86,7 +86,7 @@ def _what(suspect: Suspect) -> Iterator[str]:
 def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
     stage, place = findings.stage, findings.place
     if not stage.is_confirmed:
-        yield "The failure did not show again, so nothing was searched:"
+        yield f"Nothing was searched, because {stage.doubt}:"
     elif stage.backend:
         yield f"**Stage:** {stage.name}: `{stage.backend}` is the first backend that shows it."
     else:

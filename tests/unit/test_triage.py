@@ -15,7 +15,9 @@ from compilegate.records.variables import HIDDEN
 from compilegate.runs import files
 from compilegate.triage import programs, report
 from compilegate.triage.folders import suspects
+from compilegate.triage.ladder import Stage
 from compilegate.triage.recipe import NoSourceError, recipe_lines
+from compilegate.triage.releases import Seen
 from compilegate.triage.script import BREAKS, RECOMPILES, VALUES, of_program, of_recipe
 from compilegate.zoo import registry
 from compilegate.zoo.example import Call
@@ -179,3 +181,16 @@ def test_a_case_in_float32_stands_for_a_culprit():
     red = suspects(run, budgets)
     assert not any(suspect.culprit.is_expected for suspect in red)
     assert len(suspects(run, budgets, ["no-such-case*"])) == 0
+
+
+@pytest.mark.parametrize(
+    ("state", "doubt"),
+    [
+        ("good", "the failure did not show again"),
+        ("unobservable", "the case could not be observed here"),
+    ],
+)
+def test_a_case_that_cannot_be_observed_does_not_count_as_passing(state, doubt):
+    stage = Stage(seen={"inductor": Seen(state, "no GPU")})
+    assert not stage.is_confirmed
+    assert stage.doubt == doubt
