@@ -132,12 +132,7 @@ class Looks:
         version = environment.versions.get("torch", "0")
         budget = replace(self.budgets.budget(case, machine, version), expected_failures=())
         found = [v for v in verdicts(made, budget) if v.aspect in self._aspects]
-        for verdict in found:
-            if verdict.outcome == "failed":
-                return Seen("bad", f"{verdict.aspect}: {verdict.summary}")
-        if any(verdict.outcome == "passed" for verdict in found):
-            return Seen("good")
-        return Seen("unobservable", next((v.summary for v in found), "it has no such aspect"))
+        return Seen.in_verdicts(found)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from compilegate.records.verdict import Verdict
+
 #: What a release showed of a case.
 State = Literal["good", "bad", "unobservable"]
 
@@ -28,6 +30,16 @@ class Seen:
     def __str__(self) -> str:
         """The state, and the text if there is one."""
         return f"{self.state}: {self.text}" if self.text else self.state
+
+    @classmethod
+    def in_verdicts(cls, found: Sequence[Verdict]) -> Seen:
+        """Return what the verdicts on the aspects of the failure show."""
+        for verdict in found:
+            if verdict.outcome == "failed":
+                return cls("bad", f"{verdict.aspect}: {verdict.summary}")
+        if any(verdict.outcome == "passed" for verdict in found):
+            return cls("good")
+        return cls("unobservable", next((v.summary for v in found), "it has no such aspect"))
 
 
 @dataclass(frozen=True)

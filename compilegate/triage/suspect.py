@@ -95,12 +95,7 @@ class Suspect:
             return Seen("unobservable", f"{text}: {failure.message}")
         budget = replace(self.budget(self.case), expected_failures=())
         found = [v for v in verdicts(observation, budget) if v.aspect == self.verdict.aspect]
-        for verdict in found:
-            if verdict.outcome == "failed":
-                return Seen("bad", f"{verdict.aspect}: {verdict.summary}")
-        if any(verdict.outcome == "passed" for verdict in found):
-            return Seen("good")
-        return Seen("unobservable", next((v.summary for v in found), "it has no such aspect"))
+        return Seen.in_verdicts(found)
 
     def seen_in_part(self, observation: Observation) -> Seen:
         """Return whether an observation of a part of the model shows a failure of this kind."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from typing import Any
@@ -20,6 +21,7 @@ from tests.faults.planting.surgery import (
     is_floating,
     prims,
     put_after,
+    rolled,
     scaled,
     value,
 )
@@ -114,15 +116,8 @@ def residual_lost(graph: fx.Graph) -> int:
 
 @plant("forward")
 def shifted_by_one(graph: fx.Graph) -> int:
-    def roll(node: fx.Node) -> fx.Node:
-        last = value(node).dim() - 1
-        size = value(node).shape[last]
-        end = emit(graph, aten.slice.Tensor, node, last, size - 1, size)
-        start = emit(graph, aten.slice.Tensor, node, last, 0, size - 1)
-        return emit(graph, aten.cat.default, [end, start], last)
-
     found = calls(graph, aten.convolution)
-    return put_after(graph, found[0], roll) if found else 0
+    return put_after(graph, found[0], functools.partial(rolled, graph)) if found else 0
 
 
 @plant("forward")

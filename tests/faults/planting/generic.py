@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.faults.planting.surgery import (
     prims,
     put_after,
     replace_outputs,
+    rolled,
     scaled,
     value,
 )
@@ -84,14 +86,9 @@ def last_column_unwritten(graph: fx.Graph) -> int:
 def columns_rolled(graph: fx.Graph) -> int:
     """Read a product's result one column off."""
 
-    def roll(node: fx.Node) -> fx.Node:
-        last = value(node).dim() - 1
-        size = value(node).shape[last]
-        end = emit(graph, aten.slice.Tensor, node, last, size - 1, size)
-        start = emit(graph, aten.slice.Tensor, node, last, 0, size - 1)
-        return emit(graph, aten.cat.default, [end, start], last)
-
-    return sum(put_after(graph, node, roll) for node in _first_product(graph))
+    return sum(
+        put_after(graph, node, functools.partial(rolled, graph)) for node in _first_product(graph)
+    )
 
 
 @plant("forward")

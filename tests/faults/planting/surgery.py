@@ -102,3 +102,12 @@ def first_output(graph: fx.Graph, make: Callable[[fx.Node], fx.Node]) -> int:
 def scaled(graph: fx.Graph, factor: float) -> Callable[[fx.Node], fx.Node]:
     """Return a function that makes a node times a factor."""
     return lambda node: emit(graph, aten.mul.Tensor, node, factor)
+
+
+def rolled(graph: fx.Graph, node: fx.Node) -> fx.Node:
+    """Emit a tensor whose last dimension is rolled by one."""
+    last = value(node).dim() - 1
+    size = value(node).shape[last]
+    end = emit(graph, aten.slice.Tensor, node, last, size - 1, size)
+    start = emit(graph, aten.slice.Tensor, node, last, 0, size - 1)
+    return emit(graph, aten.cat.default, [end, start], last)
