@@ -22,7 +22,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from compilegate.records.case import CAST_WEIGHTS, DEVICES, MODEL_NAME, UnknownNameError
@@ -272,6 +274,18 @@ def _all_or_nothing(module: str) -> Iterator[None]:
         raise
 
 
+class _WithoutBytecode(SourceFileLoader):
+    """Compiles the source each time.
+
+    Python takes bytecode for current if the source has the same size and was written in the same
+    second. ``compilegate triage`` and ``fuzz`` write a file again sooner than that.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
 def load_file(path: str | Path, *, must_define_model: bool = False) -> list[Model]:
     """Import a user's zoo file and return the models that it defines.
 
@@ -289,16 +303,18 @@ def load_file(path: str | Path, *, must_define_model: bool = False) -> list[Mode
     load()  # so that a name of the shipped zoo is refused
     path = Path(path).resolve()
     known = set(_registry)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise ZooError(f"the zoo file {path} is not a Python file: its name must end in .py")
+    loader = _WithoutBytecode(path.stem, str(path))
+    spec = importlib.util.spec_from_file_location(path.stem, path, loader=loader)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
     with _all_or_nothing(path.stem):
         sys.modules.setdefault(path.stem, module)
         try:
-            spec.loader.exec_module(module)
+            loader.exec_module(module)
         except ZooError:
             raise
         except (Exception, SystemExit) as error:

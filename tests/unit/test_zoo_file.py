@@ -1,6 +1,7 @@
 """Tests of a user's zoo file: its models, its imports, and one sentence for each mistake."""
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -42,6 +43,16 @@ def test_load_file_accepts_a_relative_path_as_text(write, monkeypatch):
     path = write('model("mine")(lambda: Example(abs))\n')
     monkeypatch.chdir(path.parent)
     assert [entry.name for entry in load_file("zoo_of_mine.py")] == ["mine"]
+
+
+def test_a_file_that_is_written_twice_in_one_second_is_read_twice(write, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    found = []
+    for name in ("ant", "bee"):
+        path = write(f'model("{name}")(lambda: Example(abs))\n')
+        os.utime(path, (1e9, 1e9))
+        found += [entry.name for entry in load_file(path)]
+    assert found == ["ant", "bee"]
 
 
 def test_a_file_without_models_is_accepted(write):
