@@ -158,7 +158,7 @@ def run(options: argparse.Namespace) -> int:
     model = shipped.get(case.model)
     needed = [model.requires] if model is not None and model.requires else []
     folder = options.environments.resolve()
-    environments = ReleaseEnvironments(folder, tuple(options.libraries or needed))
+    environments = ReleaseEnvironments(folder, tuple(options.libraries or needed), _say)
     names, python_of = _releases(options, environments)
     looks = Looks(options, case, budgets)
 

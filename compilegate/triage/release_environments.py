@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +60,9 @@ def _available() -> list[Version]:
     if done.returncode or not found:
         last = _last_lines(done)
         raise MakingError(f"the index does not say which releases of torch it has: {last}")
-    return [Version(word.strip()) for word in found[1].split(",")]
+    versions = {Version(word.strip()) for word in found[1].split(",")}
+    # A build such as 2.13.0+cpu counts where the index has no plain 2.13.0.
+    return [v for v in versions if v.local is None or Version(v.public) not in versions]
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,12 @@ class ReleaseEnvironments:
     Attributes:
         folder: Where they are kept.
         libraries: Distributions next to torch; the installer chooses versions that fit.
+        say: Shows a line, since installing takes minutes.
     """
 
     folder: Path
     libraries: Sequence[str] = ()
+    say: Callable[[str], None] = print
 
     def path(self, release: str) -> Path:
         """The folder of the environment of a release."""
@@ -120,6 +124,7 @@ class ReleaseEnvironments:
             (self.folder / ".gitignore").write_text("*\n")
             making = Path(tempfile.mkdtemp(prefix=f".making-{os.getpid()}-", dir=self.folder))
             try:
+                self.say(f"{release}: installing torch into {target}")
                 _make(making, [f"torch=={release}", *self.libraries])
                 making.rename(target)
             finally:

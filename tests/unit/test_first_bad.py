@@ -75,8 +75,15 @@ def test_a_range_is_the_last_release_of_each_minor_version_that_the_index_has(in
         releases("newest")
 
 
+def test_a_local_build_is_a_release_where_the_index_has_no_plain_one(index):
+    make_wheel(index, "torch", "2.14.0+cpu", "")
+    make_wheel(index, "torch", "2.15.1+cpu", "")
+    assert releases("2.14..2.15") == ["2.14.0", "2.15.1+cpu"]
+
+
 def test_an_environment_is_made_from_the_index_once_and_kept(index, tmp_path):
-    made = ReleaseEnvironments(tmp_path / "environments", ("extra",))
+    said = []
+    made = ReleaseEnvironments(tmp_path / "environments", ("extra",), said.append)
     python = made.python("2.13.0")
     code = "import torch, extra; print(torch.__version__)"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
@@ -84,6 +91,7 @@ def test_an_environment_is_made_from_the_index_once_and_kept(index, tmp_path):
     for wheel in index.iterdir():
         wheel.unlink()
     assert made.python("2.13.0") == python
+    assert said == [f"2.13.0: installing torch into {made.path('2.13.0')}"]
     with pytest.raises(MakingError, match=r"torch==2\.14\.0"):
         made.python("2.14.0")
     assert [path.name for path in made.folder.glob("*torch*")] == ["torch-2.13.0-extra"]
