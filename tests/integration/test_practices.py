@@ -15,11 +15,15 @@ def test_what_loading_loses_or_train_changes_fails_checkpoints_and_twins_pass(co
         "loses_loaded_bias",
         "scales_in_training",
         "scales_in_eager_training",
+        "sound_counter",
+        "loses_count",
     )
     chosen = [word for name in names for word in ("--models", name)]
     session = compilegate("suites/test_checkpoints.py", "suites/test_forward.py", *ZOO, *chosen)
     assert session.status == 1, session.output
     assert session.outcomes(case("sound_checkpoints")) == {"passed"}
+    assert session.outcomes(case("sound_counter")) == {"passed"}
+    assert "buffer count: elements differ" in session.failed(case("loses_count"))["checkpoints"]
     failed = session.failed(case("loses_loaded_bias"))
     assert [*failed] == ["checkpoints"]
     assert failed["checkpoints"].startswith("load_state_dict of the original module: output")
@@ -27,4 +31,4 @@ def test_what_loading_loses_or_train_changes_fails_checkpoints_and_twins_pass(co
     switched = session.failed(case("scales_in_eager_training"))
     assert switched["checkpoints"].startswith("train() and eval() of the compiled module: output")
     # Each case that is not asked for the practice has no such verdict.
-    assert sum(aspect == "checkpoints" for _, aspect in session.run().verdicts) == 4
+    assert sum(aspect == "checkpoints" for _, aspect in session.run().verdicts) == 6

@@ -35,6 +35,32 @@ def sound_checkpoints():
     return example(Net())
 
 
+class Counting(Net):
+    """Counts its calls, in eval, too; compiled code may count in a buffer that nobody holds."""
+
+    def __init__(self, *, loses_count):
+        super().__init__()
+        self.loses_count = loses_count
+        self.register_buffer("mean", torch.zeros(8))
+        self.register_buffer("count", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x):
+        self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+        if not (self.loses_count and is_compiling()):
+            self.count += 1
+        return super().forward(x - self.mean)
+
+
+@practised("sound_counter", "checkpoints")
+def sound_counter():
+    return example(Counting(loses_count=False))
+
+
+@practised("loses_count", "checkpoints")
+def loses_count():
+    return example(Counting(loses_count=True))
+
+
 class Scaled(Net):
     def __init__(self, compiles_in_training):
         super().__init__()

@@ -89,6 +89,11 @@ class Subject:
         """The buffers of the module by name. A function has none."""
         return buffers_of(self.module)
 
+    def hold(self, module: nn.Module) -> None:
+        """Read parameters and buffers from another module, such as a copy of the model."""
+        self.module = module
+        self._recorder = CallRecorder(self, self._seed)
+
     def fingerprint(self) -> str:
         """Return a digest of the names, shapes and dtypes of parameters and buffers."""
         state = {**self.parameters(), **self.buffers()}

@@ -31,7 +31,7 @@ def observe(bench: Bench) -> Practice:
     compiled = bench.build_compiled()
     if not isinstance(compiled.module, nn.Module) or not isinstance(compiled.run, nn.Module):
         return Practice(unavailable="a function has no checkpoint")
-    bench.call(compiled)
+    _call_once(bench, compiled)
     others = _others(bench)
     _save(bench, compiled)
     _load(bench, compiled, others)
@@ -42,11 +42,27 @@ def observe(bench: Bench) -> Practice:
     return bench.practice()
 
 
+def _call_once(bench: Bench, compiled: Subject) -> None:
+    """Call a compiled module, and undo what the call does to its buffers."""
+    before = _cloned(_state(compiled))
+    bench.call(compiled)
+    _load_into(compiled, before)
+
+
+def _load_into(compiled: Subject, weights: Weights) -> None:
+    """Give a module weights before a step, since the call of an earlier step may update buffers."""
+    _module(compiled).load_state_dict(weights)
+
+
 def _others(bench: Bench) -> Weights:
     """Return weights that differ from the case's."""
     other = bench.build()
     _change(bench, other)
-    return {name: value.clone() for name, value in _module(other).state_dict().items()}
+    return _cloned(_state(other))
+
+
+def _cloned(weights: Mapping[str, torch.Tensor]) -> Weights:
+    return {name: value.clone() for name, value in weights.items()}
 
 
 def _change(bench: Bench, subject: Subject) -> None:
@@ -107,7 +123,7 @@ def _save(bench: Bench, compiled: Subject) -> None:
             from safetensors.torch import load, save
         except ImportError:
             raise StepUnavailableError("safetensors is not installed") from None
-        apart = {name: value.clone() for name, value in run.state_dict().items()}  # shares none
+        apart = _cloned(run.state_dict())  # safetensors refuses tensors that share memory
         on_cpu = {name: value.cpu() for name, value in original.items()}  # as they are loaded
         _note_equal(facts, on_cpu, load(save(apart)))
 
@@ -121,6 +137,7 @@ def _load(bench: Bench, compiled: Subject, others: Weights) -> None:
     with bench.step("load_state_dict of the original module", needed=0) as facts:
         _module(compiled).load_state_dict(others)
         facts.add(bench.compare(_with_weights(bench, others), compiled, weights=others))
+    _load_into(compiled, others)
     with bench.step("load a compiled module's weights into eager", needed=0) as facts:
         saved = _compiled_module(compiled).state_dict()
         eager = _with_weights(bench, {n.removeprefix(PREFIX): value for n, value in saved.items()})
@@ -130,6 +147,7 @@ def _load(bench: Bench, compiled: Subject, others: Weights) -> None:
 def _switch_phase(bench: Bench, compiled: Subject, others: Weights) -> None:
     """Switch the compiled module to the other phase, call it there, and switch it back."""
     run, trains = _compiled_module(compiled), compiled.case.phase == "train"
+    _load_into(compiled, others)
     with bench.step("train() and eval() of the compiled module") as facts:
         eager = _with_weights(bench, others)
         for module in (run, _module(eager)):
@@ -144,15 +162,17 @@ def _switch_phase(bench: Bench, compiled: Subject, others: Weights) -> None:
         switched = replace(bench, builder=builder, draws=bench.draws or not trains)
         facts.add(switched.compare(eager, compiled, weights=others))
         run.train(trains)
-        run.load_state_dict(_prefixed(others))  # training updates statistics
+        run.load_state_dict(_prefixed(others))
         facts.add(bench.compare(_with_weights(bench, others), compiled, weights=others))
 
 
 def _copy(bench: Bench, compiled: Subject, others: Weights) -> None:
     """Copy the compiled module. What changes the original must not change the copy."""
+    _load_into(compiled, others)
     with bench.step("copy.deepcopy of the compiled module") as facts:
         copied = _with_weights(bench, others)
         copied.run = copy.deepcopy(_compiled_module(compiled))
+        copied.hold(copied.run.get_submodule(PREFIX.rstrip(".")))
         _change(bench, compiled)
         _note_equal(facts, others, _compiled_module(copied).state_dict())
         facts.add(bench.compare(_with_weights(bench, others), copied, weights=others))
@@ -181,7 +201,7 @@ def _state(subject: Subject) -> Mapping[str, torch.Tensor]:
 def _move(bench: Bench) -> None:
     """Change the dtype of a compiled module, which compiles again; then move it, on a GPU."""
     compiled = bench.build_compiled()
-    bench.call(compiled)
+    _call_once(bench, compiled)
     objects = compile_log.compilations()
     with bench.step("to(torch.bfloat16) of the compiled module", needed=objects) as facts:
         eager = bench.build()
@@ -192,7 +212,7 @@ def _move(bench: Bench) -> None:
         return
     with bench.step("to('cpu') and back of the compiled module") as facts:
         compiled = bench.build_compiled()
-        bench.call(compiled)
+        _call_once(bench, compiled)
         _compiled_module(compiled).to("cpu")
         _compiled_module(compiled).to(compiled.case.device)
         facts.add(bench.compare(bench.build(), compiled))
