@@ -23,14 +23,26 @@ class Net(nn.Module):
         return self.outer(self.inner(x).relu())
 
 
+class Averaging(Net):
+    """It updates a buffer in each call, also in eval, so that two calls answer differently."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(8))
+
+    def forward(self, x):
+        self.mean.mul_(0.5).add_(x.mean(0), alpha=0.5)
+        return super().forward(x - self.mean)
+
+
 def practised(name):
     """Enter a model that is observed for the practice."""
     return model(name, family="practised", vary={"batch": (6, 5)}, practices=("backends",))
 
 
-def example():
+def example(net=Net):
     inputs = {0: {0: "batch"}}
-    return Example(Net(), inputs=lambda batch: (torch.randn(batch, 8),), dims=inputs)
+    return Example(net(), inputs=lambda batch: (torch.randn(batch, 8),), dims=inputs)
 
 
 def register(name, backend):
@@ -55,7 +67,7 @@ def lacking(graph, inputs):
 def sound_backends():
     register("exact", exact)
     register("lacking", lacking)
-    return example()
+    return example(Averaging)
 
 
 @practised("scaling_backend")

@@ -104,7 +104,7 @@ class Reference:
     ) -> list[Result]:
         if not (run.lifting.lifted_halves and self._may_have_alternative):
             return []
-        if planned.index == 0 and self._alternative is None:
+        if planned.index == run.first and self._alternative is None:
             self._alternative = _Run(self._build, Lifting(run.lifting.dtype, halves=False))
         if self._alternative is None:  # the first call had no such cast
             return []
@@ -129,6 +129,8 @@ class _Run:
         self._results: dict[int, Result] = {}
         self._made = 0
         self._bytes = 0
+        #: The number of the call that it made first.
+        self.first: int | None = None
 
     @property
     def has_results(self) -> bool:
@@ -155,6 +157,7 @@ class _Run:
             if result.error is not None:
                 raise result.error
             self._keep(planned.index, result)
+            self.first = planned.index if self.first is None else self.first
             if subject.case.phase == "train" and not is_driven(subject.example):
                 subject.update(rates.for_call(planned.index, subject.parameters(), result))
         return self._results[planned.index]

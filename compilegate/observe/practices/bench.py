@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -161,6 +161,8 @@ class Bench:
         if weights is not None:
             builder = replace(builder, weights=weights)
             reference = Reference(builder)
+        elif self.at is not None:  # the first call of another reference
+            reference = self.shared.setdefault((Reference, self.at.index), Reference(builder))
         comparer = CallComparer(
             eager, compiled, reference, builder, self.progress.time, half=self.half
         )
@@ -195,13 +197,14 @@ class Bench:
         *,
         dtype: torch.dtype | None = None,
     ) -> Result:
-        """Make the call of an eager model.
+        """Make the call of an eager model, and undo what it does to buffers.
 
         Raises:
             StepUnavailableError: Eager raises.
         """
         call = self._arguments(eager, dtype)
-        made = eager_calls.call(eager, call, self.planned.index, recording)
+        with keep_buffers(eager.buffers):
+            made = eager_calls.call(eager, call, self.planned.index, recording)
         if made.error is not None:
             raise StepUnavailableError(f"eager raises {error_text.with_kind(made.error)}")
         return made
@@ -209,12 +212,14 @@ class Bench:
     def call(self, compiled: Subject, *, dtype: torch.dtype | None = None) -> Result:
         """Make the call of a compiled model, which compiles what is not compiled yet.
 
+        What the call does to buffers is undone: the next one is compared with a new eager model.
+
         Raises:
             Exception: Compiled code raises.
         """
         call = self._arguments(compiled, dtype)
         compiling.mark_dynamic(compiled, call)
-        with self.progress.spend("compile"):
+        with self.progress.spend("compile"), keep_buffers(compiled.buffers):
             result = compiled.call(call, self.planned.index)
         if result.error is not None:
             raise result.error
@@ -289,3 +294,20 @@ class Bench:
         """Return the record of the steps so far."""
         self.forget_compiled()
         return Practice(steps=tuple(self.steps), graphs=self._graphs, figures=self.figures)
+
+
+@contextlib.contextmanager
+def keep_buffers(buffers: Callable[[], Mapping[str, torch.Tensor]]) -> Iterator[None]:
+    """Give buffers the values back that they had before.
+
+    Args:
+        buffers: Returns them by name. A call may put other tensors in their place.
+    """
+    before = {name: buffer.clone() for name, buffer in buffers().items()}
+    yield
+    with torch.inference_mode():  # it may also write to what a call in this mode has made
+        for name, buffer in buffers().items():
+            value = before.get(name)
+            if value is None or value.shape != buffer.shape or torch.equal(value, buffer):
+                continue
+            buffer.copy_(value)

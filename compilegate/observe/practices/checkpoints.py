@@ -31,7 +31,7 @@ def observe(bench: Bench) -> Practice:
     compiled = bench.build_compiled()
     if not isinstance(compiled.module, nn.Module) or not isinstance(compiled.run, nn.Module):
         return Practice(unavailable="a function has no checkpoint")
-    _call_once(bench, compiled)
+    bench.call(compiled)
     others = _others(bench)
     _save(bench, compiled)
     _load(bench, compiled, others)
@@ -40,18 +40,6 @@ def observe(bench: Bench) -> Practice:
     _compile_in_place(bench, others)
     _move(bench)
     return bench.practice()
-
-
-def _call_once(bench: Bench, compiled: Subject) -> None:
-    """Call a compiled module, and undo what the call does to its buffers."""
-    before = _cloned(_state(compiled))
-    bench.call(compiled)
-    _load_into(compiled, before)
-
-
-def _load_into(compiled: Subject, weights: Weights) -> None:
-    """Give a module weights before a step, since the call of an earlier step may update buffers."""
-    _module(compiled).load_state_dict(weights)
 
 
 def _others(bench: Bench) -> Weights:
@@ -137,7 +125,6 @@ def _load(bench: Bench, compiled: Subject, others: Weights) -> None:
     with bench.step("load_state_dict of the original module", needed=0) as facts:
         _module(compiled).load_state_dict(others)
         facts.add(bench.compare(_with_weights(bench, others), compiled, weights=others))
-    _load_into(compiled, others)
     with bench.step("load a compiled module's weights into eager", needed=0) as facts:
         saved = _compiled_module(compiled).state_dict()
         eager = _with_weights(bench, {n.removeprefix(PREFIX): value for n, value in saved.items()})
@@ -147,7 +134,6 @@ def _load(bench: Bench, compiled: Subject, others: Weights) -> None:
 def _switch_phase(bench: Bench, compiled: Subject, others: Weights) -> None:
     """Switch the compiled module to the other phase, call it there, and switch it back."""
     run, trains = _compiled_module(compiled), compiled.case.phase == "train"
-    _load_into(compiled, others)
     with bench.step("train() and eval() of the compiled module") as facts:
         eager = _with_weights(bench, others)
         for module in (run, _module(eager)):
@@ -168,7 +154,6 @@ def _switch_phase(bench: Bench, compiled: Subject, others: Weights) -> None:
 
 def _copy(bench: Bench, compiled: Subject, others: Weights) -> None:
     """Copy the compiled module. What changes the original must not change the copy."""
-    _load_into(compiled, others)
     with bench.step("copy.deepcopy of the compiled module") as facts:
         copied = _with_weights(bench, others)
         copied.run = copy.deepcopy(_compiled_module(compiled))
@@ -201,7 +186,7 @@ def _state(subject: Subject) -> Mapping[str, torch.Tensor]:
 def _move(bench: Bench) -> None:
     """Change the dtype of a compiled module, which compiles again; then move it, on a GPU."""
     compiled = bench.build_compiled()
-    _call_once(bench, compiled)
+    bench.call(compiled)
     objects = compile_log.compilations()
     with bench.step("to(torch.bfloat16) of the compiled module", needed=objects) as facts:
         eager = bench.build()
@@ -212,7 +197,7 @@ def _move(bench: Bench) -> None:
         return
     with bench.step("to('cpu') and back of the compiled module") as facts:
         compiled = bench.build_compiled()
-        _call_once(bench, compiled)
+        bench.call(compiled)
         _compiled_module(compiled).to("cpu")
         _compiled_module(compiled).to(compiled.case.device)
         facts.add(bench.compare(bench.build(), compiled))

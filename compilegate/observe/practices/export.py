@@ -33,7 +33,7 @@ from compilegate.observe.model.calls import PlannedCall, sizes_of, varied_calls
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.practices import fresh_process
-from compilegate.observe.practices.bench import Bench, StepUnavailableError
+from compilegate.observe.practices.bench import Bench, StepUnavailableError, keep_buffers
 from compilegate.observe.practices.elsewhere import Elsewhere, Watched, without_memory
 from compilegate.records.practice import Practice
 from compilegate.zoo.example import Call
@@ -133,6 +133,9 @@ def _follow_old_tutorials(bench: Bench, folder: Path, files: dict[str, str]) -> 
     call = subject.prepare(bench.planned)
     graph: nn.Module | None = None
 
+    def buffers() -> Mapping[str, torch.Tensor]:
+        return dict(graph.named_buffers()) if graph is not None else {}
+
     def trace(graph: nn.Module) -> nn.Module:
         return torch.jit.trace(  # type: ignore[no-any-return]
             graph, call.args or None, example_kwarg_inputs=call.kwargs or None, strict=False
@@ -147,7 +150,9 @@ def _follow_old_tutorials(bench: Bench, folder: Path, files: dict[str, str]) -> 
     }
     for name, convert in ways.items() if graph is not None else ():
         with bench.step(name), _refusable(subject):
-            torch.jit.save(convert(graph), folder / "traced.pt")
+            with keep_buffers(buffers):  # tracing calls the graph
+                converted = convert(graph)
+            torch.jit.save(converted, folder / "traced.pt")
             files[RECIPE] = "traced.pt"
 
 
@@ -246,7 +251,7 @@ def _modules_of_classes(program: ExportedProgram | None) -> list[str]:
 def _compare(
     bench: Bench, loader: str, planned: Sequence[PlannedCall], answers: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Compare the answers of a program with eager's calls, made in the same order."""
+    """Compare the answers of a program with eager's calls."""
     eager, loaded = bench.build(), bench.build()
     eager.run = watched = Watched(eager.run)
     loaded.run = elsewhere = Elsewhere(loaded, watched)

@@ -57,12 +57,14 @@ def main(folder: Path) -> None:
 def _answers(
     loader: str, file: Path, calls: Sequence[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Load a program, and yield the answer of each call, or the error that ends them."""
+    """Yield the answer of each call, or the error that ends them.
+
+    Each call is the first of a program that was loaded for it, since a call may update buffers.
+    """
     print(f"{loader}, then {len(calls)} calls", flush=True)  # it names the program that crashes
     try:
-        program = LOADERS[loader](file)
         for call in calls:
-            yield _answer(program, call["args"], call["kwargs"])
+            yield _answer(LOADERS[loader](file), call["args"], call["kwargs"])
     except Exception as error:
         yield {
             "raised": error_text.with_kind(error),
@@ -80,6 +82,5 @@ def _answer(
         "leaves": _pytree.tree_leaves(output),
         "nesting": nested.structure(output),
         "inputs": input_tensors(Call(args, kwargs)),
-        # Later calls write to them.
-        "buffers": {name: buffer.detach().clone() for name, buffer in buffers.items()},
+        "buffers": {name: buffer.detach() for name, buffer in buffers.items()},
     }
