@@ -177,9 +177,17 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
 
 def builder_lines(program: Program) -> Iterator[str]:
     """Yield the lines that define the class ``Program`` and the function ``inputs``."""
-    for name in dict.fromkeys(need for one in program.statements for need in one.needs):
-        yield from PREAMBLES[name].splitlines()
-        yield ""
+    yield from module_lines(program)
+    yield ""
+    yield ""
+    yield "def inputs(n):"
+    made = "".join(f"{value.text}, " for value in program.inputs).rstrip()
+    yield f"    return ({made})"
+
+
+def module_lines(program: Program) -> Iterator[str]:
+    """Yield the lines that define the class ``Program``."""
+    yield from _needed_lines(program)
     held = {value.name: f"self.{value.name}" for value in program.held}
     yield "class Program(nn.Module):"
     if held:
@@ -191,17 +199,30 @@ def builder_lines(program: Program) -> Iterator[str]:
             else:
                 yield f'        self.register_buffer("{value.name}", {value.text})'
         yield ""
-    arguments = ", ".join(value.name for value in program.inputs)
-    yield f"    def forward(self, {arguments}):"
+    yield from indented(_forward_lines(program, "forward", ["self"], held))
+
+
+def function_lines(program: Program) -> Iterator[str]:
+    """Yield the lines that define the function ``program``, for one that holds no tensors."""
+    yield from _needed_lines(program)
+    yield from _forward_lines(program, "program", [], {})
+
+
+def _needed_lines(program: Program) -> Iterator[str]:
+    for name in dict.fromkeys(need for one in program.statements for need in one.needs):
+        yield from PREAMBLES[name].splitlines()
+        yield ""
+
+
+def _forward_lines(
+    program: Program, name: str, first: Sequence[str], held: Mapping[str, str]
+) -> Iterator[str]:
+    arguments = ", ".join((*first, *(value.name for value in program.inputs)))
+    yield f"def {name}({arguments}):"
     for one in program.statements:
-        yield from (f"        {line}" for line in renamed(one.text, held).splitlines())
+        yield from (f"    {line}" for line in renamed(one.text, held).splitlines())
     returned = ", ".join(held.get(name, name) for name in program.returns)
-    yield f"        return {returned}"
-    yield ""
-    yield ""
-    yield "def inputs(n):"
-    made = "".join(f"{value.text}, " for value in program.inputs).rstrip()
-    yield f"    return ({made})"
+    yield f"    return {returned}"
 
 
 def indented(lines: Iterable[str], by: str = "    ") -> Iterator[str]:

@@ -20,6 +20,8 @@ class Part:
             the whole model, with the calls of its recipe.
         identities: Submodules that an ``nn.Identity`` replaces.
         disabled: Submodules that ``torch.compiler.disable`` leaves to eager.
+        stance: What ``torch.compiler.set_stance`` is given; empty for none. *eager_on_recompile*
+            is taken after the first call.
         tree: The file that receives the submodules as JSON; empty for none.
         graph: The file that receives the graph as JSON; empty for none. Then nothing is observed.
         kernels: The file that receives the kernels as JSON; empty for none. Then nothing is
@@ -32,6 +34,7 @@ class Part:
     path: str = ""
     identities: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
+    stance: str = ""
     tree: str = ""
     graph: str = ""
     kernels: str = ""

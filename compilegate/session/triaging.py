@@ -55,7 +55,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Gen
         try:
             _triage(plan, config.getoption("triage_minutes"), say)
         except (ObserverError, OSError, KeyboardInterrupt) as error:
-            say(f"the triage ended early: {error or 'interrupted'}")
+            say(f"the triage ended early: {str(error) or 'interrupted'}")
     yield
 
 

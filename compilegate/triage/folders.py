@@ -128,18 +128,22 @@ def triage(
 
     Raises:
         OSError: A folder cannot be written.
+        KeyboardInterrupt: Somebody pressed Ctrl-C. A report says what was found by then.
     """
     words = reproduction.files_of(run.header)
     zoo = [str(Path(file).resolve()) for file in _zoo_files(run)]
     for number, suspect in enumerate(found, 1):
         folder = target.resolve() / f"{number}-{_slug(suspect)}"
-        folder.mkdir(parents=True, exist_ok=True)
         say(f"{number}/{len(found)}: {suspect.culprit}")
         files = Files(zoo, run.header.tf32)
-        made = Investigation(suspect, folder, files, minutes * 60, say).run()
-        command = reproduction.command(suspect.observation, words)
-        _write(folder, run, suspect, made, command)
-        yield Triaged(suspect, folder, made)
+        investigation = Investigation(suspect, folder, files, minutes * 60, say)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            investigation.run()
+        finally:  # also where Ctrl-C ends it
+            command = reproduction.command(suspect.observation, words)
+            _write(folder, run, suspect, investigation.findings, command)
+        yield Triaged(suspect, folder, investigation.findings)
 
 
 def _zoo_files(run: Run) -> list[str]:
@@ -164,8 +168,8 @@ def _write(folder: Path, run: Run, suspect: Suspect, made: Findings, command: st
         if (folder / name).exists():
             log = (folder / name).read_text(encoding="utf-8")
             (folder / name).write_text(report.cleaned(log), encoding="utf-8")
-    if source:
-        script.write_text(report.cleaned(source), encoding="utf-8")
+    if not source:  # one that was not run to its end
+        script.unlink(missing_ok=True)
 
 
 def summary(triaged: Triaged) -> str:

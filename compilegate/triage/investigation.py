@@ -19,6 +19,14 @@ from compilegate.triage.trials import OutOfTimeError, Trials, part
 
 #: The share of the time that is left, for the place.
 _PLACE = 0.35
+#: The stances that are tried, and how they are taken.
+_STANCES = {
+    "eager_on_recompile": "model(*inputs)  # compiles for the first inputs\n"
+    'torch.compiler.set_stance("eager_on_recompile")',
+    "force_eager": 'torch.compiler.set_stance("force_eager")  # compiles nothing',
+}
+#: Seconds after which a script hangs whose case did not.
+_STUCK_S = 120.0
 #: With less time than this, in seconds, no bisection is begun.
 _BISECTION_S = 20.0
 
@@ -53,7 +61,7 @@ class Investigation:
         self._scratch = Path(tempfile.mkdtemp(prefix="compilegate-triage-"))
         self._trials = Trials(suspect, self._scratch, files.zoo, tf32=files.tf32, until=self._until)
 
-    def run(self) -> Findings:
+    def run(self) -> None:
         """Do everything that there is time for."""
         steps: dict[str, Callable[[], None]] = {
             "stage": self._find_stage,
@@ -75,6 +83,9 @@ class Investigation:
                     self.findings.notes.append(f"there was too little time for all of: {name}")
                 except ObserverError as error:
                     self.findings.notes.append(f"{name}: {error}")
+                except KeyboardInterrupt:
+                    self.findings.notes.append(f"Ctrl-C ended it in this step: {name}")
+                    raise
                 finally:
                     self.findings.seconds[name] = time.monotonic() - began
                 if not self.findings.stage.is_confirmed:
@@ -82,7 +93,6 @@ class Investigation:
         finally:
             self._trials.close()
             shutil.rmtree(self._scratch, ignore_errors=True)
-        return self.findings
 
     def _find_stage(self) -> None:
         self.findings.stage = stage = ladder.climb(self._trials)
@@ -134,7 +144,11 @@ class Investigation:
         if time.monotonic() + _BISECTION_S > self._until:
             raise OutOfTimeError
         found, log = scripts_run.bisect(
-            self._folder / "repro.py", self._scratch, findings.stage.backend, self._until
+            self._folder / "repro.py",
+            self._scratch,
+            findings.stage.backend,
+            self._until,
+            self._trials.hangs_s if self._suspect.hangs else _STUCK_S,
         )
         (self._folder / "bisection.log").write_text(log, encoding="utf-8")
         findings.bisected = found
@@ -151,6 +165,7 @@ class Investigation:
             findings.workarounds.append((f'torch.compile(model, backend="{below}")', how))
         if found.path:
             self._try_disabling(found)
+        self._try_stances()
 
     def _try_disabling(self, found: Place) -> None:
         """Leave the submodule to eager; if that does not help, all of its class."""
@@ -164,3 +179,13 @@ class Investigation:
             if seen.state == "good":
                 self.findings.workarounds.append((code, "the case passes"))
                 return
+
+    def _try_stances(self) -> None:
+        """Keep what is compiled and leave the rest to eager, if that may help; or leave all."""
+        for stance, code in _STANCES.items():
+            if stance == "eager_on_recompile" and self._suspect.is_of_first_call:
+                continue
+            seen = self._trials.of_part(part(stance=stance))
+            self._say(f"  stance {stance}: {seen.state}")
+            if seen.state == "good":
+                self.findings.workarounds.append((code, "the case passes"))

@@ -16,8 +16,15 @@ from compilegate.triage.suspect import Suspect
 #: The longest script that a report contains, in lines, and the longest title.
 _LONGEST = 150
 _TITLE = 160
+#: Stands for the script until the rest of the report is clean.
+_SCRIPT = "<the script>"
 _SECRET = re.compile(
     r"(?i)\b([\w-]*(?:token|secret|passw(?:or)?d|api[_-]?key|credential)[\w-]*\s*[=:]\s*)\S+"
+)
+#: The same in code, where only a text that is written down is a secret, and no name.
+_SECRET_IN_CODE = re.compile(
+    r"(?i)((?:token|secret|passw(?:or)?d|api[_-]?key|credential)[\w-]*[\"'\]]*\s*[=:,]\s*)"
+    r"([\"'])[^\"'\n]+\2"
 )
 _ADDRESS = re.compile(r"(\w+://)[^\s/@]+@")
 _KNOWN_TOKEN = re.compile(r"\b(?:gh[pousr]_|github_pat_|hf_|sk-|AKIA)[A-Za-z0-9_-]{8,}")
@@ -25,7 +32,15 @@ _KNOWN_TOKEN = re.compile(r"\b(?:gh[pousr]_|github_pat_|hf_|sk-|AKIA)[A-Za-z0-9_
 
 def cleaned(text: str) -> str:
     """Return a text without secrets, and without the paths of home directories."""
-    text = _SECRET.sub(rf"\g<1>{HIDDEN}", text)
+    return _without_homes(_SECRET.sub(rf"\g<1>{HIDDEN}", text))
+
+
+def cleaned_code(text: str) -> str:
+    """Return a script without secrets and homes, whose names and numbers all stay."""
+    return _without_homes(_SECRET_IN_CODE.sub(rf"\g<1>\g<2>{HIDDEN}\g<2>", text))
+
+
+def _without_homes(text: str) -> str:
     text = _KNOWN_TOKEN.sub(HIDDEN, _ADDRESS.sub(r"\1", text))
     home = str(Path.home())
     if home != "/":
@@ -68,7 +83,8 @@ def text(
         content = [*part]
         if content:
             lines += [f"## {heading}", "", *content, ""]
-    return cleaned("\n".join(visible(line) for line in lines))
+    shown = cleaned("\n".join(visible(line) for line in lines))
+    return shown.replace(_SCRIPT, "\n".join(map(visible, cleaned_code(script).splitlines())))
 
 
 def _what(suspect: Suspect) -> Iterator[str]:
@@ -146,7 +162,7 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
     yield ""
     lines = script.rstrip().splitlines()
     if script and len(lines) <= _LONGEST:
-        yield from ("```python", *lines, "```", "")
+        yield from ("```python", _SCRIPT, "```", "")
     elif script:
         yield f"It has {len(lines)} lines: see `repro.py`."
     if verified is not None and verified.red.output:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import jinja2
 
-from compilegate.fuzzing.program import Program, builder_lines
+from compilegate.fuzzing.outcome import SILENT, Kind
+from compilegate.fuzzing.program import Program, function_lines, module_lines
 from compilegate.records.case import Case
-
-#: What a script checks.
-VALUES, BREAKS, RECOMPILES = "values", "breaks", "recompiles"
+from compilegate.triage.recipe_facts import RecipeFacts
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -25,8 +25,13 @@ _TEMPLATES = jinja2.Environment(
 )
 _DYNAMIC = {"static": False, "auto": None, "dynamic": True, "marked": None}
 _MODES = {"reduce_overhead": "reduce-overhead", "max_autotune": "max-autotune"}
-#: The longest title, in characters.
-_TITLE = 92
+#: The longest title and the longest line, in characters.
+_TITLE, _WIDTH = 92, 100
+#: What ``faulthandler`` does in the script of a crash or a hang.
+_DIES = {
+    "crash": "enable()  # prints where it dies",
+    "hang": "dump_traceback_later({:.0f}, exit=True)  # prints where it hangs, status 1",
+}
 _AUTOCAST = {"bf16": "torch.bfloat16", "f16": "torch.float16"}
 _CAST = {"bf16_weights": "torch.bfloat16", "f16_weights": "torch.float16"}
 
@@ -39,30 +44,81 @@ class Script:
         text: The script.
         origin: From what it was made, in words.
         program: The reduced program; None for a script that holds the recipe of the model.
+        says: What it prints where it shows the culprit and nothing else: the class of an error.
     """
 
     text: str
     origin: str
     program: Program | None = None
+    says: str = ""
 
 
-def of_program(program: Program, case: Case, title: str) -> str:
+@dataclass(frozen=True, kw_only=True)
+class Shows:
+    """What a script shows, so that it need not look at anything else.
+
+    Attributes:
+        title: What is wrong, in one line.
+        kind: How compiled code is wrong.
+        aliasing: Whether tensors share memory that do not in eager, or the other way round.
+        strict: What the compiler must not do: break the graph, or compile again.
+        calls: How many calls show it; 0 for all of the recipe.
+        hangs_s: Seconds after which the script of a hang ends.
+        may_raise: Whether calls may raise, on whichever side.
+        careful: Whether to rely on nothing else that is known of the model and of its calls. Such
+            a script is longer.
+    """
+
+    title: str
+    kind: Kind = "values"
+    aliasing: bool = False
+    strict: Literal["", "breaks", "recompiles"] = ""
+    calls: int = 0
+    hangs_s: float = 60.0
+    may_raise: bool = False
+    careful: bool = False
+
+    @property
+    def raises(self) -> bool:
+        """Whether calls may raise."""
+        return (
+            self.careful
+            or self.may_raise
+            or bool(self.strict)
+            or self.kind in ("raises", "raises not")
+        )
+
+
+def of_program(program: Program, case: Case, shows: Shows) -> str:
     """Return a script that shows what a reduced program does.
 
     Args:
         program: The program.
         case: The case that it was reduced from.
-        title: What is wrong, in one line.
+        shows: What is wrong.
     """
-    train, lines = program.phase == "train", [*builder_lines(program)]
-    return _script(lines, case, title, VALUES, (), train=train, backend=program.backend)
+    lines = [*(module_lines(program) if program.held else function_lines(program))]
+    lines += ["", "def inputs():", *_inputs_lines(program)]
+    facts: dict[str, Any] = {"is_module": bool(program.held), "example": False}
+    facts |= {"given": "args", "arguments": "inputs()", "loop": "", "seed": 0}
+    facts |= {"plain": not shows.careful, "config": []}
+    train = program.phase == "train"
+    return _text("\n".join(lines), case, shows, facts, train=train, backend=program.backend)
+
+
+def _inputs_lines(program: Program) -> Iterator[str]:
+    texts = [value.text for value in program.inputs]
+    line = f"    return ({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+    if len(line) < _WIDTH:
+        yield line
+    else:
+        yield from ("    return (", *(f"        {text}," for text in texts), "    )")
 
 
 def of_recipe(
     lines: Sequence[str],
     case: Case,
-    title: str,
-    check: str,
+    shows: Shows,
     sizes: Sequence[Mapping[str, int]],
     *,
     seed: int = 0,
@@ -74,62 +130,76 @@ def of_recipe(
     Args:
         lines: The lines that define the function ``recipe``.
         case: The case.
-        title: What is wrong, in one line.
-        check: What the script checks.
+        shows: What is wrong.
         sizes: The sizes of each call, for a recipe that lists no calls of its own.
         seed: The seed of weights and inputs.
         backend: The compiler backend.
         identities: Submodules that an ``nn.Identity`` replaces.
     """
-    train, head = case.phase == "train", (lines, case, title, check, sizes)
-    return _script(*head, train=train, seed=seed, backend=backend, identities=identities)
+    body, train = "\n".join(filter(None, lines)), case.phase == "train"
+    recipe = RecipeFacts(body)
+    facts = recipe.arguments(sizes[: shows.calls or None], only=shows.calls == 1)
+    facts |= {"example": True, "seed": seed, "config": [*recipe.config]}
+    facts["is_module"] = None if shows.careful else recipe.is_module
+    facts["plain"] = recipe.gives_fresh_tensors and not shows.careful
+    return _text(body, case, shows, facts, train=train, backend=backend, identities=identities)
 
 
-def _script(
-    lines: Iterable[str],
+def _text(
+    body: str,
     case: Case,
-    title: str,
-    check: str,
-    sizes: Sequence[Mapping[str, int]],
+    shows: Shows,
+    facts: Mapping[str, Any],
     *,
     train: bool,
     backend: str,
-    seed: int = 0,
     identities: Sequence[str] = (),
 ) -> str:
-    body = "\n".join(lines)
     options: dict[str, object] = {"dynamic": _DYNAMIC[case.dynamic]}
-    if check == BREAKS:
+    if shows.strict == "breaks":
         options["fullgraph"] = True
     if (mode := _MODES.get(case.mode)) and backend == "inductor":
         options["mode"] = mode
-    autocast, cast = _AUTOCAST.get(case.precision), _CAST.get(case.weights)
-    around = f", torch.autocast({case.device!r}, {autocast}, enabled=dtype is None)"
-    is_example, has_calls = "def recipe(" in body, "calls=" in body
-    loop = f"enumerate({[dict(each) for each in sizes]})" if is_example else "range(2)"
-    return _TEMPLATES.get_template("repro.py.j2").render(
-        title=plain(title)[:_TITLE],
-        body=body,
-        check=check,
-        backend=backend,
-        seed=seed,
-        train=train,
-        with_grad=train or "with_grad=True" in body,
-        device=case.device,
-        dtype=f"dtype or {cast}" if cast else "dtype",
-        around=around if autocast else "",
-        moved="t" if case.device == "cpu" else 't.to("cuda") if torch.is_tensor(t) else t',
-        options=", ".join(f"{name}={value!r}" for name, value in options.items()),
-        example=is_example,
-        identities=identities,
-        calls=has_calls,
-        loop=loop,
-        before="before=" in body,
-        after="after=" in body,
-        state=("nn." if is_example else "self.") in body,
-        uses_nn=bool(re.search(r"\bnn\.", body)) and "    from torch import nn" not in body,
-        uses_functional=bool(re.search(r"\bF\.", body)),
-    )
+    cast, aliasing = _CAST.get(case.weights), shows.aliasing or shows.careful
+    trees = {"keystr": True, "tree_flatten_with_path": True, "tree_leaves": train or aliasing}
+    trees["tree_map_only"] = not facts["plain"]
+    dies = _DIES.get(shows.kind, "").format(shows.hangs_s)
+    modules = {"copy": facts["loop"], "faulthandler": dies, "sys": True}
+    known = {
+        "title": plain(shows.title)[:_TITLE],
+        "body": body,
+        "backend": backend,
+        "train": train,
+        "device": case.device,
+        "dtype": f"dtype or {cast}" if cast else "dtype",
+        "around": ", ".join(_around(case, train=train or "with_grad=True" in body)),
+        "options": ", ".join(f"{name}={value!r}" for name, value in options.items()),
+        "identities": identities,
+        "raises": shows.raises,
+        "compares": shows.kind in SILENT and not shows.strict,
+        "recompiles": shows.strict == "recompiles",
+        "aliasing": aliasing,
+        "has_state": shows.kind == "state" and facts["is_module"] is not False,
+        "has_weights": train and facts["is_module"] is not False,
+        "dies": dies,
+        "hangs": shows.kind == "hang",
+        "modules": [name for name, is_used in modules.items() if is_used],
+        "trees": ", ".join(name for name, is_used in trees.items() if is_used),
+        "uses_nn": bool(re.search(r"(?<![\w.])nn\.", body)) and "from torch import nn" not in body,
+        "uses_functional": bool(re.search(r"\bF\.", body)),
+        "before": "before=" in body,
+        "after": "after=" in body,
+        "module": "program" if not facts["example"] and not facts["is_module"] else "module",
+    }
+    return _TEMPLATES.get_template("repro.py.j2").render(known | dict(facts))
+
+
+def _around(case: Case, *, train: bool) -> Iterator[str]:
+    """Yield the context managers of a call."""
+    if not train:
+        yield "torch.no_grad()"
+    if autocast := _AUTOCAST.get(case.precision):
+        yield f"torch.autocast({case.device!r}, {autocast}, enabled=dtype is None)"
 
 
 def plain(line: str) -> str:

@@ -5,20 +5,30 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
+from compilegate.fuzzing.outcome import Symptom, outcome_of
 from compilegate.fuzzing.program import Program
 from compilegate.fuzzing.reduction import Reducer
 from compilegate.processes.zoo_listing import list_models
 from compilegate.triage import place, programs, scripts_run
 from compilegate.triage.findings import Files, Findings
 from compilegate.triage.recipe import NoSourceError, recipe_lines
-from compilegate.triage.script import BREAKS, RECOMPILES, VALUES, Script, of_program, of_recipe
+from compilegate.triage.report import cleaned_code
+from compilegate.triage.script import Script, Shows, of_program, of_recipe
 from compilegate.triage.trials import OutOfTimeError, Trials, part
 from compilegate.zoo import registry
 
+#: What the compiler must not do, by the aspect that fails.
+_STRICT: dict[str, Literal["breaks", "recompiles"]] = {
+    "graph_breaks": "breaks",
+    "recompiles": "recompiles",
+}
+#: The error that a script then shows.
+_ERRORS = {"breaks": "Unsupported", "recompiles": "RecompileError"}
 #: The shares of the time that is left: for trying and reducing programs, and for replacing
 #: submodules.
 _PROGRAMS, _OTHERS = 0.4, 0.3
@@ -62,8 +72,8 @@ class Scripting:
     def _verify(self, script: Script) -> bool:
         path = self.folder / "repro.py"
         before = path.read_text(encoding="utf-8") if path.exists() else None
-        path.write_text(script.text, encoding="utf-8")
-        made = scripts_run.verify(path, self.findings.stage.below, self.trials.until)
+        path.write_text(cleaned_code(script.text), encoding="utf-8")
+        made = scripts_run.verify(path, self.findings.stage.below, self.trials.until, script.says)
         if made.holds or self.findings.script is None:
             self.findings.script, self.findings.verified = script, made
             (self.folder / "repro.log").write_text(made.red.output, encoding="utf-8")
@@ -85,15 +95,22 @@ class Scripting:
             raise programs.UnprintableError(f"no graph could be captured: {why}")
         whole = programs.program_of(graph, case, self.backend)
         found: list[Program] = []
-        self.trials.within(_PROGRAMS, lambda: found.extend(self._reduced(whole)))
-        title = self.trials.suspect.text
-        origin = f"the graph of {found_at}"
+        symptoms: list[Symptom] = []
+        self.trials.within(_PROGRAMS, lambda: found.extend(self._reduced(whole, symptoms)))
+        origin, shows = f"the graph of {found_at}", replace(self._shows, kind=symptoms[0].kind)
         return [
-            Script(text=of_program(one, case, title), origin=origin, program=one) for one in found
+            Script(text=of_program(one, case, how), origin=origin, program=one, says=self._says)
+            for one in found
+            for how in _ways(shows)
         ]
 
-    def _reduced(self, whole: Program) -> list[Program]:
-        """Return the program of one operator that fails alone, or else a reduced one, or none."""
+    def _reduced(self, whole: Program, symptoms: list[Symptom]) -> list[Program]:
+        """Return the program of one operator that fails alone, or else a reduced one, or none.
+
+        Args:
+            whole: The program of the whole graph.
+            symptoms: Receives how these fail.
+        """
         alone = programs.of_one_operator(whole)
         for one, symptom in zip(alone, self.trials.symptoms(alone), strict=True):
             if symptom is not None:
@@ -104,6 +121,7 @@ class Scripting:
             one, symptom = whole, next(self.trials.symptoms([whole]))
         if symptom is None:
             raise programs.UnprintableError("the graph on random data does not fail")
+        symptoms.append(symptom)
         left = self.trials.until - time.monotonic()
         reducer = Reducer(
             lambda some, until: self.trials.first_failing(some, symptom, until), left / 2
@@ -123,25 +141,49 @@ class Scripting:
         sizes = entry.sizes(suspect.case.device)
         first = {name: each[0] for name, each in sizes.items()}
         others = [{**first, n: size} for n, each in sizes.items() for size in each[1:]]
-        aspect = "" if suspect.fails_as_a_whole else suspect.verdict.aspect
-        check = {"graph_breaks": BREAKS, "recompiles": RECOMPILES}.get(aspect, VALUES)
         calls = [first, first] if "vary" not in suspect.wants else [first, first, *others, first]
         self._replace_others()
-        replaced = self.findings.place.identities
+        replaced, shows = self.findings.place.identities, self._shows
         texts = [
             of_recipe(
                 lines,
                 suspect.case,
-                suspect.text,
-                check,
+                how,
                 calls,
                 seed=suspect.observation.seed,
                 backend=self.backend,
                 identities=identities,
             )
             for identities in ([replaced, []] if replaced else [[]])
+            for how in _ways(shows)
         ]
-        return [Script(text=text, origin=f"the recipe of {entry.name}") for text in texts]
+        origin = f"the recipe of {entry.name}"
+        return [Script(text=text, origin=origin, says=self._says) for text in texts]
+
+    @property
+    def _says(self) -> str:
+        """The class of the error that shows the culprit; empty if no error does."""
+        suspect = self.trials.suspect
+        failure = suspect.observation.failure
+        if failure is None:
+            return _ERRORS.get(_STRICT.get(suspect.verdict.aspect, ""), "")
+        return failure.kind if suspect.observation.status == "raised" else ""
+
+    @property
+    def _shows(self) -> Shows:
+        """What a script of the model shows."""
+        suspect = self.trials.suspect
+        symptom = outcome_of(suspect.observation).symptom
+        aspect = "" if suspect.fails_as_a_whole else suspect.verdict.aspect
+        checked = [c for call in suspect.observation.calls for c in (call.outputs, call.state)]
+        return Shows(
+            title=suspect.text,
+            kind=symptom.kind if symptom and aspect not in _STRICT else "values",
+            aliasing=any(d.what == "aliasing" for one in checked for d in one.differences),
+            strict=_STRICT.get(aspect, ""),
+            calls=1 if suspect.is_of_first_call else 0,
+            hangs_s=self.trials.hangs_s,
+        )
 
     def _replace_others(self) -> None:
         with contextlib.suppress(OutOfTimeError):
@@ -149,3 +191,11 @@ class Scripting:
                 _OTHERS,
                 lambda: place.replace_others(self.trials, self.findings.place, self.backend),
             )
+
+
+def _ways(shows: Shows) -> Iterator[Shows]:
+    """Yield ways to show something, from the shortest script to the most careful."""
+    yield shows
+    if not shows.raises:
+        yield replace(shows, may_raise=True)  # in float64, where a part of a model refuses it
+    yield replace(shows, careful=True)

@@ -44,8 +44,13 @@ class Ended:
 
     @property
     def shows(self) -> bool:
-        """Whether the script shows the bug: it says so, it died or it hung."""
-        return self.status is None or self.status == 1 or self.status < 0
+        """Whether the script shows the bug: it says so, it died or it hung.
+
+        Python exits with 1, too, where the script itself fails, or cannot compile at all.
+        """
+        if self.status != 1:
+            return self.status is None or self.status < 0
+        return any(word in self.output for word in ("compiled code is WRONG", "Timeout ("))
 
 
 @dataclass(frozen=True)
@@ -56,32 +61,36 @@ class Verified:
         red: With the bug.
         green: With the backend below; None if it was not run.
         below: That backend.
+        says: What the script prints if it shows this bug: the class of an error; empty for any.
     """
 
     red: Ended
     green: Ended | None
     below: str
+    says: str = ""
 
     @property
     def holds(self) -> bool:
         """Whether the script shows the bug, and does not without the stage."""
-        return self.red.shows and self.green is not None and self.green.status == 0
+        shows = self.red.shows and self.says in self.red.output
+        return shows and self.green is not None and self.green.status == 0
 
 
-def verify(script: Path, below: str, until: float) -> Verified:
+def verify(script: Path, below: str, until: float, says: str = "") -> Verified:
     """Run a script as it is, and with the backend below the suspected one.
 
     Args:
         script: The script.
         below: The backend.
         until: When to end, on the monotonic clock.
+        says: What it prints if it shows this bug.
 
     Raises:
         OutOfTimeError: The time for the culprit is over.
     """
     red = run([str(script)], script.parent, until)
     green = run([str(script), below], script.parent, until) if red.shows else None
-    return Verified(red, green, below)
+    return Verified(red, green, below, says)
 
 
 def run(
@@ -134,7 +143,9 @@ def _kill(process: subprocess.Popen[str]) -> None:
     os.killpg(process.pid, signal.SIGKILL)
 
 
-def bisect(script: Path, folder: Path, backend: str, until: float) -> tuple[dict[str, Any], str]:
+def bisect(
+    script: Path, folder: Path, backend: str, until: float, hangs_s: float
+) -> tuple[dict[str, Any], str]:
     """Have torch bisect a script; return what it found, and its log.
 
     Args:
@@ -142,11 +153,12 @@ def bisect(script: Path, folder: Path, backend: str, until: float) -> tuple[dict
         folder: A folder that may be deleted.
         backend: The backend that shows the bug first.
         until: When to end, on the monotonic clock.
+        hangs_s: Seconds after which a run of the script hangs.
     """
     cache = folder / "inductor"
     cache.mkdir(parents=True, exist_ok=True)
     own = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0"}
-    words = ["-m", "compilegate.observe.dissect.bisection", str(script), backend]
+    words = ["-m", "compilegate.observe.dissect.bisection", str(script), backend, f"{hangs_s:.0f}"]
     ended = run(words, folder, until, own)
     found: dict[str, Any] = {}
     for line in ended.output.splitlines():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from compilegate.fuzzing.outcome import SILENT, Kind, Symptom, outcome_of
 from compilegate.judging.aspects import ASPECTS, aspect_named
 from compilegate.judging.budget import Budget
-from compilegate.judging.rules import verdicts
+from compilegate.judging.judge import judge_change
+from compilegate.judging.rules import rules, verdicts
 from compilegate.records.case import Case
 from compilegate.records.observation import WANTS, Observation, Status, Want
 from compilegate.records.verdict import Verdict
@@ -66,9 +68,21 @@ class Suspect:
         return self.observation.failure is not None
 
     @property
+    def hangs(self) -> bool:
+        """Whether the case hung."""
+        return self.observation.status == "timed_out"
+
+    @property
     def is_of_values(self) -> bool:
         """Whether tensors are compared, so that a script can compare them, too."""
         return not self.fails_as_a_whole and bool(aspect_named(self.verdict.aspect).tensors)
+
+    @property
+    def is_of_first_call(self) -> bool:
+        """Whether the first call shows it, before anything is compiled a second time."""
+        failure = self.observation.failure
+        said = failure.call if failure else "\n".join(self.verdict.details[:1])
+        return bool(re.match(r"call 1\b", said))
 
     @property
     def is_of_time(self) -> bool:
@@ -96,6 +110,17 @@ class Suspect:
         budget = replace(self.budget(self.case), expected_failures=())
         found = [v for v in verdicts(observation, budget) if v.aspect == self.verdict.aspect]
         return Seen.in_verdicts(found)
+
+    def seen_in_eager(self, observation: Observation) -> Seen:
+        """Return whether an observation in which eager may do everything shows the failure."""
+        if observation.failure is not None or self.fails_as_a_whole:
+            return self.seen_in(observation)
+        budget = replace(self.budget(self.case), expected_failures=())
+        (rule,) = (rule for aspect, rule in rules() if aspect.name == self.verdict.aspect)
+        judgement = judge_change(
+            observation.case, budget, self.verdict.aspect, rule(observation, budget)
+        )
+        return Seen.in_verdicts([judgement.verdict])
 
     def seen_in_part(self, observation: Observation) -> Seen:
         """Return whether an observation of a part of the model shows a failure of this kind."""

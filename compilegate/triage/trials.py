@@ -24,8 +24,9 @@ from compilegate.records.request import Request
 from compilegate.triage.releases import Seen
 from compilegate.triage.suspect import Suspect
 
-#: Seconds without progress after which a trial hangs.
-_HANGS_S, _STUCK_S = 60.0, 240.0
+#: Seconds without progress after which a trial hangs. Where the case hung, they are as many times
+#: as the longest trial that ended took, within these bounds.
+_STUCK_S, _HANGS_S, _TIMES = 240.0, (20.0, 60.0), 5
 
 
 class OutOfTimeError(Exception):
@@ -58,6 +59,8 @@ class Trials:
         until: float,
     ) -> None:
         self.suspect, self.until, self.count = suspect, until, 0
+        self._longest_s = _HANGS_S[1] / _TIMES
+        self._has_ended = False
         self._folder, self._tf32, self._seed = folder, tf32, suspect.observation.seed
         self._file = folder / "trials.py"
         self._numbers = itertools.count(1)
@@ -88,6 +91,8 @@ class Trials:
         wants = ("capture",) if is_alone else suspect.wants
         case_id = _case_id(part.name, suspect)
         made = self._observe(case_id, part.name, backend, wants, seed=self._seed)
+        if part.stance:
+            return suspect.seen_in_eager(made)
         return suspect.seen_in_part(made) if is_alone else suspect.seen_in(made)
 
     def told(self, part: Part, what: Literal["tree", "graph", "kernels"]) -> tuple[Any, str]:
@@ -147,6 +152,11 @@ class Trials:
         finally:
             self.until = before
 
+    @property
+    def hangs_s(self) -> float:
+        """Seconds without progress after which a trial of a case that hung hangs, too."""
+        return min(max(_HANGS_S[0], _TIMES * self._longest_s), _HANGS_S[1])
+
     def close(self) -> None:
         """End the child and its server."""
         self._observer.close()
@@ -167,7 +177,6 @@ class Trials:
         if time.monotonic() > self.until:
             raise OutOfTimeError
         self.count += 1
-        hangs = suspect.observation.status == "timed_out"
         request = Request(
             case=case_id,
             wants=tuple(wants),
@@ -175,12 +184,18 @@ class Trials:
             backend=backend,
             tf32=self._tf32,
         )
-        return self._observer.observe(
+        began = time.monotonic()
+        made = self._observer.observe(
             request,
             model=key,
             device=suspect.case.device,
-            timeout_s=_HANGS_S if hangs else _STUCK_S,
+            timeout_s=self.hangs_s if suspect.hangs else _STUCK_S,
         )
+        if made.status != "timed_out":
+            spent = time.monotonic() - began
+            self._longest_s = max(spent, self._longest_s) if self._has_ended else spent
+            self._has_ended = True
+        return made
 
     def _progress(self, case_id: str, stage: Stage, elapsed_s: float, at_work: str) -> None:
         if time.monotonic() > self.until:

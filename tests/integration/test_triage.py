@@ -4,7 +4,9 @@ A ``sitecustomize`` breaks it in every interpreter, so that a script with torch 
 """
 
 import contextlib
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -12,14 +14,16 @@ import time
 import pytest
 
 from compilegate.judging.budget import Budget
+from compilegate.records.case import Case
 from compilegate.records.observation import Observation
 from compilegate.records.part import Kernel
 from compilegate.records.verdict import Verdict
 from compilegate.runs import files
-from compilegate.triage import ladder, report
+from compilegate.triage import ladder, report, scripts_run
 from compilegate.triage.culprits import Culprit
 from compilegate.triage.findings import Findings
 from compilegate.triage.place import Place, descend
+from compilegate.triage.script import Shows, of_recipe
 from compilegate.triage.suspect import Suspect
 from compilegate.triage.trials import Trials, part
 from tests.integration.conftest import (
@@ -31,6 +35,7 @@ from tests.integration.conftest import (
     run_to_its_end,
     surroundings,
 )
+from tests.integration.processes import begun, living, soon
 from tests.unit.making import make_environment
 
 BROKEN = """
@@ -134,7 +139,7 @@ def test_the_script_shows_it_with_torch_alone_and_not_without_the_stage(triaged,
     script = triaged[0]["divides"] / "repro.py"
     text = script.read_text()
     assert "compilegate" not in text
-    assert len(text.splitlines()) <= 75
+    assert len(text.splitlines()) <= 60
     status, output = run_script(script, env=broken)
     assert status == 1
     assert all(word in output for word in ("eager", "compiled", "float64", "WRONG"))
@@ -147,6 +152,8 @@ def test_a_crash_has_its_stage_its_submodule_and_a_script_that_dies(triaged):
     assert "**Stage:** decompositions or partitioning" in report, output
     assert "**Submodule:** `2`, a `ErrorFunction`" in report, output
     assert "died of SIGABRT; with `aot_eager` in place of the backend: exit status 0" in report
+    assert 'torch.compiler.set_stance("force_eager")' in report
+    assert "eager_on_recompile" not in report  # the first call dies
 
 
 def test_a_report_says_what_ran_and_keeps_secrets(triaged):
@@ -165,13 +172,34 @@ def test_nothing_is_triaged_where_nothing_fails(stored, runs):
     assert (output.splitlines()[-1], status) == ("nothing to triage", 0)
 
 
-def test_the_option_triages_what_a_session_finds(compilegate, stored, runs, tmp_path):
-    stored("sound", "breaks")
-    session = compilegate(BREAKS, "--replay", "stored", "--triage", "--triage-minutes", "2")
+def test_the_option_triages_what_a_session_finds(compilegate, tmp_path):
+    """The session's own zoo, backend and run file reach the trials."""
+    zoo = ("--zoo", str(ZOOS / "triaged.py"), "--models", "counts", "-m", "cpu", "--save", "red")
+    triaged = ("--triage", "--triage-minutes", "3")
+    session = compilegate("suites/test_recompiles.py", *zoo, *triaged, backend="eager")
     assert session.status == 1
-    (written,) = (tmp_path / ".triage" / "stored").glob("1-breaks-graph_breaks/report.md")
-    assert "**Stage:** Dynamo" in written.read_text()
+    (written,) = (tmp_path / ".triage" / "red").glob("1-counts-recompiles/report.md")
+    text = written.read_text()
+    assert "**Stage:** Dynamo: `eager`" in text
+    assert "| `eager` | bad |" in text
+    assert 'torch.compiler.set_stance("eager_on_recompile")' in text
     assert f"{written.parent}: Dynamo, the whole model, script verified" in session.output
+    assert session.run("red").closing is not None
+
+
+def test_what_was_found_before_ctrl_c_is_kept(stored, runs, tmp_path):
+    stored("sound", "breaks")
+    written = tmp_path / ".triage" / "stored" / "1-breaks-graph_breaks"
+    words = command(BREAKS, "--replay", "stored", "--triage", runs=runs)
+    with begun(words, runs) as process:
+        assert soon(lambda: written.exists() or process.poll() is not None)
+        os.killpg(process.pid, signal.SIGINT)
+        output, _ = process.communicate(timeout=240)
+        assert soon(lambda: not living(runs)), living(runs)
+    assert process.returncode == 1, output
+    assert "the triage ended early: interrupted" in output
+    assert "Ctrl-C ended it in this step: " in (written / "report.md").read_text()
+    assert files.read(runs / "stored.jsonl").closing is not None
 
 
 @pytest.fixture
@@ -205,6 +233,67 @@ def test_a_wrong_lowering_is_of_inductor_and_of_the_module_that_it_is_in(gated):
         "1": "bad",
         "1.inner": "good",
     }
+    assert gated.of_part(part(stance="eager_on_recompile")).state == "bad"
+    assert gated.of_part(part(stance="force_eager")).state == "good"
+
+
+@pytest.fixture
+def counts(tmp_path):
+    """Trials of a model that is compiled again for each call."""
+    case = "counts-cpu-infer-f32-default-static"
+    observation = Observation(case=case, status="completed", wants=("capture",), backend="eager")
+    verdict = Verdict(case=case, aspect="recompiles", outcome="failed", summary="1 recompilation")
+    culprit = Culprit(("again",), "again", "recompiles", [case], ["recompiles"])
+    suspect = Suspect(culprit, observation, [verdict], lambda case: Budget(), "2.15.0")
+    zoo = [str(ZOOS / "triaged.py")]
+    made = Trials(suspect, tmp_path, zoo, tf32=False, until=time.monotonic() + 600)
+    yield made
+    made.close()
+
+
+def test_a_stance_helps_where_compiled_code_exists_and_is_right(counts):
+    assert counts.of_backend("eager").state == "bad"
+    assert counts.of_part(part()).state == "bad"
+    assert counts.of_part(part(stance="eager_on_recompile")).state == "good"
+    unknown = counts.of_part(part(stance="lenient"))
+    assert unknown.state == "unobservable"
+    assert "lenient" in unknown.text
+
+
+WAITS = """\
+def recipe():
+    import time
+    def wait(x):
+        if torch.compiler.is_compiling():
+            time.sleep(10_000)
+        return x + 1
+    return dict(module=wait, inputs=lambda: (torch.randn(3),))
+"""
+
+
+def verified(tmp_path, shows, backend, says=""):
+    """Run a script of a function that waits where it is compiled, and without the compiler."""
+    case, path = Case.parse("m-cpu-infer-f32-default-static"), tmp_path / "repro.py"
+    path.write_text(of_recipe(WAITS.splitlines(), case, shows, [{}, {}], backend=backend))
+    return scripts_run.verify(path, "off", time.monotonic() + 300, says)
+
+
+def test_the_script_of_a_hang_ends_by_itself(tmp_path):
+    made = verified(tmp_path, Shows(title="it hangs", kind="hang", hangs_s=12.0), "eager")
+    assert made.red.status == 1, made.red.output
+    assert made.red.seconds < 120
+    assert all(word in made.red.output for word in ("eager    {", "float64  {", "in wait"))
+    assert made.green.status == 0, made.green.output
+    assert made.holds
+
+
+def test_a_script_that_cannot_compile_shows_nothing(tmp_path):
+    """Python exits with status 1, too, where there is no C++ compiler, or the disk is full."""
+    shows = Shows(title="it raises", kind="raises")
+    made = verified(tmp_path, shows, "no_such_backend", "Unsupported")
+    assert made.red.status == 1
+    assert "InvalidBackend" in made.red.output
+    assert not made.holds
 
 
 @pytest.mark.parametrize("model", ["detours", "direct"])

@@ -72,3 +72,15 @@ def detours():
 @model("direct", settings=ONE)
 def direct():
     return example(Detour(detours=False))
+
+
+@model("counts", settings=ONE)
+def counts():
+    """Each call finds a longer list, and is compiled again."""
+    seen = []
+
+    def count(x):
+        seen.append(0)
+        return x * len(seen)
+
+    return Example(count, inputs=lambda: (torch.randn(4),))

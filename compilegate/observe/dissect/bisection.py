@@ -1,9 +1,9 @@
 """Bisects the compiler on a script, with PyTorch's own ``CompilerBisector``.
 
-``python -m compilegate.observe.dissect.bisection SCRIPT BACKEND`` runs the script again and again,
-each time in a forked child, so that a crash or a hang ends one child. The last line on stdout is
-JSON. The caller names a folder of its own in ``TORCHINDUCTOR_CACHE_DIR``: the bisector keeps its
-state there, and deletes it.
+``python -m compilegate.observe.dissect.bisection SCRIPT BACKEND SECONDS`` runs the script again and
+again, each time in a forked child, so that a crash ends one child, and a hang ends after SECONDS.
+The last line on stdout is JSON. The caller names a folder of its own in
+``TORCHINDUCTOR_CACHE_DIR``: the bisector keeps its state there, and deletes it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from typing import Any
 
 from compilegate.output.streams import clean_streams
 
-#: Seconds after which a script that still runs hangs.
-_HANGS_S = 120.0
 #: Options of Inductor that leave out one step, or do it in another way.
 _OPTIONS: tuple[dict[str, Any], ...] = (
     {"pattern_matcher": False},
@@ -38,11 +36,11 @@ def main() -> int:
     import torch._inductor.config as inductor
     from torch._inductor.compiler_bisector import CompilerBisector
 
-    script, is_in_inductor = sys.argv[1], sys.argv[2:] == ["inductor"]
+    script, backend, hangs_s = sys.argv[1], sys.argv[2], float(sys.argv[3])
     found: dict[str, Any] = {}
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            result = CompilerBisector.do_bisect(lambda: works(script))
+            result = CompilerBisector.do_bisect(lambda: works(script, hangs_s))
         if result is None:
             found["why"] = "no backend shows it in the bisection, which uses no compile caches"
         else:
@@ -56,12 +54,12 @@ def main() -> int:
         found["why"] = f"{type(error).__name__}: {error}".splitlines()[0]
     print(json.dumps(found), flush=True)
     helps = []
-    for options in _OPTIONS if is_in_inductor else ():
+    for options in _OPTIONS if backend == "inductor" else ():
         name = next(iter(options))
         if not _has(inductor, name):
             continue
         with inductor.patch(options):
-            if works(script):
+            if works(script, hangs_s):
                 helps.append(options)
     print(json.dumps(found | {"helps": helps}), flush=True)
     return 0
@@ -75,12 +73,12 @@ def _has(config: Any, name: str) -> bool:
     return True
 
 
-def works(script: str) -> bool:
+def works(script: str, hangs_s: float) -> bool:
     """Whether a script exits with status 0 in a forked child."""
     child = os.fork()
     if child == 0:
         os._exit(_run(script))
-    until = time.monotonic() + _HANGS_S
+    until = time.monotonic() + hangs_s
     while time.monotonic() < until:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from compilegate.observe import nested
 from compilegate.observe.capture import compiling
 from compilegate.observe.conditioning.signal import treat
 from compilegate.observe.dissect import graph, profile
-from compilegate.observe.model.calls import first_call
+from compilegate.observe.model.calls import evaluate, first_call, invoke
 from compilegate.observe.model.subject import Subject
 from compilegate.records.case import Case
 from compilegate.records.part import Part
@@ -71,6 +71,9 @@ def _build(part: Part) -> Example:
     if part.kernels:
         return _tell_kernels(part, subject)
     example.signal = False
+    if part.stance:
+        sizes = registry.load()[subject.case.model].sizes(subject.case.device)
+        example.calls = _under_stance(part.stance, example, sizes)
     if not isinstance(module, nn.Module):
         return example
     for path in part.disabled:
@@ -86,6 +89,40 @@ def _build(part: Part) -> Example:
         config=example.config,
         with_grad=example.with_grad,
     )
+
+
+#: The stance of each call, from the first on; the last one stays.
+_STANCES = {"eager_on_recompile": ("default", "eager_on_recompile")}
+
+
+def _under_stance(
+    stance: str, example: Example, sizes: Mapping[str, tuple[int, ...]]
+) -> list[Call]:
+    """Return the calls of an example. Actions before them take a stance.
+
+    A model that lists no calls is called at its first sizes, twice, at all others, and at the first
+    again.
+    """
+    calls = list(example.calls)
+    if not calls:
+        first = {name: each[0] for name, each in sizes.items()}
+        others = [{**first, name: size} for name, each in sizes.items() for size in each[1:]]
+        given = (first, first, *others, *[first] * bool(others))
+        calls = [Call(evaluate(example.inputs, n), evaluate(example.kwargs, n)) for n in given]
+    stances = _STANCES.get(stance, (stance,))
+    return [
+        replace(call, before=_taking(stances[min(n, len(stances) - 1)], call.before))
+        for n, call in enumerate(calls)
+    ]
+
+
+def _taking(stance: Any, before: Callable[..., Any] | None) -> Callable[[Any], None]:
+    def take(module: Any) -> None:
+        torch.compiler.set_stance(stance)
+        if before is not None:
+            invoke(before, module)
+
+    return take
 
 
 def _subject(part: Part) -> Subject:

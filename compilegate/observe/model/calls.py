@@ -129,8 +129,8 @@ def arguments(example: Example, planned: PlannedCall) -> Call:
     if example.calls:
         given = example.calls[planned.index]
         return Call(given.args, given.kwargs, given.before, given.after)
-    args = _evaluate(example.inputs, planned.sizes)
-    kwargs = _evaluate(example.kwargs, planned.sizes)
+    args = evaluate(example.inputs, planned.sizes)
+    kwargs = evaluate(example.kwargs, planned.sizes)
     check_arguments("the value that inputs of Example returns", args)
     check_keywords("the value that kwargs of Example returns", kwargs)
     check_dims(example.dims, args, kwargs)
@@ -185,7 +185,8 @@ def invoke(action: Callable[..., Any], argument: Any) -> None:
     action(*([argument] if accepts else []))
 
 
-def _evaluate(given: Any, sizes: dict[str, int]) -> Any:
+def evaluate(given: Any, sizes: Mapping[str, int]) -> Any:
+    """Return arguments, which a recipe may give as a function of the sizes that it names."""
     if not callable(given):
         return given
     accepted = inspect.signature(given).parameters

@@ -1,0 +1,121 @@
+"""What a script must know of a recipe: whether it makes a module, and how it gives arguments."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+#: Functions of torch that make a tensor.
+_FACTORIES = {"arange", "full", "linspace", "ones", "rand", "randint", "randn", "tensor", "zeros"}
+#: Methods that return a tensor without gaps, in memory of its own.
+_DENSE = {"t", "transpose", "permute", "to", "clone", "contiguous", "add", "mul", "abs", "sigmoid"}
+
+
+class RecipeFacts:
+    """What the text of a recipe tells.
+
+    Args:
+        text: The lines that define the function ``recipe``, which returns a dictionary.
+    """
+
+    def __init__(self, text: str) -> None:
+        tree = ast.parse(text)
+        self._functions = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+        self._functions |= {*_imported_functions(tree)}
+        self._fields: dict[str, list[ast.expr]] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "dict":
+                for word in node.keywords:
+                    self._fields.setdefault(word.arg or "", []).append(word.value)
+
+    @property
+    def is_module(self) -> bool | None:
+        """Whether the recipe makes an ``nn.Module`` rather than a function; None if unknown."""
+        found = {self._makes_module(value) for value in self._fields.get("module", ())}
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def gives_fresh_tensors(self) -> bool:
+        """Whether all arguments are tensors without gaps, each in memory of its own."""
+        given = [*self._fields.get("inputs", ()), *self._fields.get("args", ())]
+        bodies = [value.body if isinstance(value, ast.Lambda) else value for value in given]
+        is_plain = "kwargs" not in self._fields and bool(bodies)
+        return is_plain and all(
+            isinstance(body, ast.Tuple) and all(map(_is_fresh_tensor, body.elts)) for body in bodies
+        )
+
+    @property
+    def config(self) -> Iterator[str]:
+        """The lines that set the options of the compiler which the recipe names."""
+        for value in self._fields.get("config", ()):
+            if isinstance(value, ast.Dict):
+                for key, option in zip(value.keys, value.values, strict=True):
+                    if isinstance(key, ast.Constant):
+                        module, _, name = str(key.value).partition(".")
+                        yield f"import torch._{module}.config"
+                        yield f"torch._{module}.config.{name} = {ast.unparse(option)}"
+
+    def arguments(self, sizes: Sequence[Mapping[str, int]], *, only: bool) -> dict[str, Any]:
+        """Return how a script gets the arguments of each call.
+
+        Args:
+            sizes: The sizes of each call, for a recipe that lists no calls of its own.
+            only: Whether only the first call is made.
+        """
+        has_calls, has_kwargs = "calls" in self._fields, "kwargs" in self._fields
+        is_alone = only and not {"before", "after"} & self._fields.keys()
+        if has_calls:
+            call = 'example["calls"][0]' if is_alone else "call"
+            loop = "" if is_alone else 'n, call in enumerate(example["calls"], 1)'
+            args, kwargs = f'{call}.get("args", ())', f'{call}.get("kwargs", {{}})'
+        else:
+            named = ", ".join(f"{name}={size}" for name, size in sizes[0].items())
+            loop = f"n, sizes in enumerate({[dict(each) for each in sizes]}, 1)"
+            loop = "" if is_alone else loop if named else f"n in range(1, {len(sizes) + 1})"
+            given = named if is_alone else "**sizes" if named else ""
+            args, kwargs = (self._called(name, given) for name in ("inputs", "kwargs"))
+        return {
+            "loop": loop,
+            "given": "args, kwargs" if has_kwargs else "args",
+            "arguments": f"({args}, {kwargs})" if has_kwargs else args,
+        }
+
+    def _called(self, name: str, given: str) -> str:
+        """Return an expression for the arguments, which a recipe may give as a function."""
+        values, item = self._fields.get(name, []), f'example["{name}"]'
+        if not values:
+            return "()" if name == "inputs" else "{}"
+        if all(isinstance(value, (ast.Tuple, ast.Dict)) for value in values):
+            return item
+        if all(isinstance(value, ast.Lambda) or self._is_function(value) for value in values):
+            return f"{item}({given})"
+        return f"({item}({given}) if callable({item}) else {item})"
+
+    def _is_function(self, value: ast.expr) -> bool:
+        return isinstance(value, ast.Name) and value.id in self._functions
+
+    def _makes_module(self, value: ast.expr) -> bool | None:
+        match value:
+            case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)):
+                return True if name[0].isupper() else None
+            case ast.Lambda() | ast.Attribute(value=ast.Name(id="torch")):
+                return False
+        return False if self._is_function(value) else None
+
+
+def _imported_functions(tree: ast.AST) -> Iterator[str]:
+    """Yield the names of the functions of ``torch.nn.functional`` that are imported."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "torch.nn.functional":
+            yield from (alias.asname or alias.name for alias in node.names)
+
+
+def _is_fresh_tensor(value: ast.expr) -> bool:
+    """Whether an expression makes a tensor without gaps, in memory of its own."""
+    match value:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name)):
+            return name in _FACTORIES
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)):
+            return name in _DENSE and _is_fresh_tensor(inner)
+    return False
