@@ -13,13 +13,17 @@ import pytest
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
 from compilegate.records.observation import Observation
-from compilegate.records.performance import Memory
+from compilegate.records.performance import Memory, OtherSize
 
 MIB = 2**20
 
 
+#: At another size than the first, ratio and slack are wider by this factor.
+ELSEWHERE = 2.0
 #: The bytes by which a call may leave more allocated than eager's.
 KEPT_BYTES = 1024
+#: The same for memory of the C library, which rounds, and caches what threads have freed.
+KEPT_NATIVE_BYTES = 16384
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
@@ -38,9 +42,15 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         of = f" ({kinds})" if kinds else ""
         text = f"each call leaves {objects:,} more Python objects than eager{of}; {text}"
         return Finding("failed", text, describe(seen))
+    native = seen.compiled_kept_native_bytes - seen.eager_kept_native_bytes
+    if native > KEPT_NATIVE_BYTES:
+        text = f"each call leaves {native / 2**10:,.0f} KiB more in use outside PyTorch; {text}"
+        return Finding("failed", text, describe(seen))
     if budget.max_memory_ratio is None:
         return Finding("skipped", f"{budget.why_unjudged('max_memory_ratio')}: {text}")
     text += f", at most {budget.max_memory_ratio:g}× allowed"
+    if (wasted := _elsewhere(observation.other_size, budget)) is not None:
+        return Finding("failed", f"{wasted}; {text}", describe(seen))
     over = compiled - budget.max_memory_ratio * eager
     if over <= budget.memory_slack_bytes:
         slack = (
@@ -49,6 +59,19 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         return Finding("passed", text + slack, describe(seen))
     proposal = {"max_memory_ratio": round(1.1 * seen.ratio, 2)} if eager else {}
     return Finding("failed", text, describe(seen), proposal)
+
+
+def _elsewhere(seen: OtherSize | None, budget: Budget) -> str | None:
+    """Return what is wrong with the peak at another size; None if nothing is."""
+    if seen is None or budget.max_memory_ratio is None:
+        return None
+    allowed = budget.max_memory_ratio * seen.eager_peak_bytes + budget.memory_slack_bytes
+    if seen.compiled_peak_bytes <= ELSEWHERE * allowed:
+        return None
+    return (
+        f"at {seen.name}, peak {seen.compiled_peak_bytes / MIB:.1f} MiB, "
+        f"eager {seen.eager_peak_bytes / MIB:.1f} MiB"
+    )
 
 
 def describe(seen: Memory) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ Each round times both in random order. The verdict follows from the interval of 
 *inconclusive* if the threshold lies in that interval. A call whose kernels are short measures the
 host. It may be slower than eager by some *empty compiled calls*, timed on the same machine.
 Where a GPU's kernels were profiled, they have a threshold of their own, which no host can hide.
+A few calls at another size show code that is far slower there.
 pytest-benchmark shows the rounds of both.
 https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_performance_dashboard.html
 """
@@ -21,7 +22,7 @@ from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
 from compilegate.records.case import Case
 from compilegate.records.observation import Observation
-from compilegate.records.performance import Condition, Timing
+from compilegate.records.performance import Condition, OtherSize, Timing
 from compilegate.records.statistics import BUSY, Interval, paired_speedup
 from compilegate.records.verdict import Outcome
 from compilegate.session.replay_clock import ReplayClock
@@ -38,7 +39,11 @@ class _Part(NamedTuple):
     text: str
 
 
-#: The outcome of both parts is the first of these that one of them has.
+#: At another size than the first, a few calls show only what is slower by this factor and by more
+#: than this.
+ELSEWHERE, ELSEWHERE_SLACK_NS = 3.0, 1e6
+
+#: The outcome of all parts is the first of these that one of them has.
 _DECISIVE: tuple[Outcome, ...] = ("failed", "inconclusive", "passed", "skipped")
 
 
@@ -56,6 +61,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         parts.append(_kernels(timing, kernels, budget.min_kernel_speedup, budget.kernel_slack_us))
         if parts[-1].outcome == "failed":
             proposal["min_kernel_speedup"] = _rounded_down(0.9 * kernels)
+    parts += _elsewhere(observation.other_size, timing, budget)
     found = {part.outcome for part in parts}
     outcome = next(outcome for outcome in _DECISIVE if outcome in found)
     return Finding(outcome, "; ".join(part.text for part in parts), describe(timing), proposal)
@@ -79,6 +85,20 @@ def _call(timing: Timing, seen: Interval, budget: Budget) -> _Part:
     straddles = seen.high >= budget.min_speedup
     busy = f"others took {timing.busy:.0%} of the processor"
     return _Part("inconclusive", f"{text}: {'the interval straddles it' if straddles else busy}")
+
+
+def _elsewhere(seen: OtherSize | None, timing: Timing, budget: Budget) -> list[_Part]:
+    """Return a part if the quickest of a few calls at another size are far too slow."""
+    if seen is None or not seen.eager_ns or not budget.min_speedup:
+        return []
+    eager, compiled = min(seen.eager_ns), min(seen.compiled_ns)
+    allowed = ELSEWHERE * max(eager, eager / budget.min_speedup) + ELSEWHERE_SLACK_NS
+    allowed += (budget.max_call_overhead or 0.0) * _empty_call_ns(timing)
+    if compiled <= allowed:
+        return []
+    text = f"at {seen.name}, a call takes {compiled / 1e6:.4g} ms, in eager {eager / 1e6:.4g} ms"
+    is_clear = seen.busy <= BUSY and not timing.disturbance
+    return [_Part("failed" if is_clear else "inconclusive", text)]
 
 
 def _overhead(timing: Timing, allowed: float) -> str:

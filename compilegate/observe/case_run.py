@@ -27,6 +27,7 @@ from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases import (
     compile_work,
     costs,
+    other_size,
     practising,
     random_numbers,
     warm_start,
@@ -45,7 +46,7 @@ from compilegate.records.observation import (
     Randomness,
     Status,
 )
-from compilegate.records.performance import CompileWork, Energy, Memory, Timing
+from compilegate.records.performance import CompileWork, Energy, Memory, OtherSize, Timing
 from compilegate.records.practice import Practice
 from compilegate.records.request import Request, StageReport
 from compilegate.zoo.registry import Model
@@ -97,6 +98,7 @@ class CaseRun:
         self._timing: Timing | None = None
         self._memory: Memory | None = None
         self._energy: Energy | None = None
+        self._other_size: OtherSize | None = None
         self._probing: Probing | None = None
         self._randomness: Randomness | None = None
         self._compile_work: CompileWork | None = None
@@ -141,7 +143,10 @@ class CaseRun:
         self._captured = self._log.capture()  # what follows compiles again
         if self._memory is not None:
             with costs.stepping(first, compiled, first_call(self._vary), self.device) as steps:
-                self._memory = costs.count_objects(steps, self._memory)
+                self._memory = costs.count_left(steps, self._memory)
+        self._other_size = other_size.observe(
+            first, compiled, self.seen, self._vary, self.request, self.progress
+        )
         if {"reuse", "respecialise"} & set(wants) and first.result.error is None:
             self._probing = Probing(calls, self.builder, self.progress)
             self._probing.make_wanted(wants, first_call(self._vary).sizes)
@@ -239,6 +244,7 @@ class CaseRun:
             timing=self._timing,
             memory=self._memory,
             energy=self._energy,
+            other_size=self._other_size,
             tf32=self.request.tf32,
             draws=self._draws,
             randomness=self._randomness,

@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from compilegate.records.call import CallFacts, Difference
-from compilegate.records.performance import CompileTime, CompileWork, Energy, Memory, Timing
+from compilegate.records.performance import (
+    CompileTime,
+    CompileWork,
+    Energy,
+    Memory,
+    OtherSize,
+    Timing,
+)
 from compilegate.records.practice import Practice, PracticeName
 
 #: PyTorch's pages about graph breaks, one for each entry of its registry.
@@ -298,6 +305,7 @@ class Observation:
         timing: Paired rounds, if wanted.
         memory: Peak memory, if wanted.
         energy: Energy of a call, if wanted.
+        other_size: Time and memory of calls at another size, if wanted and if there is one.
         tf32: Whether products of f32 matrices and convolutions may round to TF32 on a GPU.
         draws: Whether a call draws random numbers.
         randomness: Statistics of what it draws, if wanted.
@@ -330,6 +338,7 @@ class Observation:
     timing: Timing | None = None
     memory: Memory | None = None
     energy: Energy | None = None
+    other_size: OtherSize | None = None
     tf32: bool = False
     draws: bool = False
     randomness: Randomness | None = None

@@ -9,7 +9,7 @@ from torch.compiler import is_compiling
 
 from compilegate.judging.budget import Budget
 from compilegate.observe.device import device
-from compilegate.observe.measure.memory import kept_objects, peak_memory
+from compilegate.observe.measure.memory import left_by, peak_memory
 from compilegate.suites import test_forward, test_memory, test_side_effects
 from tests.unit.making import make_observation
 from tests.unit.observed import Linear, observation, verdict
@@ -137,10 +137,10 @@ def test_a_compiled_write_raises_the_version(backend):
 
 def test_objects_that_each_call_leaves_are_counted():
     left = []
-    assert not kept_objects(lambda: torch.ones(3))
-    assert kept_objects(lambda: left.append([])) == {"list": 1}
+    assert not left_by(lambda: torch.ones(3)).objects
+    assert left_by(lambda: left.append([])).objects == {"list": 1}
     cached = {}
-    assert not kept_objects(lambda: cached.setdefault("once", []))
+    assert not left_by(lambda: cached.setdefault("once", [])).objects
 
 
 def test_a_cache_that_fills_in_the_first_calls_is_no_leak():
@@ -150,7 +150,7 @@ def test_a_cache_that_fills_in_the_first_calls_is_no_leak():
         if len(cache) < 10:
             cache.append([])
 
-    assert not kept_objects(fills)
+    assert not left_by(fills).objects
 
 
 def test_a_call_that_leaves_python_objects_fails():
@@ -160,7 +160,7 @@ def test_a_call_that_leaves_python_objects_fails():
         left.append({"of": [torch.ones(0)]})
 
     for compiled, outcome in ((lambda: torch.ones(3), "passed"), (leaks, "failed")):
-        kept = kept_objects(compiled)
+        kept = left_by(compiled).objects
         memory = replace(
             peak_memory(
                 lambda: torch.ones(3), compiled, device=device("cpu"), compile_peak_bytes=0
@@ -171,3 +171,25 @@ def test_a_call_that_leaves_python_objects_fails():
         finding = test_memory.rule(make_observation(memory=memory), Budget(max_memory_ratio=2.0))
         assert finding.outcome == outcome, finding
     assert finding.summary.startswith("each call leaves 3 more Python objects than eager (1 ")
+
+
+@pytest.mark.parametrize(
+    ("kept_bytes", "outcome"), [(0, "passed"), (4096, "passed"), (1 << 16, "failed")]
+)
+def test_memory_outside_pytorch_that_each_call_leaves_fails(kept_bytes, outcome):
+    left = []
+
+    def call():
+        left.append(bytes(kept_bytes))
+
+    kept = left_by(call)
+    assert not kept.objects  # the garbage collector does not know bytes
+    memory = replace(
+        peak_memory(call, call, device=device("cpu"), compile_peak_bytes=0),
+        compiled_kept_native_bytes=kept.native_bytes,
+    )
+    finding = test_memory.rule(make_observation(memory=memory), Budget(max_memory_ratio=2.0))
+    assert finding.outcome == outcome, finding
+    assert ("each call leaves 64 KiB more in use outside PyTorch" in finding.summary) == (
+        outcome == "failed"
+    )

@@ -15,12 +15,15 @@ import torch
 from torch._C._autograd import DeviceType
 
 from compilegate.observe.device.protocol import Allocator, Device, Step
+from compilegate.observe.measure import native_memory
 from compilegate.records.performance import Memory
 
 #: How many calls are measured. The first shows the peaks; all show what a call leaves.
 _CALLS = 3
 #: How many more show whether objects that they left are left by every call.
 _FURTHER_CALLS = 25
+#: Fewer bytes of the C library are the rounding of its blocks.
+_FEW_BYTES = 1024
 
 
 class _Bytes(NamedTuple):
@@ -73,29 +76,53 @@ def held_bytes(call: Step, device: Device) -> int:
         return _call(lambda: returned.append(call()), device).kept
 
 
-def kept_objects(step: Step) -> Counter[str]:
-    """Return how many Python objects a call leaves, by type, after the garbage collector has run.
+def peak_bytes(step: Step, device: Device) -> int:
+    """Return the peak of a call above what is held before it, in bytes."""
+    with _quick_collection():
+        return _call(step, device).allocated
+
+
+class Left(NamedTuple):
+    """What a call leaves after the garbage collector has run.
+
+    Attributes:
+        objects: Python objects by type. Numbers and strings are not counted.
+        native_bytes: Bytes that the C library has given out: to tensors on the CPU, to C++ and to
+            large Python objects.
+    """
+
+    objects: Counter[str]
+    native_bytes: int
+
+
+def left_by(step: Step) -> Left:
+    """Return what a call leaves.
 
     Of several calls it is the one in the middle: some fill a cache. What the first calls leave may
-    be part of such a cache, which further calls show. Numbers and strings are not counted.
+    be part of such a cache, which further calls show.
     """
     for calls in (_CALLS, _FURTHER_CALLS):
-        if not (left := _left_by(step, calls)):
+        left = _left_by(step, calls)
+        if not left.objects and left.native_bytes < _FEW_BYTES:
             break
     return left
 
 
-def _left_by(step: Step, calls: int) -> Counter[str]:
-    """Return what the call in the middle of several leaves, by the number of objects."""
+def _left_by(step: Step, calls: int) -> Left:
+    """Return what the call in the middle of several leaves, by the number of objects, and bytes."""
     seen = [Counter[str]() for _ in range(calls + 1)]  # made before: they are objects, too
+    held = []
     with _quick_collection():
         for counted in seen:
+            before = native_memory.given_out()
             step()
             gc.collect()
+            held.append(native_memory.given_out() - before)
             counted.update(type(kept).__qualname__ for kept in gc.get_objects())
     grown = [(after.total() - before.total(), after - before) for before, after in pairwise(seen)]
     total, by_type = sorted(grown, key=operator.itemgetter(0))[(len(grown) - 1) // 2]
-    return by_type if total > 0 else Counter()
+    native_bytes = max(statistics.median_low(held[1:]), 0)
+    return Left(by_type if total > 0 else Counter(), native_bytes)
 
 
 @contextlib.contextmanager

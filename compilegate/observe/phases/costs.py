@@ -191,8 +191,8 @@ def measure_memory(steps: Steps, compile_peak_bytes: int) -> Memory:
     )
 
 
-def count_objects(steps: Steps, measured: Memory) -> Memory:
-    """Add the Python objects that a call leaves on each side.
+def count_left(steps: Steps, measured: Memory) -> Memory:
+    """Add the Python objects and the bytes of the C library that a call leaves on each side.
 
     These calls are made after the capture was read: a model that compiles in each call reaches
     the recompile limit with them. What compiling leaves is not counted.
@@ -201,16 +201,18 @@ def count_objects(steps: Steps, measured: Memory) -> Memory:
         steps: The calls.
         measured: Their memory.
     """
-    eager = memory.kept_objects(steps.eager)
+    eager = memory.left_by(steps.eager)
     before = compile_log.compilations()
-    compiled = memory.kept_objects(steps.compiled)
+    compiled = memory.left_by(steps.compiled)
     if compile_log.compilations() != before:
         return measured
     return replace(
         measured,
-        eager_kept_objects=eager.total(),
-        compiled_kept_objects=compiled.total(),
-        compiled_kept_types=dict(compiled.most_common(_TYPES)),
+        eager_kept_objects=eager.objects.total(),
+        compiled_kept_objects=compiled.objects.total(),
+        compiled_kept_types=dict(compiled.objects.most_common(_TYPES)),
+        eager_kept_native_bytes=eager.native_bytes,
+        compiled_kept_native_bytes=compiled.native_bytes,
     )
 
 

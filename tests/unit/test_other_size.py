@@ -1,0 +1,76 @@
+"""Code for a second size that is slow or wasteful shows in calls at that size."""
+
+import time
+
+import pytest
+import torch
+
+from compilegate.judging.budget import Budget
+from compilegate.observe.model_session import ModelSession
+from compilegate.records.request import Request
+from compilegate.suites import test_memory, test_speedup
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import Model
+
+MIB = 2**20
+
+
+@torch._dynamo.allow_in_graph
+def slow(x):
+    time.sleep(0.02)
+    return x.clone()
+
+
+@torch._dynamo.allow_in_graph
+def wasteful(x):
+    torch.empty(32 * MIB, dtype=torch.uint8)  # freed before it returns
+    return x.clone()
+
+
+@torch._dynamo.allow_in_graph
+def sound(x):
+    return x.clone()
+
+
+def observation(costly):
+    """Observe a function that calls another one in compiled code, at one size alone."""
+
+    def build():
+        def double(x):
+            return costly(x) * 2 if torch.compiler.is_compiling() and len(x) == 5 else x * 2
+
+        return Example(
+            double, inputs=lambda batch: (torch.randn(batch, 4),), dims={0: {0: "batch"}}
+        )
+
+    entry = Model("m", "m", {"batch": (8, 5)}, build=build)
+    request = Request(
+        case="m-cpu-infer-f32-default-static",
+        wants=("capture", "time", "memory", "vary"),
+        backend="eager",
+        timing_budget_s=0.1,
+    )
+    seen = ModelSession({"m": entry}, lambda stage: None).observe(request)
+    assert seen.status == "completed", seen.failure
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("costly", "speedup", "memory"),
+    [
+        (sound, "", ""),
+        (slow, "at batch=5, a call takes", ""),
+        (wasteful, "", "at batch=5, peak 32"),
+    ],
+)
+def test_what_costs_more_at_another_size_alone_fails(costly, speedup, memory):
+    seen = observation(costly)
+    budget = Budget(
+        min_speedup=0.01, max_call_overhead=5, max_memory_ratio=1.3, memory_slack_bytes=MIB
+    )
+    found = test_memory.rule(seen, budget)
+    assert (memory in found.summary, found.outcome) == (True, "failed" if memory else "passed")
+    calls = test_speedup._elsewhere(seen.other_size, seen.timing, budget)
+    assert bool(calls) == bool(speedup)
+    assert all(call.text.startswith(speedup) for call in calls)
+    assert {call.outcome for call in calls} <= {"failed", "inconclusive"}  # on a busy machine
