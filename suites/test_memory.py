@@ -32,20 +32,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     assert seen is not None
     eager, compiled = seen.eager_peak_bytes, seen.compiled_peak_bytes
     text = f"peak {compiled / MIB:.1f} MiB, eager {eager / MIB:.1f} MiB ({seen.ratio:.2f}×)"
-    leaked = seen.compiled_kept_bytes - seen.eager_kept_bytes
-    if leaked > KEPT_BYTES:
-        text = f"each call leaves {leaked / 2**10:,.0f} KiB more allocated than eager; {text}"
-        return Finding("failed", text, describe(seen))
-    objects = seen.compiled_kept_objects - seen.eager_kept_objects
-    if objects > 0:
-        kinds = ", ".join(f"{n:,} {name}" for name, n in seen.compiled_kept_types.items())
-        of = f" ({kinds})" if kinds else ""
-        text = f"each call leaves {objects:,} more Python objects than eager{of}; {text}"
-        return Finding("failed", text, describe(seen))
-    native = seen.compiled_kept_native_bytes - seen.eager_kept_native_bytes
-    if native > KEPT_NATIVE_BYTES:
-        text = f"each call leaves {native / 2**10:,.0f} KiB more in use outside PyTorch; {text}"
-        return Finding("failed", text, describe(seen))
+    if left := _left(seen):
+        return Finding("failed", f"each call leaves {left}; {text}", describe(seen))
     if budget.max_memory_ratio is None:
         return Finding("skipped", f"{budget.why_unjudged('max_memory_ratio')}: {text}")
     text += f", at most {budget.max_memory_ratio:g}× allowed"
@@ -59,6 +47,21 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         return Finding("passed", text + slack, describe(seen))
     proposal = {"max_memory_ratio": round(1.1 * seen.ratio, 2)} if eager else {}
     return Finding("failed", text, describe(seen), proposal)
+
+
+def _left(seen: Memory) -> str:
+    """Return what each call leaves and eager's does not; empty if it leaves nothing."""
+    leaked = seen.compiled_kept_bytes - seen.eager_kept_bytes
+    if leaked > KEPT_BYTES:
+        return f"{leaked / 2**10:,.0f} KiB more allocated than eager"
+    objects = seen.compiled_kept_objects - seen.eager_kept_objects
+    if objects > 0:
+        kinds = ", ".join(f"{n:,} {name}" for name, n in seen.compiled_kept_types.items())
+        return f"{objects:,} more Python objects than eager{f' ({kinds})' if kinds else ''}"
+    native = seen.compiled_kept_native_bytes - seen.eager_kept_native_bytes
+    if native > KEPT_NATIVE_BYTES:
+        return f"{native / 2**10:,.0f} KiB more in use outside PyTorch than eager"
+    return ""
 
 
 def _elsewhere(seen: OtherSize | None, budget: Budget) -> str | None:

@@ -145,7 +145,7 @@ class CaseRun:
             with costs.stepping(first, compiled, first_call(self._vary), self.device) as steps:
                 self._memory = costs.count_left(steps, self._memory)
         self._other_size = other_size.observe(
-            first, compiled, self.seen, self._vary, self.request, self.progress
+            *(first, compiled, self.seen, self._vary), request=self.request, progress=self.progress
         )
         if {"reuse", "respecialise"} & set(wants) and first.result.error is None:
             self._probing = Probing(calls, self.builder, self.progress)

@@ -192,6 +192,45 @@ def test_healthy_code_passes_every_probing_call_and_no_recompilation_counts(phas
     assert verdict_of(seen, test_recompiles).outcome == "passed"
 
 
+def saturating(x, one):
+    return (x.long() + one).clamp(max=2**31 - 1).int()
+
+
+def with_integers(module):
+    def inputs(batch):
+        return torch.randn(batch, 4), torch.randint(9, (batch, 4), dtype=torch.int32)
+
+    return {"module": module, "inputs": inputs, "signal": True, "wants": WANTS[:3]}
+
+
+INTEGERS = "integers at both ends of their range"
+
+
+@pytest.mark.parametrize("backend", ["eager", replacing("add", saturating)])
+def test_a_sum_of_integers_that_does_not_overflow_as_in_eager_shows(backend):
+    seen = probed(**with_integers(lambda: lambda x, n: (x * 2, n + 1)), backend=backend)
+    assert INTEGERS in [one.probe for one in seen.probes]
+    found = verdict_of(seen)
+    assert found.outcome == ("passed" if backend == "eager" else "failed"), found.details
+    assert INTEGERS in found.summary or backend == "eager"
+
+
+@pytest.mark.parametrize(
+    ("function", "operator"),
+    [
+        (lambda x, n: x[n.long() % 2], "aten.index.Tensor"),
+        (lambda x, n: x.new_zeros(int(n.max())) + 1, "aten._local_scalar_dense.default"),
+        (lambda x, n: x + (1 << n), "aten.bitwise_left_shift"),
+    ],
+)
+def test_integers_that_are_indices_or_sizes_get_no_large_values(function, operator):
+    seen = probed(**with_integers(lambda: function))
+    assert seen.status == "completed", seen.failure
+    (line,) = (line for line in seen.unprobed if line.startswith(INTEGERS))
+    assert line.startswith(f"{INTEGERS}: {operator}")
+    assert line.endswith("takes integers as indices or sizes")
+
+
 def _listed(name):
     return next((known for known in (*LAYOUTS, *VALUES) if name.startswith(known)), name)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from compilegate.observe import nested
-from compilegate.observe.model import cast_weights
+from compilegate.observe.model import cast_weights, integer_use
 from compilegate.records.case import Case
 from compilegate.zoo.example import Call
 
@@ -37,6 +37,8 @@ class Probe:
         rival: Another change. Where it moves a NaN or an infinity of eager's results, overflow
             decides there, and nothing is compared.
         is_extreme: Whether the values are such that overflow may decide.
+        is_integral: Whether it changes integers. A model whose integers are indices or sizes cannot
+            take such values.
         shows_gradients: Whether gradients are compared. PyTorch does not say to which of several
             NaN or infinities a maximum passes its gradient.
     """
@@ -45,6 +47,7 @@ class Probe:
     change: Change | None = None
     repeats: int = 0
     is_extreme: bool = False
+    is_integral: bool = False
     shows_gradients: bool = True
     rival: Change | None = None
 
@@ -88,7 +91,7 @@ def layouts() -> tuple[Probe, ...]:
 
 
 def extremes(case: Case) -> tuple[Probe, ...]:
-    """Return the probes that change a few values of floating inputs.
+    """Return the probes that change a few values of inputs.
 
     Args:
         case: The case. In half precision, code that keeps an intermediate result in float32 may
@@ -105,6 +108,13 @@ def extremes(case: Case) -> tuple[Probe, ...]:
             shows_gradients=False,
         ),
         Probe("a row of zeros and one of denormals", _rows_of(0.0, tiny), is_extreme=True),
+        Probe(
+            "integers at both ends of their range",
+            _largest_integers,
+            is_extreme=True,
+            is_integral=True,
+            shows_gradients=False,
+        ),
     )
     if narrow != torch.float32:
         return probes
@@ -161,6 +171,21 @@ def _elements(*values: float) -> Change:
             row[row.numel() // 2] = value
 
     return _written(write)
+
+
+def _largest_integers(tensor: Tensor) -> Tensor:
+    """Put the largest number into the first row, and the least that can be negated into the next.
+
+    The least number of all, divided by −1, kills the process.
+    """
+    if not integer_use.is_integer(tensor) or not tensor.dim() or not tensor.numel():
+        return tensor
+    largest = torch.iinfo(tensor.dtype).max
+    least = -largest if torch.iinfo(tensor.dtype).min else 0
+    changed = tensor.clone(memory_format=torch.contiguous_format)
+    for row, value in zip(changed.view(len(changed), -1), (largest, least), strict=False):
+        row[row.numel() // 2] = value
+    return changed
 
 
 def _rows_of(*values: float) -> Change:

@@ -31,6 +31,7 @@ def observe(
     compiled: Subject,
     seen: CallsSeen,
     vary: dict[str, tuple[int, ...]],
+    *,
     request: Request,
     progress: Progress,
 ) -> OtherSize | None:

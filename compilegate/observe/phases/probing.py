@@ -23,6 +23,7 @@ from compilegate.observe.model import probes
 from compilegate.observe.model.calls import PlannedCall, has_fixed_inputs
 from compilegate.observe.model.float64 import Lifting
 from compilegate.observe.model.forward import SelectorError
+from compilegate.observe.model.integer_use import IndexUseError, OnlyArithmetic
 from compilegate.observe.model.probes import Probe
 from compilegate.observe.model.restarting import start_as
 from compilegate.observe.model.result import Result
@@ -33,7 +34,7 @@ from compilegate.observe.phases.calls import PairedCalls
 from compilegate.observe.phases.progress import Progress
 from compilegate.records.call import CallFacts, Checked
 from compilegate.records.case import Case
-from compilegate.zoo.example import Example
+from compilegate.zoo.example import Call, Example
 
 #: The index of the first probing call. No other call of a case has one as large.
 _FIRST_INDEX = 500
@@ -206,6 +207,8 @@ class Probing:
             raise LeftOutError(f"the recipe raises {error_text.with_kind(error)}") from error
         if probe.changes_inputs and not probe.suits(plain):
             raise LeftOutError("no input that it could change")
+        if probe.is_integral:
+            self._check_integers(plain)
         if probe.repeats:
             self._repeat(planned, probe.repeats)
         try:
@@ -215,6 +218,20 @@ class Probing:
         if made.error is not None:
             raise LeftOutError(f"in eager, {error_text.with_kind(made.error)}")
         return made
+
+    def _check_integers(self, call: Call) -> None:
+        """Make the call as the recipe gives it, and see what becomes of its integers.
+
+        Raises:
+            LeftOutError: The model does not only compute with them.
+        """
+        try:
+            with OnlyArithmetic(), torch.no_grad():
+                self.calls.eager.forward(call)
+        except Exception as error:
+            if not isinstance(error, IndexUseError):
+                raise LeftOutError(f"in eager, {error_text.with_kind(error)}") from error
+            raise LeftOutError(f"{error} takes integers as indices or sizes") from error
 
     def _repeat(self, planned: PlannedCall, times: int) -> None:
         """Make a call on both sides again and again, without looking at it."""
