@@ -22,8 +22,8 @@ from compilegate.records.performance import Memory
 _CALLS = 3
 #: How many more show whether objects that they left are left by every call.
 _FURTHER_CALLS = 25
-#: Fewer bytes of the C library are the rounding of its blocks.
-_FEW_BYTES = 1024
+#: Fewer bytes of the C library may be the rounding of its blocks, or what its threads cache.
+_FEW_BYTES = 16384
 
 
 class _Bytes(NamedTuple):

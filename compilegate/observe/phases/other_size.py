@@ -23,7 +23,7 @@ from compilegate.records.performance import OtherSize
 from compilegate.records.request import Request
 
 #: Rounds of one call a side, unless they take longer than this.
-_ROUNDS, _LEAST_ROUNDS, _MOST_S = 7, 3, 2.0
+_ROUNDS, _LEAST_ROUNDS, _MOST_S = 7, 3, 1.0
 
 
 def observe(
@@ -72,7 +72,7 @@ def _measured(
     timed: tuple[list[float], list[float]] = ([], [])
     peaks, before = [0, 0], compile_log.compilations()
     with progress.spend("run"):
-        for step in (steps.eager, steps.compiled) * 2:
+        for step in (steps.eager, steps.compiled):
             step()
         if compile_log.compilations() != before:
             return None
