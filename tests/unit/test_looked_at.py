@@ -96,6 +96,23 @@ def test_a_part_that_shows_nothing_is_no_reason_for_doubt_unless_it_is_picked():
     assert found.outcome == "passed", found
 
 
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (lambda y: y[:2], ""),
+        (lambda y: y[:2].clone(), "output: aliasing differs"),
+        (lambda y: y[:2].t().contiguous().t(), "unpicked output.head: stride differs"),
+    ],
+)
+def test_layout_and_aliasing_of_what_is_not_picked_are_compared(other, expected):
+    def both(x, y):
+        return {"logits": y, "head": (other if is_compiling() else lambda y: y[:2])(y)}
+
+    found = verdict(lambda: Linear(both), backend="eager", output=lambda out: out["logits"])
+    assert found.outcome == ("failed" if expected else "passed"), found
+    assert expected in "\n".join((found.summary, *found.details))
+
+
 class Writes(nn.Module):
     """Doubles its input; compiled code may do so behind the back of autograd."""
 

@@ -231,6 +231,16 @@ def test_integers_that_are_indices_or_sizes_get_no_large_values(function, operat
     assert line.endswith("takes integers as indices or sizes")
 
 
+@pytest.mark.parametrize("backend", ["eager", replacing("neg", lambda x: 0.0 - x)])
+def test_a_zero_of_the_other_sign_shows(backend):
+    seen = probed(
+        lambda: lambda x: (x * 2, torch.neg(x)), backend=backend, wants=WANTS[:3], signal=True
+    )
+    found = verdict_of(seen)
+    assert found.outcome == ("passed" if backend == "eager" else "failed"), found.details
+    assert "output[1]: sign of zero differs: eager " in found.summary or backend == "eager"
+
+
 def _listed(name):
     return next((known for known in (*LAYOUTS, *VALUES) if name.startswith(known)), name)
 

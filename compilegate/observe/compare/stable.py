@@ -6,14 +6,16 @@ overflows. Such an element says nothing about compiled code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from compilegate.observe.compare import exact
 from compilegate.observe.model.result import Result
+from compilegate.records.call import Difference
 
 #: Where eager is off by more than this share of the truth, or of its root mean square, overflow
 #: decides.
@@ -50,6 +52,26 @@ def settled(
                 theirs[name] = torch.where(places, tensor.to(other), other)
         setattr(found, part, theirs)
     return found, unstable / max(total, 1)
+
+
+def zeros_unlike(eager: Result, compiled: Result, truths: Sequence[Result]) -> Iterator[Difference]:
+    """Yield the outputs in which compiled code returns a zero of the other sign than eager.
+
+    A zero counts if it has the same sign in eager and in all references: ``1 / x`` depends on it.
+    """
+    for name, ours in eager.output.items():
+        theirs = _like(ours, compiled.output.get(name)) if isinstance(ours, Tensor) else None
+        if theirs is None or not (ours.is_floating_point() and theirs.is_floating_point()):
+            continue
+        known = [_like(ours, truth.output.get(name)) for truth in truths]
+        zero = (ours == 0) & (theirs == 0) & (ours.signbit() != theirs.signbit())
+        for truth in known:
+            zero &= (
+                (truth == 0) & (truth.signbit() == ours.signbit()) if truth is not None else False
+            )
+        if places := zero.nonzero().tolist():
+            found = (f"{side[tuple(places[0])].item():g}" for side in (ours, theirs))
+            yield exact.difference(name, "sign of zero", f"{next(found)} at {places[0]}", *found)
 
 
 def _unstable(

@@ -81,7 +81,7 @@ class CallRecorder:
         result.before |= global_state.before
         outputs = nested.output_tensors(output)
         self._record_output(result, output, outputs, call)
-        self._record_rest(result, outputs)
+        self._record_rest(result, outputs, call)
         after = self.state.read(call)
         result.state |= copies(after) | global_state.after
         now = fingerprints(after, self._named_parameters())
@@ -123,30 +123,41 @@ class CallRecorder:
         self, result: Result, output: Any, outputs: dict[str, torch.Tensor], call: Call
     ) -> None:
         """Record the output and the gradients."""
-        subject, inputs = self._subject, input_tensors(call)
+        subject = self._subject
         result.nesting = nested.structure(output, nested.Opening())
         result.layout = {path: layout_of(tensor) for path, tensor in outputs.items()}
-        result.aliases = aliases_of(
-            outputs, {**inputs, **subject.parameters(), **subject.buffers()}
-        )
+        result.aliases = aliases_of(outputs, self._shareable(call))
         result.output = copies(dict(nested.leaves(output, "output", nested.Opening())))
         if subject.case.phase == "train":
             result.gradients = copies(
                 {name: parameter.grad for name, parameter in subject.parameters().items()}
-                | {n: t.grad for n, t in inputs.items() if t.is_leaf and t.requires_grad}
+                | {
+                    n: t.grad
+                    for n, t in input_tensors(call).items()
+                    if t.is_leaf and t.requires_grad
+                }
             )
             found_inf = subject.found_inf
             if found_inf is not None:
                 result.found_inf = result.state["found_inf"] = found_inf
 
-    def _record_rest(self, result: Result, picked: Mapping[str, torch.Tensor]) -> None:
+    def _shareable(self, call: Call) -> dict[str, torch.Tensor]:
+        """Return the tensors whose memory an output may share."""
+        subject = self._subject
+        return {**input_tensors(call), **subject.parameters(), **subject.buffers()}
+
+    def _record_rest(self, result: Result, picked: Mapping[str, torch.Tensor], call: Call) -> None:
         """Record what the recipe does not pick from the output, and let go of it."""
         whole, self._subject.returned = self._subject.returned, None
         if self._subject.example.output is None:
             return
         known = {id(tensor) for tensor in picked.values()}
         leaves = nested.leaves(whole, "unpicked output", nested.Opening())
-        result.rest = copies({path: leaf for path, leaf in leaves if id(leaf) not in known})
+        rest = {path: leaf for path, leaf in leaves if id(leaf) not in known}
+        tensors = {path: leaf for path, leaf in rest.items() if isinstance(leaf, torch.Tensor)}
+        result.rest = copies(rest)
+        result.layout |= {path: layout_of(tensor) for path, tensor in tensors.items()}
+        result.aliases |= aliases_of(tensors, {**self._shareable(call), **picked})
 
     def _record_parameters(self, result: Result, started: Mapping[str, torch.Tensor]) -> None:
         """Record the parameters that the call wrote to."""

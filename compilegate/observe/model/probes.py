@@ -39,6 +39,7 @@ class Probe:
         is_extreme: Whether the values are such that overflow may decide.
         is_integral: Whether it changes integers. A model whose integers are indices or sizes cannot
             take such values.
+        has_zeros: Whether the sign of zeros in the output is compared.
         shows_gradients: Whether gradients are compared. PyTorch does not say to which of several
             NaN or infinities a maximum passes its gradient.
     """
@@ -48,6 +49,7 @@ class Probe:
     repeats: int = 0
     is_extreme: bool = False
     is_integral: bool = False
+    has_zeros: bool = False
     shows_gradients: bool = True
     rival: Change | None = None
 
@@ -107,7 +109,12 @@ def extremes(case: Case) -> tuple[Probe, ...]:
             is_extreme=True,
             shows_gradients=False,
         ),
-        Probe("a row of zeros and one of denormals", _rows_of(0.0, tiny), is_extreme=True),
+        Probe(
+            "a row of zeros and one of denormals",
+            _rows_of(0.0, tiny),
+            is_extreme=True,
+            has_zeros=True,
+        ),
         Probe(
             "integers at both ends of their range",
             _largest_integers,

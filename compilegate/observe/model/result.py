@@ -29,8 +29,8 @@ class Result:
     Attributes:
         output: The leaves of the output by path; tensors are copies.
         rest: The leaves of what ``Example.output`` did not pick, by path.
-        layout: The properties of every output tensor that a copy loses: its stride, requires_grad,
-            device and so on.
+        layout: The properties of every tensor in ``output`` and ``rest`` that a copy loses: its
+            stride, requires_grad, device and so on.
         nesting: The structure of the output as text.
         aliases: Groups of tensors that share memory. Each group contains at least one output.
         gradients: The gradients by the names of parameters and inputs; None if none arrived.

@@ -180,6 +180,9 @@ class Probing:
             if share > _UNSTABLE_SHARE:
                 raise LeftOutError(f"eager and float64 disagree in {share:.0%} of the output")
         outputs, gradients, state = self.calls.comparison.of_probe(planned, made, result, truths)
+        if probe.has_zeros and result.error is None:
+            zeros = tuple(stable.zeros_unlike(made, result, truths))
+            outputs = replace(outputs, differences=(*outputs.differences, *zeros))
         if not probe.shows_gradients:
             gradients = Checked()
         self.facts.append(

@@ -14,5 +14,7 @@ NOTES: dict[str, str] = {
     "memory_wasted *-reduce_overhead-*": _WITHIN_BUDGET.format(_GRAPHS, _WASTED),
     "memory_wasted *-max_autotune-*": _WITHIN_BUDGET.format(_GRAPHS, _WASTED),
     "memory_wasted *": _WITHIN_BUDGET.format(_OTHERS, _WASTED),
-    "nothing_freed *-regional": _WITHIN_BUDGET.format(_OTHERS, "the results of one block at a time"),
+    "nothing_freed *-regional": _WITHIN_BUDGET.format(
+        _OTHERS, "the results of one block at a time"
+    ),
 }
