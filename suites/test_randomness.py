@@ -18,7 +18,8 @@ from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
 from compilegate.judging.tensors import describe_difference
 from compilegate.records.case import computes_in_half, device_of
-from compilegate.records.observation import Observation, Randomness
+from compilegate.records.observation import Observation
+from compilegate.records.randomness import Randomness
 from compilegate.records.statistics import log_gap
 
 #: Two groups of statistics are alike if the means of their logarithms are within this many standard

@@ -20,7 +20,6 @@ from compilegate.observe.model import weights
 from compilegate.observe.model.calls import (
     first_call,
     planned_calls,
-    varied_calls,
 )
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.subject import Subject
@@ -39,15 +38,10 @@ from compilegate.observe.phases.probing import Probing
 from compilegate.observe.phases.progress import Progress
 from compilegate.observe.phases.recompiling import Recompiler
 from compilegate.records.case import Case
-from compilegate.records.observation import (
-    Capture,
-    Failure,
-    Observation,
-    Randomness,
-    Status,
-)
+from compilegate.records.observation import Capture, Failure, Observation, Status
 from compilegate.records.performance import CompileWork, Energy, Memory, OtherSize, Timing
 from compilegate.records.practice import Practice
+from compilegate.records.randomness import Randomness
 from compilegate.records.request import Request, StageReport
 from compilegate.zoo.registry import Model
 
@@ -139,7 +133,7 @@ class CaseRun:
                     steps, self.request, self.seen, self.progress, self._parent
                 )
         if "vary" in wants:
-            self._vary_sizes(first.eager, calls)
+            calls.vary(self._vary, self._memory.eager_peak_bytes if self._memory else 0)
         self._captured = self._log.capture()  # what follows compiles again
         if self._memory is not None:
             with costs.stepping(first, compiled, first_call(self._vary), self.device) as steps:
@@ -210,17 +204,6 @@ class CaseRun:
             assert first.result.error is not None
             raise first.result.error
         return calls
-
-    def _vary_sizes(self, eager: Subject, calls: PairedCalls) -> None:
-        """Make the calls at other sizes."""
-        eager_bytes = self._memory.eager_peak_bytes if self._memory else 0
-        peak_bytes = max(self.seen.compile_peak_bytes, eager_bytes)
-        for planned in varied_calls(eager.example, self._vary, self.case):
-            self.progress.enter("vary")
-            if planned.overlaps:
-                calls.call_overlapping(planned, peak_bytes)
-            else:
-                calls.call(planned)
 
     def observation(self, status: Status, failure: Failure | None) -> Observation:
         """Return the record of the observation so far."""

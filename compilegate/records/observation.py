@@ -5,11 +5,10 @@ Plain data, and standard library only, since the observed interpreter need not h
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from compilegate.records.call import CallFacts, Difference
+from compilegate.records.call import CallFacts
 from compilegate.records.performance import (
     CompileTime,
     CompileWork,
@@ -19,6 +18,7 @@ from compilegate.records.performance import (
     Timing,
 )
 from compilegate.records.practice import Practice, PracticeName
+from compilegate.records.randomness import Randomness
 
 #: PyTorch's pages about graph breaks, one for each entry of its registry.
 _PAGES = "https://meta-pytorch.org/compile-graph-break-site/gb"
@@ -230,55 +230,6 @@ class Capture:
     caches: dict[str, int] = field(default_factory=dict)
     cudagraphs: int = 0
     cudagraph_skips: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Draws:
-    """Statistics of many calls on one input that differ in the random numbers drawn only.
-
-    Attributes:
-        spreads: By group of calls: standard deviation from call to call, relative to the root mean
-            square of the outputs.
-        together: By group: variance of the outputs' sum over the batch, over the sum of variances;
-            1 where the rows of a batch are independent.
-        alike: By group: variance of the cosine between two calls' deviations from their mean, 1 / n
-            where n elements move independently. Empty where it was not taken.
-        tails: By group: kurtosis of single elements. Empty where it was not taken.
-        repeats: Pairs of calls of a group with equal outputs.
-        again: How far apart two calls under one seed are, over the most that two others are.
-        slope: Slope of the forward along the gradient, over the gradient's norm; 1 where both use
-            the same random numbers. None where it was not measured.
-    """
-
-    spreads: tuple[float, ...]
-    together: tuple[float, ...]
-    alike: tuple[float, ...] = ()
-    tails: tuple[float, ...] = ()
-    repeats: int
-    again: float = 0.0
-    slope: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Randomness:
-    """Random numbers that eager draws, and those that compiled code draws with its own generator.
-
-    Attributes:
-        calls: Calls of each side.
-        eager: Statistics of eager.
-        compiled: Those of compiled code.
-        mean_gap: Mean square distance of the two means, over the distance that chance makes.
-        own_gap: The largest such distance of halves of one side's calls: near 1 where many numbers
-            are drawn independently. Infinite where it was not taken.
-        differences: In the layout of what is returned; its numbers are of another generator.
-    """
-
-    calls: int
-    eager: Draws
-    compiled: Draws
-    mean_gap: float
-    own_gap: float = math.inf
-    differences: tuple[Difference, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,10 @@ from dataclasses import fields
 from itertools import chain
 
 from compilegate.records.call import TensorError
-from compilegate.records.observation import Observation, Randomness
+from compilegate.records.observation import Observation
 from compilegate.records.pair import Costs, Pair
 from compilegate.records.performance import CompileTime, Energy, Memory, Timing
+from compilegate.records.randomness import Randomness
 from compilegate.records.rounding import EPS
 from compilegate.runs.slim import GROUPS, SlimObservation, SlimTensor
 

@@ -5,15 +5,14 @@ from compilegate.records.environment import Device, Environment, Inventory
 from compilegate.records.observation import (
     Capture,
     Compilation,
-    Draws,
     Failure,
     GraphBreak,
     Observation,
     Place,
-    Randomness,
 )
 from compilegate.records.pair import Costs, Pair
 from compilegate.records.performance import CompileTime, CompileWork, Memory, Timing
+from compilegate.records.randomness import Draws, Randomness
 from compilegate.records.run import Header
 from compilegate.records.verdict import Verdict
 

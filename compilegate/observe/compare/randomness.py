@@ -28,7 +28,7 @@ from compilegate.observe.model.calls import PlannedCall, input_tensors
 from compilegate.observe.model.result import Result, layout_of
 from compilegate.observe.model.seeding import seed_everything
 from compilegate.observe.model.subject import Subject
-from compilegate.records.observation import Draws, Randomness
+from compilegate.records.randomness import Draws, Randomness
 from compilegate.records.statistics import log_gap
 from compilegate.zoo.example import Call
 

@@ -15,7 +15,7 @@ from compilegate.observe.device import out_of_memory
 from compilegate.observe.device.protocol import Device
 from compilegate.observe.measure.contention import OtherProcesses
 from compilegate.observe.measure.memory import AllocatorPeak
-from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.calls import PlannedCall, varied_calls
 from compilegate.observe.model.random_draws import DrawRecording
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.snapshot import Snapshot
@@ -97,6 +97,21 @@ class PairedCalls:
     def call(self, planned: PlannedCall) -> None:
         """Make a call on both sides, and compare the results."""
         self.call_compiled(planned, self.call_eager(planned))
+
+    def vary(self, sizes: dict[str, tuple[int, ...]], eager_peak_bytes: int) -> None:
+        """Make the calls at other sizes.
+
+        Args:
+            sizes: The sizes of each named dimension.
+            eager_peak_bytes: The most memory that an eager call took; 0 if it was not measured.
+        """
+        peak_bytes = max(self.seen.compile_peak_bytes, eager_peak_bytes)
+        for planned in varied_calls(self.eager.example, sizes, self.eager.case):
+            self._progress.enter("vary")
+            if planned.overlaps:
+                self.call_overlapping(planned, peak_bytes)
+            else:
+                self.call(planned)
 
     def call_eager(self, planned: PlannedCall) -> Result:
         """Make a call in eager. An error that it raises is part of the result."""

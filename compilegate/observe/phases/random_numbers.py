@@ -6,7 +6,7 @@ from compilegate.observe.compare import randomness
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases.recompiling import Recompiler
-from compilegate.records.observation import Randomness
+from compilegate.records.randomness import Randomness
 
 
 def observe(eager: Subject, again: Recompiler, planned: PlannedCall) -> Randomness | None:
