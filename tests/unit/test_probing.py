@@ -237,8 +237,8 @@ def test_a_zero_of_the_other_sign_shows(backend):
         lambda: lambda x: (x * 2, torch.neg(x)), backend=backend, wants=WANTS[:3], signal=True
     )
     found = verdict_of(seen)
-    assert found.outcome == ("passed" if backend == "eager" else "failed"), found.details
-    assert "output[1]: sign of zero differs: eager " in found.summary or backend == "eager"
+    assert found.outcome == ("passed" if backend == "eager" else "inconclusive"), found.details
+    assert "output[1], sign of zero: eager " in found.summary or backend == "eager"
 
 
 def _listed(name):

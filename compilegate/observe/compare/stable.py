@@ -13,9 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from compilegate.observe.compare import exact
 from compilegate.observe.model.result import Result
-from compilegate.records.call import Difference
+from compilegate.records.call import Decision
 
 #: Where eager is off by more than this share of the truth, or of its root mean square, overflow
 #: decides.
@@ -54,10 +53,11 @@ def settled(
     return found, unstable / max(total, 1)
 
 
-def zeros_unlike(eager: Result, compiled: Result, truths: Sequence[Result]) -> Iterator[Difference]:
+def zeros_unlike(eager: Result, compiled: Result, truths: Sequence[Result]) -> Iterator[Decision]:
     """Yield the outputs in which compiled code returns a zero of the other sign than eager.
 
     A zero counts if it has the same sign in eager and in all references: ``1 / x`` depends on it.
+    It is a tie: PyTorch promises no sign, and Inductor's ``clamp`` on CPU returns another one.
     """
     for name, ours in eager.output.items():
         theirs = _like(ours, compiled.output.get(name)) if isinstance(ours, Tensor) else None
@@ -70,8 +70,14 @@ def zeros_unlike(eager: Result, compiled: Result, truths: Sequence[Result]) -> I
                 (truth == 0) & (truth.signbit() == ours.signbit()) if truth is not None else False
             )
         if places := zero.nonzero().tolist():
-            found = (f"{side[tuple(places[0])].item():g}" for side in (ours, theirs))
-            yield exact.difference(name, "sign of zero", f"{next(found)} at {places[0]}", *found)
+            first, count = tuple(places[0]), len(places)
+            yield Decision(
+                where=f"{name}, sign of zero",
+                eager=f"{ours[first].item():g} at {places[0]}",
+                compiled=f"{theirs[first].item():g}",
+                elements=count,
+                answered=count,
+            )
 
 
 def _unstable(

@@ -182,7 +182,7 @@ class Probing:
         outputs, gradients, state = self.calls.comparison.of_probe(planned, made, result, truths)
         if probe.has_zeros and result.error is None:
             zeros = tuple(stable.zeros_unlike(made, result, truths))
-            outputs = replace(outputs, differences=(*outputs.differences, *zeros))
+            outputs = replace(outputs, decisions=(*outputs.decisions, *zeros))
         if not probe.shows_gradients:
             gradients = Checked()
         self.facts.append(
