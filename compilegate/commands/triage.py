@@ -64,11 +64,8 @@ def run(options: argparse.Namespace) -> int:
         _say("nothing to triage")
         return 0
     target = options.out or Path(".triage") / files.name_of(path)
-    lines = [
-        folders.summary(made)
-        for made in folders.triage(stored, found, target, minutes=options.minutes, say=_say)
-    ]
-    for line in lines:
+    made = [*folders.triage(stored, found, target, minutes=options.minutes, say=_say)]
+    for line in (*map(folders.summary, made), *folders.conclude(made, target)):
         _say(line)
     return 1
 

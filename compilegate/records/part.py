@@ -26,6 +26,8 @@ class Part:
         graph: The file that receives the graph as JSON; empty for none. Then nothing is observed.
         kernels: The file that receives the kernels as JSON; empty for none. Then nothing is
             observed.
+        held: The file that receives what memory holds at the peak, as JSON; empty for none. Then
+            nothing is observed.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Part:
     tree: str = ""
     graph: str = ""
     kernels: str = ""
+    held: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,3 +56,20 @@ class Kernel:
     name: str
     eager_us: float
     compiled_us: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """Blocks of memory at the peak of a call: of one size, allocated by one operator.
+
+    Attributes:
+        operator: As PyTorch's profiler calls it.
+        size: Bytes of each block.
+        eager: How many there are at the peak of an eager call.
+        compiled: The same at the peak of a compiled call.
+    """
+
+    operator: str
+    size: int
+    eager: int
+    compiled: int

@@ -13,7 +13,7 @@ from compilegate.processes.child_process import ObserverError
 from compilegate.runs import files
 from compilegate.session.plan import PLAN, Plan
 from compilegate.session.results import RESULTS
-from compilegate.triage import folders
+from compilegate.triage import folders, known
 
 #: Where reports are kept, next to the folder of runs.
 FOLDER = ".triage"
@@ -68,8 +68,15 @@ def _triage(plan: Plan, minutes: float, say: Any) -> None:
         return
     plan.observer.close()  # its children hold memory that the next ones need
     target = plan.options.runs.parent / FOLDER / files.name_of(path)
-    for made in folders.triage(run, found, target, minutes=minutes, say=lambda _: None):
-        say(folders.summary(made))
+    made = []
+    for one in folders.triage(run, found, target, minutes=minutes, say=lambda _: None):
+        say(folders.summary(one))
+        made.append(one)
+    if lines := [*folders.conclude(made, target)]:
+        for line in lines:
+            say(line)
+        # The summary that follows, and what else shows culprits, knows what triage found.
+        plan.known = [*plan.known, *known.read([target / folders.JOINED])]
 
 
 def _run_of(plan: Plan) -> Path:

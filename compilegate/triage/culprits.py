@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from compilegate.judging.aspects import ASPECTS
 from compilegate.records.case import computes_in_half, model_of
@@ -63,6 +63,7 @@ class Culprit:
         aspects: The aspects in which any of them fails because of it.
         known: Who reports it, with workarounds; empty where nobody is known to.
         is_expected: Whether all of its failures are expected.
+        failures: The case and the aspect of each failure that it causes.
     """
 
     key: Key
@@ -72,6 +73,7 @@ class Culprit:
     aspects: list[str] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     is_expected: bool = False
+    failures: list[tuple[str, str]] = field(default_factory=list)
 
     def __str__(self) -> str:
         """Where and what it is, who knows it, and its first cases."""
@@ -89,6 +91,21 @@ class Culprit:
         pairs = ((self.cases, [verdict.case]), (self.aspects, [verdict.aspect]))
         for found, names in (*pairs, (self.known, known)):
             found += [name for name in names if name and name not in found]
+        if (pair := (verdict.case, verdict.aspect)) not in self.failures:
+            self.failures.append(pair)
+
+    @property
+    def issue(self) -> str:
+        """The issue by which a team's file knows it; empty if none does."""
+        return self.key[1] if self.key[0] == "known" else ""
+
+    def joined(self, other: Culprit) -> Culprit:
+        """Return one culprit for two that have one cause, with the text of the first."""
+        both: dict[str, Any] = {
+            name: [*dict.fromkeys((*getattr(self, name), *getattr(other, name)))]
+            for name in ("cases", "aspects", "known", "failures")
+        }
+        return replace(self, key=other.key if other.issue else self.key, **both)
 
 
 def folded(cases: Sequence[str]) -> str:
@@ -141,26 +158,30 @@ def _explained(
 ) -> Iterator[tuple[Failure, Evidence, Evidence]]:
     """Yield each failure with each piece of its evidence, and what explains that: often itself.
 
-    In half precision, noise may hide a wrong output that another case of the model shows.
+    In half precision, noise may hide a wrong output, or the first of them, that another case of the
+    model shows.
     """
     outputs: dict[str, Evidence] = {}
+    exact: dict[str, Evidence] = {}
     for failure, found in failures:
         case = failure.verdict.case
         if failure.verdict.aspect == "forward" and found[0].is_of_numbers:
             outputs.setdefault(case, found[0])
             outputs.setdefault(model_of(case), found[0])
+            if not computes_in_half(case):
+                exact.setdefault(model_of(case), found[0])
     gradients: dict[str, Evidence] = {}
     for failure, found in failures:
         case, aspect = failure.verdict.case, failure.verdict.aspect
-        before = outputs.get(case) or (
-            outputs.get(model_of(case)) if computes_in_half(case) else None
-        )
+        clear = exact.get(model_of(case)) if computes_in_half(case) else None
+        before = clear or outputs.get(case)
+        if computes_in_half(case):
+            before = before or outputs.get(model_of(case))
         for piece in found:
             if piece.is_of_numbers and aspect == "gradients":
                 gradients.setdefault(case, before or piece)
-            is_explained = piece.is_of_numbers and aspect != "forward"
-            explains = before or gradients.get(case) or piece
-            yield failure, piece, explains if is_explained else piece
+            explains = (clear if aspect == "forward" else before or gradients.get(case)) or piece
+            yield failure, piece, explains if piece.is_of_numbers else piece
 
 
 def _issue_of_model(case_id: str) -> str:

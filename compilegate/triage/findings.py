@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compilegate.records.part import Kernel
+from compilegate.records.part import Held, Kernel
 from compilegate.triage.ladder import Stage
 from compilegate.triage.place import Place
 from compilegate.triage.script import Script
@@ -34,22 +34,28 @@ class Findings:
         stage: Where on the ladder it begins.
         place: Where in the model it shows.
         kernels: What takes the time of a call, where compiled calls are slow.
+        held: What memory holds at the peak of a call, where compiled calls need much.
         script: The script that is shipped; None if there is none.
         verified: What the script did; None if it was not run.
         tried_scripts: What became of the scripts that are not shipped.
         bisected: What torch's bisector found.
         workarounds: Code that makes the case pass, and how that was tried.
         notes: What could not be done, and why.
+        is_recognised: Whether the operator of an earlier culprit fails alone here, too.
+        also: Where else its cause shows, a line for each culprit that was joined with it.
         seconds: How long each part took.
     """
 
     stage: Stage = field(default_factory=Stage)
     place: Place = field(default_factory=Place)
     kernels: list[Kernel] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
     script: Script | None = None
     verified: Verified | None = None
     tried_scripts: list[str] = field(default_factory=list)
     bisected: dict[str, Any] = field(default_factory=dict)
     workarounds: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    is_recognised: bool = False
+    also: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -17,14 +18,28 @@ from compilegate.records.verdict import Verdict
 from compilegate.runs import reproduction
 from compilegate.runs.files import Run
 from compilegate.triage import report
-from compilegate.triage.culprits import FAILED, Culprit, Failure, culprits, in_order
+from compilegate.triage.causes import cause_of, known_entries
+from compilegate.triage.culprits import (
+    FAILED,
+    Culprit,
+    Failure,
+    counted,
+    culprits,
+    folded,
+    in_order,
+)
 from compilegate.triage.findings import Files, Findings
 from compilegate.triage.investigation import Investigation
 from compilegate.triage.known import Known
 from compilegate.triage.suspect import Suspect
 
+#: The folder, in that of a culprit, of those that were joined with it.
+SAME_CAUSE = "same-cause"
+#: The file of known culprits that joins in reports what was joined here.
+JOINED = "culprits.toml"
 
-@dataclass(frozen=True)
+
+@dataclass
 class Triaged:
     """What became of a culprit.
 
@@ -32,11 +47,21 @@ class Triaged:
         suspect: The case that stood for it.
         folder: Where its report is.
         findings: What was found.
+        first: The culprit that it was joined with, since both have one cause; None if with none.
+        has_more: Whether others were joined with it.
     """
 
     suspect: Suspect
     folder: Path
     findings: Findings
+    first: Triaged | None = None
+    has_more: bool = False
+
+    @property
+    def place(self) -> str:
+        """The stage, the submodule and the operator."""
+        operator = f", {self.findings.place.operator}" if self.findings.place.operator else ""
+        return f"{self.findings.stage.name}, {self.findings.place}{operator}"
 
 
 def suspects(
@@ -119,6 +144,9 @@ def triage(
 ) -> Iterator[Triaged]:
     """Investigate suspects one after the other, and yield each as soon as its report is written.
 
+    A culprit whose cause is that of an earlier one is joined with it: its folder moves into the
+    folder of the first, whose report then names the cases of both.
+
     Args:
         run: The run that they are from.
         found: The suspects.
@@ -132,18 +160,71 @@ def triage(
     """
     words = reproduction.files_of(run.header)
     zoo = [str(Path(file).resolve()) for file in _zoo_files(run)]
+    firsts: list[Triaged] = []
     for number, suspect in enumerate(found, 1):
-        folder = target.resolve() / f"{number}-{_slug(suspect)}"
+        folder = target.resolve() / f"{len(firsts) + 1}-{_slug(suspect)}"
         say(f"{number}/{len(found)}: {suspect.culprit}")
         files = Files(zoo, run.header.tf32)
-        investigation = Investigation(suspect, folder, files, minutes * 60, say)
+        earlier = [cause_of(first.suspect, first.findings) for first in firsts]
+        investigation = Investigation(suspect, folder, files, minutes * 60, say, earlier=earlier)
+        made = investigation.findings
         try:
             folder.mkdir(parents=True, exist_ok=True)
             investigation.run()
         finally:  # also where Ctrl-C ends it
             command = reproduction.command(suspect.observation, words)
-            _write(folder, run, suspect, investigation.findings, command)
-        yield Triaged(suspect, folder, investigation.findings)
+            _write(folder, run, suspect, made, command)
+        one, cause = Triaged(suspect, folder, made), cause_of(suspect, made)
+        for first, known in zip(firsts, earlier, strict=True):
+            if cause.is_that_of(known):
+                _join(first, one, number)
+                command = reproduction.command(first.suspect.observation, words)
+                _write(first.folder, run, first.suspect, first.findings, command)
+                break
+        else:
+            firsts.append(one)
+        yield one
+
+
+def _join(first: Triaged, other: Triaged, number: int) -> None:
+    """Move what was found of a culprit to the one that has the same cause."""
+    other.first, first.has_more = first, True
+    folder = first.folder / SAME_CAUSE / f"{number}-{other.folder.name.partition('-')[2]}"
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.parent.mkdir(exist_ok=True)
+    other.folder = other.folder.rename(folder)
+    culprit = other.suspect.culprit
+    first.findings.also.append(
+        f"{folded(culprit.cases)}: {other.findings.place}: see `{SAME_CAUSE}/{folder.name}`"
+    )
+    first.suspect = replace(first.suspect, culprit=first.suspect.culprit.joined(culprit))
+
+
+def conclude(made: Sequence[Triaged], target: Path) -> Iterator[str]:
+    """Yield how many causes there are, where that is fewer than culprits; write down which.
+
+    Args:
+        made: What became of each culprit.
+        target: The folder that has one folder for each.
+
+    Raises:
+        OSError: The file of known culprits cannot be written.
+    """
+    firsts = [one for one in made if one.first is None]
+    if len(firsts) == len(made):
+        return
+    seen = counted([one.suspect.culprit for one in made])
+    yield f"{counted([one.suspect.culprit for one in firsts])} by cause; by evidence {seen}"
+    file = target.resolve() / JOINED
+    texts: list[str] = []
+    for one in firsts:
+        if one.has_more:
+            culprit, report_at = one.suspect.culprit, f"{one.folder.name}/report.md"
+            issue = culprit.issue or f"triage found {one.place}: {target.name}/{report_at}"
+            texts += known_entries(culprit, report.cleaned(issue))
+    file.write_text("".join(texts), encoding="utf-8")
+    yield f"reports show it so with --known {file}"
 
 
 def _zoo_files(run: Run) -> list[str]:
@@ -180,6 +261,7 @@ def summary(triaged: Triaged) -> str:
     script = "script verified" if holds else "script not verified" if verified else "no script"
     if not made.stage.is_confirmed:
         return f"{triaged.folder}: {made.stage.doubt}"
-    operator = f", {made.place.operator}" if made.place.operator else ""
+    if triaged.first is not None:
+        return f"{triaged.folder}: {triaged.place}: the cause of {triaged.first.folder.name}"
     spent = sum(made.seconds.values())
-    return f"{triaged.folder}: {made.stage.name}, {made.place}{operator}, {script}, {spent:.0f} s"
+    return f"{triaged.folder}: {triaged.place}, {script}, {spent:.0f} s"

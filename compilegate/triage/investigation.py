@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from compilegate.processes.child_process import ObserverError
-from compilegate.records.part import Kernel
-from compilegate.triage import ladder, place, scripts_run
+from compilegate.records.part import Held, Kernel
+from compilegate.triage import ladder, place, programs, scripts_run
+from compilegate.triage.causes import Cause, recognise
 from compilegate.triage.findings import Files, Findings
 from compilegate.triage.place import Place
 from compilegate.triage.scripting import Scripting
@@ -40,6 +41,7 @@ class Investigation:
         files: The user's files.
         seconds: The time for all of it.
         say: Is given a line for each thing that is done.
+        earlier: The causes of earlier culprits.
 
     Attributes:
         findings: What was found.
@@ -52,9 +54,12 @@ class Investigation:
         files: Files,
         seconds: float,
         say: Callable[[str], None],
+        *,
+        earlier: Sequence[Cause] = (),
     ) -> None:
         self.findings = Findings()
         self._suspect, self._folder, self._files, self._say = suspect, folder, files, say
+        self._earlier = earlier
         self._began = time.monotonic()
         self._seconds = seconds
         self._until = self._began + seconds
@@ -64,8 +69,9 @@ class Investigation:
     def run(self) -> None:
         """Do everything that there is time for."""
         steps: dict[str, Callable[[], None]] = {
+            "costs": self._explain_costs,
             "stage": self._find_stage,
-            "kernels": self._find_kernels,
+            "recognition": self._recognise,
             "place": self._find_place,
             "script": self._write_script,
             "bisection": self._bisect,
@@ -88,7 +94,9 @@ class Investigation:
                     raise
                 finally:
                     self.findings.seconds[name] = time.monotonic() - began
-                if not self.findings.stage.is_confirmed:
+                if name == "stage" and not self.findings.stage.is_confirmed:
+                    break
+                if self.findings.is_recognised:
                     break
         finally:
             self._trials.close()
@@ -105,16 +113,39 @@ class Investigation:
         """The backend under which the place is searched: the first, and fastest, that fails."""
         return self.findings.stage.backend or self._suspect.observation.backend
 
-    def _find_kernels(self) -> None:
-        if not self._suspect.is_of_time:
+    def _explain_costs(self) -> None:
+        cost = self._suspect.cost
+        if cost not in ("time", "memory"):
             return
-        told, why = self._trials.told(part(), "kernels")
-        self.findings.kernels = [Kernel(**kernel) for kernel in told or ()]
+        told, why = self._trials.told(part(), "kernels" if cost == "time" else "held")
+        if cost == "time":
+            self.findings.kernels = [Kernel(**kernel) for kernel in told or ()]
+        else:
+            self.findings.held = [Held(**held) for held in told or ()]
         if why:
             self.findings.notes.append(f"no profile: {why}")
 
+    def _recognise(self) -> None:
+        """Look for the cause of an earlier culprit, which is quicker than a search."""
+        findings, backend = self.findings, self.findings.stage.backend
+        if not self._earlier or backend in ("", "inductor") or not self._has_operators:
+            return
+        graph, _ = self._trials.told(part(), "graph")
+        try:
+            program = programs.program_of(graph or {"why": ""}, self._suspect.case, backend)
+        except programs.UnprintableError:
+            return
+        findings.is_recognised = recognise(self._trials, findings, program, self._earlier)
+        if findings.is_recognised:
+            findings.notes.append("place and script: an earlier culprit has the same cause")
+            self._say(f"  recognised: {findings.place.operator} fails alone, as in another culprit")
+
+    @property
+    def _has_operators(self) -> bool:
+        return self._suspect.is_of_values or self._suspect.fails_as_a_whole
+
     def _find_place(self) -> None:
-        if not (self._suspect.is_of_values or self._suspect.fails_as_a_whole):
+        if not self._has_operators:
             return
         found = self.findings.place
         try:

@@ -5,7 +5,7 @@
     [[known]]
     issue = "https://github.com/pytorch/pytorch/issues/123456"
     aspect = "forward"               # optional, as are the next two
-    cases = "resnet*-cuda-*"         # a glob on ids
+    cases = "resnet*-cuda-*"         # a glob on ids, or a list of globs
     match = "gradient .*running"     # a regular expression that a line of the failure matches
     workaround = "torch._inductor.config.epilogue_fusion = False"
 
@@ -33,7 +33,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         issue: Where it is reported: an address, or the name of a ticket.
         aspect: The aspect that fails; any by default.
-        cases: A glob on the ids of the cases.
+        cases: A glob on the ids of the cases, or several.
         match: A regular expression that the summary or a detail of the failure matches.
         workaround: What the team does until it is fixed.
         where: File and line of the entry.
@@ -41,7 +41,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     issue: str
     aspect: str = ""
-    cases: str = "*"
+    cases: str | list[str] = "*"
     match: str = ""
     workaround: str = ""
     where: str = ""
@@ -49,7 +49,8 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def concerns(self, verdict: Verdict) -> bool:
         """Whether the entry is about this aspect of this case, however it was judged."""
         is_of_aspect = self.aspect in ("", verdict.aspect)
-        return is_of_aspect and fnmatchcase(verdict.case, self.cases)
+        globs = [self.cases] if isinstance(self.cases, str) else self.cases
+        return is_of_aspect and any(fnmatchcase(verdict.case, glob) for glob in globs)
 
     def names(self, verdict: Verdict) -> bool:
         """Whether the entry names this failure."""

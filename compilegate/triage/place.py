@@ -19,6 +19,7 @@ class Place:
         text: What it shows alone.
         identities: Submodules that an ``nn.Identity`` may replace while the whole model fails.
         tried: What each submodule showed, in the order in which they were compiled.
+        without: Where none of its submodules fails alone: what it shows with each left to eager.
         is_complete: Whether everything was tried that there was time for.
         kinds: The class of each submodule that a call enters.
         operator: The function of its graph that fails alone; empty if none does or none was found.
@@ -29,6 +30,7 @@ class Place:
     text: str = ""
     identities: list[str] = field(default_factory=list)
     tried: dict[str, Seen] = field(default_factory=dict)
+    without: dict[str, Seen] = field(default_factory=dict)
     is_complete: bool = False
     kinds: dict[str, str] = field(default_factory=dict)
     operator: str = ""
@@ -46,6 +48,8 @@ class Place:
 def descend(trials: Trials, place: Place, backend: str) -> None:
     """Compile submodules alone, from the top down: of those that fail, the first of each level.
 
+    Where none fails alone, each in turn is left to eager: does the failure need it?
+
     Args:
         trials: Observes submodules.
         place: Receives what is found, also if the time is over before the end.
@@ -57,14 +61,19 @@ def descend(trials: Trials, place: Place, backend: str) -> None:
     tree, _ = trials.told(part(), "tree")
     kinds = place.kinds = {entry["path"]: entry["kind"] for entry in tree or ()}
     while True:
-        for path in _children(place.path, kinds):
-            seen = place.tried[path] = trials.of_part(part(path=path), backend)
+        paths = _children(place.path, kinds)
+        alone = [part(path=path) for path in paths]
+        for path, seen in zip(paths, trials.of_parts(alone, backend), strict=False):
+            place.tried[path] = seen
             if seen.state == "bad":
                 place.path, place.kind, place.text = path, kinds[path], seen.text
                 break
         else:
             break
     place.is_complete = True
+    without = [part(path=place.path, disabled=(path,)) for path in paths]
+    for path, seen in zip(paths, trials.of_parts(without, backend), strict=True):
+        place.without[path] = seen
 
 
 def _children(path: str, known: Sequence[str] | dict[str, str]) -> list[str]:

@@ -9,8 +9,10 @@ from pathlib import Path
 from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
 from compilegate.records.variables import HIDDEN
+from compilegate.triage import cost_tables
 from compilegate.triage.culprits import folded
 from compilegate.triage.findings import Findings
+from compilegate.triage.place import Place
 from compilegate.triage.suspect import Suspect
 
 #: The longest script that a report contains, in lines, and the longest title.
@@ -72,7 +74,10 @@ def text(
     for heading, part in (
         ("What is wrong", _what(suspect)),
         ("Where", _where(suspect, findings)),
-        ("Where the time goes", _kernels(findings)),
+        ("Where the time goes", cost_tables.kernels(findings.kernels)),
+        ("What memory holds", cost_tables.held(findings.held)),
+        ("Where the time of compiling goes", _compiling(suspect)),
+        ("What else has this cause", (f"- {line}" for line in findings.also)),
         ("Reproduce", _reproduce(findings, command, script)),
         ("Bisection", _bisection(findings)),
         ("Versions", _versions(environment)),
@@ -125,6 +130,8 @@ def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
         alone = "none of them fails" if place.is_complete else "none that there was time for fails"
         yield f"**Submodule:** of {len(place.tried)} compiled alone, {alone}."
         yield ""
+    if place.without:
+        yield from _without(place)
     if place.identities:
         yield f"It still fails with `nn.Identity` in place of {', '.join(place.identities)}."
         yield ""
@@ -133,17 +140,22 @@ def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
         yield ""
 
 
-def _kernels(findings: Findings) -> Iterator[str]:
-    """Yield a table of kernels, with the time of a call on both sides."""
-    if not findings.kernels:
-        return
-    yield "PyTorch's profiler, microseconds of a call, without what a kernel or operator calls:"
+def _without(place: Place) -> Iterator[str]:
+    """Yield what a place shows none of whose submodules fails alone."""
+    needed = [path for path, seen in place.without.items() if seen.state == "good"]
+    if needed:
+        names = ", ".join(f"`{path}`" for path in needed)
+        yield "None of its submodules fails alone. It fails where they are compiled into one graph,"
+        yield f"and passes where one of these is left to eager: {names}."
+    elif all(seen.state == "bad" for seen in place.without.values()):
+        yield "None of its submodules fails alone. It fails with each of them left to eager, too:"
+        yield "the fault is in what its own `forward` computes."
     yield ""
-    yield "| kernel | eager | compiled |"
-    yield "| --- | --- | --- |"
-    for kernel in findings.kernels:
-        name = kernel.name.replace("|", "/")
-        yield f"| `{name}` | {kernel.eager_us:.1f} | {kernel.compiled_us:.1f} |"
+
+
+def _compiling(suspect: Suspect) -> Iterator[str]:
+    if suspect.cost == "compiling":
+        yield from cost_tables.compiling(suspect.observation)
 
 
 def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from compilegate.fuzzing.outcome import SILENT, Kind, Symptom, outcome_of
 from compilegate.judging.aspects import ASPECTS, aspect_named
@@ -25,8 +26,20 @@ _KINDS: dict[Status, tuple[Kind, ...]] = {
     "timed_out": ("hang",),
 }
 
-#: The aspects that grow with the time of kernels.
-_OF_TIME = {"speedup", "slowdown", "energy", "energy_growth"}
+Cost = Literal["", "time", "memory", "compiling"]
+
+#: What explains each cost: kernels, what memory holds, the phases of compiling.
+_COSTS: dict[str, Cost] = {
+    "speedup": "time",
+    "slowdown": "time",
+    "energy": "time",
+    "energy_growth": "time",
+    "memory": "memory",
+    "memory_growth": "memory",
+    "compile_time": "compiling",
+    "compile_work": "compiling",
+    "compile_slowdown": "compiling",
+}
 
 
 @dataclass(frozen=True)
@@ -85,9 +98,14 @@ class Suspect:
         return bool(re.match(r"call 1\b", said))
 
     @property
-    def is_of_time(self) -> bool:
-        """Whether compiled calls are slow, so that their kernels explain it."""
-        return not self.fails_as_a_whole and self.verdict.aspect in _OF_TIME
+    def cost(self) -> Cost:
+        """What compiled code costs too much of; empty for another failure."""
+        return "" if self.fails_as_a_whole else _COSTS.get(self.verdict.aspect, "")
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether it shows only where the case compiles in an empty cache."""
+        return aspect_named(self.verdict.aspect).cold and self.observation.cold
 
     @property
     def wants(self) -> tuple[Want, ...]:

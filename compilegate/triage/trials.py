@@ -71,9 +71,8 @@ class Trials:
     def of_backend(self, backend: str) -> Seen:
         """Return whether the case fails with a backend."""
         suspect = self.suspect
-        made = self._observe(
-            suspect.case.id, suspect.case.model, backend, suspect.wants, seed=self._seed
-        )
+        case = suspect.case
+        made = self._observe(case.id, case.model, backend, suspect.wants, seed=self._seed)
         return suspect.seen_in(made)
 
     def of_part(self, part: Part, backend: str = "") -> Seen:
@@ -83,19 +82,34 @@ class Trials:
             part: The part. Its name, case and seed are filled in.
             backend: The compiler backend; by default that of the case.
         """
+        return next(self.of_parts([part], backend))
+
+    def of_parts(self, parts: Sequence[Part], backend: str = "") -> Iterator[Seen]:
+        """Yield whether each part fails, as soon as it is observed.
+
+        One child observes all of them, so the model gets its weights once.
+
+        Args:
+            parts: The parts, as in :meth:`of_part`.
+            backend: The compiler backend; by default that of the case.
+        """
         suspect = self.suspect
         backend = backend or suspect.observation.backend
-        part = self._named(part)
-        self._write(_PARTS.format(parts=[asdict(part)]))
-        is_alone = bool(part.path)
-        wants = ("capture",) if is_alone else suspect.wants
-        case_id = _case_id(part.name, suspect)
-        made = self._observe(case_id, part.name, backend, wants, seed=self._seed)
-        if part.stance:
-            return suspect.seen_in_eager(made)
-        return suspect.seen_in_part(made) if is_alone else suspect.seen_in(made)
+        named = [self._named(part) for part in parts]
+        self._write(_PARTS.format(parts=[asdict(part) for part in named]))
+        for part in named:
+            is_alone = bool(part.path)
+            wants = ("capture",) if is_alone else suspect.wants
+            case_id = _case_id(part.name, suspect)
+            made = self._observe(case_id, named[0].name, backend, wants, seed=self._seed)
+            if part.stance:
+                yield suspect.seen_in_eager(made)
+            else:
+                yield suspect.seen_in_part(made) if is_alone else suspect.seen_in(made)
 
-    def told(self, part: Part, what: Literal["tree", "graph", "kernels"]) -> tuple[Any, str]:
+    def told(
+        self, part: Part, what: Literal["tree", "graph", "kernels", "held"]
+    ) -> tuple[Any, str]:
         """Return what a child tells of a part; None, and why, if the child could not.
 
         Args:
@@ -183,6 +197,7 @@ class Trials:
             seed=seed,
             backend=backend,
             tf32=self._tf32,
+            cold=suspect.is_cold,
         )
         began = time.monotonic()
         made = self._observer.observe(

@@ -16,7 +16,7 @@ import pytest
 from compilegate.judging.budget import Budget
 from compilegate.records.case import Case
 from compilegate.records.observation import Observation
-from compilegate.records.part import Kernel
+from compilegate.records.part import Held, Kernel
 from compilegate.records.verdict import Verdict
 from compilegate.runs import files
 from compilegate.triage import ladder, report, scripts_run
@@ -52,7 +52,11 @@ def plant(module):
         inverse = aten.pow.Tensor_Scalar(y, -1) if isinstance(y, torch.Tensor) else 1 / y
         return aten.mul.Tensor(aten.mul.Tensor(x, inverse), 1.01)
 
+    def floor(x, y, rounding_mode=None):
+        return aten.add.Tensor(aten.floor.default(aten.mul.Tensor(x, 1 / y)), 1)
+
     module.decompositions[aten.div.Tensor] = divide
+    module.decompositions[aten.div.Tensor_mode] = floor
     module.decompositions[aten.special_erfcx.default] = lambda x: os.abort()
 
 class Finder(importlib.abc.MetaPathFinder):
@@ -83,7 +87,8 @@ def broken(tmp_path_factory):
 def session(broken, tmp_path_factory):
     runs = tmp_path_factory.mktemp("triage") / "runs"
     zoo = ("--zoo", str(ZOOS / "triaged.py"), "--save", "red")
-    names = [word for name in ("divides", "aborts", "healthy") for word in ("--models", name)]
+    models = ("divides", "divides_too", "floors", "aborts", "healthy")
+    names = [word for name in models for word in ("--models", name)]
     words = command(FORWARD, *zoo, *names, "-m", "cpu", runs=runs, backend=DECOMPOSED)
     return run_to_its_end(words, broken, runs)
 
@@ -102,7 +107,7 @@ def triaged(session, broken, tmp_path_factory):
     out = tmp_path_factory.mktemp("out")
     output, status = triage(session.runs, "red", "--out", str(out), "--minutes", "4", env=broken)
     assert status == 1, output
-    return {re.match(r"\d+-(\w+)-", path.name)[1]: path for path in out.iterdir()}, output
+    return {re.match(r"\d+-(\w+)-", path.name)[1]: path for path in out.glob("[0-9]*")}, output
 
 
 def run_script(path, *words, env):
@@ -121,7 +126,7 @@ def test_the_run_is_red_where_pytorch_is_broken(session):
         case.partition("-")[0]
         for (case, _), v in session.run().verdicts.items()
         if v.outcome == "failed"
-    } == {"divides", "aborts"}
+    } == {"divides", "divides_too", "floors", "aborts"}
 
 
 def test_stage_submodule_and_operator_of_wrong_numbers_are_found(triaged):
@@ -130,6 +135,7 @@ def test_stage_submodule_and_operator_of_wrong_numbers_are_found(triaged):
     assert "**Stage:** decompositions or partitioning" in report, output
     assert "**Submodule:** `1.gate`, a `Gate`" in report, output
     assert "**Operator:** `truediv`" in report or "**Operator:** `div`" in report, output
+    assert "the fault is in what its own `forward` computes" in report
     assert "`decomposition`" in report
     assert 'torch.compile(model, backend="aot_eager")' in report
     assert 'get_submodule("1.gate")' in report
@@ -156,11 +162,32 @@ def test_a_crash_has_its_stage_its_submodule_and_a_script_that_dies(triaged):
     assert "eager_on_recompile" not in report  # the first call dies
 
 
+def test_one_cause_in_two_models_is_one_culprit_and_another_that_looks_alike_is_not(
+    triaged, session
+):
+    folders, output = triaged
+    assert folders.keys() == {"divides", "floors", "aborts"}, output
+    assert re.search("recognised: (true)?div fails alone, as in another culprit", output), output
+    assert "3 culprits in 4 cases by cause; by evidence 4 culprits in 4 cases" in output
+    report = (folders["divides"] / "report.md").read_text()
+    assert "In 2 cases: divides-cpu-infer-f32-default-static, divides_too-cpu-infer-f32" in report
+    (other,) = (folders["divides"] / "same-cause").iterdir()
+    assert f"see `same-cause/{other.name}`" in report
+    assert re.search(r"\*\*Operator:\*\* `(true)?div`", (other / "report.md").read_text())
+    assert "**Operator:** `div`" in (folders["floors"] / "report.md").read_text()
+    joined = ("--known", str(folders["divides"].parent / "culprits.toml"))
+    for known, count in (((), 4), (joined, 3)):
+        words = [sys.executable, "-m", "compilegate", "markdown", "red", *known]
+        words += ["--runs", str(session.runs)]
+        page = run_to_its_end(words, {}, session.runs).output
+        assert f"{count} culprits in 4 cases" in page
+
+
 def test_a_report_says_what_ran_and_keeps_secrets(triaged):
     for folder in triaged[0].values():
         about = (folder / "environment.txt").read_text()
         assert re.search(r"^torch \d", about, re.MULTILINE)
-        for path in folder.iterdir():
+        for path in folder.glob("*.*"):
             assert "sk-never" not in path.read_text()
             assert str(path.home()) not in path.read_text()
 
@@ -202,19 +229,34 @@ def test_what_was_found_before_ctrl_c_is_kept(stored, runs, tmp_path):
     assert files.read(runs / "stored.jsonl").closing is not None
 
 
+def trials_of(model, aspect, zoo, folder, backend="inductor"):
+    """Trials of a model, and of a suspect that no run has seen."""
+    case = f"{model}-cpu-infer-f32-default-static"
+    wants = ("capture", "time")
+    observation = Observation(case=case, status="completed", wants=wants, backend=backend)
+    verdict = Verdict(case=case, aspect=aspect, outcome="failed", summary="wrong")
+    culprit = Culprit(("wrong",), "wrong", aspect, [case], [aspect])
+    suspect = Suspect(culprit, observation, [verdict], lambda case: Budget(), "2.15.0")
+    zoos = [str(ZOOS / f"{zoo}.py")]
+    return Trials(suspect, folder, zoos, tf32=False, until=time.monotonic() + 1200)
+
+
 @pytest.fixture
 def gated(tmp_path):
-    """Trials of a model whose gate Inductor lowers wrongly, and of a suspect that was not seen."""
-    zoo = str(ZOOS / "planted_lowering.py")
-    observation = Observation(
-        case="gated-cpu-infer-f32-default-static", status="completed", wants=("capture",)
-    )
-    verdict = Verdict(case=observation.case, aspect="forward", outcome="failed", summary="wrong")
-    culprit = Culprit(("wrong",), "wrong", "forward", [observation.case], ["forward"])
-    suspect = Suspect(culprit, observation, [verdict], lambda case: Budget(), "2.15.0")
-    made = Trials(suspect, tmp_path, [zoo], tf32=False, until=time.monotonic() + 1200)
-    yield made
-    made.close()
+    """Trials of a model whose gate Inductor lowers wrongly."""
+    with contextlib.closing(trials_of("gated", "forward", "planted_lowering", tmp_path)) as made:
+        yield made
+
+
+def test_what_fails_only_in_one_graph_names_the_submodules_that_it_needs(tmp_path):
+    found = Place()
+    with contextlib.closing(trials_of("together", "forward", "triaged", tmp_path)) as trials:
+        descend(trials, found, "eager")
+    assert (found.path, found.kind, found.is_complete) == ("1", "Pair", True), found.tried
+    states = {path: seen.state for path, seen in found.without.items()}
+    assert states == {"1.first": "bad", "1.second": "good", "1.third": "bad"}
+    shown = report.text(trials.suspect, Findings(place=found), make_environment(), "observe", "")
+    assert "passes where one of these is left to eager: `1.second`." in shown
 
 
 def test_a_wrong_lowering_is_of_inductor_and_of_the_module_that_it_is_in(gated):
@@ -233,6 +275,7 @@ def test_a_wrong_lowering_is_of_inductor_and_of_the_module_that_it_is_in(gated):
         "1": "bad",
         "1.inner": "good",
     }
+    assert {path: seen.state for path, seen in found.without.items()} == {"1.inner": "bad"}
     assert gated.of_part(part(stance="eager_on_recompile")).state == "bad"
     assert gated.of_part(part(stance="force_eager")).state == "good"
 
@@ -240,15 +283,9 @@ def test_a_wrong_lowering_is_of_inductor_and_of_the_module_that_it_is_in(gated):
 @pytest.fixture
 def counts(tmp_path):
     """Trials of a model that is compiled again for each call."""
-    case = "counts-cpu-infer-f32-default-static"
-    observation = Observation(case=case, status="completed", wants=("capture",), backend="eager")
-    verdict = Verdict(case=case, aspect="recompiles", outcome="failed", summary="1 recompilation")
-    culprit = Culprit(("again",), "again", "recompiles", [case], ["recompiles"])
-    suspect = Suspect(culprit, observation, [verdict], lambda case: Budget(), "2.15.0")
-    zoo = [str(ZOOS / "triaged.py")]
-    made = Trials(suspect, tmp_path, zoo, tf32=False, until=time.monotonic() + 600)
-    yield made
-    made.close()
+    made = trials_of("counts", "recompiles", "triaged", tmp_path, backend="eager")
+    with contextlib.closing(made) as trials:
+        yield trials
 
 
 def test_a_stance_helps_where_compiled_code_exists_and_is_right(counts):
@@ -297,18 +334,14 @@ def test_a_script_that_cannot_compile_shows_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("model", ["detours", "direct"])
-def test_the_kernels_of_slow_code_are_shown_next_to_those_of_eager(model, tmp_path):
-    case = f"{model}-cpu-infer-f32-default-static"
-    observation = Observation(case=case, status="completed", wants=("capture", "time"))
-    verdict = Verdict(case=case, aspect="speedup", outcome="failed", summary="0.10×")
-    culprit = Culprit(("slow",), "slow", "speedup", [case], ["speedup"])
-    suspect = Suspect(culprit, observation, [verdict], lambda case: Budget(), "2.15.0")
-    assert suspect.is_of_time
-    zoo = str(ZOOS / "triaged.py")
-    trials = Trials(suspect, tmp_path, [zoo], tf32=False, until=time.monotonic() + 600)
-    with contextlib.closing(trials):
+def test_kernels_and_memory_of_compiled_code_are_shown_next_to_those_of_eager(model, tmp_path):
+    with contextlib.closing(trials_of(model, "speedup", "triaged", tmp_path)) as trials:
+        suspect = trials.suspect
+        assert suspect.cost == "time"
         told, why = trials.told(part(), "kernels")
+        blocks, also_why = trials.told(part(), "held")
     assert not why
+    assert not also_why
     kernels = [Kernel(**kernel) for kernel in told]
     assert all(kernel.eager_us > 0 or kernel.compiled_us > 0 for kernel in kernels)
     assert any(kernel.name == "aten::tanh" and kernel.eager_us > 0 for kernel in kernels)
@@ -317,3 +350,10 @@ def test_the_kernels_of_slow_code_are_shown_next_to_those_of_eager(model, tmp_pa
     shown = report.text(suspect, Findings(kernels=kernels), make_environment(), "observe", "")
     assert "## Where the time goes" in shown
     assert f"| `{kernels[0].name}` | {kernels[0].eager_us:.1f} |" in shown
+    product = 256 * 256 * 4
+    held = [Held(**block) for block in blocks]
+    assert any(block.eager and block.size == 5 * 8 * 4 for block in held), held
+    large = [(block.eager, block.compiled) for block in held if block.size == product]
+    assert large == ([(0, 1)] if model == "detours" else []), held
+    shown = report.text(suspect, Findings(held=held), make_environment(), "observe", "")
+    assert f"| `{held[0].operator}` | {held[0].size} | " in shown

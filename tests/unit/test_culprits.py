@@ -101,6 +101,16 @@ def test_numbers_that_are_wrong_only_in_later_calls_have_another_cause():
     assert len(both) == 2
 
 
+def test_outputs_in_half_precision_that_go_wrong_later_have_the_cause_of_those_in_float32():
+    half, exact = CASES[4], CASES[0]
+    assert ("bf16" in half, "f32" in exact) == (True, True)
+    later = wrong(exact).calls[0]
+    probed = make_observation(case=half, calls=(make_call(),) * 2, probes=(later,))
+    assert len(found(wrong(exact), probed)) == 1
+    assert len(found(wrong(CASES[1]), make_observation(case=exact, probes=(later,)))) == 2
+    assert len(found(wrong("gpt2-cpu-infer-f32-default-static"), probed)) == 2
+
+
 def test_the_buffer_of_a_batch_norm_names_its_module_in_all_models():
     def lost(case, name):
         seen = make_difference(f"buffer layer1.{name}", "value", "1", "0")

@@ -1,4 +1,4 @@
-"""Models for a broken PyTorch: one has a division in a submodule, one an error function."""
+"""Models for a broken PyTorch: two divide in a submodule, one rounds, one has an error function."""
 
 import torch
 from torch import nn
@@ -41,6 +41,26 @@ def divides():
     return example(Block())
 
 
+class Ratio(nn.Module):
+    def forward(self, x):
+        return x.tanh() / (2 + x.cos())
+
+
+@model("divides_too", settings=ONE)
+def divides_too():
+    return example(nn.Tanh(), Ratio())
+
+
+class Floor(nn.Module):
+    def forward(self, x):
+        return torch.div(x, 0.37, rounding_mode="floor")
+
+
+@model("floors", settings=ONE)
+def floors():
+    return example(Floor())
+
+
 @model("aborts", settings=ONE)
 def aborts():
     return example(nn.Tanh(), ErrorFunction())
@@ -49,6 +69,27 @@ def aborts():
 @model("healthy", settings=ONE)
 def healthy():
     return example(nn.Tanh(), nn.LayerNorm(8))
+
+
+class Second(nn.Module):
+    """Is wrong where it is compiled into one graph with the submodule that it is in."""
+
+    def forward(self, x, joined):
+        return x * 1.01 if joined and torch.compiler.is_compiling() else x
+
+
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third = nn.Tanh(), Second(), nn.Sigmoid()
+
+    def forward(self, x):
+        return self.third(self.second(self.first(x), torch.compiler.is_compiling()))
+
+
+@model("together", settings=ONE)
+def together():
+    return example(Pair())
 
 
 class Detour(nn.Module):

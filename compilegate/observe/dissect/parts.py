@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from compilegate.observe import nested
 from compilegate.observe.capture import compiling
 from compilegate.observe.conditioning.signal import treat
-from compilegate.observe.dissect import graph, profile
+from compilegate.observe.dissect import allocations, graph, profile
 from compilegate.observe.model.calls import evaluate, first_call, invoke
 from compilegate.observe.model.subject import Subject
 from compilegate.records.case import Case
@@ -68,8 +68,8 @@ def _build(part: Part) -> Example:
         Path(part.tree).write_text(json.dumps(_tree(subject, part.path)), encoding="utf-8")
     if part.graph:
         return _tell_graph(part, subject)
-    if part.kernels:
-        return _tell_kernels(part, subject)
+    if part.kernels or part.held:
+        return _tell_costs(part, subject)
     example.signal = False
     if part.stance:
         sizes = registry.load()[subject.case.model].sizes(subject.case.device)
@@ -212,14 +212,15 @@ def _tell_graph(part: Part, subject: Subject) -> Example:
     return _nothing()
 
 
-def _tell_kernels(part: Part, eager: Subject) -> Example:
-    """Write the kernels of the first call, and return an example that shows nothing."""
+def _tell_costs(part: Part, eager: Subject) -> Example:
+    """Write the kernels or the memory of the first call, and return an example of nothing."""
     model, compiled = registry.load()[eager.case.model], _subject(part)
     compiling.compile_subject(compiled, model, "inductor")
     planned = first_call(model.sizes(eager.case.device))
     sides = [(subject, subject.prepare(planned)) for subject in (eager, compiled)]
-    found = [asdict(kernel) for kernel in profile.kernels(*sides)]
-    Path(part.kernels).write_text(json.dumps(found), encoding="utf-8")
+    found = profile.kernels(*sides) if part.kernels else allocations.at_peak(*sides)
+    text = json.dumps([asdict(one) for one in found])
+    Path(part.kernels or part.held).write_text(text, encoding="utf-8")
     return _nothing()
 
 

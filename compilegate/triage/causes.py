@@ -1,0 +1,157 @@
+"""Causes: what triage found of culprits tells which of them are one.
+
+A run shows which outputs are wrong, and no operator. So models of two families are two culprits,
+until triage finds the same operator in both.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from compilegate.fuzzing.program import Program
+from compilegate.triage.culprits import Culprit
+from compilegate.triage.findings import Findings
+from compilegate.triage.programs import of_one_operator
+from compilegate.triage.suspect import Suspect
+from compilegate.triage.trials import Trials
+
+#: Words in quotes in a statement: ``approximate='tanh'`` is other code than ``'none'``.
+_OPTION = re.compile(r"'(\w+)'")
+#: The number that FX gives a node.
+_NUMBER = re.compile(r"(?:_\d+)+$")
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What tells a cause from others, as far as triage found it.
+
+    Attributes:
+        backend: The first backend that shows it; empty where that is undecided.
+        failing: What fails: the aspect, or how the case ended; and whether that is expected.
+        operator: The operator that fails alone; empty if none.
+        options: The words among its arguments; None where they are not known.
+        kind: The class of the submodule that fails alone; empty for the whole model.
+        named: The pass, lowering or decomposition that the bisection named; empty if none.
+    """
+
+    backend: str
+    failing: tuple[str, ...]
+    operator: str = ""
+    options: tuple[str, ...] | None = None
+    kind: str = ""
+    named: str = ""
+
+    def is_that_of(self, other: Cause) -> bool:
+        """Whether two culprits have this cause: the same operator fails alone at the same stage.
+
+        Where no operator fails alone, the bisection must name the same, in submodules of one class.
+        Where it names two different passes, lowerings or decompositions, the causes differ.
+        """
+        if not self.backend or (self.backend, self.failing) != (other.backend, other.failing):
+            return False
+        if self.named and other.named and self.named != other.named:
+            return False
+        if None not in (self.options, other.options) and self.options != other.options:
+            return False
+        if self.operator or other.operator:
+            return self.operator == other.operator
+        return bool(self.named and self.kind) and (self.named, self.kind) == (
+            other.named,
+            other.kind,
+        )
+
+
+def cause_of(suspect: Suspect, findings: Findings) -> Cause:
+    """Return the cause of a culprit.
+
+    Args:
+        suspect: The case that stands for it.
+        findings: What triage found.
+    """
+    failure, stage = suspect.observation.failure, findings.stage
+    failing: tuple[str, ...] = (suspect.verdict.aspect,)
+    if failure is not None:
+        failing = (suspect.observation.status, failure.kind)
+    failing += ("expected",) * suspect.culprit.is_expected
+    program = findings.script.program if findings.script else None
+    return Cause(
+        backend=stage.backend if stage.is_confirmed else "",
+        failing=failing,
+        operator=_name(findings.place.operator),
+        options=_options(program) if program and findings.place.operator else None,
+        kind=findings.place.kind,
+        named=_named(findings),
+    )
+
+
+def _name(operator: str) -> str:
+    """Return the name of an operator, which is the same where it works in place."""
+    return {"truediv": "div"}.get(operator, operator.rstrip("_"))
+
+
+def _options(program: Program) -> tuple[str, ...]:
+    """Return the words among the arguments of the operators of a program."""
+    words = (word for one in program.statements for word in _OPTION.findall(one.text))
+    return tuple(sorted({*words}))
+
+
+def recognise(
+    trials: Trials, findings: Findings, program: Program, earlier: Sequence[Cause]
+) -> bool:
+    """Look for the causes of earlier culprits among the operators of a model.
+
+    Inductor is left out: there the bisection must tell causes of one operator apart.
+
+    Args:
+        trials: Observes programs.
+        findings: The stage. They receive the operator.
+        program: What the model computes.
+        earlier: The causes of earlier culprits.
+
+    Returns:
+        Whether an operator fails alone, as it does in an earlier culprit.
+
+    Raises:
+        OutOfTimeError: The time for the culprit is over.
+    """
+    alone = of_one_operator(program)
+    for cause in earlier:
+        here = cause_of(trials.suspect, findings)
+        found = [
+            one
+            for one in alone
+            if cause.operator == _name(one.statements[0].operator)
+            and cause.options in (None, _options(one))
+            and replace(here, operator=cause.operator).is_that_of(cause)
+        ]
+        for one, symptom in zip(found, trials.symptoms(found), strict=True):
+            if symptom is not None:
+                findings.place.operator = one.statements[0].operator
+                return True
+    return False
+
+
+def _named(findings: Findings) -> str:
+    found = findings.bisected
+    what = str(found.get("what") or "")
+    if found.get("subsystem") == "lowerings":
+        what = _NUMBER.sub("", what)
+    return f"{found['subsystem']}: {what}" if what else ""
+
+
+def known_entries(culprit: Culprit, issue: str) -> Iterator[str]:
+    """Yield entries of a file of known culprits, which join in reports what triage joined.
+
+    Args:
+        culprit: The culprit.
+        issue: What names it.
+    """
+    for aspect in culprit.aspects:
+        cases = [case for case, of in culprit.failures if of == aspect]
+        fields = {"issue": issue, "aspect": aspect, "cases": cases}
+        # JSON writes texts and lists as TOML does.
+        lines = (f"{name} = {json.dumps(v, ensure_ascii=False)}\n" for name, v in fields.items())
+        yield f"[[known]]\n{''.join(lines)}\n"
