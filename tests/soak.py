@@ -99,26 +99,9 @@ def soak(
     """
     report, draws = Report(), random.Random(seed)
     temporary, runs = folder / "tmp", folder / "runs"
-    temporary.mkdir()
     token = f"{os.getpid()}.{seed}"
-    environment = {
-        **os.environ,
-        TOKEN: token,
-        "SOAK_MODELS": str(models),
-        "TMPDIR": str(temporary),
-        "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"),
-        "COLUMNS": "80",
-    }
-    command = [sys.executable, "-m", "pytest", *SUITES, "-q", "-m", "cpu"]
-    command += [
-        "-p",
-        "no:cacheprovider",
-        "-o",
-        f"runs_dir={runs}",
-        "--zoo",
-        str(ROOT / "tests/zoos/soak.py"),
-    ]
-    command += ["--models", "soak*", "--backend", "aot_eager"]
+    environment = environment_of(folder, token, models)
+    command = command_of(runs, "aot_eager")
     how = ["--save", "soak"]
     started = time.monotonic()
     while True:
@@ -144,9 +127,47 @@ def soak(
         lines = (decode(line) for case in archive.cases for line in archive.raw(case))
         found = (record for record in lines if isinstance(record, Verdict))
         report.verdicts.update((verdict.case, verdict.aspect) for verdict in found)
-    report.processes = [*map(_command_line, _processes(token))]
+    report.processes = [*map(command_line, processes(token))]
     report.files = sorted(str(path.relative_to(temporary)) for path in temporary.rglob("*"))
     return report
+
+
+def environment_of(
+    folder: Path, token: str, models: int, *, first: int = 0, cases: int = 1
+) -> dict[str, str]:
+    """Return the variables of a session, and make its folder of temporary files.
+
+    Args:
+        folder: The folder of the soak.
+        token: Names the processes of the soak.
+        models: How many models there are.
+        first: The number of the first one.
+        cases: How many cases each has.
+    """
+    temporary = folder / "tmp"
+    temporary.mkdir(exist_ok=True)
+    return {
+        **os.environ,
+        TOKEN: token,
+        "SOAK_FIRST": str(first),
+        "SOAK_CASES": str(cases),
+        "SOAK_MODELS": str(models),
+        "TMPDIR": str(temporary),
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"),
+        "COLUMNS": "80",
+    }
+
+
+def command_of(runs: Path, backend: str) -> list[str]:
+    """Return the command of a session, without the name of its run.
+
+    Args:
+        runs: The folder of run files.
+        backend: The compiler backend.
+    """
+    command = [sys.executable, "-m", "pytest", *SUITES, "-q", "-m", "cpu", "-p", "no:cacheprovider"]
+    command += ["-o", f"runs_dir={runs}", "--zoo", str(ROOT / "tests/zoos/soak.py")]
+    return [*command, "--models", "soak*", "--backend", backend]
 
 
 def _how_to_go_on(path: Path) -> list[str]:
@@ -161,8 +182,8 @@ def _kill_one(
 ) -> None:
     """Kill a process of the session that the draw chooses, if there is one of that kind."""
     (kind,) = draws.choices([*KINDS], [*KINDS.values()])
-    servers = [pid for pid in _processes(token) if SERVER in _command_line(pid)]
-    parents = {pid: _parent(pid) for pid in servers}
+    servers = [pid for pid in processes(token) if SERVER in command_line(pid)]
+    parents = {pid: parent_of(pid) for pid in servers}
     if kind == "session":
         victims = [session.pid]
     elif kind == "fork server":
@@ -177,7 +198,7 @@ def _kill_one(
         report.kills[kind] += 1
 
 
-def _processes(token: str) -> list[int]:
+def processes(token: str) -> list[int]:
     """The living processes that inherited the token, however they are related."""
     wanted = f"{TOKEN}={token}".encode()
     found = []
@@ -192,14 +213,14 @@ def _processes(token: str) -> list[int]:
     return found
 
 
-def _command_line(pid: int) -> str:
+def command_line(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
     except OSError:
         return ""
 
 
-def _parent(pid: int) -> int:
+def parent_of(pid: int) -> int:
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
