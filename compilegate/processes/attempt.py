@@ -91,6 +91,10 @@ class Attempt:
             self._hear(expects_turn=False)
         return self.observation
 
+    def take_turn(self) -> None:
+        """Wait until no child of another worker runs. The end of the case gives the turn back."""
+        self._turn.take()
+
     def send(self, **content: Any) -> None:
         """Send the child a message."""
         if self._child is not None:

@@ -37,10 +37,14 @@ class AttemptTurn:
         if not alone:
             self.over()
             return
+        self.take()
+        child.send({"alone": True})
+
+    def take(self) -> None:
+        """Wait for the turn. Attempts of one worker share it."""
         if self._turns is not None:
             self._turns.take(self._waiting)
             self._is_ours, self._idle_s = True, 0.0
-        child.send({"alone": True})
 
     def lend(self, seconds: float, *, idle: bool) -> None:
         """Let others go on for a moment if the child has done nothing in its turn for long.

@@ -84,6 +84,8 @@ class MachineTurns:
     def take(self, waiting: Callable[[], None] = lambda: None) -> None:
         """Wait until no child of another worker runs, and keep it so.
 
+        Whoever has the turn keeps it.
+
         Args:
             waiting: Called every few seconds of the wait.
         """

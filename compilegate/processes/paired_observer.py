@@ -1,8 +1,9 @@
 """Observes a case under two PyTorch versions: two children that alternate on one device.
 
 Each child compiles while the other waits, and keeps its compiled case alive. Then they time rounds
-in the order A B B A, so that whatever drifts on the machine drifts for both. Each child finishes
-alone: while one measures its peak memory, the other holds only its compiled case.
+in the order A B B A, so that whatever drifts on the machine drifts for both. Where other workers
+observe, too, both have one turn of the machine (``machine_turns``) for all their rounds. Each child
+finishes alone: while one measures its peak memory, the other holds only its compiled case.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def _alternate(
     """Have the sides that are ready time rounds in the order A B B A, then finish each alone.
 
     Both stop together: once the candidate's speedup is clearly above or below the threshold, or
-    when the time is used up.
+    when the time is used up. The turn of the machine ends with a side, so the other takes it again.
 
     Args:
         attempts: The attempts of both sides, in order.
@@ -137,14 +138,17 @@ def _alternate(
         threshold: The speedup to decide about.
         budget_s: Seconds for all rounds of both sides.
     """
-    deadline = time.monotonic() + budget_s
     ready = [side for side in attempts if side in iterations]
     agreed = max(iterations.values(), default=1)
     rounds: dict[Side, tuple[list[float], list[float]]] = {side: ([], []) for side in attempts}
+    for side in ready:
+        attempts[side].take_turn()
+    deadline = time.monotonic() + budget_s
     while ready:
         for side in (*ready, *reversed(ready)):
             if side not in ready:  # it died earlier in this round
                 continue
+            attempts[side].take_turn()
             attempts[side].send(rounds=_ROUNDS_AT_A_TIME, iterations=agreed)
             turn = attempts[side].hear_turn()
             if turn is None:
@@ -156,6 +160,7 @@ def _alternate(
         if are_enough(*rounds[watched], threshold, late=time.monotonic() > deadline):
             break
     for side in ready:
+        attempts[side].take_turn()
         attempts[side].send(rounds=0, iterations=agreed)
         attempts[side].finish()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,24 +25,35 @@ class NextToOthers:
 
     A case waits until its memory is free. What the others may have spoiled is observed again with
     the whole device: a case that ran out of memory, and one that compiled for longer than its
-    budget allows.
+    budget allows. Under two versions, a case compiles in a turn where the time of compiling counts:
+    budgets hold the one against the other.
 
     Args:
         plan: The plan of the session. Its observer takes turns.
         progress: Called every few seconds while a case waits.
+        observe: Observes a case, and the version in use, too, if there is one.
     """
 
-    def __init__(self, plan: Plan, progress: Progress) -> None:
-        self._plan, self._progress = plan, progress
+    def __init__(
+        self, plan: Plan, progress: Progress, observe: Callable[[CaseRequest], Observation]
+    ) -> None:
+        self._plan, self._progress, self._observe_at_once = plan, progress, observe
         self._memory: dict[str, MemoryShares] = {}
 
     def observe(self, asked: CaseRequest) -> Observation:
         """Observe a case."""
-        made = self._observe(asked, self._needed(asked.case))
-        if not self._may_be_spoiled(made, asked):
-            return made
         alone = replace(asked, request=replace(asked.request, compiles_alone=True))
+        if self._plan.paired is not None and asked.request.cold:
+            asked = alone
+        made = self._observe(asked, self._needed(asked.case))
+        if not any(self._may_be_spoiled(one, asked) for one in (made, *self._before(asked.case))):
+            return made
         return self._observe(alone, self._shares(asked.case.device).capacity)
+
+    def _before(self, case: Case) -> list[Observation]:
+        """Return what was observed of a case under the version in use."""
+        paired = self._plan.paired
+        return [paired.observed[case.id]] if paired is not None else []
 
     def _observe(self, asked: CaseRequest, memory_bytes: int) -> Observation:
         case = asked.case
@@ -50,9 +62,7 @@ class NextToOthers:
             self._progress(case.id, "start", 0.0, "waits for memory")
 
         with self._shares(case.device).taken(memory_bytes, waiting):
-            return self._plan.observer.observe(
-                asked.request, model=case.model, device=case.device, timeout_s=asked.timeout_s
-            )
+            return self._observe_at_once(asked)
 
     def _may_be_spoiled(self, made: Observation, asked: CaseRequest) -> bool:
         if made.status == "out_of_memory":
@@ -64,10 +74,13 @@ class NextToOthers:
         return seen.total_s > allowed_s and seen.busy > BUSY
 
     def _needed(self, case: Case) -> int:
-        """Return the bytes of a case: as in an earlier run, or else an equal part of all."""
+        """Return the bytes of a case: as in an earlier run, or else an equal part of all.
+
+        Under two versions, both hold the case at the same time.
+        """
         seen = self._plan.earlier.memory_bytes(case)
         if seen is not None:
-            return seen
+            return seen if self._plan.paired is None else 2 * seen
         sharing = self._plan.share.workers_of_device(case.device)
         return self._shares(case.device).capacity // sharing
 

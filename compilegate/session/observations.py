@@ -47,16 +47,24 @@ class Observations:
         self.wants: dict[str, tuple[Want, ...]] = {}
         self._plan = plan
         self._observed: dict[str, Observation] = {}
+        #: What the stored run, or another worker, has observed.
+        self._stored = dict(plan.stored.observations) if plan.stored else {}
         #: Why a kind of device cannot be used any more, in this session.
         self._lost: dict[str, str] = {}
         plan.observer.progress = progress
-        self._next_to_others = NextToOthers(plan, progress) if plan.observer.turns else None
+        self._observe = self._alone
+        if plan.observer.turns:
+            self._observe = NextToOthers(plan, progress, self._alone).observe
         if plan.paired is not None:
             plan.paired.report_progress(progress)
 
     def want(self, wanted: Mapping[str, Iterable[Want]]) -> None:
         """Set what the collected tests need of each case: the union, in the order of observing."""
         self.wants = {case_id: _in_order(set(some)) for case_id, some in wanted.items()}
+
+    def add(self, observed: Mapping[str, Observation]) -> None:
+        """Keep what other workers have observed, by case id."""
+        self._stored.update(observed)
 
     @property
     def unobserved(self) -> list[Case]:
@@ -76,7 +84,7 @@ class Observations:
         """Return the observation of a case, and whether this call made it."""
         if case.id in self._observed:
             return self._observed[case.id], False
-        stored = self._plan.stored.observations.get(case.id) if self._plan.stored else None
+        stored = self._stored.get(case.id)
         wants = self.wants.get(case.id, WANTS)
         if stored is not None and (self._plan.replays or self._is_whole(stored, wants)):
             observation, new = stored, False
@@ -129,20 +137,16 @@ class Observations:
             made, wants=_in_order(both), **{name: getattr(stored, name) for name in kept}
         )
 
-    def _observe(self, asked: CaseRequest) -> Observation:
-        if self._next_to_others is not None:
-            return self._next_to_others.observe(asked)
-        case = asked.case
-        return self._plan.observer.observe(
+    def _alone(self, asked: CaseRequest) -> Observation:
+        case, plan = asked.case, self._plan
+        if plan.paired is not None:
+            return plan.paired.observe(asked, plan.observer)
+        return plan.observer.observe(
             asked.request, model=case.model, device=case.device, timeout_s=asked.timeout_s
         )
 
     def _make(self, case: Case, wants: tuple[Want, ...]) -> Observation:
-        asked, plan = self.ask(case, wants), self._plan
-        if plan.paired is not None:
-            made = plan.paired.observe(asked, plan.observer)
-        else:
-            made = self._observe(asked)
+        plan, made = self._plan, self._observe(self.ask(case, wants))
         if lost_device.is_suspected(made) and (
             why := lost_device.why_gone(plan.observer, case.device)
         ):

@@ -23,6 +23,7 @@ from compilegate.processes.observer import Observer
 from compilegate.processes.server_process import Launch
 from compilegate.processes.zoo_listing import list_models
 from compilegate.records.case import Case
+from compilegate.records.environment import Environment
 from compilegate.runs import files
 from compilegate.runs.archive import Archive
 from compilegate.runs.reader import RunError
@@ -151,7 +152,7 @@ def _make(
         refuse_other_environment(stored, plan.environment)
     plan.check_devices(plan.cases)
     check_compiler(plan)
-    plan.paired = _paired(plan, launch, started)
+    plan.paired = _paired(plan, launch, started, known.baseline)
     plan.before = _before(plan, started)
     return plan
 
@@ -303,14 +304,16 @@ def _models_of(plan: Plan) -> list[Model]:
     return [plan.models[case.model] for case in plan.cases if case.model in plan.models]
 
 
-def _paired(plan: Plan, launch: Launch, started: contextlib.ExitStack) -> PairedBaseline | None:
+def _paired(
+    plan: Plan, launch: Launch, started: contextlib.ExitStack, environment: Environment | None
+) -> PairedBaseline | None:
     """Return the PyTorch in use: that of an interpreter, or that of a stored paired run."""
     options = plan.options
     known = paired_baseline.stored(plan.stored) if plan.stored else None
     if options.baseline_python is None or plan.environment is None:
         return known
     theirs = replace(launch, python=options.baseline_python)
-    made = paired_baseline.started(theirs, plan.observer, known, options.pairs)
+    made = paired_baseline.started(theirs, plan.observer, known, options.pairs, environment)
     started.callback(made.close)
     if made.run is not None:
         refuse_other_environment(made.run, made.environment)

@@ -109,6 +109,11 @@ class Recorder:
     def _add(self, case_id: str, report: Any) -> None:
         if lines := getattr(report, "compilegate_records", None):
             self.pytest_compilegate_observed(lines)
+        if forwarded := getattr(report, "compilegate_forwarded", None):
+            for lines in forwarded["observed"]:
+                self._config.hook.pytest_compilegate_observed(records=lines)
+            for line in forwarded["pairs"]:
+                self._config.hook.pytest_compilegate_pair(pair=decode(line))
         if line := getattr(report, "compilegate_verdict", None):
             self._results.verdicts.setdefault(case_id, []).append(self._record(line))
             self._record_baseline(report.compilegate_baseline_verdict)
@@ -120,14 +125,22 @@ class Recorder:
     @pytest.hookimpl(tryfirst=True)
     def pytest_compilegate_observed(self, records: Mapping[str, Sequence[str]]) -> None:
         """Write the records of a case."""
-        observation, *_ = [self._record(line) for line in records["candidate"]]
+        observation, *pairs = [self._record(line) for line in records["candidate"]]
         self._results.add(observation)
+        self._note(*pairs)
         self._record_baseline(*records["baseline"])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_compilegate_pair(self, pair: Pair) -> None:
         """Write a fresh pair of a suspect, before the terminal shows it."""
         self._record(encode(pair))
+        self._note(pair)
+
+    def _note(self, *records: Any) -> None:
+        """Note what a worker has found out about the version in use."""
+        if self._plan.paired is not None:
+            for record in records:
+                self._plan.paired.add(record)
 
     def _record(self, line: str) -> Any:
         record = decode(line)
@@ -149,6 +162,7 @@ class Recorder:
         return stored.verdicts.get((record.case, record.aspect)) == record
 
     def _record_baseline(self, *lines: str) -> None:
+        self._note(*map(decode, filter(None, lines)))
         if self._files is not None:
             self._files.write_baseline(*lines)
             if self._files.trouble:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 from compilegate.processes.attempt import Progress
 from compilegate.records.observation import Stage
+from compilegate.session.forwarding import Forwarder
 from compilegate.session.observations import OBSERVATIONS, Observations
 from compilegate.session.options import Options
 from compilegate.session.plan import PLAN, Plan
@@ -54,7 +56,10 @@ def start(config: pytest.Config) -> None:
     """
     plan = plan_of(config)
     config.stash[OBSERVATIONS] = Observations(plan, progress_of(config))
-    if from_controller(config) is not None:
+    if (known := from_controller(config)) is not None:
+        if plan.paired is not None and known.run:
+            forwarder = Forwarder(plan, config.stash[OBSERVATIONS], Path(known.run))
+            config.pluginmanager.register(forwarder, "compilegate-forwarder")
         return
     workers = config.stash[WORKERS] = Workers(count_of(config), plan.environment)
     plan.resources.callback(workers.close)

@@ -79,14 +79,18 @@ class Known:
         models: The user's models, listed by xdist's controller, which has also checked the options.
             None if this process must list them.
         environment: The observed environment; None if this process must ask for it.
+        baseline: The environment of the PyTorch in use; likewise.
         share: The part of the machine that the children of this process may use.
         earlier_run: The path of the run by which time and memory are planned; empty for none.
+        run: The path of the run that the controller writes; empty if it writes none.
     """
 
     models: Sequence[Mapping[str, Any]] | None = None
     environment: Environment | None = None
+    baseline: Environment | None = None
     share: Share = ALONE
     earlier_run: str = ""
+    run: str = ""
 
 
 def from_controller(config: pytest.Config) -> Known | None:
@@ -136,20 +140,12 @@ def count_of(config: pytest.Config) -> int:
 
 
 def refuse_other_distributions(config: pytest.Config) -> None:
-    """Refuse workers that would disturb each other, or share what one process must keep.
+    """Refuse workers that would share what one process must keep.
 
     Raises:
         pytest.UsageError: The message says what to do.
     """
     distribution = config.getoption("dist", "no")
-    # xdist sets --dist only after it has replaced -n auto by a number.
-    has_workers = distribution != "no" or config.getoption("numprocesses", None)
-    if config.getoption("baseline_python") and has_workers:
-        raise pytest.UsageError(
-            "--baseline-python times two processes that alternate, and the workers of -n would "
-            "disturb them: leave -n out, or run parts with --models and combine them with "
-            "compilegate merge"
-        )
     if distribution not in ("no", "load"):
         raise pytest.UsageError(
             f"--dist {distribution} would spread the cases of a model, which share a process, over "

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from compilegate.judging.aspects import ASPECTS
+from compilegate.records.case import suite_of
 from compilegate.session import planning, start
 from compilegate.session.options import judges_suites
 from compilegate.session.plan import PLAN
@@ -32,9 +34,18 @@ def pytest_configure_node(node: Any) -> None:
     shipped = {name for name, model in plan.models.items() if model.build is not None}
     others = [model.to_dict() for name, model in plan.models.items() if name not in shipped]
     share = node.config.stash[WORKERS].share(node.workerinput["workerid"])
-    known = Known(others, plan.environment, share, str(plan.earlier_run or ""))
+    known = Known(
+        models=others,
+        environment=plan.environment,
+        baseline=plan.paired.environment if plan.paired else None,
+        share=share,
+        earlier_run=str(plan.earlier_run or ""),
+        run=str(plan.run_files.candidate.path) if plan.run_files else "",
+    )
     node.workerinput["compilegate"] = msgspec.to_builtins(known)
     plan.observer.close()  # the controller observes nothing
+    if plan.paired is not None:
+        plan.paired.close()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -62,4 +73,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         return None
     from compilegate.session.scheduling import ModelScheduling  # noqa: PLC0415 (xdist is optional)
 
-    return ModelScheduling(config, log, start.plan_of(config).earlier.seconds)
+    plan = start.plan_of(config)
+
+    def waits(nodeid: str) -> bool:
+        aspect = ASPECTS.get(suite_of(nodeid))
+        return aspect is not None and plan.waits(aspect)
+
+    return ModelScheduling(config, log, plan.earlier.seconds, waits)

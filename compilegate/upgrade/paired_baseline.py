@@ -140,6 +140,20 @@ class PairedBaseline:
         self.changes = environment_changes.deciding(self.environment, candidate)
         self.is_unknown = environment_changes.is_unknown(self.environment, candidate)
 
+    def add(self, record: Observation | Verdict | Pair) -> None:
+        """Keep a record that another process of the session has made.
+
+        Args:
+            record: A pair, or an observation or a verdict of the PyTorch in use.
+        """
+        match record:
+            case Observation():
+                self.observed[record.case] = record
+            case Verdict():
+                self.verdicts[record.case, record.aspect] = record
+            case Pair():
+                self.pairs[record.case, record.number] = record
+
     def has(self, candidate: Observation) -> bool:
         """Whether the stored run holds everything of a case that the candidate's run holds."""
         made = self.observed.get(candidate.case)
@@ -311,7 +325,11 @@ def stored(run: files.Run) -> PairedBaseline | None:
 
 
 def started(
-    launch: Launch, candidate: Observer, known: PairedBaseline | None, fresh_pairs: int
+    launch: Launch,
+    candidate: Observer,
+    known: PairedBaseline | None,
+    fresh_pairs: int,
+    environment: Environment | None = None,
 ) -> PairedBaseline:
     """Return the baseline of a live session.
 
@@ -320,17 +338,19 @@ def started(
         candidate: Observes under the candidate.
         known: The baseline of the resumed run, if there is one.
         fresh_pairs: The number of fresh pairs that a suspect gets at first.
+        environment: What its children find, where another process has asked one.
 
     Raises:
         ObserverError: The interpreter cannot observe.
     """
-    check_interpreter(launch.python)
-    observer = Observer(launch, candidate.progress)
-    try:
-        environment = observer.environment()
-    except ObserverError:
-        observer.close()
-        raise
+    observer = Observer(launch, candidate.progress, candidate.turns)
+    if environment is None:
+        check_interpreter(launch.python)
+        try:
+            environment = observer.environment()
+        except ObserverError:
+            observer.close()
+            raise
     baseline = known or PairedBaseline(environment)
     baseline.environment = environment
     baseline.live = PairedObserver(observer, candidate)

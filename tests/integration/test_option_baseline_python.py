@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from compilegate.records.observation import WAITING
 from compilegate.records.pair import Pair
 from compilegate.records.run import Closing
 from compilegate.records.statistics import FEWEST_ROUNDS
@@ -98,6 +99,32 @@ def test_slower_compiled_code_fails_whatever_eager_did(compilegate, baseline):
     assert again.status == session.status
     assert "suspect" not in again.output.partition("FAILURES")[0]
     assert again.run("again").verdicts[case("slower_both"), "slowdown"] == found
+
+
+def test_two_workers_find_what_one_does_and_observe_each_case_once(compilegate, baseline):
+    """Two interpreters are timed in one turn, and one worker judges the pairs of both."""
+    session = compilegate(
+        *(SLOWDOWN, FORWARD, UPGRADE, *of("slower_both", "steady", "fixed"), "-n", "2"),
+        *("--baseline-python", baseline, "--pairs", "3", "--save", "two"),
+        env=ONE_THREAD,
+    )
+    assert is_found(slowdown(session, "slower_both"))
+    assert slowdown(session, "steady").outcome in ("passed", "inconclusive")
+    assert not re.search(r", \d\.\d× \[", slowdown(session, "steady").summary)
+    candidate, before = (session.run(name) for name in PAIRED)
+    assert before.verdicts[case("fixed"), "forward"].outcome == "failed"
+    assert "3 cases, 1 slower, 1 fixed" in session.output
+    assert session.status == 1, session.output
+    assert len(candidate.verdicts) == 9
+    assert candidate.closing
+    assert before.closing
+    assert sorted(session.observed) == sorted(map(case, ("slower_both", "steady", "fixed")))
+    numbers = {key[1] for key in candidate.pairs if key[0] == case("slower_both")}
+    assert numbers >= {0, 1, 2, 3}
+    for run in (candidate, before):
+        for seen in run.observations.values():
+            assert WAITING in seen.spent_s
+            assert len(seen.timing.eager_ns) >= FEWEST_ROUNDS
 
 
 def test_memory_that_grew_fails_after_one_more_observation(compilegate, baseline, untimed):
@@ -246,7 +273,6 @@ def test_a_broken_case_counts_against_the_candidate(compilegate, tmp_path, untim
     [
         (("--baseline-python", "/nowhere/python"), "/nowhere/python cannot be run: No such file"),
         (("--baseline-python", "/bin/false"), "/bin/false is not a Python interpreter"),
-        (("--baseline-python", sys.executable, "-n", "2"), "leave -n out"),
         (("--baseline-python", sys.executable, "--pairs", "1"), "at least 3 are needed"),
     ],
 )

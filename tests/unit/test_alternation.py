@@ -1,6 +1,8 @@
 """Alternating rounds: the parent asks for them, and nothing is held between them."""
 
+import contextlib
 import json
+from dataclasses import replace
 
 from compilegate.observe.device import device
 from compilegate.observe.measure import contention
@@ -100,3 +102,30 @@ def test_the_load_of_others_during_a_wait_does_not_count(monkeypatch):
         pass
     # Of two seconds of two cores, others took one.
     assert others.share() == 0.25
+
+
+def test_warming_up_takes_the_machine_and_the_rounds_take_it_from_the_parent():
+    """The child gives the machine back before it reports that it is ready."""
+    said = []
+
+    @contextlib.contextmanager
+    def alone():
+        said.append("takes")
+        yield
+        said.append("gives back")
+
+    parent = Parent(2, 0)
+    connection = replace(parent.connection, send=lambda text: said.append("reports"))
+    calls = []
+    paired_rounds(
+        *(lambda: calls.append(list(said)), lambda: None),
+        device=CPU,
+        seed=0,
+        threshold=1.0,
+        budget_s=0.0,
+        alternating=AlternatingRounds(connection, CPU, lambda: None),
+        alone=alone,
+    )
+    assert said == ["takes", "gives back", "reports", "reports", "takes", "gives back"]
+    assert [one[-1] for one in calls if len(one) < 3] == ["takes"] * calls.count(["takes"])
+    assert ["gives back"] not in [one[-1:] for one in calls]

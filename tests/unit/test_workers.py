@@ -169,16 +169,14 @@ def test_few_processors_and_little_memory_limit_the_workers(monkeypatch):
     assert fitting(planned_on("cuda", models=99).cases, machine("H200")) == 12
 
 
-@pytest.mark.parametrize("words", [("-n", "auto"), ("-n", "2")])
-def test_a_baseline_interpreter_is_refused_with_workers(pytester, words):
-    config = pytester.parseconfig("-p", "xdist", *words)
-    config.option.baseline_python = "python"
-    with pytest.raises(pytest.UsageError, match="leave -n out"):
-        refuse_other_distributions(config)
-
-
-@pytest.mark.parametrize("words", [(), ("-n", "0")])
-def test_a_baseline_interpreter_is_accepted_without_workers(pytester, words):
+@pytest.mark.parametrize("words", [(), ("-n", "0"), ("-n", "2"), ("-n", "auto")])
+def test_a_baseline_interpreter_is_accepted_with_and_without_workers(pytester, words):
     config = pytester.parseconfig("-p", "xdist", *words)
     config.option.baseline_python = "python"
     refuse_other_distributions(config)
+
+
+def test_other_distributions_are_refused(pytester):
+    config = pytester.parseconfig("-p", "xdist", "-n", "2", "--dist", "worksteal")
+    with pytest.raises(pytest.UsageError, match="--dist worksteal would spread"):
+        refuse_other_distributions(config)

@@ -10,7 +10,6 @@ from torch import nn
 
 from compilegate import Example, model
 
-
 _SETTINGS = (
     *("infer-f32-default-static", "infer-f32-default-auto", "infer-f32-default-dynamic"),
     *("infer-bf16-default-static", "infer-bf16-default-auto", "infer-bf16-default-dynamic"),

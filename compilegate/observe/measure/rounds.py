@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 from compilegate.observe.device.protocol import Device, Sensors, Step, UnavailableError
 from compilegate.observe.measure.alternation import AlternatingRounds, Sides
@@ -39,6 +41,7 @@ def paired_rounds(
     alternating: AlternatingRounds | None = None,
     beat: Callable[[], None] = lambda: None,
     shares_gpu: bool = False,
+    alone: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> Timing:
     """Time both sides in rounds, back to back in random order.
 
@@ -56,11 +59,14 @@ def paired_rounds(
         alternating: Decides when rounds are timed and when they end, instead of the rule above.
         beat: Called before each round, to show that the case makes progress.
         shares_gpu: Whether other cases of the session run on this GPU at the same time.
+        alone: Entered while calls are made before and after the rounds. For the rounds, the process
+            has the machine for itself.
     """
     schedule: AlternatingRounds | OwnRounds
     schedule = alternating or OwnRounds(threshold, time.monotonic() + budget_s)
     steps = (eager, compiled)
-    needed, call_ns = zip(*(calls_of_a_round(step, device) for step in steps), strict=True)
+    with alone():
+        needed, call_ns = zip(*(calls_of_a_round(step, device) for step in steps), strict=True)
     # The slower side limits a round: the fewest rounds of both must fit the budget.
     affordable = int(budget_s * 1e9 / (2 * FEWEST_ROUNDS * max(call_ns)))
     schedule.iterations = max(min(max(needed), affordable), 1)
@@ -77,7 +83,8 @@ def paired_rounds(
             sides[side].append(taken_ns / schedule.iterations)
     conditions.read()
     busy = others.share()
-    kernels = [device.kernels_ns(step, _PROFILED_CALLS) for step in steps]
+    with alone():
+        kernels = [device.kernels_ns(step, _PROFILED_CALLS) for step in steps]
     return Timing(
         eager_ns=tuple(sides[0]),
         compiled_ns=tuple(sides[1]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -91,8 +91,9 @@ def measure(
     with progress.spend("run"):
         if "time" in request.wants:
             progress.enter("time")
+            # A process that alternates with another one has the machine when the parent says so.
             with contextlib.nullcontext() if request.in_turns else progress.alone():
-                timing = time_calls(steps, request, parent, progress.beat)
+                timing = time_calls(steps, request, parent, progress)
         if "memory" in request.wants:
             progress.enter("memory")
             peaks = measure_memory(steps, seen.compile_peak_bytes)
@@ -105,7 +106,7 @@ def measure(
 
 
 def time_calls(
-    steps: Steps, request: Request, parent: ParentConnection | None, beat: Callable[[], None]
+    steps: Steps, request: Request, parent: ParentConnection | None, progress: Progress
 ) -> Timing:
     """Time both sides in paired rounds.
 
@@ -114,7 +115,7 @@ def time_calls(
         request: Holds the seed, the threshold and the time budget, and whether the rounds
             alternate with those of another process.
         parent: The connection to the parent, which lets processes alternate.
-        beat: Called before each round.
+        progress: Is told of each round.
     """
     alternating = None
     if request.in_turns and parent is not None:
@@ -128,8 +129,9 @@ def time_calls(
         budget_s=request.timing_budget_s,
         items=steps.items,
         alternating=alternating,
-        beat=beat,
+        beat=progress.beat,
         shares_gpu=request.shares_gpu,
+        alone=progress.alone,
     )
 
 

@@ -1,0 +1,78 @@
+"""Passes what one worker observes to the controller, and to the worker that judges pairs.
+
+The controller writes the run file from the reports of tests. The worker that judges by the pairs of
+all cases reads there what the others have observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compilegate.judging.aspects import Aspect
+from compilegate.records.pair import Pair
+from compilegate.records.run import encode
+from compilegate.runs import files
+from compilegate.session.observations import Observations
+from compilegate.session.plan import Plan
+from compilegate.upgrade import paired_baseline
+
+
+class Forwarder:
+    """Plugin of a worker whose session observes every case under two versions.
+
+    Args:
+        plan: The plan of the session.
+        observations: What this worker has observed.
+        run: The run that the controller writes.
+    """
+
+    def __init__(self, plan: Plan, observations: Observations, run: Path) -> None:
+        self._plan, self._observations = plan, observations
+        self._run: Path | None = run
+        self._records: list[Mapping[str, Sequence[str]]] = []
+        self._pairs: list[str] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Read what the others have observed, before the first test that waits for it.
+
+        https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_runtest_setup
+        """
+        aspect = Aspect.of(item)
+        if self._run is None or aspect is None or not self._plan.waits(aspect):
+            return
+        run, self._run = files.read(self._run), None
+        theirs, ours = paired_baseline.stored(run), self._plan.paired
+        assert theirs is not None
+        assert ours is not None
+        for some in (theirs.observed, theirs.verdicts, theirs.pairs):
+            for record in some.values():
+                ours.add(record)
+        self._observations.add(run.observations)
+
+    def pytest_compilegate_observed(self, records: Mapping[str, Sequence[str]]) -> None:
+        """Keep the records of a case for the report."""
+        self._records.append(records)
+
+    def pytest_compilegate_pair(self, pair: Pair) -> None:
+        """Keep a fresh pair of a suspect for the report."""
+        self._pairs.append(encode(pair))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Attach the records to the report, which xdist sends to the controller.
+
+        https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_runtest_makereport
+        """
+        report = yield
+        extra: Any = report
+        if call.when == "setup" and (self._records or self._pairs):
+            extra.compilegate_forwarded = {"observed": self._records, "pairs": self._pairs}
+            self._records, self._pairs = [], []
+        return report
