@@ -104,7 +104,7 @@ def test_tests_of_one_kind_all_run(pytester, suite):
 
 
 def test_a_new_worker_runs_what_one_that_died_has_left(pytester):
-    """The other one is told to end as soon as only tests that wait are left for it."""
+    """The other one ends as soon as only tests that wait are left for it."""
     config = pytester.parseconfig("-p", "xdist", "--tx", "2*popen")
     scheduling = ModelScheduling(
         config, None, lambda case: SECONDS[case.model], lambda test: "upgrade" in test

@@ -115,7 +115,7 @@ def time_calls(
         request: Holds the seed, the threshold and the time budget, and whether the rounds
             alternate with those of another process.
         parent: The connection to the parent, which lets processes alternate.
-        progress: Is told of each round.
+        progress: Gets a beat before each round, and the time.
     """
     alternating = None
     if request.in_turns and parent is not None:
