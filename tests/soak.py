@@ -167,7 +167,7 @@ def command_of(runs: Path, backend: str) -> list[str]:
     """
     command = [sys.executable, "-m", "pytest", *SUITES, "-q", "-m", "cpu", "-p", "no:cacheprovider"]
     command += ["-o", f"runs_dir={runs}", "--zoo", str(ROOT / "tests/zoos/soak.py")]
-    return [*command, "--models", "soak*", "--backend", backend]
+    return [*command, "--models", "soak*", "--tier", "full", "--backend", backend]
 
 
 def _how_to_go_on(path: Path) -> list[str]:

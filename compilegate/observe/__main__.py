@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import os
 import pdb
@@ -63,6 +64,8 @@ def main() -> int:
         return _serve(options)
     if options.list is None and options.case is None:
         parser.error("name a case, for instance resnet18-cpu-infer-f32-default-static")
+    if options.list is not None:
+        gc.disable()  # nothing that such a process imports becomes garbage
     with clean_streams():
         return _list(options.list) if options.list is not None else _observe(options)
 

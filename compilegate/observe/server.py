@@ -25,7 +25,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from compilegate.observe import descendants, stacks, temporary_folder
@@ -65,13 +65,18 @@ def _import_torch() -> None:
     import torch._inductor.compile_fx  # noqa: F401
 
 
-def _keep_imports() -> None:
-    """Let no collection of garbage in a child search what this process has imported.
+@contextlib.contextmanager
+def _keeping_imports() -> Iterator[None]:
+    """Let no collection of garbage search what a ``with`` block imports, here or in a child.
 
-    That takes 0.1 s each time, and would copy the memory that the child shares with this process.
+    In a child that takes 0.1 s each time, and would copy the memory that it shares with this
+    process. Here it takes a fifth of the time of importing torch.
     """
+    gc.disable()
+    yield
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def run(control: socket.socket, serve: Serve, scratch: Path) -> None:
@@ -85,8 +90,8 @@ def run(control: socket.socket, serve: Serve, scratch: Path) -> None:
     supervise(control, scratch)
     # Compile workers and other processes that a child leaves become children of this process.
     descendants.adopt_orphans()
-    _import_torch()
-    _keep_imports()
+    with _keeping_imports():
+        _import_torch()
     control.send(b'{"ready": true}')
     while True:
         packet, descriptors, _, _ = socket.recv_fds(control, 65536, 3)
@@ -94,8 +99,8 @@ def run(control: socket.socket, serve: Serve, scratch: Path) -> None:
             return
         message = json.loads(packet)
         if "preload" in message:
-            preload(message["preload"], cpp=message["cpp"])
-            _keep_imports()
+            with _keeping_imports():
+                preload(message["preload"], cpp=message["cpp"])
             answer: dict[str, object] = {"ready": True}
         else:
             answer = _run_child(control, descriptors, serve, scratch)

@@ -74,6 +74,14 @@ class Observer:
         packages = sorted({model.requires for model in models if model.requires})
         self._preload = {"preload": packages, "cpp": cpp}
 
+    def start(self) -> None:
+        """Start the server, which imports torch while this process goes on.
+
+        Raises:
+            ObserverError: The interpreter cannot be run.
+        """
+        self._start_server()
+
     def environment(self, timeout_s: float = START_TIMEOUT_S) -> Environment:
         """Return what a child finds: its interpreter, packages, compiler and devices.
 
@@ -154,6 +162,7 @@ class Observer:
         for attempt in (1, 2):
             try:
                 server = self._server or self._start_server()
+                server.await_ready(self.progress)
                 if model and self._preload:
                     server.preload(self._preload, self.progress)
                 self._child, self._model = Child(server.control), model
@@ -172,7 +181,7 @@ class Observer:
             self._child = None
 
     def _start_server(self) -> ServerProcess:
-        self._server = ServerProcess(self.launch, self.progress)
+        self._server = ServerProcess(self.launch)
         if self.turns is not None:
             self.turns.add(self._server.pid)
         return self._server

@@ -62,11 +62,11 @@ class ServerProcess:
         control: The socket to it.
 
     Raises:
-        ObserverError: It cannot be started, or does not become ready.
+        ObserverError: It cannot be started.
     """
 
-    def __init__(self, launch: Launch, progress: Progress) -> None:
-        self._python = launch.python
+    def __init__(self, launch: Launch) -> None:
+        self._python, self._is_ready = launch.python, False
         with contextlib.ExitStack() as opened:
             try:
                 self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -81,7 +81,6 @@ class ServerProcess:
                 raise ObserverError(f"cannot run {launch.python}: {reason}") from error
             opened.pop_all()
         theirs.close()
-        self.await_ready(progress)
 
     def _start(self, launch: Launch, theirs: socket.socket) -> subprocess.Popen[bytes]:
         command = [launch.python, "-P", str(OBSERVER), "--serve", str(theirs.fileno())]
@@ -109,9 +108,10 @@ class ServerProcess:
         Raises:
             ObserverError: It has died.
         """
+        self.await_ready(progress)
         with contextlib.suppress(OSError):  # a server that died does not become ready
             self.control.send(dumps(what).encode())
-        self.await_ready(progress)
+        self._await_answer(progress)
 
     def await_ready(self, progress: Progress) -> None:
         """Wait until the server can fork.
@@ -119,6 +119,11 @@ class ServerProcess:
         Raises:
             ObserverError: It has died, or takes too long. It is ended.
         """
+        if not self._is_ready:
+            self._await_answer(progress)
+            self._is_ready = True
+
+    def _await_answer(self, progress: Progress) -> None:
         self.control.settimeout(PROGRESS_S)
         began, ready = time.monotonic(), False
         while (waited := time.monotonic() - began) < START_TIMEOUT_S:

@@ -113,9 +113,6 @@ def _make(
     if options.candidates and known.models is None:
         check_interpreter(options.python, "--candidate")
     zoo = tuple(dict.fromkeys(os.path.abspath(file) for file in options.zoo))
-    shipped = registry.load()
-    models = {**shipped, **_users_models(options, zoo, known)}
-    tier, cases = _cases(options, stored, models, shipped)
     launch = Launch(
         python=options.python,
         zoo=zoo,
@@ -124,6 +121,11 @@ def _make(
     )
     observer = start(launch)
     started.callback(observer.close)
+    if zoo and known.models is None and needs_environment:
+        observer.start()  # both import torch: the server, and the process that lists the models
+    shipped = registry.load()
+    models = {**shipped, **_users_models(options, zoo, known)}
+    tier, cases = _cases(options, stored, models, shipped)
     plan = Plan(
         options=options,
         models=models,

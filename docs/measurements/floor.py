@@ -1,7 +1,7 @@
 """Print what the cases of runs cost against the floor: ``python docs/measurements/floor.py RUN…``.
 
-The floor of a case is what anybody pays who compiles it and calls it: one import, the compilations
-and the calls. A row is the rest: what compilegate adds in the observing processes, and outside them.
+The floor of a case is what anybody pays who compiles it and calls it: an import, the compilations
+and the calls. The rest is what compilegate adds, in the observing processes and outside of them.
 """
 
 import sys
