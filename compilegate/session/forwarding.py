@@ -13,12 +13,34 @@ from typing import Any
 import pytest
 
 from compilegate.judging.aspects import Aspect
+from compilegate.records.observation import Observation
 from compilegate.records.pair import Pair
 from compilegate.records.run import encode
+from compilegate.records.verdict import Verdict
 from compilegate.runs import files
 from compilegate.session.observations import Observations
 from compilegate.session.plan import Plan
 from compilegate.upgrade import paired_baseline
+from compilegate.upgrade.paired_baseline import PairedBaseline
+
+
+def note(paired: PairedBaseline | None, *records: Any) -> None:
+    """Note what another process of the session has found out.
+
+    Args:
+        paired: The version in use; None in a session of one version.
+        records: Pairs, and observations and verdicts of the version in use. Others are left out.
+    """
+    if paired is None:
+        return
+    for record in records:
+        match record:
+            case Observation():
+                paired.observed[record.case] = record
+            case Verdict():
+                paired.verdicts[record.case, record.aspect] = record
+            case Pair():
+                paired.pairs[record.case, record.number] = record
 
 
 class Forwarder:
@@ -46,12 +68,10 @@ class Forwarder:
         if self._run is None or aspect is None or not self._plan.waits(aspect):
             return
         run, self._run = files.read(self._run), None
-        theirs, ours = paired_baseline.stored(run), self._plan.paired
+        theirs = paired_baseline.stored(run)
         assert theirs is not None
-        assert ours is not None
         for some in (theirs.observed, theirs.verdicts, theirs.pairs):
-            for record in some.values():
-                ours.add(record)
+            note(self._plan.paired, *some.values())
         self._observations.add(run.observations)
 
     def pytest_compilegate_observed(self, records: Mapping[str, Sequence[str]]) -> None:

@@ -47,8 +47,8 @@ class Observations:
         self.wants: dict[str, tuple[Want, ...]] = {}
         self._plan = plan
         self._observed: dict[str, Observation] = {}
-        #: What the stored run, or another worker, has observed.
-        self._stored = dict(plan.stored.observations) if plan.stored else {}
+        #: What other workers have observed.
+        self._others: dict[str, Observation] = {}
         #: Why a kind of device cannot be used any more, in this session.
         self._lost: dict[str, str] = {}
         plan.observer.progress = progress
@@ -64,7 +64,7 @@ class Observations:
 
     def add(self, observed: Mapping[str, Observation]) -> None:
         """Keep what other workers have observed, by case id."""
-        self._stored.update(observed)
+        self._others.update(observed)
 
     @property
     def unobserved(self) -> list[Case]:
@@ -84,7 +84,9 @@ class Observations:
         """Return the observation of a case, and whether this call made it."""
         if case.id in self._observed:
             return self._observed[case.id], False
-        stored = self._stored.get(case.id)
+        stored = self._others.get(case.id)
+        if stored is None and self._plan.stored is not None:
+            stored = self._plan.stored.observations.get(case.id)
         wants = self.wants.get(case.id, WANTS)
         if stored is not None and (self._plan.replays or self._is_whole(stored, wants)):
             observation, new = stored, False

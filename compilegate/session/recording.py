@@ -19,7 +19,7 @@ from compilegate.records.pair import Pair
 from compilegate.records.run import Closing, encode
 from compilegate.records.verdict import Verdict
 from compilegate.runs.reader import decode
-from compilegate.session import attributing
+from compilegate.session import attributing, forwarding
 from compilegate.session.budget_updates import update_budgets
 from compilegate.session.comparing import SessionComparison
 from compilegate.session.results import Results
@@ -127,20 +127,14 @@ class Recorder:
         """Write the records of a case."""
         observation, *pairs = [self._record(line) for line in records["candidate"]]
         self._results.add(observation)
-        self._note(*pairs)
+        forwarding.note(self._plan.paired, *pairs)
         self._record_baseline(*records["baseline"])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_compilegate_pair(self, pair: Pair) -> None:
         """Write a fresh pair of a suspect, before the terminal shows it."""
         self._record(encode(pair))
-        self._note(pair)
-
-    def _note(self, *records: Any) -> None:
-        """Note what a worker has found out about the version in use."""
-        if self._plan.paired is not None:
-            for record in records:
-                self._plan.paired.add(record)
+        forwarding.note(self._plan.paired, pair)
 
     def _record(self, line: str) -> Any:
         record = decode(line)
@@ -162,7 +156,7 @@ class Recorder:
         return stored.verdicts.get((record.case, record.aspect)) == record
 
     def _record_baseline(self, *lines: str) -> None:
-        self._note(*map(decode, filter(None, lines)))
+        forwarding.note(self._plan.paired, *map(decode, filter(None, lines)))
         if self._files is not None:
             self._files.write_baseline(*lines)
             if self._files.trouble:

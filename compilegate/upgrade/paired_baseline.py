@@ -140,20 +140,6 @@ class PairedBaseline:
         self.changes = environment_changes.deciding(self.environment, candidate)
         self.is_unknown = environment_changes.is_unknown(self.environment, candidate)
 
-    def add(self, record: Observation | Verdict | Pair) -> None:
-        """Keep a record that another process of the session has made.
-
-        Args:
-            record: A pair, or an observation or a verdict of the PyTorch in use.
-        """
-        match record:
-            case Observation():
-                self.observed[record.case] = record
-            case Verdict():
-                self.verdicts[record.case, record.aspect] = record
-            case Pair():
-                self.pairs[record.case, record.number] = record
-
     def has(self, candidate: Observation) -> bool:
         """Whether the stored run holds everything of a case that the candidate's run holds."""
         made = self.observed.get(candidate.case)

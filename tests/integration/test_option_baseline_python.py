@@ -114,9 +114,8 @@ def test_two_workers_find_what_one_does_and_observe_each_case_once(compilegate, 
     assert not re.search(r", \d\.\d× \[", slowdown(session, "steady").summary)
     candidate, before = (session.run(name) for name in PAIRED)
     assert before.verdicts[case("fixed"), "forward"].outcome == "failed"
-    worse = "1 slower" if found.outcome == "failed" else "1 inconclusive"
-    assert re.search(rf"{worse} \(3 cases, 1 fixed", session.output), session.output
-    assert session.status == (1 if found.outcome == "failed" else 2)
+    assert re.search(r"\(3 cases,( 1 inconclusive,)? 1 fixed", session.output), session.output
+    assert session.status == (found.outcome == "failed"), session.output
     assert len(candidate.verdicts) == 9
     assert candidate.closing
     assert before.closing
