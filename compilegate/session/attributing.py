@@ -14,8 +14,9 @@ from compilegate.records.attribution import Attribution, Cause
 from compilegate.records.case import Case
 from compilegate.records.environment import Environment
 from compilegate.runs.archive import CaseRecord
-from compilegate.session.observations import OBSERVATIONS, Observations
+from compilegate.session.observations import OBSERVATIONS
 from compilegate.session.plan import Plan
+from compilegate.session.results import RESULTS, Results
 from compilegate.upgrade.attribution import distributions
 from compilegate.upgrade.attribution.attribute import Tried
 from compilegate.upgrade.attribution.attribute import attribute as attributions
@@ -63,7 +64,7 @@ def _unexplained(item: CaseComparison, why: str) -> Attribution:
 def _found(
     config: pytest.Config, plan: Plan, red: Sequence[CaseComparison]
 ) -> Iterator[Attribution]:
-    paired, observations = plan.paired, config.stash[OBSERVATIONS]
+    paired, results = plan.paired, config.stash[RESULTS]
     if not red or paired is None or paired.live is None or plan.environment is None:
         return
     paired.live.close()  # its children hold memory that the next ones need
@@ -74,11 +75,11 @@ def _found(
     fixed = {name: why for name in changes if (why := environments.obstacle(name))}
     trials = Trials(
         environments=environments,
-        red={item.case: _red_case(plan, observations, item) for item in red},
+        red={item.case: _red_case(plan, results, item) for item in red},
         launch=plan.observer.launch,
         paired=paired,
         models=[plan.models[Case.parse(item.case).model] for item in red],
-        ask=observations.ask,
+        ask=config.stash[OBSERVATIONS].ask,
         budget_of=plan.budget_of,
         writes_cpp=plan.writes_cpp,
     )
@@ -100,9 +101,9 @@ def _found(
     yield from attributions(red, groups, changes, try_, otherwise=otherwise)
 
 
-def _red_case(plan: Plan, observations: Observations, item: CaseComparison) -> RedCase:
-    case = Case.parse(item.case)
-    made, _ = observations.observe(case)
+def _red_case(plan: Plan, results: Results, item: CaseComparison) -> RedCase:
+    case, made = Case.parse(item.case), results.observation(item.case)
+    assert made is not None
     assert plan.paired is not None
     theirs = plan.paired.observed[item.case]
     before = CaseRecord.of(theirs, verdicts(theirs, plan.budget_before(case)))
