@@ -25,8 +25,8 @@ class NextToOthers:
 
     A case waits until its memory is free. What the others may have spoiled is observed again with
     the whole device: a case that ran out of memory, and one that compiled for longer than its
-    budget allows. Under two versions, a case compiles in a turn where the time of compiling counts:
-    budgets hold the one against the other.
+    budget allows. Under two versions, a case with an empty cache compiles in a turn at once, since
+    the seconds of both are compared.
 
     Args:
         plan: The plan of the session. Its observer takes turns.

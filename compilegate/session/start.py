@@ -57,7 +57,7 @@ def start(config: pytest.Config) -> None:
     plan = plan_of(config)
     config.stash[OBSERVATIONS] = Observations(plan, progress_of(config))
     if (known := from_controller(config)) is not None:
-        if plan.paired is not None and known.run:
+        if plan.paired is not None and plan.paired.live is not None:
             forwarder = Forwarder(plan, config.stash[OBSERVATIONS], Path(known.run))
             config.pluginmanager.register(forwarder, "compilegate-forwarder")
         return

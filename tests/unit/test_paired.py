@@ -13,10 +13,20 @@ from tests.unit.making import CASE_ID, make_failed_observation, make_observation
 TIMED = Request(case=CASE_ID, wants=("capture", "time"), timing_budget_s=60.0)
 
 
-class Attempt:
-    """A child that times rounds on request, and may die after some of them."""
+class Machine:
+    """Whether the children of this worker have their turn of it."""
 
-    def __init__(self, log, side, request, *, compiled_ns, dies_after):
+    is_ours = False
+
+
+class Attempt:
+    """A child that times rounds on request, and may die after some of them.
+
+    The turn of the machine ends with the child. No child times without it.
+    """
+
+    def __init__(self, log, machine, side, request, *, compiled_ns, dies_after):
+        self._machine = machine
         self.log, self.side, self.request = log, side, request
         self.observation = None
         self._compiled_ns, self._left = compiled_ns, dies_after
@@ -24,12 +34,17 @@ class Attempt:
         self._rounds = self._wanted = self._agreed = 0
         log.append(("begins", side))
 
+    def take_turn(self):
+        self._machine.is_ours = True
+
     def send(self, rounds, iterations):
+        assert self._machine.is_ours
         self._wanted, self._agreed = rounds, iterations
         self.log.append(("turn" if rounds else "goes on", self.side))
 
     def hear_turn(self):
         if self._left == 0:
+            self._machine.is_ours = False
             self.observation = make_failed_observation("crashed", stage="time")
             return None
         self._left -= 1
@@ -41,6 +56,7 @@ class Attempt:
         )
 
     def finish(self):
+        self._machine.is_ours = False
         if self.observation is None:
             self.log.append(("finishes", self.side))
             timing = make_timing(2e6 / self._compiled_ns, self._rounds, 2e6)
@@ -50,20 +66,23 @@ class Attempt:
 
 
 class Observer:
-    def __init__(self, log, side, compiled_ns=1e6, dies_after=-1):
-        self._made = (log, side)
+    def __init__(self, log, machine, side, compiled_ns=1e6, dies_after=-1):
+        self._made = (log, machine, side)
         self._acts = {"compiled_ns": compiled_ns, "dies_after": dies_after}
 
     def begin(self, request, **_):
         return Attempt(*self._made, request, **self._acts)
 
     def end_child(self):
-        self._made[0].append(("ends", self._made[1]))
+        log, _, side = self._made
+        log.append(("ends", side))
 
 
 def paired(log, baseline=None, candidate=None):
+    machine = Machine()
     return PairedObserver(
-        Observer(log, "A", **(baseline or {})), Observer(log, "B", **(candidate or {}))
+        Observer(log, machine, "A", **(baseline or {})),
+        Observer(log, machine, "B", **(candidate or {})),
     )
 
 
