@@ -10,6 +10,7 @@ need no more in its last tenth than in its second one, and give the verdicts of 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import subprocess
@@ -39,7 +40,7 @@ _EVERY_S = 2.0
 _MIB = 2.0**20
 #: Memory that a process may need more from the second tenth to the last one, in KiB a case. pytest
 #: keeps what it has observed and reported. The others keep nothing.
-_MOST_KIB = {"pytest": 100.0, "supervisor": 0.5, "fork server": 5.0}
+_MOST_KIB = {"pytest": 160.0, "supervisor": 0.5, "fork server": 5.0}
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def observe(folder: Path, name: str, *, first: int, count: int) -> Session:
     runs, temporary = folder / "runs", folder / "tmp"
     command = [*command_of(runs, "eager"), "--save", name]
     started = time.monotonic()
-    with (folder / f"{name}.log").open("wb") as log:
+    with (folder / f"{name}.log").open("wb") as log, (folder / f"{name}.looks").open("w") as seen:
         session = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -112,6 +113,7 @@ def observe(folder: Path, name: str, *, first: int, count: int) -> Session:
             time.sleep(_EVERY_S)
             if (look := _look(session.pid, token, temporary, done())) is not None:
                 made.looks.append(look)
+                print(json.dumps({"done": look.done, **look.figures}), file=seen, flush=True)
     made.status, made.seconds = session.returncode, time.monotonic() - started
     time.sleep(_EVERY_S)  # what the session ended may take a moment to go
     run = files.read(runs / f"{name}.jsonl")
