@@ -1,0 +1,152 @@
+"""The trials of ``compilegate triage``: parts, stances, scripts and costs of single models."""
+
+import contextlib
+import re
+import time
+
+import pytest
+
+from compilegate.judging.budget import Budget
+from compilegate.records.case import Case
+from compilegate.records.observation import Observation
+from compilegate.records.part import Held, Kernel
+from compilegate.records.verdict import Verdict
+from compilegate.triage import ladder, report, scripts_run
+from compilegate.triage.culprits import Culprit
+from compilegate.triage.findings import Findings
+from compilegate.triage.place import Place, descend
+from compilegate.triage.script import Shows, of_recipe
+from compilegate.triage.suspect import Suspect
+from compilegate.triage.trials import Trials, part
+from tests.integration.conftest import ZOOS
+from tests.unit.making import make_environment
+
+
+def trials_of(model, aspect, zoo, folder, backend="inductor"):
+    """Trials of a model, and of a suspect that no run has seen."""
+    case = f"{model}-cpu-infer-f32-default-static"
+    wants = ("capture", "time")
+    observation = Observation(case=case, status="completed", wants=wants, backend=backend)
+    verdict = Verdict(case=case, aspect=aspect, outcome="failed", summary="wrong")
+    culprit = Culprit(("wrong",), "wrong", aspect, [case], [aspect])
+    suspect = Suspect(culprit, observation, [verdict], lambda case: Budget(), "2.15.0")
+    zoos = [str(ZOOS / f"{zoo}.py")]
+    return Trials(suspect, folder, zoos, tf32=False, until=time.monotonic() + 1200)
+
+
+@pytest.fixture
+def gated(tmp_path):
+    """Trials of a model whose gate Inductor lowers wrongly."""
+    with contextlib.closing(trials_of("gated", "forward", "planted_lowering", tmp_path)) as made:
+        yield made
+
+
+def test_what_fails_only_in_one_graph_names_the_submodules_that_it_needs(tmp_path):
+    found = Place()
+    with contextlib.closing(trials_of("together", "forward", "triaged", tmp_path)) as trials:
+        descend(trials, found, "eager")
+    assert (found.path, found.kind, found.is_complete) == ("1", "Pair", True), found.tried
+    states = {path: seen.state for path, seen in found.without.items()}
+    assert states == {"1.first": "bad", "1.second": "good", "1.third": "bad"}
+    shown = report.text(trials.suspect, Findings(place=found), make_environment(), "observe", "")
+    assert "passes where one of these is left to eager: `1.second`." in shown
+
+
+def test_a_wrong_lowering_is_of_inductor_and_of_the_module_that_it_is_in(gated):
+    stage, found = ladder.climb(gated), Place()
+    assert (stage.backend, stage.below) == ("inductor", "aot_eager_decomp_partition")
+    assert {name: seen.state for name, seen in stage.seen.items()} == {
+        "inductor": "bad",
+        "eager": "good",
+        "aot_eager": "good",
+        "aot_eager_decomp_partition": "good",
+    }
+    descend(gated, found, "inductor")
+    assert (found.path, found.kind, found.is_complete) == ("1", "Gate", True)
+    assert {path: seen.state for path, seen in found.tried.items()} == {
+        "0": "good",
+        "1": "bad",
+        "1.inner": "good",
+    }
+    assert {path: seen.state for path, seen in found.without.items()} == {"1.inner": "bad"}
+    assert gated.of_part(part(stance="eager_on_recompile")).state == "bad"
+    assert gated.of_part(part(stance="force_eager")).state == "good"
+
+
+@pytest.fixture
+def counts(tmp_path):
+    """Trials of a model that is compiled again for each call."""
+    made = trials_of("counts", "recompiles", "triaged", tmp_path, backend="eager")
+    with contextlib.closing(made) as trials:
+        yield trials
+
+
+def test_a_stance_helps_where_compiled_code_exists_and_is_right(counts):
+    assert counts.of_backend("eager").state == "bad"
+    assert counts.of_part(part()).state == "bad"
+    assert counts.of_part(part(stance="eager_on_recompile")).state == "good"
+    unknown = counts.of_part(part(stance="lenient"))
+    assert unknown.state == "unobservable"
+    assert "lenient" in unknown.text
+
+
+WAITS = """\
+def recipe():
+    import time
+    def wait(x):
+        if torch.compiler.is_compiling():
+            time.sleep(10_000)
+        return x + 1
+    return dict(module=wait, inputs=lambda: (torch.randn(3),))
+"""
+
+
+def verified(tmp_path, shows, backend, says=""):
+    """Run a script of a function that waits where it is compiled, and without the compiler."""
+    case, path = Case.parse("m-cpu-infer-f32-default-static"), tmp_path / "repro.py"
+    path.write_text(of_recipe(WAITS.splitlines(), case, shows, [{}, {}], backend=backend))
+    return scripts_run.verify(path, "off", time.monotonic() + 300, says)
+
+
+def test_the_script_of_a_hang_ends_by_itself(tmp_path):
+    made = verified(tmp_path, Shows(title="it hangs", kind="hang", hangs_s=12.0), "eager")
+    assert made.red.status == 1, made.red.output
+    assert made.red.seconds < 120
+    assert all(word in made.red.output for word in ("eager    {", "float64  {", "in wait"))
+    assert made.green.status == 0, made.green.output
+    assert made.holds
+
+
+def test_a_script_that_cannot_compile_shows_nothing(tmp_path):
+    """Python exits with status 1, too, where there is no C++ compiler, or the disk is full."""
+    shows = Shows(title="it raises", kind="raises")
+    made = verified(tmp_path, shows, "no_such_backend", "Unsupported")
+    assert made.red.status == 1
+    assert "InvalidBackend" in made.red.output
+    assert not made.holds
+
+
+@pytest.mark.parametrize("model", ["detours", "direct"])
+def test_kernels_and_memory_of_compiled_code_are_shown_next_to_those_of_eager(model, tmp_path):
+    with contextlib.closing(trials_of(model, "speedup", "triaged", tmp_path)) as trials:
+        suspect = trials.suspect
+        assert suspect.cost == "time"
+        told, why = trials.told(part(), "kernels")
+        blocks, also_why = trials.told(part(), "held")
+    assert not why
+    assert not also_why
+    kernels = [Kernel(**kernel) for kernel in told]
+    assert all(kernel.eager_us > 0 or kernel.compiled_us > 0 for kernel in kernels)
+    assert any(kernel.name == "aten::tanh" and kernel.eager_us > 0 for kernel in kernels)
+    products = [k for k in kernels if re.search(r"\bmm\b", k.name) and not k.eager_us]
+    assert bool(products) == (model == "detours"), kernels
+    shown = report.text(suspect, Findings(kernels=kernels), make_environment(), "observe", "")
+    assert "## Where the time goes" in shown
+    assert f"| `{kernels[0].name}` | {kernels[0].eager_us:.1f} |" in shown
+    product = 256 * 256 * 4
+    held = [Held(**block) for block in blocks]
+    assert any(block.eager and block.size == 5 * 8 * 4 for block in held), held
+    large = [(block.eager, block.compiled) for block in held if block.size == product]
+    assert large == ([(0, 1)] if model == "detours" else []), held
+    shown = report.text(suspect, Findings(held=held), make_environment(), "observe", "")
+    assert f"| `{held[0].operator}` | {held[0].size} | " in shown
