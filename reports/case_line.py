@@ -32,6 +32,8 @@ class Progress:
         fresh: Cases that this session observed; the others come from a stored run.
         observed: Cases that are observed, whether or not their tests have ended.
         elapsed_s: Seconds since the session began.
+        left: What is not observed yet, as a multiple of what the session observed. By default,
+            cases count alike.
     """
 
     done: int
@@ -39,6 +41,7 @@ class Progress:
     fresh: int
     elapsed_s: float
     observed: int = 0
+    left: float | None = None
 
     @property
     def position(self) -> str:
@@ -46,10 +49,11 @@ class Progress:
         return f"[{self.done:>{len(str(self.planned))}}/{self.planned}]"
 
     def __str__(self) -> str:
-        left = self.planned - max(self.done, self.observed)
-        if not left or not self.fresh:
+        cases = self.planned - max(self.done, self.observed)
+        if not cases or not self.fresh:
             return self.position
-        return f"{self.position[:-1]}, {duration(self.elapsed_s / self.fresh * left)} left]"
+        left = cases / self.fresh if self.left is None else self.left
+        return f"{self.position[:-1]}, {duration(self.elapsed_s * left)} left]"
 
     @property
     def width(self) -> int:

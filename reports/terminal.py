@@ -205,6 +205,7 @@ class TerminalReport:
             fresh=results.fresh,
             elapsed_s=results.wall_s,
             observed=results.observed,
+            left=results.left,
         )
         head, *figures = case_line.case_lines(
             observation,

@@ -54,6 +54,7 @@ class Results:
         #: The number of tests of each case that wait for all other cases.
         self._last: Counter[str] = Counter()
         self._observations: dict[str, Observation] = {}
+        self._weights: dict[str, float] = {}
         #: When the last test of each worker ended.
         self._worker_ended: dict[str, float] = {}
 
@@ -140,6 +141,24 @@ class Results:
     def observed(self) -> int:
         """The number of cases that this session need not observe any more."""
         return 0 if self.plan.replays else sum(map(bool, map(self.observation, self.expected)))
+
+    @property
+    def left(self) -> float | None:
+        """What is not observed yet, as a multiple of what this session observed.
+
+        A case weighs what it took in an earlier run. Where there is none, it weighs as many tests
+        as it has: practices have tests of their own.
+        """
+        observed = sum(map(self._weight, self._observations.keys() & self.expected.keys()))
+        missing = (case_id for case_id in self.planned if self.observation(case_id) is None)
+        return sum(map(self._weight, missing)) / observed if observed else None
+
+    def _weight(self, case_id: str) -> float:
+        if case_id not in self._weights:
+            earlier, case = self.plan.earlier, Case.parse(case_id)
+            tests = 1 if earlier.taken else self.expected[case_id]
+            self._weights[case_id] = tests * earlier.seconds(case)
+        return self._weights[case_id]
 
     @property
     def compiled_anything(self) -> bool:

@@ -72,6 +72,7 @@ def test_lines_are_printable_and_fit():
         (Progress(done=9, planned=120, fresh=9, elapsed_s=900.0), "[  9/120, 3 h 5 min left]"),
         (Progress(done=1, planned=12, fresh=12, elapsed_s=30.0, observed=12), "[ 1/12]"),
         (Progress(done=3, planned=12, fresh=3, elapsed_s=9.0, observed=9), "[ 3/12, 9 s left]"),
+        (Progress(done=1, planned=12, fresh=1, elapsed_s=30.0, left=2.0), "[ 1/12, 60 s left]"),
     ],
 )
 def test_progress_shows_how_far_and_how_long(progress, text):
