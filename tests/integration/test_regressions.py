@@ -79,7 +79,7 @@ def test_all_were_observed_and_nothing_failed(run):
     fine = ("passed", "expected_failure", "skipped")
     other = [verdict for verdict in run.verdicts.values() if verdict.outcome not in fine]
     # Inductor's max-pool on a CPU returns the other zero for a row of zeros.
-    assert all("sign of zero" in verdict.summary for verdict in other), other
+    assert all(v.outcome == "inconclusive" and "sign of zero" in v.summary for v in other), other
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
