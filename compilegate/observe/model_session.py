@@ -16,7 +16,7 @@ from compilegate.observe.capture import compile_log
 from compilegate.observe.case_run import CaseRun
 from compilegate.observe.conditioning.signal import Treated, treat
 from compilegate.observe.device import out_of_memory
-from compilegate.observe.device.protocol import Device
+from compilegate.observe.device.protocol import Allocator, Device
 from compilegate.observe.device.unsupported import UnsupportedError
 from compilegate.observe.measure.alternation import ParentConnection
 from compilegate.observe.model.global_state import put_back
@@ -36,6 +36,10 @@ _EXPECTED_WARNINGS = (
     "Attempting to run cuBLAS, but there was no current CUDA context",
     "Warning: Profiler clears events at the end of each cycle",
 )
+
+#: Next to other processes, the reference of a model stays for its next case as long as this share
+#: of the device is free.
+_FREE = 0.25
 
 #: What determines the results of a reference: the model, the calls, its weights, the dtype of its
 #: random numbers, and the seed.
@@ -102,7 +106,7 @@ class ModelSession:
             killed = self._memory.kills() != kills
             return self._observation_of_error(run, error, killed=killed)
         finally:
-            self._clean_up(run.device)
+            self._clean_up(run.device, is_shared=run.progress.machine.is_shared)
 
     def _observation_of_error(self, run: CaseRun, error: Exception, *, killed: bool) -> Observation:
         stage = run.progress.stage
@@ -114,14 +118,21 @@ class ModelSession:
             self._debug(error.__traceback__)
         return run.observation("raised", failures.of_error(error, stage, run.seen.raised_alone))
 
-    def _clean_up(self, device: Device) -> None:
-        """Leave nothing of a case to the next one, if the device still answers."""
+    def _clean_up(self, device: Device, *, is_shared: bool) -> None:
+        """Leave nothing of a case to the next one, if the device still answers.
+
+        The reference stays for other cases of the model, unless other processes need its memory.
+        """
         try:
             compile_log.reset()  # CUDA graphs, too
             gc.collect()
             device.synchronize()
             if device.allocator is not None:
                 device.allocator.release_unused()
+                if is_shared and _is_short(device.allocator):
+                    self._reference = None
+                    gc.collect()
+                    device.allocator.release_unused()
                 device.allocator.reset_peaks()
         except RuntimeError:
             if not device.can_be_lost:
@@ -175,3 +186,8 @@ class ModelSession:
                 failure = error
         if failure is not None:
             raise failure
+
+
+def _is_short(allocator: Allocator) -> bool:
+    free, total = allocator.free_and_total()
+    return free < _FREE * total

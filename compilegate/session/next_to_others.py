@@ -23,10 +23,10 @@ _PLANNED = 0.9
 class NextToOthers:
     """Observes cases of one worker while other workers observe theirs.
 
-    A case waits until its memory is free. What the others may have spoiled is observed again with
-    the whole device: a case that ran out of memory, and one that compiled for longer than its
-    budget allows. Under two versions, a case with an empty cache compiles in a turn at once, since
-    the seconds of both are compared.
+    A case waits until its memory is free. What the others may have spoiled is observed again: a
+    case that ran out of memory, with the whole device, and one that compiled for longer than its
+    budget allows, in a turn. Under two versions, a case with an empty cache compiles in a turn at
+    once, since the seconds of both are compared.
 
     Args:
         plan: The plan of the session. Its observer takes turns.
@@ -45,10 +45,14 @@ class NextToOthers:
         alone = replace(asked, request=replace(asked.request, compiles_alone=True))
         if self._plan.paired is not None and asked.request.cold:
             asked = alone
-        made = self._observe(asked, self._needed(asked.case))
-        if not any(self._may_be_spoiled(one, asked) for one in (made, *self._before(asked.case))):
-            return made
-        return self._observe(alone, self._shares(asked.case.device).capacity)
+        needed = self._needed(asked.case)
+        made = self._observe(asked, needed)
+        seen = (made, *self._before(asked.case))
+        if any(one.status == "out_of_memory" for one in seen):
+            return self._observe(asked, self._shares(asked.case.device).capacity)
+        if any(self._compiled_for_long(one, asked) for one in seen):
+            return self._observe(alone, needed)
+        return made
 
     def _before(self, case: Case) -> list[Observation]:
         """Return what was observed of a case under the version in use."""
@@ -64,9 +68,7 @@ class NextToOthers:
         with self._shares(case.device).taken(memory_bytes, waiting):
             return self._observe_at_once(asked)
 
-    def _may_be_spoiled(self, made: Observation, asked: CaseRequest) -> bool:
-        if made.status == "out_of_memory":
-            return True
+    def _compiled_for_long(self, made: Observation, asked: CaseRequest) -> bool:
         allowed_s = self._plan.budget(asked.case).max_compile_s
         seen = made.compile_time
         if not made.cold or seen is None or allowed_s is None:

@@ -20,7 +20,11 @@ from compilegate.records.environment import Environment
 #: Processors of a worker. Tracing and generating code use one; those that compile C++ use all.
 _CORES = {"cuda": 1.25, "cpu": 1.0}
 #: Bytes of a device that a worker of the shipped models needs, most of the time.
-_BYTES = {"cuda": 6 << 30, "cpu": 3 << 30}
+_BYTES = {"cuda": 8 << 30, "cpu": 3 << 30}
+
+#: Where workers of a GPU take turns, their compilers share the processor this many times over: a
+#: worker generates code most of the time, and compiles kernels in bursts.
+_BURSTS = 3
 
 #: Variables that the user may set. compilegate does not change them.
 _USERS = {"TORCHINDUCTOR_COMPILE_THREADS", "OMP_NUM_THREADS"}
@@ -54,15 +58,17 @@ class Share:
     def environment(self) -> dict[str, str]:
         """Return variables for children: the GPU that they see, and their part of the processor.
 
-        The compilers of one worker must not keep the others from launching kernels. Nor must
-        threads: with more threads than cores, they wait for each other in every small operation.
-        On CPU the threads stay: Inductor compiles for the number that there are.
+        Without turns, the compilers of one worker must not keep the others from launching kernels.
+        Nor must threads: with more threads than cores, they wait for each other in every small
+        operation. On CPU the threads stay: Inductor compiles for the number that there are.
         """
         found = {"CUDA_VISIBLE_DEVICES": self.gpu} if self.gpu is not None else {}
         if self.workers > 1:
-            threads = str(max(len(os.sched_getaffinity(0)) // self.workers, 1))
-            found |= {"TORCHINDUCTOR_COMPILE_THREADS": threads}
-            found |= {"OMP_NUM_THREADS": threads} if self.gpu is not None else {}
+            cores = len(os.sched_getaffinity(0))
+            compilers = cores * (_BURSTS if self.turns and self.gpu is not None else 1)
+            found |= {"TORCHINDUCTOR_COMPILE_THREADS": str(max(compilers // self.workers, 1))}
+            if self.gpu is not None:
+                found |= {"OMP_NUM_THREADS": str(max(cores // self.workers, 1))}
             found |= {name: os.environ[name] for name in _USERS & os.environ.keys()}
         return found
 

@@ -3,12 +3,14 @@
 import errno
 import itertools
 import warnings
+from unittest.mock import create_autospec
 
 import pytest
 import torch
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._inductor.exc import InductorError
 
+from compilegate.observe.device.cuda import Cuda, CudaAllocator
 from compilegate.observe.model_session import ModelSession
 from compilegate.records.host_memory import MemoryAccount
 from compilegate.records.request import Request
@@ -173,6 +175,21 @@ def test_a_process_whose_memory_ran_out_observes_no_further_case(lacks):
     case = "m-cpu-infer-f32-default-static"
     session.observe(Request(case=case, wants=("capture",), backend="eager"))
     assert session.is_spoiled is lacks
+
+
+@pytest.mark.parametrize(
+    ("is_shared", "free", "is_kept"), [(True, 24, False), (True, 26, True), (False, 0, True)]
+)
+def test_the_reference_stays_unless_other_processes_need_its_memory(is_shared, free, is_kept):
+    """It would keep up to 2 GiB of a GPU between two cases."""
+    session = ModelSession({}, lambda stage: None)
+    session._reference = (("m", ("cuda", "train", True), "", "", 0), object())
+    allocator = create_autospec(CudaAllocator, instance=True)
+    allocator.free_and_total.return_value = (free, 100)
+    device = create_autospec(Cuda, instance=True, allocator=allocator)
+    session._clean_up(device, is_shared=is_shared)
+    assert (session._reference is not None) is is_kept
+    assert allocator.release_unused.called
 
 
 ONEDNN = "could not create a primitive descriptor for the LSTM forward propagation primitive"

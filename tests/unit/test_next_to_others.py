@@ -1,22 +1,25 @@
 """Cases of one worker next to those of others: what they may have spoiled is observed again."""
 
+import contextlib
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from compilegate.judging.budget import Budget
 from compilegate.records.request import Request
 from compilegate.session.next_to_others import NextToOthers
 from compilegate.session.workers import Share
 from compilegate.upgrade.paired_baseline import CaseRequest, PairedBaseline
-from tests.unit.making import make_environment, make_observation
+from tests.unit.making import make_compile_time, make_environment, make_observation
 from tests.unit.planned import CPU, make_options, make_plan_of
 
 
 class Both:
     """Observes a case at once, under the version in use, too; notes how it was asked."""
 
-    def __init__(self, plan, *statuses, before=()):
-        self.plan, self.asked = plan, []
+    def __init__(self, plan, *statuses, before=(), **seen):
+        self.plan, self.asked, self._seen = plan, [], seen
         self._statuses, self._before = iter(statuses), iter(before)
 
     def __call__(self, asked):
@@ -25,7 +28,24 @@ class Both:
         if self.plan.paired is not None:
             status = next(self._before, "completed")
             self.plan.paired.observed[case] = make_observation(case=case, status=status)
-        return make_observation(case=case, status=next(self._statuses, "completed"))
+        return make_observation(case=case, status=next(self._statuses, "completed"), **self._seen)
+
+
+def taken_by(plan, monkeypatch):
+    """Return a list of the bytes that each observation takes, of 100,000."""
+    plan.earlier = SimpleNamespace(memory_bytes=lambda case: 500)
+    taken = []
+
+    class Shares:
+        capacity = 100_000
+
+        @contextlib.contextmanager
+        def taken(self, wanted, waiting):
+            taken.append(wanted)
+            yield
+
+    monkeypatch.setattr(NextToOthers, "_shares", lambda self, device: Shares())
+    return taken
 
 
 @pytest.fixture
@@ -61,10 +81,27 @@ def test_two_versions_compile_in_a_turn_where_seconds_are_compared(paired, cold)
 @pytest.mark.parametrize(
     ("statuses", "before"), [(["out_of_memory"], []), (["completed"], ["out_of_memory"])]
 )
-def test_either_side_that_lacked_memory_is_observed_again_with_all_of_it(paired, statuses, before):
+def test_either_side_that_lacked_memory_is_observed_again_with_all_of_it(
+    paired, monkeypatch, statuses, before
+):
     both = Both(paired, *statuses, before=before)
+    taken = taken_by(paired, monkeypatch)
     assert observe(paired, both, cold=False).status == "completed"
-    assert both.asked == [False, True]
+    assert both.asked == [False, False]
+    assert taken == [1000, 100_000]
+
+
+@pytest.mark.parametrize(("busy", "asked"), [(0.5, [False, True]), (0.0, [False])])
+def test_a_case_that_compiled_for_long_next_to_others_is_compiled_in_a_turn(
+    plan, monkeypatch, busy, asked
+):
+    monkeypatch.setattr(type(plan), "budget", lambda self, case: Budget(max_compile_s=300.0))
+    seen = replace(make_compile_time(301.0), busy=busy)
+    both = Both(plan, compile_time=seen, cold=True)
+    taken = taken_by(plan, monkeypatch)
+    observe(plan, both, cold=True)
+    assert both.asked == asked
+    assert set(taken) == {500}
 
 
 def test_two_versions_hold_the_memory_of_a_case_twice(plan):

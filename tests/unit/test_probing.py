@@ -52,7 +52,8 @@ def replacing(name, function):
     """Return a compiler with another lowering of one function."""
 
     def compiler(graph, inputs):
-        found = [node for node in graph.graph.nodes if getattr(node.target, "__name__", "") == name]
+        nodes = graph.graph.nodes
+        found = [node for node in nodes if getattr(node.target, "__name__", node.target) == name]
         assert found
         for node in found:
             node.op, node.target = "call_function", function
@@ -105,6 +106,10 @@ def clamped_by_comparison(x, **ends):
 
 def without_the_maximum(x, dim, keepdim):
     return x.exp().sum(dim, keepdim=keepdim).log()
+
+
+def var_by_squares(x, dim, correction, keepdim):
+    return x.square().mean(dim, keepdim=keepdim) - x.mean(dim, keepdim=keepdim).square()
 
 
 def by_exponentials(x):
@@ -171,6 +176,22 @@ def test_a_lowering_that_is_wrong_for_extreme_values_shows(probe):
     found = of(faulty)
     assert found.outcome == "failed"
     assert found.summary.startswith(f"probing call (batch=8), {probe}: output[1]"), found.summary
+
+
+def test_a_row_in_which_eager_overflows_says_nothing():
+    """Eager's norm is zero there, which is near the truth where that is small."""
+    scales = torch.tensor([1.0, 1.0, 1.0, 0.1])
+
+    def norm(x):
+        variance = x.var(1, correction=0, keepdim=True) + 1e-5
+        return (x - x.mean(1, keepdim=True)) * variance.rsqrt() * scales
+
+    def module():
+        return Linear(lambda x, y: norm(x))
+
+    otherwise = replacing("var", var_by_squares)
+    found = verdict_of(probed(module, backend=otherwise, wants=WANTS[:3]))
+    assert found.outcome == "passed", found.details
 
 
 @pytest.mark.parametrize("phase", ["infer", "train"])

@@ -45,6 +45,12 @@ def test_workers_share_the_processor():
     }
 
 
+def test_the_compilers_of_workers_that_take_turns_share_the_processor_in_bursts():
+    shared = Share(16, "0", turns="locks").environment()
+    assert (shared["TORCHINDUCTOR_COMPILE_THREADS"], shared["OMP_NUM_THREADS"]) == ("12", "4")
+    assert Share(16, turns="locks").environment() == {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
+
+
 def test_the_users_variables_stay(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert Share(2, "0").environment()["OMP_NUM_THREADS"] == "3"
@@ -147,7 +153,7 @@ def planned_on(device, *gpus, replays=False, models=1):
     [
         (planned_on("cuda", "H200", "H200"), 2),
         (planned_on("cuda"), 1),
-        (planned_on("cuda", "H200", models=99), 23),  # by the memory of the GPU
+        (planned_on("cuda", "H200", models=99), 17),  # by the memory of the GPU
         (planned_on("cuda", "H200", models=4), 4),
         (planned_on("cpu", models=99), 64),
         (planned_on("cuda", "H200", "H200", replays=True), 1),

@@ -19,6 +19,9 @@ from compilegate.records.call import Decision
 #: Where eager is off by more than this share of the truth, or of its root mean square, overflow
 #: decides.
 _FAR = 0.25
+#: Where overflow decides more than this share of a row, the others in it are near the truth by
+#: chance.
+_BY_CHANCE = 0.1
 
 
 def settled(
@@ -44,7 +47,7 @@ def settled(
             other = theirs.get(name)
             if not isinstance(tensor, Tensor) or not isinstance(other, Tensor):
                 continue
-            places = _unstable(name, part, tensor, truths, rivals)
+            places = _widened(_unstable(name, part, tensor, truths, rivals), part)
             if part == "output":
                 unstable, total = unstable + int(places.sum()), total + places.numel()
             if other.shape == tensor.shape:
@@ -93,6 +96,21 @@ def _unstable(
         if other is not None:
             places |= _kinds(ours) != _kinds(other)
     return places
+
+
+def _widened(places: Tensor, part: str) -> Tensor:
+    """Add the whole row of what is not stable, unless that is a small part of the row.
+
+    An element of a gradient or a buffer sums over all rows of a batch: there, the whole tensor is a
+    row.
+    """
+    if places.dim() == 0 or not places.numel():
+        return places
+    rows = places.flatten(1) if places.dim() > 1 else places[:, None]
+    by_chance = rows.double().mean(1) > _BY_CHANCE
+    if part != "output" and places.double().mean() > _BY_CHANCE:
+        by_chance = torch.ones_like(by_chance)
+    return (rows | by_chance[:, None]).view(places.shape)
 
 
 def _like(ours: Tensor, other: Any) -> Tensor | None:

@@ -1,6 +1,6 @@
 """The energy of a call, eager against compiled, by the device's own counter.
 
-The counter moves in steps of some tens of milliseconds. Each block of calls therefore begins and
+The counter moves in steps of up to a tenth of a second. Each block of calls therefore begins and
 ends at a step, and compilegate counts the calls between the two.
 """
 
@@ -11,8 +11,8 @@ import time
 from compilegate.observe.device.protocol import Device, Sensors, Step, UnavailableError
 from compilegate.records.performance import Energy
 
-#: A block lasts this many seconds, so that it spans many steps of the counter.
-_BLOCK_S = 0.6
+#: A block lasts this many seconds at least, which are three steps of a counter of 0.1 s.
+_BLOCK_S = 0.3
 #: A counter that does not move for this many seconds is unavailable.
 _PATIENCE_S = 2.0
 
