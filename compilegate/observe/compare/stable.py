@@ -56,6 +56,18 @@ def settled(
     return found, unstable / max(total, 1)
 
 
+def overflow_apart(eager: Result, compiled: Result) -> bool:
+    """Whether one side returns an infinity or NaN where the other returns a finite number."""
+    for part in ("output", "gradients", "state"):
+        for name, ours in getattr(eager, part).items():
+            if not isinstance(ours, Tensor):
+                continue
+            theirs = _like(ours, getattr(compiled, part).get(name))
+            if theirs is not None and not torch.equal(_kinds(ours), _kinds(theirs)):
+                return True
+    return False
+
+
 def zeros_unlike(eager: Result, compiled: Result, truths: Sequence[Result]) -> Iterator[Decision]:
     """Yield the outputs in which compiled code returns a zero of the other sign than eager.
 

@@ -21,6 +21,8 @@ from compilegate.zoo.example import Call
 Change = Callable[[Tensor], Tensor]
 
 _AUTOCAST = {"f16": torch.float16, "bf16": torch.bfloat16}
+#: The square of this number, and a sum of many such squares, do not overflow in float32.
+_LARGE = 2.0**54
 #: The largest number of a dtype overflows in sums, depending on their order. Numbers that are
 #: smaller by this factor do not, unless a result changes with the factor.
 _ROOM = 2.0**-10
@@ -37,6 +39,8 @@ class Probe:
         rival: Another change. Where it moves a NaN or an infinity of eager's results, overflow
             decides there, and nothing is compared.
         is_extreme: Whether the values are such that overflow may decide.
+        may_overflow: Whether compiled code may overflow where eager does not, because it computes
+            in another order: a variance as a mean of squares, for example.
         is_integral: Whether it changes integers. A model whose integers are indices or sizes cannot
             take such values.
         has_zeros: Whether the sign of zeros in the output is compared.
@@ -48,6 +52,7 @@ class Probe:
     change: Change | None = None
     repeats: int = 0
     is_extreme: bool = False
+    may_overflow: bool = False
     is_integral: bool = False
     has_zeros: bool = False
     shows_gradients: bool = True
@@ -127,8 +132,14 @@ def extremes(case: Case) -> tuple[Probe, ...]:
         return probes
     largest = torch.finfo(narrow).max
     # Both in one sum must not cancel: what is left would depend on its order.
-    near, at = (_elements(size, -size / 2) for size in (_ROOM * largest, largest))
-    return (*probes, Probe("numbers near the largest", near, is_extreme=True, rival=at))
+    large, larger, near, at = (
+        _elements(size, -size / 2) for size in (_LARGE, _LARGE / _ROOM, _ROOM * largest, largest)
+    )
+    return (
+        *probes,
+        Probe("large numbers", large, is_extreme=True, rival=larger),
+        Probe("numbers near the largest", near, is_extreme=True, may_overflow=True, rival=at),
+    )
 
 
 def _transposed(tensor: Tensor) -> Tensor:

@@ -175,6 +175,8 @@ class Probing:
             compiling.mark_dynamic(compiled, call)
         with self.progress.spend("compile"):
             result = compiled.call(call, planned.index)
+        if probe.may_overflow and stable.overflow_apart(made, result):
+            raise LeftOutError("compiled code or eager alone overflows")
         if probe.is_extreme and result.error is None:
             result, share = stable.settled(made, result, truths, rivals)
             if share > _UNSTABLE_SHARE:
