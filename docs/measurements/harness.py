@@ -9,6 +9,7 @@ with empty caches. Whatever did not really compile ends the script with status 1
 import argparse
 import csv
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,6 +48,13 @@ class {name}(torch.nn.Module):
     def get_example_inputs(self):
         sizes = MODEL.sizes("{device}")
         return self.example.pop().inputs(**{{name: all[0] for name, all in sizes.items()}})
+"""
+#: Reads libraries and compilers from a disk that may be cold, so that neither side pays for that.
+WARM_UP = """
+import torch, torchvision, timm, pandas, scipy.stats
+
+images = torch.ones(2, 3, 8, 8, device="{device}")
+torch.compile(torch.nn.Conv2d(3, 8, 3, device="{device}"))(images)
 """
 
 
@@ -189,11 +197,15 @@ def judged(what: str, row: Mapping[str, str]) -> str:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
+    """End a process: compilegate ends its own children when it is interrupted."""
+    if process.poll() is not None:
         return
-    process.wait()
+    os.killpg(process.pid, signal.SIGINT)
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _last_lines(log: Path) -> str:
@@ -207,6 +219,7 @@ def main() -> int:
     parser.add_argument("--model", action="append", help="default: resnet50 and vit_b_16")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
     parser.add_argument("--minutes", type=float, default=10.0, help="stop after this time")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="copy compilegate's run files")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="harness-", ignore_cleanup_errors=True) as folder:
         session = Session(
@@ -218,9 +231,8 @@ def main() -> int:
         )
         failure = ""
         try:
-            # Neither side pays for reading libraries from a cold disk.
-            imports = "import torch._inductor.compile_fx, torchvision, timm, pandas, scipy.stats"
-            session.run("imports", [sys.executable, "-c", imports])
+            warm_up = WARM_UP.format(device=session.device)
+            session.run("warm-up", [sys.executable, "-c", warm_up])
             for model in session.models:
                 session.harness(model, "accuracy")
                 session.harness(model, "performance")
@@ -228,6 +240,8 @@ def main() -> int:
             session.compilegate("all-aspects", ["suites/"])
         except NotMeasuredError as stopped:
             failure = str(stopped)
+        for run in session.folder.glob("*.jsonl") if options.keep else ():
+            shutil.copy(run, options.keep)
         where = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
         print(f"torch {torch.__version__}, {where}, {os.cpu_count()} cores\n")
         print(session.table())
