@@ -171,7 +171,7 @@ class Session:
         """The rows so far, as a table in Markdown."""
         harness = [seconds for what, seconds, _ in self.rows if what.startswith("PyTorch")]
         complete = len(harness) == 2 * len(self.models)
-        lines = ["| what | seconds | the harness takes | judged or reported |", "|---|---|---|---|"]
+        lines = ["| what | seconds | the harness needs | judged or reported |", "|---|---|---|---|"]
         for what, seconds, text in self.rows:
             ratio = "" if what.startswith("PyTorch") else f"{sum(harness) / seconds:.2f} ×"
             lines.append(f"| {what} | {seconds:.1f} | {ratio if complete else ''} | {text} |")
