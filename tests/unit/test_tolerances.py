@@ -34,6 +34,19 @@ def test_thrice_eagers_noise_is_within_bounds():
     assert complaint(compiled_rms=3 * EAGER_NOISE, compiled_max=16 * EAGER_NOISE) == ""
 
 
+@pytest.mark.parametrize(("name", "is_right"), [("gradient w", True), ("output", False)])
+def test_gradients_in_single_precision_may_be_summed_one_after_the_other(name, is_right):
+    error = make_error(name, eager_rms=2.4e-6, compiled_rms=2.1e-5, compiled_max=5e-5)
+    assert (exceeds(error, 0.0) == "") is is_right
+
+
+@pytest.mark.parametrize(("numel", "is_right"), [(2, True), (100, False)])
+def test_one_of_few_elements_may_be_rounded_the_other_way(numel, is_right):
+    off = 0.4 * EPS["float16"]
+    figures = {"eager_rms": 0.0, "eager_max": 0.0, "compiled_rms": off, "compiled_max": 2 * off}
+    assert (exceeds(make_error(dtype="float16", numel=numel, **figures), 0.0) == "") is is_right
+
+
 def test_error_of_the_whole_tensor_is_out_of_bounds():
     text = complaint(compiled_rms=1e-5, compiled_max=1e-4)
     assert text.startswith("output (float32): root mean square error is 1e-05 of its scale 1 ")

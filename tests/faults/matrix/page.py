@@ -39,11 +39,13 @@ model of the zoo, observes the case as a session does, and judges it by the suit
 cell is **caught** if an aspect fails that passes in the twin without the fault. It is **not
 applicable** if the plant found nothing to change, if no result of compiled code differs from the
 twin's, or if the largest difference is below eager's own rounding. It is **undecided** if the case
-did not run to its end, or if the verdict is *inconclusive*. Probing calls and timing are left out.
+did not run to its end, if the verdict is *inconclusive*, or if the twin fails, too. Probing calls
+and timing are left out.
 `python -m tests.faults.matrix.page FILE.json` writes this page.
 
-The run on a GPU observed twelve cases at once (`-n 12`), more than its memory holds: hence most of
-what is undecided. Three at once are the default now, and the same command fills such cells again.
+The cells on a GPU come from two sessions. The first observed twelve cases at once (`-n 12`), the
+second six, and both need more memory at times than the GPU has: hence most of what is undecided.
+Three at once are the default, and the same command fills such cells again.
 Each kind has few cells here, so a row says where a fault was caught, not how often it is.
 
 {runs}

@@ -144,6 +144,8 @@ def _uncaught(kind: Kind, sound: Sound, planted: Planted) -> tuple[Word, tuple[s
     unsure = [v for v in unsure if sound.outcomes.get(v.aspect) != "inconclusive"]
     if unsure:
         return "undecided", tuple(v.aspect for v in unsure), f"inconclusive: {unsure[0].summary}"
+    if sound.failed:
+        return "undecided", (), f"the twin fails, too: {', '.join(sound.failed)}"
     memory = [v.summary for v in planted.verdicts if v.aspect == "memory"]
     return "missed", (), memory[0] if kind.group == "memory" and memory else _size(sound, planted)
 
