@@ -7,6 +7,7 @@ left out. https://doi.org/10.1145/2594291.2594334
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -54,7 +55,12 @@ def _disagreement(observation: Observation, step: Step) -> str:
         return "eager raises"
     compared = [("in eager", checked) for checked in (step.outputs, step.gradients, step.state)]
     complaints = examine_groups(observation, compared).complaints
-    return complaints[0].replace(": ", ", ", 1) if complaints else ""
+    if not complaints:
+        return ""
+    where, _, text = complaints[0].partition(": ")
+    for side, program in (("compiled", "the twin"), ("eager", "the model")):
+        text = re.sub(rf"\b{side} (?=\S)", f"{program} ", text)
+    return f"{where}, {text}"
 
 
 @pytest.mark.aspect("twins")

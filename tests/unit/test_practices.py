@@ -6,6 +6,7 @@ import pytest
 
 from compilegate.judging.aspects import ASPECTS
 from compilegate.judging.practices import judge_steps
+from compilegate.records.call import Difference
 from compilegate.records.case import Case
 from compilegate.records.practice import PRACTICES, Practice, Step
 from compilegate.records.wording import counted
@@ -115,6 +116,15 @@ def test_a_practice_whose_tensors_are_mostly_blind_is_inconclusive():
 def test_a_practice_without_a_graph_fails():
     finding = judge_steps(practised(step(), graphs=0), NAME)
     assert (finding.outcome, finding.summary) == ("failed", "nothing was compiled in any step")
+
+
+def test_the_steps_explain_why_nothing_was_compiled():
+    """After a reset that forgets nothing, the code of the case itself still runs."""
+    lacks = Difference(where="captured", what="required", eager="a graph", compiled="no graph")
+    old = make_checked(differences=(lacks,))
+    finding = judge_steps(practised(step(outputs=old), graphs=0), NAME)
+    assert finding.summary == "nothing was compiled in any step"
+    assert finding.details[0].startswith(f"{LOADED}: captured: no graph")
 
 
 def test_an_error_explains_why_nothing_was_compiled():
