@@ -169,6 +169,9 @@ class Investigation:
         findings = self.findings
         if findings.stage.backend not in ("inductor", "aot_eager_decomp_partition"):
             return
+        if findings.stage.cure:
+            findings.notes.append("no bisection: without CUDA graphs, Inductor's code is right")
+            return
         if findings.verified is None or not findings.verified.holds:
             findings.notes.append("no bisection: it needs a verified script")
             return
@@ -191,6 +194,9 @@ class Investigation:
     def _try_workarounds(self) -> None:
         findings, found = self.findings, self.findings.place
         below = findings.stage.below
+        if mode := findings.stage.cure:
+            code = f"torch.compile(model, {ladder.option(mode)})"
+            findings.workarounds.append((code, "the case passes in this mode"))
         if below != ladder.OFF:
             how = "the case passes with this backend"
             findings.workarounds.append((f'torch.compile(model, backend="{below}")', how))

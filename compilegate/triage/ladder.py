@@ -13,6 +13,8 @@ from compilegate.triage.trials import Trials
 LADDER = tuple(reversed(BACKENDS))
 #: What a script is given in place of a backend to leave everything to eager.
 OFF = "off"
+#: The mode that generates the same code without CUDA graphs, by the mode that records them.
+_WITHOUT_GRAPHS = {"reduce_overhead": "default", "max_autotune": "max_autotune_no_cudagraphs"}
 
 
 @dataclass
@@ -22,14 +24,19 @@ class Stage:
     Attributes:
         backend: The first backend that shows it; empty if it is undecided.
         seen: What each backend showed, in the order in which they were observed.
+        cure: The mode without CUDA graphs in which the failure is gone; empty if it is not, or if
+            the case records none.
     """
 
     backend: str = ""
     seen: dict[str, Seen] = field(default_factory=dict)
+    cure: str = ""
 
     @property
     def name(self) -> str:
         """The part of the compiler that this backend adds."""
+        if self.cure:
+            return "CUDA graphs"
         return stage_named(self.backend) if self.backend else "undecided"
 
     @property
@@ -69,4 +76,14 @@ def climb(trials: Trials) -> Stage:
     first = next(backend for backend in found if stage.seen[backend].state == "bad")
     if all(stage.seen[b].state == "good" for b in found[: found.index(first)]):
         stage.backend = first
+    case = trials.suspect.case
+    if stage.backend == "inductor" and case.uses_cuda_graphs:
+        mode = _WITHOUT_GRAPHS[case.mode]
+        seen = stage.seen[f"inductor, {option(mode)}"] = trials.of_mode(mode)
+        stage.cure = mode if seen.state == "good" else ""
     return stage
+
+
+def option(mode: str) -> str:
+    """Return a mode as an argument of ``torch.compile``."""
+    return f'mode="{mode.replace("_", "-")}"'

@@ -9,7 +9,7 @@ from pathlib import Path
 from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
 from compilegate.records.variables import HIDDEN
-from compilegate.triage import cost_tables
+from compilegate.triage import cost_tables, ladder
 from compilegate.triage.culprits import folded
 from compilegate.triage.findings import Findings
 from compilegate.triage.place import Place
@@ -108,6 +108,9 @@ def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
     stage, place = findings.stage, findings.place
     if not stage.is_confirmed:
         yield f"Nothing was searched, because {stage.doubt}:"
+    elif stage.cure:
+        how = f"with `{ladder.option(stage.cure)}`, which records none, the case passes."
+        yield f"**Stage:** {stage.name}: {how}"
     elif stage.backend:
         yield f"**Stage:** {stage.name}: `{stage.backend}` is the first backend that shows it."
     else:

@@ -24,7 +24,11 @@ _TEMPLATES = jinja2.Environment(
     autoescape=False,
 )
 _DYNAMIC = {"static": False, "auto": None, "dynamic": True, "marked": None}
-_MODES = {"reduce_overhead": "reduce-overhead", "max_autotune": "max-autotune"}
+_MODES = {
+    "reduce_overhead": "reduce-overhead",
+    "max_autotune": "max-autotune",
+    "max_autotune_no_cudagraphs": "max-autotune-no-cudagraphs",
+}
 #: The longest title and the longest line, in characters.
 _TITLE, _WIDTH = 92, 100
 #: What ``faulthandler`` does in the script of a crash or a hang.

@@ -75,6 +75,13 @@ class Trials:
         made = self._observe(case.id, case.model, backend, suspect.wants, seed=self._seed)
         return suspect.seen_in(made)
 
+    def of_mode(self, mode: str) -> Seen:
+        """Return whether the case fails in another mode of Inductor."""
+        suspect = self.suspect
+        case = replace(suspect.case, mode=mode)
+        made = self._observe(case.id, case.model, "inductor", suspect.wants, seed=self._seed)
+        return suspect.seen_in(made)
+
     def of_part(self, part: Part, backend: str = "") -> Seen:
         """Return whether a part of the model fails.
 
