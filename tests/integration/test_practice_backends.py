@@ -1,5 +1,7 @@
 """Backends, stances and options are observed, and a fault of one of them turns it red."""
 
+import re
+
 from tests.integration.conftest import ZOOS
 
 ZOO = ("--zoo", str(ZOOS / "practised_backends.py"))
@@ -16,7 +18,11 @@ def choice(*models):
 
 def test_faults_of_a_backend_and_of_stances_fail_and_their_twin_passes(compilegate):
     chosen = choice(
-        "sound_backends", "scaling_backend", "deaf_to_force_eager", "deaf_to_fail_on_recompile"
+        "sound_backends",
+        "scaling_backend",
+        "deaf_to_force_eager",
+        "deaf_to_fail_on_recompile",
+        "deaf_to_reset",
     )
     session = compilegate(*SUITES, *ZOO, *chosen)
     assert session.status == 1, session.output
@@ -34,6 +40,10 @@ def test_faults_of_a_backend_and_of_stances_fail_and_their_twin_passes(compilega
     assert [*deaf] == ["backends"]
     stance = 'set_stance("fail_on_recompile") at another size'
     assert deaf["backends"].startswith(f"{stance}: raised: no error, where an error that names")
+    deaf = session.failed(case("deaf_to_reset"))
+    assert [*deaf] == ["backends"]
+    compiled, reset = 'torch.compile(backend="', "captured: torch.compiler.reset() did not reset"
+    assert re.match(rf"{re.escape(compiled)}\w+\"\): {re.escape(reset)}", deaf["backends"])
 
 
 def test_a_fault_under_one_option_fails_and_its_twin_passes(compilegate):

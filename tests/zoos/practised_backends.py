@@ -102,6 +102,13 @@ def deaf_to_fail_on_recompile():
     return example()
 
 
+@practised("deaf_to_reset")
+def deaf_to_reset():
+    """A reset forgets nothing, so that code compiled before still runs. Its answers are right."""
+    torch.compiler.reset = torch._dynamo.reset = lambda: None
+    return example()
+
+
 class Pass(CustomGraphPass):
     """Takes the absolute value instead of ``relu`` where the condition holds."""
 

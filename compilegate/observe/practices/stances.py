@@ -21,6 +21,7 @@ _Stance = Literal["force_eager", "eager_on_recompile"]
 
 #: What decides whether compiled code is used: where it is, this function is not called.
 _FORWARD = "the model's own forward"
+_NOT_RESET = "torch.compiler.reset() did not reset: code compiled before it still runs"
 
 
 def code_of(subject: Subject) -> CodeType | None:
@@ -39,8 +40,8 @@ def observe(bench: Bench) -> Subject:
     compiled, in_python = bench.build_compiled(), False
     with bench.step(f'torch.compile(backend="{bench.request.backend}")') as facts:
         facts.add(bench.compare(bench.build(), compiled))
-        facts.require_graph(is_captured=compile_log.graphs() > 0)
-        in_python = _runs_in_python(bench, compiled)
+        is_captured, in_python = compile_log.graphs() > 0, _runs_in_python(bench, compiled)
+        _require_new_code(facts, "captured", is_captured=is_captured, in_python=in_python)
     objects = compile_log.compilations()
     _take(bench, compiled, "force_eager", in_python=True)
     _take(bench, compiled, "eager_on_recompile", in_python=in_python)
@@ -53,8 +54,20 @@ def observe(bench: Bench) -> Subject:
         before = compile_log.compilations()
         _compare(bench, compiled, facts)
         is_captured = compile_log.compilations() > before
-        facts.require_graph(is_captured=is_captured, where="the next call")
+        in_python = _runs_in_python(bench, compiled)
+        _require_new_code(facts, "the next call", is_captured=is_captured, in_python=in_python)
     return compiled
+
+
+def _require_new_code(facts: StepFacts, where: str, *, is_captured: bool, in_python: bool) -> None:
+    """Require that the call after a reset compiles.
+
+    A call that neither compiles nor runs in Python runs code that the reset should have forgotten.
+    """
+    if is_captured or in_python:
+        facts.require_graph(is_captured=is_captured, where=where)
+    else:
+        facts.require(where, "a graph", _NOT_RESET)
 
 
 def _compare(
