@@ -17,6 +17,7 @@ def test_what_loading_loses_or_train_changes_fails_checkpoints_and_twins_pass(co
         "scales_in_eager_training",
         "sound_counter",
         "loses_count",
+        "loses_dtype",
     )
     chosen = [word for name in names for word in ("--models", name)]
     session = compilegate("suites/test_checkpoints.py", "suites/test_forward.py", *ZOO, *chosen)
@@ -30,5 +31,8 @@ def test_what_loading_loses_or_train_changes_fails_checkpoints_and_twins_pass(co
     assert session.outcomes(case("scales_in_training")) == {"passed"}
     switched = session.failed(case("scales_in_eager_training"))
     assert switched["checkpoints"].startswith("train() and eval() of the compiled module: output")
+    failed = session.failed(case("loses_dtype"))
+    saved = "state_dict of the compiled and of the original module"
+    assert failed["checkpoints"].startswith(f"{saved}: weight first.weight: dtype differs")
     # Each case that is not asked for the practice has no such verdict.
-    assert sum(aspect == "checkpoints" for _, aspect in session.run().verdicts) == 6
+    assert sum(aspect == "checkpoints" for _, aspect in session.run().verdicts) == 7

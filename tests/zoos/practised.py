@@ -100,3 +100,16 @@ def loses_loaded_bias():
             return super().load_state_dict(state, *others, **named)
 
     return example(Loses())
+
+
+@practised("loses_dtype", "checkpoints")
+def loses_dtype():
+    """The compiled module's state_dict has the values in another dtype, which loses nothing."""
+
+    def widen(module, state, prefix, metadata):
+        if prefix:  # that of the compiled module
+            state.update({name: value.double() for name, value in state.items()})
+
+    net = Net()
+    net.register_state_dict_post_hook(widen)
+    return example(net)

@@ -85,11 +85,13 @@ def _prefixed(weights: Mapping[str, torch.Tensor]) -> Weights:
 def _note_equal(
     facts: StepFacts, wanted: Mapping[str, torch.Tensor], found: Mapping[str, torch.Tensor]
 ) -> None:
-    """Note names and values that differ. The names found may have the prefix."""
+    """Note names, dtypes and values that differ. The names found may have the prefix."""
     plain = {name.removeprefix(PREFIX): value for name, value in found.items()}
     facts.note_names("the state_dict", wanted, plain)
-    for name in wanted.keys() & plain.keys():
-        is_equal = torch.equal(wanted[name], plain[name])
+    for name in (each for each in wanted if each in plain):
+        saved, other = wanted[name], plain[name]
+        facts.note(f"weight {name}", "dtype", saved.dtype, other.dtype)
+        is_equal = torch.equal(saved, other)
         facts.note(f"weight {name}", "value", "as saved", "as saved" if is_equal else "another")
 
 
