@@ -63,7 +63,7 @@ OUT, FAR_OUT = 1.3 * 1.75e-3, 1.6 * 1.75e-3
         pytest.param(HALF_ID, (0, 0, OUT), (8, 8, 4), 1, id="at sizes of which there is one call"),
         pytest.param(HALF_ID, (OUT, 0, OUT), (8, 8, 4), 2, id="at other sizes, too"),
         pytest.param(HALF_ID, (math.nan, 0, 0), (8, 8, 4), 1, id="NaN"),
-        pytest.param(SINGLE_ID, (1.3 * 3e-3, 0, 0), (8, 8, 4), 1, id="in float32"),
+        pytest.param(SINGLE_ID, (1.3 * 9e-3, 0, 0), (8, 8, 4), 1, id="in float32"),
     ],
 )
 def test_a_gradient_in_half_precision_may_be_out_of_bounds_once(case, errors, sizes, complaints):
