@@ -1,6 +1,7 @@
 """Distributed training: ranks that hang show their stacks, and what two ranks need is checked."""
 
 import time
+from unittest.mock import create_autospec
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from compilegate.observe.model.reference import Reference
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.progress import Progress
 from compilegate.observe.practices import distributed, distributed_answers, torchrun
-from compilegate.observe.practices.bench import Bench
+from compilegate.observe.practices.bench import Bench, StepFacts
 from compilegate.observe.practices.distributed_answers import Answer, RankFailure
 from compilegate.observe.practices.distributed_ways import RANKS, WAYS
 from compilegate.observe.practices.rank_gradients import RankGradients
@@ -123,8 +124,9 @@ def answer(**changed):
     return Answer((tensors,), dict(tensors), (1,), 1, ("a break",))
 
 
-def test_a_rank_leaves_only_what_the_first_one_has_not(tmp_path):
-    alike, other = answer(), answer(bias=torch.ones(2))
+@pytest.mark.parametrize("bias", [torch.ones(2), torch.zeros(2).double()])
+def test_a_rank_leaves_only_what_the_first_one_has_not(tmp_path, bias):
+    alike, other = answer(), answer(bias=bias)
     for rank, made in enumerate((alike, other)):
         assert not distributed_answers.is_complete(tmp_path, WAYS[0])
         made.leave(tmp_path, WAYS[0], rank, barrier=lambda: None)
@@ -136,9 +138,20 @@ def test_a_rank_leaves_only_what_the_first_one_has_not(tmp_path):
         for name, tensor in made.weights.items():
             assert torch.equal(found.weights[name], tensor)
             assert torch.equal(found.steps[0][name], tensor)
+            assert found.weights[name].dtype == tensor.dtype
     files = sorted(tmp_path.glob("*.pt"))
     _, groups, *_ = torch.load(files[1], weights_only=True)
     assert [[*group] for group in groups] == [["bias"], ["bias"]]
+
+
+@pytest.mark.parametrize("bias", [torch.zeros(2), torch.ones(2), torch.zeros(2).double()])
+def test_weights_of_a_rank_must_be_those_of_the_first_in_dtype_and_value(bias):
+    facts = create_autospec(StepFacts, instance=True)
+    distributed._compare_weights(facts, [answer(), answer(bias=bias)])
+    found = {where: seen for where, _, seen in (call.args for call in facts.require.mock_calls)}
+    is_alike = bias.dtype == torch.float32 and not bias.any()
+    assert found["weight bias of rank 1"] == ("that of rank 0" if is_alike else "another")
+    assert found["weight weight of rank 1"] == "that of rank 0"
 
 
 def linear():

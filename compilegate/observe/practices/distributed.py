@@ -12,11 +12,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 import torch.distributed as dist
 
 from compilegate.observe.practices.bench import Bench, StepFacts, StepUnavailableError
-from compilegate.observe.practices.distributed_answers import Answer
+from compilegate.observe.practices.distributed_answers import Answer, are_identical
 from compilegate.observe.practices.distributed_ways import RANKS, STEPS, Way, ways_of
 from compilegate.observe.practices.rank_gradients import RankGradients
 from compilegate.observe.practices.torchrun import Ranks, gpus
@@ -104,6 +103,6 @@ def _compare_weights(facts: StepFacts, found: list[Answer]) -> None:
     """Compare the weights after the same step on each rank: they must stay one model."""
     for rank, answer in enumerate(found[1:], start=1):
         for name, weight in found[0].weights.items():
-            is_equal = torch.equal(weight, answer.weights[name])
+            is_equal = are_identical(weight, answer.weights[name])
             where = f"weight {name} of rank {rank}"
             facts.require(where, "that of rank 0", "that of rank 0" if is_equal else "another")

@@ -61,12 +61,20 @@ class Answer:
         return (*self.steps, self.weights)
 
 
+def are_identical(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+    """Whether two tensors have the same dtype and the same numbers.
+
+    ``torch.equal`` is true for equal numbers of different dtypes, too.
+    """
+    return ours.dtype == theirs.dtype and torch.equal(ours, theirs)
+
+
 def _unlike(ours: Tensors, first: Tensors) -> Tensors:
     """Return the tensors that the first rank does not have bit by bit."""
     return {
         name: value
         for name, value in ours.items()
-        if name not in first or not torch.equal(value, first[name])
+        if name not in first or not are_identical(value, first[name])
     }
 
 
