@@ -18,6 +18,7 @@ class Part:
         seed: The seed of that model's weights and inputs.
         path: The submodule that is compiled alone, with the inputs that eager gives it. Empty for
             the whole model, with the calls of its recipe.
+        calls: How many calls a submodule gets. In later ones its inputs have another order.
         identities: Submodules that an ``nn.Identity`` replaces.
         disabled: Submodules that ``torch.compiler.disable`` leaves to eager.
         stance: What ``torch.compiler.set_stance`` is given; empty for none. *eager_on_recompile*
@@ -34,6 +35,7 @@ class Part:
     case: str
     seed: int
     path: str = ""
+    calls: int = 1
     identities: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
     stance: str = ""

@@ -29,7 +29,7 @@ class Cause:
     """What tells a cause from others, as far as triage found it.
 
     Attributes:
-        backend: The first backend that shows it; empty where that is undecided.
+        stage: The part of the compiler; empty where that is undecided.
         failing: What fails: the aspect, or how the case ended; and whether that is expected.
         operator: The operator that fails alone; empty if none.
         options: The words among its arguments; None where they are not known.
@@ -37,7 +37,7 @@ class Cause:
         named: The pass, lowering or decomposition that the bisection named; empty if none.
     """
 
-    backend: str
+    stage: str
     failing: tuple[str, ...]
     operator: str = ""
     options: tuple[str, ...] | None = None
@@ -50,7 +50,7 @@ class Cause:
         Where no operator fails alone, the bisection must name the same, in submodules of one class.
         Where it names two different passes, lowerings or decompositions, the causes differ.
         """
-        if not self.backend or (self.backend, self.failing) != (other.backend, other.failing):
+        if not self.stage or (self.stage, self.failing) != (other.stage, other.failing):
             return False
         if self.named and other.named and self.named != other.named:
             return False
@@ -78,7 +78,7 @@ def cause_of(suspect: Suspect, findings: Findings) -> Cause:
     failing += ("expected",) * suspect.culprit.is_expected
     program = findings.script.program if findings.script else None
     return Cause(
-        backend=stage.backend if stage.is_confirmed else "",
+        stage=stage.name if stage.backend and stage.is_confirmed else "",
         failing=failing,
         operator=_name(findings.place.operator),
         options=_options(program) if program and findings.place.operator else None,

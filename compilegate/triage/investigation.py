@@ -169,8 +169,8 @@ class Investigation:
         findings = self.findings
         if findings.stage.backend not in ("inductor", "aot_eager_decomp_partition"):
             return
-        if findings.stage.cure:
-            findings.notes.append("no bisection: without CUDA graphs, Inductor's code is right")
+        if part_of := findings.stage.left_out:
+            findings.notes.append(f"no bisection: without {part_of}, Inductor's code is right")
             return
         if findings.verified is None or not findings.verified.holds:
             findings.notes.append("no bisection: it needs a verified script")
@@ -183,12 +183,17 @@ class Investigation:
             findings.stage.backend,
             self._until,
             self._trials.hangs_s if self._suspect.hangs else _STUCK_S,
+            device=self._suspect.case.device,
         )
         (self._folder / "bisection.log").write_text(log, encoding="utf-8")
         findings.bisected = found
         self._say(f"  bisected: {found}")
         for options in found.get("helps", ()):
-            code = f"torch.compile(model, options={options!r})"
+            given = repr(options)
+            if (mode := self._suspect.case.mode) != "default":  # torch.compile takes one of the two
+                own = f'torch._inductor.list_mode_options("{ladder.torchs(mode)}")'
+                given = f"{{**{own}, **{given}}}"
+            code = f"torch.compile(model, options={given})"
             findings.workarounds.append((code, "repro.py passes with these options of Inductor"))
 
     def _try_workarounds(self) -> None:

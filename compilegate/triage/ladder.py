@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from compilegate.fuzzing.script import stage_named
 from compilegate.processes.observer import BACKENDS
@@ -13,8 +13,12 @@ from compilegate.triage.trials import Trials
 LADDER = tuple(reversed(BACKENDS))
 #: What a script is given in place of a backend to leave everything to eager.
 OFF = "off"
-#: The mode that generates the same code without CUDA graphs, by the mode that records them.
-_WITHOUT_GRAPHS = {"reduce_overhead": "default", "max_autotune": "max_autotune_no_cudagraphs"}
+#: By mode, the modes that leave out one thing after the other, and what each leaves out.
+_SIMPLER = {
+    "reduce_overhead": {"default": "CUDA graphs"},
+    "max_autotune": {"max_autotune_no_cudagraphs": "CUDA graphs", "default": "autotuning"},
+    "max_autotune_no_cudagraphs": {"default": "autotuning"},
+}
 
 
 @dataclass
@@ -24,19 +28,20 @@ class Stage:
     Attributes:
         backend: The first backend that shows it; empty if it is undecided.
         seen: What each backend showed, in the order in which they were observed.
-        cure: The mode without CUDA graphs in which the failure is gone; empty if it is not, or if
-            the case records none.
+        cure: The first simpler mode in which the failure is gone; empty if it is in none.
+        left_out: What that mode leaves out: CUDA graphs or autotuning.
     """
 
     backend: str = ""
     seen: dict[str, Seen] = field(default_factory=dict)
     cure: str = ""
+    left_out: str = ""
 
     @property
     def name(self) -> str:
-        """The part of the compiler that this backend adds."""
+        """The part of the compiler that this backend or mode adds."""
         if self.cure:
-            return "CUDA graphs"
+            return self.left_out
         return stage_named(self.backend) if self.backend else "undecided"
 
     @property
@@ -44,6 +49,11 @@ class Stage:
         """The last backend without the failure; *off* where the first one shows it."""
         rung = LADDER.index(self.backend) if self.backend else 0
         return LADDER[rung - 1] if rung else OFF
+
+    @property
+    def off(self) -> str:
+        """What a script is given to leave out the stage: a backend, or one and a mode."""
+        return f"{self.backend} {torchs(self.cure)}" if self.cure else self.below
 
     @property
     def is_confirmed(self) -> bool:
@@ -61,6 +71,8 @@ class Stage:
 def climb(trials: Trials) -> Stage:
     """Observe the case with its own backend, then with each below it, from the first on.
 
+    What fails in Inductor alone is observed in simpler modes, too.
+
     Raises:
         OutOfTimeError: The time for the culprit is over.
     """
@@ -76,14 +88,29 @@ def climb(trials: Trials) -> Stage:
     first = next(backend for backend in found if stage.seen[backend].state == "bad")
     if all(stage.seen[b].state == "good" for b in found[: found.index(first)]):
         stage.backend = first
-    case = trials.suspect.case
-    if stage.backend == "inductor" and case.uses_cuda_graphs:
-        mode = _WITHOUT_GRAPHS[case.mode]
-        seen = stage.seen[f"inductor, {option(mode)}"] = trials.of_mode(mode)
-        stage.cure = mode if seen.state == "good" else ""
+    if stage.backend == "inductor":
+        _simplify(trials, stage)
     return stage
+
+
+def _simplify(trials: Trials, stage: Stage) -> None:
+    """Observe the case in simpler modes, until it passes or shows something else."""
+    case = trials.suspect.case
+    for mode, left_out in _SIMPLER.get(case.mode, {}).items():
+        if not replace(case, mode=mode).possible:
+            continue  # nothing autotunes without CUDA graphs on a CPU: there are none to leave out
+        seen = stage.seen[f"inductor, {option(mode)}"] = trials.of_mode(mode)
+        if seen.state == "good":
+            stage.cure, stage.left_out = mode, left_out
+        if seen.state != "bad":
+            return
 
 
 def option(mode: str) -> str:
     """Return a mode as an argument of ``torch.compile``."""
-    return f'mode="{mode.replace("_", "-")}"'
+    return f'mode="{torchs(mode)}"'
+
+
+def torchs(mode: str) -> str:
+    """Return PyTorch's name of a mode."""
+    return mode.replace("_", "-")

@@ -109,7 +109,7 @@ def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
     if not stage.is_confirmed:
         yield f"Nothing was searched, because {stage.doubt}:"
     elif stage.cure:
-        how = f"with `{ladder.option(stage.cure)}`, which records none, the case passes."
+        how = f"with `{ladder.option(stage.cure)}`, so without {stage.name}, the case passes."
         yield f"**Stage:** {stage.name}: {how}"
     elif stage.backend:
         yield f"**Stage:** {stage.name}: `{stage.backend}` is the first backend that shows it."
@@ -164,7 +164,7 @@ def _compiling(suspect: Suspect) -> Iterator[str]:
 def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
     verified = findings.verified
     if script and verified is not None and findings.script is not None:
-        green = f"; with `{verified.below}` in place of the backend: {verified.green}"
+        green = f"; `python repro.py {verified.below}`, without the stage: {verified.green}"
         end = green if verified.green else ""
         yield f"`python repro.py`, made from {findings.script.origin}: {verified.red}{end}."
         if not verified.holds:

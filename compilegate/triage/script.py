@@ -29,6 +29,9 @@ _MODES = {
     "max_autotune": "max-autotune",
     "max_autotune_no_cudagraphs": "max-autotune-no-cudagraphs",
 }
+#: How products in float32 round on a GPU. cuDNN uses TF32 by default.
+_TF32 = 'torch.set_float32_matmul_precision("high")'
+_NO_TF32 = "torch.backends.cudnn.allow_tf32 = False"
 #: The longest title and the longest line, in characters.
 _TITLE, _WIDTH = 92, 100
 #: What ``faulthandler`` does in the script of a crash or a hang.
@@ -128,6 +131,7 @@ def of_recipe(
     seed: int = 0,
     backend: str = "inductor",
     identities: Sequence[str] = (),
+    tf32: bool = False,
 ) -> str:
     """Return a script that holds the recipe of a model.
 
@@ -139,11 +143,14 @@ def of_recipe(
         seed: The seed of weights and inputs.
         backend: The compiler backend.
         identities: Submodules that an ``nn.Identity`` replaces.
+        tf32: Whether f32 products round to TF32 on a GPU.
     """
     body, train = "\n".join(filter(None, lines)), case.phase == "train"
     recipe = RecipeFacts(body)
     facts = recipe.arguments(sizes[: shows.calls or None], only=shows.calls == 1)
     facts |= {"example": True, "seed": seed, "config": [*recipe.config]}
+    if case.device == "cuda" and not case.computes_in_half:
+        facts["config"].append(_TF32 if tf32 else _NO_TF32)
     facts["is_module"] = None if shows.careful else recipe.is_module
     facts["plain"] = recipe.gives_fresh_tensors and not shows.careful
     return _text(body, case, shows, facts, train=train, backend=backend, identities=identities)
@@ -162,8 +169,7 @@ def _text(
     options: dict[str, object] = {"dynamic": _DYNAMIC[case.dynamic]}
     if shows.strict == "breaks":
         options["fullgraph"] = True
-    if (mode := _MODES.get(case.mode)) and backend == "inductor":
-        options["mode"] = mode
+    mode = _MODES.get(case.mode, "") if backend == "inductor" else ""
     cast, aliasing = _CAST.get(case.weights), shows.aliasing or shows.careful
     trees = {"keystr": True, "tree_flatten_with_path": True, "tree_leaves": train or aliasing}
     trees["tree_map_only"] = not facts["plain"]
@@ -178,6 +184,7 @@ def _text(
         "dtype": f"dtype or {cast}" if cast else "dtype",
         "around": ", ".join(_around(case, train=train or "with_grad=True" in body)),
         "options": ", ".join(f"{name}={value!r}" for name, value in options.items()),
+        "mode": mode,
         "identities": identities,
         "raises": shows.raises,
         "compares": shows.kind in SILENT and not shows.strict,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +30,8 @@ _STRICT: dict[str, Literal["breaks", "recompiles"]] = {
 }
 #: The error that a script then shows.
 _ERRORS = {"breaks": "Unsupported", "recompiles": "RecompileError"}
+#: What a GPU that lost its context says. Which exception says it depends on who asks first.
+_LOST = re.compile(r"(?:CUDA error|Triton Error \[CUDA\]): ([^\n.;]+)")
 #: The shares of the time that is left: for trying and reducing programs, and for replacing
 #: submodules.
 _PROGRAMS, _OTHERS = 0.4, 0.3
@@ -73,7 +76,7 @@ class Scripting:
         path = self.folder / "repro.py"
         before = path.read_text(encoding="utf-8") if path.exists() else None
         path.write_text(cleaned_code(script.text), encoding="utf-8")
-        made = scripts_run.verify(path, self.findings.stage.below, self.trials.until, script.says)
+        made = scripts_run.verify(path, self.findings.stage.off, self.trials.until, script.says)
         if made.holds or self.findings.script is None:
             self.findings.script, self.findings.verified = script, made
             (self.folder / "repro.log").write_text(made.red.output, encoding="utf-8")
@@ -89,6 +92,8 @@ class Scripting:
     def _scripts_of_programs(self) -> list[Script]:
         if not (self.trials.suspect.is_of_values or self.trials.suspect.fails_as_a_whole):
             raise programs.UnprintableError("no program of tensors shows breaks or recompilations")
+        if stage := self.findings.stage.left_out:
+            raise programs.UnprintableError(f"a program needs no {stage}")
         found_at, case = self.findings.place, self.trials.suspect.case
         graph, why = self.trials.told(part(path=found_at.path), "graph")
         if graph is None:
@@ -141,7 +146,10 @@ class Scripting:
         sizes = entry.sizes(suspect.case.device)
         first = {name: each[0] for name, each in sizes.items()}
         others = [{**first, n: size} for n, each in sizes.items() for size in each[1:]]
-        calls = [first, first] if "vary" not in suspect.wants else [first, first, *others, first]
+        repeats = 4 if suspect.case.uses_cuda_graphs else 2  # a graph is replayed from the third on
+        calls = [first] * repeats
+        if "vary" in suspect.wants:
+            calls += [each for each in (*others, first) for _ in range(repeats - 1)]
         self._replace_others()
         replaced, shows = self.findings.place.identities, self._shows
         texts = [
@@ -153,6 +161,7 @@ class Scripting:
                 seed=suspect.observation.seed,
                 backend=self.backend,
                 identities=identities,
+                tf32=self.files.tf32,
             )
             for identities in ([replaced, []] if replaced else [[]])
             for how in _ways(shows)
@@ -165,6 +174,8 @@ class Scripting:
         """The class of the error that shows the culprit; empty if no error does."""
         suspect = self.trials.suspect
         failure = suspect.observation.failure
+        if failure is not None and (lost := _LOST.search(failure.message)):
+            return lost[1]
         if failure is None:
             return _ERRORS.get(_STRICT.get(suspect.verdict.aspect, ""), "")
         return failure.kind if suspect.observation.status == "raised" else ""
@@ -181,7 +192,7 @@ class Scripting:
             kind=symptom.kind if symptom and aspect not in _STRICT else "values",
             aliasing=any(d.what == "aliasing" for one in checked for d in one.differences),
             strict=_STRICT.get(aspect, ""),
-            calls=1 if suspect.is_of_first_call else 0,
+            calls=1 if suspect.is_of_first_call and not self.findings.stage.cure else 0,
             hangs_s=self.trials.hangs_s,
         )
 

@@ -60,7 +60,7 @@ class Verified:
     Attributes:
         red: With the bug.
         green: With the backend below; None if it was not run.
-        below: That backend.
+        below: That backend, or Inductor and a mode: the arguments of the script.
         says: What the script prints if it shows this bug: the class of an error; empty for any.
     """
 
@@ -81,7 +81,7 @@ def verify(script: Path, below: str, until: float, says: str = "") -> Verified:
 
     Args:
         script: The script.
-        below: The backend.
+        below: The backend, or Inductor and a mode: the arguments of the script.
         until: When to end, on the monotonic clock.
         says: What it prints if it shows this bug.
 
@@ -89,7 +89,7 @@ def verify(script: Path, below: str, until: float, says: str = "") -> Verified:
         OutOfTimeError: The time for the culprit is over.
     """
     red = run([str(script)], script.parent, until)
-    green = run([str(script), below], script.parent, until) if red.shows else None
+    green = run([str(script), *below.split()], script.parent, until) if red.shows else None
     return Verified(red, green, below, says)
 
 
@@ -144,7 +144,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 def bisect(
-    script: Path, folder: Path, backend: str, until: float, hangs_s: float
+    script: Path, folder: Path, backend: str, until: float, hangs_s: float, *, device: str = "cpu"
 ) -> tuple[dict[str, Any], str]:
     """Have torch bisect a script; return what it found, and its log.
 
@@ -154,12 +154,14 @@ def bisect(
         backend: The backend that shows the bug first.
         until: When to end, on the monotonic clock.
         hangs_s: Seconds after which a run of the script hangs.
+        device: The device on which compiled code runs.
     """
     cache = folder / "inductor"
     cache.mkdir(parents=True, exist_ok=True)
     own = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0"}
-    words = ["-m", "compilegate.observe.dissect.bisection", str(script), backend, f"{hangs_s:.0f}"]
-    ended = run(words, folder, until, own)
+    own["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # else no forked child can use the GPU
+    words = ["-m", "compilegate.observe.dissect.bisection", str(script), backend, device]
+    ended = run([*words, f"{hangs_s:.0f}"], folder, until, own)
     found: dict[str, Any] = {}
     for line in ended.output.splitlines():
         if line.startswith("{"):

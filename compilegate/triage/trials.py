@@ -102,7 +102,8 @@ class Trials:
         """
         suspect = self.suspect
         backend = backend or suspect.observation.backend
-        named = [self._named(part) for part in parts]
+        least = 4 if suspect.case.uses_cuda_graphs else 1  # a graph is replayed from the third on
+        named = [replace(self._named(part), calls=max(part.calls, least)) for part in parts]
         self._write(_PARTS.format(parts=[asdict(part) for part in named]))
         for part in named:
             is_alone = bool(part.path)

@@ -22,9 +22,9 @@ from tests.integration.conftest import ZOOS
 from tests.unit.making import make_environment
 
 
-def trials_of(model, aspect, zoo, folder, backend="inductor"):
+def trials_of(model, aspect, zoo, folder, backend="inductor", mode="default"):
     """Trials of a model, and of a suspect that no run has seen."""
-    case = f"{model}-cpu-infer-f32-default-static"
+    case = f"{model}-cpu-infer-f32-{mode}-static"
     wants = ("capture", "time")
     observation = Observation(case=case, status="completed", wants=wants, backend=backend)
     verdict = Verdict(case=case, aspect=aspect, outcome="failed", summary="wrong")
@@ -71,6 +71,25 @@ def test_a_wrong_lowering_is_of_inductor_and_of_the_module_that_it_is_in(gated):
     assert {path: seen.state for path, seen in found.without.items()} == {"1.inner": "bad"}
     assert gated.of_part(part(stance="eager_on_recompile")).state == "bad"
     assert gated.of_part(part(stance="force_eager")).state == "good"
+
+
+def test_what_only_an_autotuning_mode_gets_wrong_is_of_autotuning(tmp_path):
+    tuned = {"zoo": "planted_autotuning", "folder": tmp_path, "mode": "max_autotune"}
+    with contextlib.closing(trials_of("tuned", "forward", **tuned)) as trials:
+        stage = ladder.climb(trials)
+        found = Findings(stage=stage)
+        shown = report.text(trials.suspect, found, make_environment(), "observe", "")
+    assert (stage.name, stage.off) == ("autotuning", "inductor default"), stage.seen
+    assert '**Stage:** autotuning: with `mode="default"`, so without autotuning, the case' in shown
+    assert '| `inductor, mode="default"` | good |' in shown
+
+
+def test_a_part_that_is_wrong_in_its_third_call_is_found_by_three_calls(tmp_path):
+    with contextlib.closing(trials_of("later", "forward", "triaged", tmp_path)) as trials:
+        tried = [part(path="1", calls=2), part(path="1", calls=3)]
+        seen = [*trials.of_parts(tried, "eager")]
+    assert [each.state for each in seen] == ["good", "bad"], seen
+    assert "call 3" in seen[1].text
 
 
 @pytest.fixture

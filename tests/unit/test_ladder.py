@@ -1,4 +1,4 @@
-"""The stage of a failure that only CUDA graphs show. Other stages are tested on real failures."""
+"""The stage of what fails in a mode of Inductor. Other stages are tested on real failures."""
 
 from types import SimpleNamespace
 
@@ -10,38 +10,49 @@ from compilegate.triage.releases import Seen
 
 
 class Trials:
-    """Trials of a case that fails in Inductor, and in its mode without CUDA graphs or not."""
+    """Trials of a case that fails in Inductor, and in its simpler modes as they are given."""
 
-    def __init__(self, setting, without_graphs):
-        case = Case.parse(f"m-{setting}")
+    def __init__(self, setting, **states):
+        case = Case.parse(f"m-{setting}-static")
         self.suspect = SimpleNamespace(case=case, observation=SimpleNamespace(backend="inductor"))
-        self.modes, self._without_graphs = [], without_graphs
+        self.modes, self._states = [], states
 
     def of_backend(self, backend):
         return Seen("bad" if backend == "inductor" else "good")
 
     def of_mode(self, mode):
         self.modes.append(mode)
-        return Seen(self._without_graphs)
+        return Seen(self._states[mode])
+
+
+GPU, CPU = "cuda-infer-f32-{}", "cpu-infer-f32-{}"
 
 
 @pytest.mark.parametrize(
-    ("mode", "other"),
-    [("reduce_overhead", "default"), ("max_autotune", "max_autotune_no_cudagraphs")],
+    ("setting", "states", "name", "off"),
+    [
+        (GPU.format("reduce_overhead"), ["good"], "CUDA graphs", "inductor default"),
+        (
+            GPU.format("max_autotune"),
+            ["good"],
+            "CUDA graphs",
+            "inductor max-autotune-no-cudagraphs",
+        ),
+        (GPU.format("max_autotune"), ["bad", "good"], "autotuning", "inductor default"),
+        (GPU.format("max_autotune_no_cudagraphs"), ["good"], "autotuning", "inductor default"),
+        (CPU.format("max_autotune"), ["good"], "autotuning", "inductor default"),
+        (GPU.format("reduce_overhead"), ["bad"], "Inductor", "aot_eager_decomp_partition"),
+        (GPU.format("max_autotune"), ["bad", "bad"], "Inductor", "aot_eager_decomp_partition"),
+        (GPU.format("max_autotune"), ["unobservable"], "Inductor", "aot_eager_decomp_partition"),
+        (GPU.format("default"), [], "Inductor", "aot_eager_decomp_partition"),
+        (CPU.format("default"), [], "Inductor", "aot_eager_decomp_partition"),
+    ],
 )
-@pytest.mark.parametrize(
-    ("without_graphs", "name"),
-    [("good", "CUDA graphs"), ("bad", "Inductor"), ("unobservable", "Inductor")],
-)
-def test_what_is_right_without_cuda_graphs_is_of_cuda_graphs(mode, other, without_graphs, name):
-    trials = Trials(f"cuda-infer-f32-{mode}-static", without_graphs)
+def test_the_first_simpler_mode_that_passes_names_the_stage(setting, states, name, off):
+    simpler = ["default"]
+    if setting == GPU.format("max_autotune"):
+        simpler = ["max_autotune_no_cudagraphs", "default"]
+    trials = Trials(setting, **dict(zip(simpler, states, strict=False)))
     stage = ladder.climb(trials)
-    assert (stage.name, stage.backend, trials.modes) == (name, "inductor", [other])
-    assert stage.cure == (other if name == "CUDA graphs" else "")
-
-
-@pytest.mark.parametrize("setting", ["cuda-infer-f32-default", "cpu-infer-f32-default"])
-def test_a_case_that_records_no_cuda_graphs_is_not_tried_without_them(setting):
-    trials = Trials(f"{setting}-static", "good")
-    assert ladder.climb(trials).name == "Inductor"
-    assert not trials.modes
+    assert (stage.name, stage.backend, stage.off) == (name, "inductor", off)
+    assert trials.modes == simpler[: len(states)]

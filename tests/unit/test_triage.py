@@ -25,6 +25,7 @@ from compilegate.zoo import registry
 from compilegate.zoo.example import Call
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
+GRAPHS = Case.parse("m-cuda-train-f32-reduce_overhead-dynamic")
 WRONG = Shows(title="what is wrong")
 DATA = Path(__file__).parents[1] / "data"
 
@@ -82,6 +83,11 @@ def test_a_script_asks_for_what_it_checks():
     assert 'module.set_submodule("first.norm", torch.nn.Identity())' in replaced
     half = script_of("gh176565_bf16_round_trip", case=Case.parse("m-cpu-infer-bf16-default-static"))
     assert "torch.autocast('cpu', torch.bfloat16" in half
+    graphs = script_of("gh170863_dynamic_rate", case=GRAPHS)
+    assert 'MODE = sys.argv[2] if sys.argv[2:] else "reduce-overhead"' in graphs
+    assert "dynamic=True, mode=MODE)" in graphs
+    assert "cudnn.allow_tf32 = False" in graphs
+    assert "MODE" not in script_of("gh170863_dynamic_rate", case=GRAPHS, backend="aot_eager")
     assert "dump_traceback_later(60, exit=True)" in script_of(
         "gh128942_local_class", replace(WRONG, kind="hang")
     )

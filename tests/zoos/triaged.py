@@ -125,3 +125,22 @@ def counts():
         return x * len(seen)
 
     return Example(count, inputs=lambda: (torch.randn(4),))
+
+
+class Later(nn.Module):
+    """Is wrong from the third compiled call on, as a graph is that is replayed."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("compiled_calls", torch.zeros(()), persistent=False)
+
+    def forward(self, x):
+        if torch.compiler.is_compiling():
+            self.compiled_calls += 1
+            return x.tanh() * (1 + 0.1 * (self.compiled_calls > 2))
+        return x.tanh()
+
+
+@model("later", settings=ONE)
+def later():
+    return example(Later())

@@ -1,8 +1,8 @@
 """Bisects the compiler on a script, with PyTorch's own ``CompilerBisector``.
 
-``python -m compilegate.observe.dissect.bisection SCRIPT BACKEND SECONDS`` runs the script again and
-again, each time in a forked child, so that a crash ends one child, and a hang ends after SECONDS.
-The last line on stdout is JSON. The caller names a folder of its own in
+``python -m compilegate.observe.dissect.bisection SCRIPT BACKEND DEVICE SECONDS`` runs the script
+again and again, each time in a forked child, so that a crash ends one child, and a hang ends after
+SECONDS. The last line on stdout is JSON. The caller names a folder of its own in
 ``TORCHINDUCTOR_CACHE_DIR``: the bisector keeps its state there, and deletes it.
 """
 
@@ -36,7 +36,7 @@ def main() -> int:
     import torch._inductor.config as inductor
     from torch._inductor.compiler_bisector import CompilerBisector
 
-    script, backend, hangs_s = sys.argv[1], sys.argv[2], float(sys.argv[3])
+    script, backend, device, hangs_s = *sys.argv[1:4], float(sys.argv[4])
     found: dict[str, Any] = {}
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -56,7 +56,7 @@ def main() -> int:
     helps = []
     for options in _OPTIONS if backend == "inductor" else ():
         name = next(iter(options))
-        if not _has(inductor, name):
+        if not _has(inductor, name) or (device == "cuda" and name.startswith("cpp.")):
             continue
         with inductor.patch(options):
             if works(script, hangs_s):

@@ -73,7 +73,8 @@ def _build(part: Part) -> Example:
     example.signal = False
     if part.stance:
         sizes = registry.load()[subject.case.model].sizes(subject.case.device)
-        example.calls = _under_stance(part.stance, example, sizes)
+        repeats = 4 if subject.case.uses_cuda_graphs else 2  # the third call replays a graph
+        example.calls = _under_stance(part.stance, example, sizes, repeats)
     if not isinstance(module, nn.Module):
         return example
     for path in part.disabled:
@@ -84,7 +85,7 @@ def _build(part: Part) -> Example:
     args, kwargs = _recorded(part)
     return Example(
         module.get_submodule(part.path),
-        calls=[Call(args, kwargs)],
+        calls=[Call(args, kwargs), *_later_calls(part)],
         signal=False,
         config=example.config,
         with_grad=example.with_grad,
@@ -96,18 +97,18 @@ _STANCES = {"eager_on_recompile": ("default", "eager_on_recompile")}
 
 
 def _under_stance(
-    stance: str, example: Example, sizes: Mapping[str, tuple[int, ...]]
+    stance: str, example: Example, sizes: Mapping[str, tuple[int, ...]], repeats: int
 ) -> list[Call]:
     """Return the calls of an example. Actions before them take a stance.
 
-    A model that lists no calls is called at its first sizes, twice, at all others, and at the first
-    again.
+    A model that lists no calls is called at its first sizes, repeatedly, at all others, and at the
+    first again.
     """
     calls = list(example.calls)
     if not calls:
         first = {name: each[0] for name, each in sizes.items()}
         others = [{**first, name: size} for name, each in sizes.items() for size in each[1:]]
-        given = (first, first, *others, *[first] * bool(others))
+        given = (*[first] * repeats, *others, *[first] * bool(others))
         calls = [Call(evaluate(example.inputs, n), evaluate(example.kwargs, n)) for n in given]
     stances = _STANCES.get(stance, (stance,))
     return [
@@ -164,6 +165,17 @@ def _recorded(part: Part) -> tuple[tuple[Any, ...], dict[str, Any]]:
             raise RuntimeError(f"eager does not call {part.path}")
     args, kwargs = _copied(_inputs[key])
     return args, kwargs
+
+
+def _later_calls(part: Part) -> Iterator[Call]:
+    """Yield calls with the same data in another order: rows are rolled."""
+    for shift in range(1, part.calls):
+
+        def rolled(tensor: torch.Tensor, shift: int = shift) -> torch.Tensor:
+            return tensor.copy_(tensor.roll(shift, 0)) if tensor.dim() else tensor
+
+        args, kwargs = nested.mapped(_recorded(part), rolled)
+        yield Call(args, kwargs)
 
 
 def _copied(value: Any) -> Any:

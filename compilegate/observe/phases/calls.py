@@ -6,6 +6,8 @@ import contextlib
 import time
 from dataclasses import dataclass, field
 
+import torch
+
 from compilegate.observe import error_text
 from compilegate.observe.capture import compile_log, compiling, guard_inputs
 from compilegate.observe.capture.compile_log import CompileLog
@@ -171,7 +173,13 @@ class PairedCalls:
                 call, planned.index, made.before, swaps_weights=made.swaps_weights
             )
             compiling.mark_dynamic(self.compiled, call)
-        result = self._run_compiled(planned, call)
+        self._device.synchronize()  # an error of eager's kernels shows here
+        try:
+            result = self._run_compiled(planned, call)
+        except torch.AcceleratorError:
+            if made.error is None:
+                self.seen.raised_alone = name_of_call(planned.index, planned.sizes)
+            raise
         self._log.after_call(planned.index, planned.sizes)
         if result.error is not None and made.error is None:
             self.seen.raised_alone = name_of_call(planned.index, planned.sizes)
