@@ -267,18 +267,26 @@ def rows(names: Sequence[str], minutes: float, folder: Path) -> Iterator[str]:
         yield f"| {name} | {' | '.join(_found(plant, home / 'reports'))} | {spent:.0f} |"
 
 
-def run(home: Path, log: str, *words: str) -> None:
-    """Run a module of Python where PyTorch is broken; keep what it prints."""
+def run(home: Path, log: str, *words: str, timeout_s: float | None = None) -> None:
+    """Run a module of Python where PyTorch is broken; keep what it prints.
+
+    Raises:
+        TimeoutError: It took longer than it may, and was killed.
+    """
     paths = {"PYTHONPATH": f"{home}:{CHECKOUT}", "TORCHINDUCTOR_CACHE_DIR": str(home / "cache")}
     with (home / log).open("w", encoding="utf-8") as target:
-        subprocess.run(
-            [sys.executable, "-P", "-m", *words],
-            cwd=home,
-            env={**os.environ, **paths},
-            stdout=target,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
+        try:
+            subprocess.run(
+                [sys.executable, "-P", "-m", *words],
+                cwd=home,
+                env={**os.environ, **paths},
+                stdout=target,
+                stderr=subprocess.STDOUT,
+                check=False,
+                timeout=timeout_s,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise TimeoutError(f"{words[0]} took {error.timeout:.0f} s") from error
 
 
 def _found(plant: Plant, reports: Path) -> Iterator[str]:

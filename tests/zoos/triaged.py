@@ -132,13 +132,12 @@ class Later(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.register_buffer("compiled_calls", torch.zeros(()), persistent=False)
+        self.register_buffer("calls", torch.zeros(()))
 
     def forward(self, x):
-        if torch.compiler.is_compiling():
-            self.compiled_calls += 1
-            return x.tanh() * (1 + 0.1 * (self.compiled_calls > 2))
-        return x.tanh()
+        self.calls += 1
+        is_wrong = torch.compiler.is_compiling() * (self.calls > 2)
+        return x.tanh() * (1 + 0.1 * is_wrong)
 
 
 @model("later", settings=ONE)
