@@ -22,7 +22,7 @@ from tests.integration.conftest import ZOOS
 from tests.unit.making import make_environment
 
 
-def trials_of(model, aspect, zoo, folder, backend="inductor", mode="default"):
+def trials_of(model, aspect, zoo, folder, *, backend="inductor", mode="default"):
     """Trials of a model, and of a suspect that no run has seen."""
     case = f"{model}-cpu-infer-f32-{mode}-static"
     wants = ("capture", "time")
