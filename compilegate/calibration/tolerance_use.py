@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from compilegate.judging.pooled import AS_A_WHOLE
-from compilegate.judging.tolerances import checks, checks_of_rows, in_half, widening
+from compilegate.judging.tolerances import checks, checks_of_rows, in_half, is_on_cpu, widening
 from compilegate.output.streams import clean_streams
 from compilegate.records.case import Case, model_of
 from compilegate.records.observation import Observation
@@ -34,6 +34,7 @@ QUANTILES = (0.5, 0.99, 0.999, 1.0)
 
 def shares(observation: Observation) -> Iterator[tuple[str, str, float, str]]:
     """Yield group, figure, share of the allowance and name of each tensor that is not blind."""
+    half, on_cpu = in_half(observation), is_on_cpu(observation)
     for call in observation.calls:
         for group in GROUPS:
             errors = getattr(call, group).errors
@@ -42,7 +43,7 @@ def shares(observation: Observation) -> Iterator[tuple[str, str, float, str]]:
                 if is_blind(error):
                     continue
                 factor = widening(error, observation)
-                for check in checks(error, pooled, factor, half=in_half(observation)):
+                for check in checks(error, pooled, factor, half=half, on_cpu=on_cpu):
                     yield group, check.what, check.share, error.name
     for group in GROUPS:
         for error, check in checks_of_rows(observation, group):

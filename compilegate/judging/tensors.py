@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from compilegate.judging.judge import Finding, shorten
 from compilegate.judging.pooled import as_a_whole
-from compilegate.judging.tolerances import Check, beyond, checks_of_rows, in_half, widening
+from compilegate.judging.tolerances import (
+    Check,
+    beyond,
+    checks_of_rows,
+    in_half,
+    is_on_cpu,
+    widening,
+)
 from compilegate.records.call import (
     Checked,
     Decision,
@@ -151,7 +158,7 @@ def examine_groups(observation: Observation, groups: Sequence[tuple[str, Checked
     opaque: dict[str, None] = {}
     always_zero: set[str] = set()
     worst = 0.0
-    half = in_half(observation)
+    half, on_cpu = in_half(observation), is_on_cpu(observation)
     for index, (_, checked) in enumerate(groups):
         tensors += checked.tensors
         compared += checked.tensors - len(checked.opaque)
@@ -169,7 +176,8 @@ def examine_groups(observation: Observation, groups: Sequence[tuple[str, Checked
                 blind.setdefault(error.name, _why_blind(error))
             else:
                 worst = max(worst, error.compiled_rms)
-            if found := beyond(error, pooled, widening(error, observation), half=half):
+            factor = widening(error, observation)
+            if found := beyond(error, pooled, factor, half=half, on_cpu=on_cpu):
                 excesses.append(Excess(index, error, found))
     return Numerics(
         complaints=_complaints(groups, excesses),

@@ -50,6 +50,9 @@ AUTOTUNE_MODES = ("max_autotune", "max_autotune_no_cudagraphs")
 #: Modes that record CUDA graphs.
 GRAPH_MODES = ("reduce_overhead", "max_autotune")
 
+#: As many calls at one size replay a CUDA graph twice: the first compiles, the second records.
+REPLAYING_CALLS = 4
+
 #: What a CPU does not have: float16 worth the name, and CUDA graphs.
 _NOT_ON_CPU = {"f16", "f16_weights", "reduce_overhead", "max_autotune_no_cudagraphs"}
 
@@ -74,6 +77,11 @@ class UnknownNameError(ValueError):
         else:
             hint = f"; known: {', '.join(known[:_SHOWN])}, … ({len(known)} in all)"
         super().__init__(f"unknown {what} {name!r}{hint}")
+
+
+def torch_mode(mode: str) -> str:
+    """Return the name that PyTorch has for a mode."""
+    return mode.replace("_", "-")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from compilegate.processes.child_process import ObserverError
+from compilegate.records.case import torch_mode
 from compilegate.records.part import Held, Kernel
 from compilegate.triage import ladder, place, programs, scripts_run
 from compilegate.triage.causes import Cause, recognise
@@ -191,7 +192,7 @@ class Investigation:
         for options in found.get("helps", ()):
             given = repr(options)
             if (mode := self._suspect.case.mode) != "default":  # torch.compile takes one of the two
-                own = f'torch._inductor.list_mode_options("{ladder.torchs(mode)}")'
+                own = f'torch._inductor.list_mode_options("{torch_mode(mode)}")'
                 given = f"{{**{own}, **{given}}}"
             code = f"torch.compile(model, options={given})"
             findings.workarounds.append((code, "repro.py passes with these options of Inductor"))

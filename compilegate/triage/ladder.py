@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from compilegate.fuzzing.script import stage_named
 from compilegate.processes.observer import BACKENDS
+from compilegate.records.case import torch_mode
 from compilegate.triage.releases import Seen
 from compilegate.triage.trials import Trials
 
@@ -53,7 +54,7 @@ class Stage:
     @property
     def off(self) -> str:
         """What a script is given to leave out the stage: a backend, or one and a mode."""
-        return f"{self.backend} {torchs(self.cure)}" if self.cure else self.below
+        return f"{self.backend} {torch_mode(self.cure)}" if self.cure else self.below
 
     @property
     def is_confirmed(self) -> bool:
@@ -99,7 +100,7 @@ def _simplify(trials: Trials, stage: Stage) -> None:
     for mode, left_out in _SIMPLER.get(case.mode, {}).items():
         if not replace(case, mode=mode).possible:
             continue  # nothing autotunes without CUDA graphs on a CPU: there are none to leave out
-        seen = stage.seen[f"inductor, {option(mode)}"] = trials.of_mode(mode)
+        seen = stage.seen[f"inductor, {option(mode)}"] = trials.of_backend("inductor", mode)
         if seen.state == "good":
             stage.cure, stage.left_out = mode, left_out
         if seen.state != "bad":
@@ -108,9 +109,4 @@ def _simplify(trials: Trials, stage: Stage) -> None:
 
 def option(mode: str) -> str:
     """Return a mode as an argument of ``torch.compile``."""
-    return f'mode="{torchs(mode)}"'
-
-
-def torchs(mode: str) -> str:
-    """Return PyTorch's name of a mode."""
-    return mode.replace("_", "-")
+    return f'mode="{torch_mode(mode)}"'

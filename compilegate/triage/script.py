@@ -12,7 +12,7 @@ import jinja2
 
 from compilegate.fuzzing.outcome import SILENT, Kind
 from compilegate.fuzzing.program import Program, function_lines, module_lines
-from compilegate.records.case import Case
+from compilegate.records.case import Case, torch_mode
 from compilegate.triage.recipe_facts import RecipeFacts
 
 _TEMPLATES = jinja2.Environment(
@@ -24,11 +24,6 @@ _TEMPLATES = jinja2.Environment(
     autoescape=False,
 )
 _DYNAMIC = {"static": False, "auto": None, "dynamic": True, "marked": None}
-_MODES = {
-    "reduce_overhead": "reduce-overhead",
-    "max_autotune": "max-autotune",
-    "max_autotune_no_cudagraphs": "max-autotune-no-cudagraphs",
-}
 #: How products in float32 round on a GPU. cuDNN uses TF32 by default.
 _TF32 = 'torch.set_float32_matmul_precision("high")'
 _NO_TF32 = "torch.backends.cudnn.allow_tf32 = False"
@@ -169,7 +164,7 @@ def _text(
     options: dict[str, object] = {"dynamic": _DYNAMIC[case.dynamic]}
     if shows.strict == "breaks":
         options["fullgraph"] = True
-    mode = _MODES.get(case.mode, "") if backend == "inductor" else ""
+    has_mode = case.mode != "default" and backend == "inductor"
     cast, aliasing = _CAST.get(case.weights), shows.aliasing or shows.careful
     trees = {"keystr": True, "tree_flatten_with_path": True, "tree_leaves": train or aliasing}
     trees["tree_map_only"] = not facts["plain"]
@@ -184,7 +179,7 @@ def _text(
         "dtype": f"dtype or {cast}" if cast else "dtype",
         "around": ", ".join(_around(case, train=train or "with_grad=True" in body)),
         "options": ", ".join(f"{name}={value!r}" for name, value in options.items()),
-        "mode": mode,
+        "mode": torch_mode(case.mode) if has_mode else "",
         "identities": identities,
         "raises": shows.raises,
         "compares": shows.kind in SILENT and not shows.strict,

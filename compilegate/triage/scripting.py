@@ -15,6 +15,7 @@ from compilegate.fuzzing.outcome import Symptom, outcome_of
 from compilegate.fuzzing.program import Program
 from compilegate.fuzzing.reduction import Reducer
 from compilegate.processes.zoo_listing import list_models
+from compilegate.records.case import REPLAYING_CALLS
 from compilegate.triage import place, programs, scripts_run
 from compilegate.triage.findings import Files, Findings
 from compilegate.triage.recipe import NoSourceError, recipe_lines
@@ -146,7 +147,7 @@ class Scripting:
         sizes = entry.sizes(suspect.case.device)
         first = {name: each[0] for name, each in sizes.items()}
         others = [{**first, n: size} for n, each in sizes.items() for size in each[1:]]
-        repeats = 4 if suspect.case.uses_cuda_graphs else 2  # a graph is replayed from the third on
+        repeats = REPLAYING_CALLS if suspect.case.uses_cuda_graphs else 2
         calls = [first] * repeats
         if "vary" in suspect.wants:
             calls += [each for each in (*others, first) for _ in range(repeats - 1)]

@@ -144,7 +144,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 def bisect(
-    script: Path, folder: Path, backend: str, until: float, hangs_s: float, *, device: str = "cpu"
+    script: Path, folder: Path, backend: str, until: float, hangs_s: float, *, device: str
 ) -> tuple[dict[str, Any], str]:
     """Have torch bisect a script; return what it found, and its log.
 

@@ -18,6 +18,7 @@ from compilegate.fuzzing.outcome import Symptom, outcome_of
 from compilegate.fuzzing.program import Program, zoo_text
 from compilegate.processes.observer import Observer
 from compilegate.processes.server_process import Launch
+from compilegate.records.case import REPLAYING_CALLS
 from compilegate.records.observation import Observation, Stage, Want
 from compilegate.records.part import Part
 from compilegate.records.request import Request
@@ -68,18 +69,16 @@ class Trials:
         launch = Launch(zoo=(*zoo, str(self._file)), root=str(Path.cwd()))
         self._observer = Observer(launch, self._progress)
 
-    def of_backend(self, backend: str) -> Seen:
-        """Return whether the case fails with a backend."""
-        suspect = self.suspect
-        case = suspect.case
-        made = self._observe(case.id, case.model, backend, suspect.wants, seed=self._seed)
-        return suspect.seen_in(made)
+    def of_backend(self, backend: str, mode: str = "") -> Seen:
+        """Return whether the case fails with a backend.
 
-    def of_mode(self, mode: str) -> Seen:
-        """Return whether the case fails in another mode of Inductor."""
+        Args:
+            backend: The compiler backend.
+            mode: Another mode of Inductor; by default that of the case.
+        """
         suspect = self.suspect
-        case = replace(suspect.case, mode=mode)
-        made = self._observe(case.id, case.model, "inductor", suspect.wants, seed=self._seed)
+        case = replace(suspect.case, mode=mode or suspect.case.mode)
+        made = self._observe(case.id, case.model, backend, suspect.wants, seed=self._seed)
         return suspect.seen_in(made)
 
     def of_part(self, part: Part, backend: str = "") -> Seen:
@@ -102,7 +101,7 @@ class Trials:
         """
         suspect = self.suspect
         backend = backend or suspect.observation.backend
-        least = 4 if suspect.case.uses_cuda_graphs else 1  # a graph is replayed from the third on
+        least = REPLAYING_CALLS if suspect.case.uses_cuda_graphs else 1
         named = [replace(self._named(part), calls=max(part.calls, least)) for part in parts]
         self._write(_PARTS.format(parts=[asdict(part) for part in named]))
         for part in named:

@@ -26,17 +26,22 @@ ZOO = """
 import torch
 from compilegate import Example, model
 
-ONE = ("infer-f32-default-static", "train-f32-default-static")
+ALL = (
+    "infer-f32-default-static",
+    "train-f32-default-static",
+    "infer-f32-reduce_overhead-static",
+    "train-bf16-default-static",
+)
 
 
-@model("resnet18_small", settings=ONE)
+@model("resnet18_small", settings=ALL)
 def resnet18_small():
     from torchvision.models import resnet18
 
     return Example(resnet18(num_classes=10), inputs=lambda: (torch.randn(2, 3, 64, 64),))
 
 
-@model("vit_small", settings=ONE)
+@model("vit_small", settings=ALL)
 def vit_small():
     import timm
 
@@ -44,7 +49,7 @@ def vit_small():
     return Example(module, inputs=lambda: (torch.randn(2, 3, 64, 64),))
 
 
-@model("gpt2_small", settings=ONE)
+@model("gpt2_small", settings=ALL)
 def gpt2_small():
     from transformers import GPT2Config, GPT2LMHeadModel
 

@@ -15,37 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from triage_plants import CHECKOUT, DECOMPOSITION, SITE, run
+from triage_plants import CHECKOUT, DECOMPOSITION, SITE, ZOO, run
 
 #: What a session may take before the triage, in seconds.
 SESSION_S = 180.0
-
-ZOO = """
-import torch
-from compilegate import Example, model
-
-ALL = (
-    "infer-f32-default-static",
-    "infer-f32-reduce_overhead-static",
-    "train-bf16-default-static",
-)
-
-
-@model("vit_small", settings=ALL)
-def vit_small():
-    import timm
-
-    module = timm.create_model("test_vit", img_size=64, num_classes=10)
-    return Example(module, inputs=lambda: (torch.randn(2, 3, 64, 64),))
-
-
-@model("gpt2_small", settings=ALL)
-def gpt2_small():
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    sizes = GPT2Config(vocab_size=100, n_embd=64, n_layer=2, n_head=4, use_cache=False)
-    return Example(GPT2LMHeadModel(sizes), inputs=lambda: (torch.randint(3, 100, (2, 16)),))
-"""
 
 #: Notes in the file ``planted`` whether the change was made.
 NOTED = """

@@ -4,7 +4,7 @@ from compilegate.judging.tensors import sentence
 from compilegate.judging.tolerances import beyond
 
 
-def exceeds(error, pooled_noise, widening=1.0, *, half=False):
+def exceeds(error, pooled_noise, widening=1.0, *, half=False, on_cpu=False):
     """What is out of bounds, as a sentence; empty if nothing is."""
-    found = beyond(error, pooled_noise, widening, half=half)
+    found = beyond(error, pooled_noise, widening, half=half, on_cpu=on_cpu)
     return sentence(error, found[0]) if found else ""

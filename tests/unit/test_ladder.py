@@ -17,10 +17,9 @@ class Trials:
         self.suspect = SimpleNamespace(case=case, observation=SimpleNamespace(backend="inductor"))
         self.modes, self._states = [], states
 
-    def of_backend(self, backend):
-        return Seen("bad" if backend == "inductor" else "good")
-
-    def of_mode(self, mode):
+    def of_backend(self, backend, mode=""):
+        if not mode:
+            return Seen("bad" if backend == "inductor" else "good")
         self.modes.append(mode)
         return Seen(self._states[mode])
 

@@ -17,16 +17,10 @@ import torch._inductor.config
 
 from compilegate.observe.device.unsupported import UnsupportedError
 from compilegate.observe.model.subject import Subject
-from compilegate.records.case import Case
+from compilegate.records.case import Case, torch_mode
 from compilegate.zoo.example import Call
 from compilegate.zoo.registry import Model
 
-_MODES = {
-    "default": None,
-    "reduce_overhead": "reduce-overhead",
-    "max_autotune": "max-autotune",
-    "max_autotune_no_cudagraphs": "max-autotune-no-cudagraphs",
-}
 _DYNAMIC = {"static": False, "auto": None, "dynamic": True, "marked": None}
 
 
@@ -81,7 +75,7 @@ def options(case: Case, backend: str, *, tunes: bool = True) -> dict[str, Any]:
         mode = "reduce_overhead" if case.uses_cuda_graphs else "default"
     found: dict[str, Any] = {"backend": backend, "dynamic": _DYNAMIC[case.dynamic]}
     if backend == "inductor":
-        found["mode"] = _MODES[mode]
+        found["mode"] = None if mode == "default" else torch_mode(mode)
     return found
 
 

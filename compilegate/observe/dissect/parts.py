@@ -22,7 +22,7 @@ from compilegate.observe.conditioning.signal import treat
 from compilegate.observe.dissect import allocations, graph, profile
 from compilegate.observe.model.calls import evaluate, first_call, invoke
 from compilegate.observe.model.subject import Subject
-from compilegate.records.case import Case
+from compilegate.records.case import REPLAYING_CALLS, Case
 from compilegate.records.part import Part
 from compilegate.zoo import registry
 from compilegate.zoo.example import Call, Example
@@ -73,7 +73,7 @@ def _build(part: Part) -> Example:
     example.signal = False
     if part.stance:
         sizes = registry.load()[subject.case.model].sizes(subject.case.device)
-        repeats = 4 if subject.case.uses_cuda_graphs else 2  # the third call replays a graph
+        repeats = REPLAYING_CALLS if subject.case.uses_cuda_graphs else 2
         example.calls = _under_stance(part.stance, example, sizes, repeats)
     if not isinstance(module, nn.Module):
         return example
