@@ -83,7 +83,9 @@ def _table(groups: Iterable[tuple[str, list[Entry]]]) -> str:
     for what, entries in groups:
         cells = (
             _join(entries, _issue),
-            _join(entries, "`{model}`".format_map),
+            _join(
+                entries, lambda entry: f"`{entry['model']}`" if "model" in entry else "any model"
+            ),
             what,
             _join(entries, _fails),
         )

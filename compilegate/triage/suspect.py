@@ -26,6 +26,9 @@ _KINDS: dict[Status, tuple[Kind, ...]] = {
     "timed_out": ("hang",),
 }
 
+#: How a part fails where the numbers of its case are wrong.
+_NUMBERS = tuple(kind for kind in (*SILENT, "raises not") if kind != "layout")
+
 Cost = Literal["", "time", "memory", "compiling"]
 
 #: What explains each cost: kernels, what memory holds, the phases of compiling.
@@ -150,8 +153,15 @@ class Suspect:
         return Seen("good" if is_good else "unobservable", outcome.why)
 
     def is_alike(self, symptom: Symptom) -> bool:
-        """Whether a part or a program fails as the case does: in its numbers, or as a whole."""
-        return symptom.kind in _KINDS.get(self.observation.status, (*SILENT, "raises not"))
+        """Whether a part or a program fails as the case does.
+
+        That is in its numbers, in the layout of a tensor, or as a whole: a submodule that returns
+        another layout is not where wrong numbers come from.
+        """
+        whole = outcome_of(self.observation).symptom
+        is_of_layout = self.verdict.aspect == "forward" and whole and whole.kind == "layout"
+        alike = ("layout",) if is_of_layout else _NUMBERS
+        return symptom.kind in _KINDS.get(self.observation.status, alike)
 
     def _failure_in(self, observation: Observation) -> Seen:
         failure = observation.failure

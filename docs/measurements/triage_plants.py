@@ -45,7 +45,7 @@ def resnet18_small():
 def vit_small():
     import timm
 
-    module = timm.create_model("test_vit", img_size=64, num_classes=10)
+    module = timm.create_model("test_vit", img_size=64, num_classes=16)
     return Example(module, inputs=lambda: (torch.randn(2, 3, 64, 64),))
 
 
@@ -278,7 +278,8 @@ def run(home: Path, log: str, *words: str, timeout_s: float | None = None) -> No
     Raises:
         TimeoutError: It took longer than it may, and was killed.
     """
-    paths = {"PYTHONPATH": f"{home}:{CHECKOUT}", "TORCHINDUCTOR_CACHE_DIR": str(home / "cache")}
+    path = ":".join(filter(None, (str(home), str(CHECKOUT), os.environ.get("PYTHONPATH"))))
+    paths = {"PYTHONPATH": path, "TORCHINDUCTOR_CACHE_DIR": str(home / "cache")}
     with (home / log).open("w", encoding="utf-8") as target:
         try:
             subprocess.run(

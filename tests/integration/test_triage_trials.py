@@ -52,6 +52,15 @@ def test_what_fails_only_in_one_graph_names_the_submodules_that_it_needs(tmp_pat
     assert "passes where one of these is left to eager: `1.second`." in shown
 
 
+def test_a_submodule_with_another_layout_is_not_where_numbers_are_wrong(tmp_path):
+    found = Place()
+    with contextlib.closing(trials_of("copies", "forward", "triaged", tmp_path)) as trials:
+        descend(trials, found, "eager")
+    states = {path: (seen.state, seen.text) for path, seen in found.tried.items()}
+    assert (found.path, found.kind) == ("2", "Scaled"), states
+    assert "aliasing differs" in states["1"][1]
+
+
 def test_a_wrong_lowering_is_of_inductor_and_of_the_module_that_it_is_in(gated):
     stage, found = ladder.climb(gated), Place()
     assert (stage.backend, stage.below) == ("inductor", "aot_eager_decomp_partition")

@@ -44,6 +44,27 @@ def test_differences_are_complaints_and_come_first():
     assert len(seen.complaints) == 2
 
 
+@pytest.mark.parametrize(
+    ("eager", "compiled", "padded"),
+    [
+        ("(10, 1)", "(12, 1)", True),
+        ("(10, 1)", "(16, 1)", True),
+        ("(-, 30522, 1)", "(-, 30528, 1)", True),
+        ("(3906816, 30522, 1)", "(3907584, 30528, 1)", True),
+        ("(3906816, 30522, 1)", "(3906816, 30528, 1)", False),
+        ("(12, 1)", "(16, 1)", True),
+        ("(16, 1)", "(24, 1)", False),
+        ("(10, 1)", "(1, 12)", False),
+        ("(2, 1)", "(1, 4)", False),
+        ("(12, 1)", "empty", False),
+    ],
+)
+def test_a_stride_of_padded_rows_is_named(eager, compiled, padded):
+    checked = make_checked(differences=[make_difference("output", "stride", eager, compiled)])
+    (text,) = examine(make_observation(calls=(make_call(outputs=checked),)), "outputs").complaints
+    assert ("stride differs by padding: " in text) is padded
+
+
 def test_raising_differently_reads_like_a_sentence():
     raised = make_difference("call", "raises", "ValueError: no", "nothing")
     checked = make_checked(differences=[raised])

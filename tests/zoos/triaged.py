@@ -87,6 +87,23 @@ class Pair(nn.Module):
         return self.third(self.second(self.first(x), torch.compiler.is_compiling()))
 
 
+class Copy(nn.Module):
+    """Returns another tensor where it is compiled, which only shows where it is compiled alone."""
+
+    def forward(self, x):
+        return x.clone() if torch.compiler.is_compiling() else x
+
+
+class Scaled(nn.Module):
+    def forward(self, x):
+        return x * 1.01 if torch.compiler.is_compiling() else x * 1.0
+
+
+@model("copies", settings=ONE)
+def copies():
+    return example(Copy(), Scaled())
+
+
 @model("together", settings=ONE)
 def together():
     return example(Pair())
