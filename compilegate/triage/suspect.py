@@ -12,6 +12,7 @@ from compilegate.judging.aspects import ASPECTS, aspect_named
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import judge_change
 from compilegate.judging.rules import rules, verdicts
+from compilegate.processes import lost_device
 from compilegate.records.case import Case
 from compilegate.records.observation import WANTS, Observation, Status, Want
 from compilegate.records.verdict import Verdict
@@ -161,6 +162,8 @@ class Suspect:
         whole = outcome_of(self.observation).symptom
         is_of_layout = self.verdict.aspect == "forward" and whole and whole.kind == "layout"
         alike = ("layout",) if is_of_layout else _NUMBERS
+        if _loses_the_gpu(self.observation):
+            return symptom.kind in ("raises", "crash")
         return symptom.kind in _KINDS.get(self.observation.status, alike)
 
     def _failure_in(self, observation: Observation) -> Seen:
@@ -169,6 +172,12 @@ class Suspect:
             return Seen("good")
         text = f"{observation.status} in stage {failure.stage}: {failure.kind}: {failure.message}"
         is_compiled = observation.status != "raised" or bool(failure.call)
-        if observation.status == self.observation.status and is_compiled:
+        loses_it_too = _loses_the_gpu(self.observation) and _loses_the_gpu(observation)
+        if is_compiled and (observation.status == self.observation.status or loses_it_too):
             return Seen("bad", text)
         return Seen("unobservable", text)
+
+
+def _loses_the_gpu(observation: Observation) -> bool:
+    """Whether a kernel broke the GPU's context: the process raises then, or aborts."""
+    return observation.status != "timed_out" and lost_device.is_suspected(observation)

@@ -14,7 +14,9 @@ import os
 import runpy
 import signal
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 from compilegate.output.streams import clean_streams
@@ -74,19 +76,36 @@ def _has(config: Any, name: str) -> bool:
 
 
 def works(script: str, hangs_s: float) -> bool:
-    """Whether a script exits with status 0 in a forked child."""
-    child = os.fork()
-    if child == 0:
-        os._exit(_run(script))
+    """Whether a script exits with status 0 in a forked child.
+
+    The bisector of torch before 2.13 keeps the names of what it applied in a dict of its process;
+    later ones keep them in files. What the child adds to the dict is added here, too.
+    """
+    from torch._inductor import compiler_bisector
+
+    names: dict[int, str] = getattr(compiler_bisector, "call_counter_debug_info", {})
+    with tempfile.NamedTemporaryFile() as told:
+        child = os.fork()
+        if child == 0:
+            status = _run(script)
+            Path(told.name).write_text(json.dumps([*names.items()]), encoding="utf-8")
+            os._exit(status)
+        status = _ended(child, hangs_s)
+        with contextlib.suppress(ValueError):  # it was killed before it wrote
+            names.update(json.loads(Path(told.name).read_text(encoding="utf-8")))
+    return status == 0
+
+
+def _ended(child: int, hangs_s: float) -> int:
+    """Wait for a child and return its status; kill it after some seconds."""
     until = time.monotonic() + hangs_s
     while time.monotonic() < until:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
-            return status == 0
+            return status
         time.sleep(0.02)
     os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return False
+    return os.waitpid(child, 0)[1]
 
 
 def _run(script: str) -> int:

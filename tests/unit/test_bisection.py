@@ -1,0 +1,47 @@
+"""The bisection of the compiler: what forked children tell it."""
+
+import pytest
+from torch._inductor import compiler_bisector
+
+from compilegate.observe.dissect.bisection import works
+
+NAMES = "call_counter_debug_info"
+APPLIES = f"""
+import sys
+from torch._inductor import compiler_bisector
+compiler_bisector.{NAMES}[7] = "aten.tanh.default"
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs a script in a forked child: whether it works."""
+
+    def write_and_run(text, hangs_s=60.0):
+        script = tmp_path / "repro.py"
+        script.write_text(text)
+        return works(str(script), hangs_s)
+
+    return write_and_run
+
+
+@pytest.mark.parametrize(("status", "is_good"), [(0, True), (1, False)])
+def test_the_names_that_a_child_keeps_in_memory_reach_the_bisector(
+    run, monkeypatch, status, is_good
+):
+    monkeypatch.setattr(compiler_bisector, NAMES, {}, raising=False)
+    assert run(f"{APPLIES}sys.exit({status})") is is_good
+    assert getattr(compiler_bisector, NAMES) == {7: "aten.tanh.default"}
+
+
+def test_a_bisector_that_keeps_names_in_files_is_left_alone(run, monkeypatch):
+    monkeypatch.delattr(compiler_bisector, NAMES, raising=False)
+    assert run("pass")
+    assert not hasattr(compiler_bisector, NAMES)
+
+
+@pytest.mark.parametrize("text", ["import os; os.abort()", "import time; time.sleep(60)"])
+def test_a_child_that_dies_or_hangs_does_not_work(run, monkeypatch, text):
+    monkeypatch.setattr(compiler_bisector, NAMES, {}, raising=False)
+    assert not run(text, hangs_s=1.0)
+    assert getattr(compiler_bisector, NAMES) == {}

@@ -1,0 +1,69 @@
+"""What triage takes for the failure of a case in a part of its model."""
+
+import pytest
+
+from compilegate.judging.budget import Budget
+from compilegate.triage.culprits import Culprit
+from compilegate.triage.suspect import Suspect
+from tests.unit.making import (
+    make_call,
+    make_checked,
+    make_difference,
+    make_error,
+    make_failed_observation,
+    make_observation,
+    make_verdict,
+)
+
+GPU, CPU = (f"mlp-{device}-infer-f32-default-static" for device in ("cuda", "cpu"))
+LOST = {"kind": "AcceleratorError", "message": "CUDA error: an illegal memory access"}
+DEAD = {"kind": "SIGABRT", "message": "the process died of SIGABRT"}
+WRONG = (make_error(compiled_rms=1.0, compiled_max=1.0),)
+RETURNED = (make_difference("output", "aliasing", "input[0] = output", "no shared memory"),)
+
+
+def returned(*, errors=(), differences=(), case=GPU):
+    checked = make_checked(*errors, differences=differences)
+    return make_observation(case=case, calls=(make_call(outputs=checked),))
+
+
+def ended(status, failure, case=GPU):
+    return make_failed_observation(status, case, call="call 1", **failure)
+
+
+def suspect_of(observation):
+    case = observation.case
+    verdict = make_verdict("failed", case=case, aspect="forward")
+    culprit = Culprit(("wrong",), "wrong", "forward", [case], ["forward"])
+    return Suspect(culprit, observation, [verdict], lambda case: Budget(), "2.15.0")
+
+
+@pytest.mark.parametrize(
+    ("of_case", "of_part", "state"),
+    [
+        (returned(errors=WRONG), returned(errors=WRONG), "bad"),
+        (returned(errors=WRONG), returned(differences=RETURNED), "unobservable"),
+        (returned(differences=RETURNED), returned(differences=RETURNED), "bad"),
+        (returned(differences=RETURNED), returned(errors=WRONG), "unobservable"),
+        (returned(errors=WRONG), returned(errors=(make_error(),)), "good"),
+    ],
+)
+def test_numbers_and_layouts_are_different_failures(of_case, of_part, state):
+    assert suspect_of(of_case).seen_in_part(of_part).state == state
+
+
+@pytest.mark.parametrize(
+    ("of_case", "of_part", "state"),
+    [
+        (ended("raised", LOST), ended("crashed", DEAD), "bad"),
+        (ended("crashed", DEAD), ended("raised", LOST), "bad"),
+        (ended("raised", LOST), ended("timed_out", DEAD), "unobservable"),
+        (ended("raised", LOST, CPU), ended("crashed", DEAD, CPU), "unobservable"),
+        (ended("crashed", DEAD, CPU), ended("raised", LOST, CPU), "unobservable"),
+        (ended("raised", {"kind": "TypeError"}), ended("crashed", DEAD), "unobservable"),
+    ],
+)
+def test_a_lost_gpu_raises_or_aborts(of_case, of_part, state):
+    suspect = suspect_of(of_case)
+    assert suspect.seen_in_part(of_part).state == state
+    assert suspect.seen_in(of_part).state == state
