@@ -116,7 +116,7 @@ _REGIONAL_KEYS = ("min_regional_warmup", "min_regional_throughput")
 _SERVING_KEYS = ("min_serving_throughput", "max_serving_p95")
 #: A plain session has no warm start to compare with. The plan adds the probing calls.
 _COMPARED: tuple[Want, ...] = tuple(
-    want for want in WANTS if want not in ("start", "reuse", "respecialise")
+    want for want in WANTS if want not in ("start", "reuse", "respecialise", "every_layout")
 )
 
 

@@ -32,6 +32,7 @@ Want = Literal[
     "vary",
     "reuse",
     "respecialise",
+    "every_layout",
     "random",
     "start",
     "compile_work",

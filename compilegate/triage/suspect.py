@@ -30,6 +30,9 @@ _KINDS: dict[Status, tuple[Kind, ...]] = {
 #: How a part fails where the numbers of its case are wrong.
 _NUMBERS = tuple(kind for kind in (*SILENT, "raises not") if kind != "layout")
 
+#: What asks for probing calls.
+_PROBING: set[Want] = {"reuse", "respecialise", "every_layout"}
+
 Cost = Literal["", "time", "memory", "compiling"]
 
 #: What explains each cost: kernels, what memory holds, the phases of compiling.
@@ -120,7 +123,17 @@ class Suspect:
         else:
             names = names[:1]
         wanted = {want for name in names for want in aspect_named(name).wants}
+        if self._is_of_probing_call:
+            wanted |= _PROBING.intersection(self.observation.wants)
         return tuple(want for want in WANTS if want in wanted) or ("capture",)
+
+    @property
+    def _is_of_probing_call(self) -> bool:
+        """Whether no call before the probing calls shows it."""
+        failure = self.observation.failure
+        if failure is not None:
+            return failure.stage == "probe"
+        return self.verdict.details[0].startswith("probing call") if self.verdict.details else False
 
     def seen_in(self, observation: Observation) -> Seen:
         """Return whether an observation of the case shows the failure."""

@@ -75,6 +75,9 @@ RESPECIALISED = {
     "conv_pool_linear": "train-f32-default-auto",
 }
 
+#: How the families of models begin that share memory layouts out among themselves.
+LARGE = ("torchvision_", "timm_", "transformers_", "diffusers_")
+
 #: The models whose kernels the tier *standard* tunes, and the mode for inference. Training uses the
 #: other mode. These models have few kinds of products and convolutions. Inductor tunes each kind
 #: separately at each size. Training has three times as many, so its case compiles only once
@@ -203,6 +206,15 @@ def respecialises(case: Case, tier: str, cases: Sequence[Case]) -> bool:
             ("auto", "dynamic", "static", "marked").index(one.dynamic),
         ],
     )
+
+
+def shares_layouts_out(model: Model, tier: str, *, shipped: bool) -> bool:
+    """Whether a model is called in two memory layouts, and others of its family in the others.
+
+    In the tier *standard*, those do that compile for long: they begin with the same few operators,
+    which read the inputs. A user's model is called in every layout.
+    """
+    return shipped and tier == "standard" and model.family.startswith(LARGE)
 
 
 def timeout_s(case: Case, tier: str) -> float:

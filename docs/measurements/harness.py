@@ -142,7 +142,7 @@ class Session:
             raise NotMeasuredError(f"{name}: nothing was compiled: {row}")
         self.rows.append((f"PyTorch's harness, {what} of `{model}`", taken, judged(what, row)))
 
-    def compilegate(self, name: str, suites: Sequence[str]) -> None:
+    def compilegate(self, name: str, suites: Sequence[str], tier: str = "standard") -> None:
         """Measure one session of compilegate with all models."""
         cases = [f"{model}-{self.device}-infer-f32-default-static" for model in self.models]
         marker = "gpu" if self.device == "cuda" else "cpu"
@@ -150,7 +150,16 @@ class Session:
             name,
             [
                 *(sys.executable, "-m", "pytest", *suites, "-m", marker, "-n", "auto", "--tf32"),
-                *("-p", "no:cacheprovider", "-o", f"runs_dir={self.folder}", "--save", name),
+                *(
+                    "--tier",
+                    tier,
+                    "-p",
+                    "no:cacheprovider",
+                    "-o",
+                    f"runs_dir={self.folder}",
+                    "--save",
+                    name,
+                ),
                 *(word for case in cases for word in ("--cases", case)),
             ],
             allowed=(0, 1),
@@ -236,7 +245,9 @@ def main() -> int:
             for model in session.models:
                 session.harness(model, "accuracy")
                 session.harness(model, "performance")
-            session.compilegate("same-aspects", [f"suites/test_{name}.py" for name in SUITES])
+            alike = [f"suites/test_{name}.py" for name in SUITES]
+            session.compilegate("same-aspects-smoke", alike, "smoke")
+            session.compilegate("same-aspects", alike)
             session.compilegate("all-aspects", ["suites/"])
         except NotMeasuredError as stopped:
             failure = str(stopped)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
+import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -44,6 +45,8 @@ _LIMIT = 8
 _MOST_S = 120.0
 #: In place of Dynamo's limit. The calls that compile again are known to be fewer.
 _RAISED_LIMIT = 64
+#: In how many memory layouts a model is called that shares them out with its family.
+_SHARED = 2
 #: If eager and float64 disagree in a larger share of the output, the call is dropped.
 _UNSTABLE_SHARE = 0.5
 
@@ -55,8 +58,8 @@ def reusing(example: Example, sizes: dict[str, int], case: Case) -> list[Planned
     return _planned(example, [(sizes, probe) for probe in chosen])
 
 
-def compiling_again(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
-    """Plan the probing calls that compile again: sizes of one and zero, and memory layouts.
+def at_other_batches(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
+    """Plan the probing calls at a batch of one and of zero, which compile again.
 
     Only the dimensions that are the first one of an argument take these sizes: the batch. Nobody
     trains on an empty batch, and Inductor cannot do so with a convolution.
@@ -69,7 +72,17 @@ def compiling_again(example: Example, sizes: dict[str, int], case: Case) -> list
         for size, text in ((1, "one"), (0, "zero"))
         if size or case.phase == "infer"
     ]
-    return _planned(example, [*small, *((sizes, probe) for probe in probes.layouts())])
+    return _planned(example, small)
+
+
+def in_other_layouts(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
+    """Plan the probing calls in other memory layouts, which compile again.
+
+    The model decides which one comes first, so that those of a family share them out.
+    """
+    layouts = probes.layouts()
+    first = zlib.crc32(case.model.encode()) % len(layouts)
+    return _planned(example, [(sizes, probe) for probe in (*layouts[first:], *layouts[:first])])
 
 
 def _planned(example: Example, calls: Sequence[tuple[dict[str, int], Probe]]) -> list[PlannedCall]:
@@ -108,7 +121,7 @@ class Probing:
     _references: list[tuple[Subject, Lifting]] = field(default_factory=list)
 
     def make_wanted(self, wants: Collection[str], sizes: dict[str, int]) -> None:
-        """Make the calls that ``reuse`` and ``respecialise`` ask for.
+        """Make the calls that ``reuse``, ``respecialise`` and ``every_layout`` ask for.
 
         Args:
             wants: What is observed of the case.
@@ -121,19 +134,27 @@ class Probing:
         if "reuse" in wants:
             self.make(reusing(example, sizes, self.calls.eager.case))
         if "respecialise" in wants:
-            self.make(compiling_again(example, sizes, self.calls.eager.case))
+            self.make(at_other_batches(example, sizes, self.calls.eager.case))
+            layouts = in_other_layouts(example, sizes, self.calls.eager.case)
+            self.make(layouts, at_most=len(layouts) if "every_layout" in wants else _SHARED)
 
-    def make(self, planned: Sequence[PlannedCall]) -> None:
+    def make(self, planned: Sequence[PlannedCall], *, at_most: int | None = None) -> None:
         """Make the calls, one after the other.
+
+        Args:
+            planned: The calls.
+            at_most: After how many compared calls to end; by default after all of them.
 
         Raises:
             Exception: The process cannot continue: the GPU's context is lost.
         """
         sides = (self.calls.eager, self.calls.compiled)
-        begun = time.monotonic()
+        begun, before = time.monotonic(), len(self.facts)
         kept = [Snapshot(side.module, parameters=True) for side in sides]
         with torch._dynamo.config.patch(recompile_limit=_RAISED_LIMIT):
             for one in planned:
+                if len(self.facts) - before == at_most:
+                    return
                 self.progress.enter("probe")
                 assert one.probe is not None
                 if time.monotonic() - begun > _MOST_S:
