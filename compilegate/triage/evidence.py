@@ -26,7 +26,7 @@ _NUMBERS = ("values", "nonfinite", "elements")
 
 _CALL = re.compile(r"(?P<call>(?P<probe>probing )?call(?: (?P<number>\d+))?[^:]*): (?P<rest>.*)")
 _TENSOR = re.compile(r"(?P<where>[^:]*?)(?: \(\w+\))?: (?P<rest>.*)")
-_EXACT = re.compile(r"(?P<what>\w+) differs?: ")
+_EXACT = re.compile(r"(?P<what>\w+) differs?(?: by padding)?: ")
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>\S+)')
 _VARIABLE = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _FOLDER = re.compile(r"(?:/[^\s/:'\"]+)+/")
