@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import pytest
 
 from compilegate.judging.budget import Budget
+from compilegate.judging.difference import describe_difference
 from compilegate.judging.judge import Finding, Judge
-from compilegate.judging.tensors import describe_difference
 from compilegate.records.case import computes_in_half, device_of
 from compilegate.records.observation import Observation
 from compilegate.records.randomness import Randomness

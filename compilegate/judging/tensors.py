@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from compilegate.judging.difference import describe_difference
 from compilegate.judging.judge import Finding, shorten
 from compilegate.judging.pooled import as_a_whole
 from compilegate.judging.tolerances import (
@@ -19,7 +19,6 @@ from compilegate.judging.tolerances import (
 from compilegate.records.call import (
     Checked,
     Decision,
-    Difference,
     TensorError,
     name_of_call,
     name_of_probe,
@@ -27,9 +26,9 @@ from compilegate.records.call import (
 from compilegate.records.observation import Observation
 from compilegate.records.rounding import is_blind, pooled_noise
 
-#: Wrong code is wrong in every call of one kind at the same sizes. A gradient in half precision
-#: that is out of bounds in only one of several such calls, by less than this factor, is noise:
-#: where few roundings decide, one draw may lie above the largest of nine.
+#: Wrong code is wrong in every call of one kind at the same sizes. A gradient or a buffer in half
+#: precision that is out of bounds in only one of several such calls, by less than this factor, is
+#: noise: where few roundings decide, one draw may lie above the largest of nine.
 ONCE = 1.5
 
 #: Of this many near ties, one may have an answer that no nudged run gives.
@@ -117,7 +116,7 @@ def examine(observation: Observation, group: str) -> Numerics:
         for index, call in enumerate(observation.calls)
     ]
     seen = examine_groups(observation, calls)
-    if not (in_half(observation) and group == "gradients"):
+    if not in_half(observation) or group == "outputs":
         excesses = seen.excesses
     else:
         excesses = tuple(o for o in seen.excesses if not _is_chance(o, seen.excesses, observation))
@@ -134,6 +133,7 @@ def _with_probes(seen: Numerics, observation: Observation, group: str) -> Numeri
     probed = examine_groups(
         observation,
         [(name_of_probe(one.probe, one.sizes), getattr(one, group)) for one in observation.probes],
+        extreme=frozenset(i for i, one in enumerate(observation.probes) if one.extreme),
     )
     return replace(
         seen,
@@ -146,12 +146,17 @@ def _with_probes(seen: Numerics, observation: Observation, group: str) -> Numeri
     )
 
 
-def examine_groups(observation: Observation, groups: Sequence[tuple[str, Checked]]) -> Numerics:
+def examine_groups(
+    observation: Observation,
+    groups: Sequence[tuple[str, Checked]],
+    extreme: Container[int] = (),
+) -> Numerics:
     """Check named groups of tensors against their bounds.
 
     Args:
         observation: The case.
         groups: Each comparison, with the name that complaints begin with.
+        extreme: The numbers of those with extreme inputs.
     """
     excesses: list[Excess] = []
     blind: dict[str, str] = {}
@@ -178,7 +183,8 @@ def examine_groups(observation: Observation, groups: Sequence[tuple[str, Checked
             else:
                 worst = max(worst, error.compiled_rms)
             factor = widening(error, observation)
-            if found := beyond(error, pooled, factor, half=half, on_cpu=on_cpu):
+            at = {"on_cpu": on_cpu, "extreme": index in extreme}
+            if found := beyond(error, pooled, factor, half=half, **at):
                 excesses.append(Excess(index, error, found))
     return Numerics(
         complaints=_complaints(groups, excesses),
@@ -243,7 +249,7 @@ def _name(observation: Observation, index: int) -> str:
 
 
 def _is_chance(one: Excess, excesses: Sequence[Excess], observation: Observation) -> bool:
-    """Whether a gradient in half precision is out of bounds by little, and in one call alone."""
+    """Whether a tensor in half precision is out of bounds by little, and in one call alone."""
     kinds = [(call.sizes, call.overlaps) for call in observation.calls]
     return (
         all(check.share < ONCE and check.what != "scale" for check in one.beyond)
@@ -291,37 +297,6 @@ def _why_blind(error: TensorError) -> str:
     if error.scale == 0.0:
         return "is zero"
     return f"is off by {error.eager_rms:.0%} of its scale in eager itself"
-
-
-def describe_difference(difference: Difference) -> str:
-    """Return a difference as a sentence."""
-    if difference.what == "raises":
-        return f"eager raises {difference.eager}, compiled raises {difference.compiled}"
-    if difference.what == "required":
-        return f"{difference.where}: {difference.compiled}, where {difference.eager} is required"
-    differs = "differ" if difference.what == "elements" else "differs"
-    if difference.what == "stride" and _is_padded(difference.eager, difference.compiled):
-        differs += " by padding"
-    return (
-        f"{difference.where}: {difference.what} {differs}: "
-        f"eager {difference.eager}, compiled {difference.compiled}"
-    )
-
-
-def _is_padded(eager: str, compiled: str) -> bool:
-    """Whether compiled strides are those of wider rows, up to the next multiple of 4 or 8.
-
-    Inductor pads so the products of a GPU, to the alignment of its memory.
-    """
-    strides = [[int(stride) for stride in re.findall(r"\d+", text)] for text in (eager, compiled)]
-    pairs = [*zip(*strides, strict=False)]
-    changed = [pair for pair in pairs if pair[0] != pair[1]]
-    if len(strides[0]) != len(strides[1]) or not changed:
-        return False
-    width, padded = min(changed)
-    is_aligned = any(width % by and padded == width + -width % by for by in (4, 8))
-    wider = [pair for pair in pairs if pair[0] >= width]
-    return is_aligned and all(ours * padded == theirs * width for ours, theirs in wider)
 
 
 def sentence(error: TensorError, check: Check) -> str:

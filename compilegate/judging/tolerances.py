@@ -49,7 +49,8 @@ SINGLE = {
 
 #: Gradients in single precision are sums over the batch and all positions, often of numbers that
 #: cancel. Eager sums in pairs. Compiled code on a CPU sums one after the other, and errs up to nine
-#: times as much. On a GPU, both sum in parts.
+#: times as much. On a GPU, both sum in parts. Next to an extreme number, whose few roundings every
+#: element shares, they err up to eight times as much there, too; the multiples are then CHAOTIC.
 SUMMED = {
     "rms": Allowance(9.0, 4.0),
     "quantile": Allowance(9.0, 8.0),
@@ -166,6 +167,7 @@ def checks(
     *,
     half: bool = False,
     on_cpu: bool = False,
+    extreme: bool = False,
 ) -> tuple[Check, ...]:
     """Return the figures of a tensor, each with its bound.
 
@@ -176,18 +178,19 @@ def checks(
         widening: Factor on the floors.
         half: Whether it was computed in half precision, whatever its own dtype.
         on_cpu: Whether it was computed on a CPU.
+        extreme: Whether inputs were extreme.
     """
     eps = EPS.get(error.dtype, EPS["float32"]) * widening
     eps *= BUFFERS if error.name.startswith("buffer ") else 1.0
     is_half = half or error.dtype in ("bfloat16", "float16")
-    is_summed = on_cpu and error.name.startswith(("gradient ", "update "))
+    is_summed = (on_cpu or extreme) and error.name.startswith(("gradient ", "update "))
     allowances = HALF if is_half else SUMMED if is_summed else SINGLE
     if error.scale == 0.0 or error.eager_rms > (MERE_NOISE if error.samples else BLIND):
         allowed = BLIND_FACTOR * error.eager_max + allowances["max"].floor * eps
         return (Check("largest error", error.compiled_max, error.eager_max, allowed),)
     noise = max(error.eager_rms, pooled_noise)
     beyond_rounding = not is_half and noise > ROUNDING * eps
-    chaotic = is_half and noise > CHAOS
+    chaotic = noise > CHAOS if is_half else extreme and is_summed
     wider = JUMPY if error.jumps else CHAOTIC if chaotic else 1.0
 
     def allowed_of(figure: str, noise: float, wider: float = wider) -> float:
@@ -233,8 +236,15 @@ def checks(
 
 
 def beyond(
-    error: TensorError, pooled_noise: float, widening: float, *, half: bool, on_cpu: bool
+    error: TensorError, pooled_noise: float, widening: float, **computed: bool
 ) -> tuple[Check, ...]:
-    """The checks that a tensor fails, also where a figure is NaN."""
-    found = checks(error, pooled_noise, widening, half=half, on_cpu=on_cpu)
+    """The checks that a tensor fails, also where a figure is NaN.
+
+    Args:
+        error: As in :func:`checks`.
+        pooled_noise: Likewise.
+        widening: Likewise.
+        **computed: How it was computed, likewise.
+    """
+    found = checks(error, pooled_noise, widening, **computed)
     return tuple(check for check in found if not check.seen <= check.allowed)

@@ -19,6 +19,7 @@ class Part:
         path: The submodule that is compiled alone, with the inputs that eager gives it. Empty for
             the whole model, with the calls of its recipe.
         calls: How many calls a submodule gets. In later ones its inputs have another order.
+        probe: The probing call that a submodule gets, too; empty for none.
         identities: Submodules that an ``nn.Identity`` replaces.
         disabled: Submodules that ``torch.compiler.disable`` leaves to eager.
         stance: What ``torch.compiler.set_stance`` is given; empty for none. *eager_on_recompile*
@@ -36,6 +37,7 @@ class Part:
     seed: int
     path: str = ""
     calls: int = 1
+    probe: str = ""
     identities: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
     stance: str = ""

@@ -67,6 +67,7 @@ class Shows:
         calls: How many calls show it; 0 for all of the recipe.
         hangs_s: Seconds after which the script of a hang ends.
         may_raise: Whether calls may raise, on whichever side.
+        change: The body of a function that changes the tensors of the last call; empty for none.
         careful: Whether to rely on nothing else that is known of the model and of its calls. Such
             a script is longer.
     """
@@ -78,6 +79,7 @@ class Shows:
     calls: int = 0
     hangs_s: float = 60.0
     may_raise: bool = False
+    change: str = ""
     careful: bool = False
 
     @property
@@ -103,7 +105,7 @@ def of_program(program: Program, case: Case, shows: Shows) -> str:
     lines += ["", "def inputs():", *_inputs_lines(program)]
     facts: dict[str, Any] = {"is_module": bool(program.held), "example": False}
     facts |= {"given": "args", "arguments": "inputs()", "loop": "", "seed": 0}
-    facts |= {"plain": not shows.careful, "config": []}
+    facts |= {"plain": not shows.careful, "config": [], "last": 0}
     train = program.phase == "train"
     return _text("\n".join(lines), case, shows, facts, train=train, backend=program.backend)
 
@@ -143,7 +145,7 @@ def of_recipe(
     body, train = "\n".join(filter(None, lines)), case.phase == "train"
     recipe = RecipeFacts(body)
     facts = recipe.arguments(sizes[: shows.calls or None], only=shows.calls == 1)
-    facts |= {"example": True, "seed": seed, "config": [*recipe.config]}
+    facts |= {"example": True, "seed": seed, "config": [*recipe.config], "last": len(sizes)}
     if case.device == "cuda" and not case.computes_in_half:
         facts["config"].append(_TF32 if tf32 else _NO_TF32)
     facts["is_module"] = None if shows.careful else recipe.is_module
@@ -185,6 +187,7 @@ def _text(
         "compares": shows.kind in SILENT and not shows.strict,
         "recompiles": shows.strict == "recompiles",
         "aliasing": aliasing,
+        "change": shows.change,
         "has_state": shows.kind == "state" and facts["is_module"] is not False,
         "has_weights": train and facts["is_module"] is not False,
         "dies": dies,

@@ -18,6 +18,7 @@ from compilegate.processes.zoo_listing import list_models
 from compilegate.records.case import REPLAYING_CALLS
 from compilegate.triage import place, programs, scripts_run
 from compilegate.triage.findings import Files, Findings
+from compilegate.triage.probing_changes import change_of
 from compilegate.triage.recipe import NoSourceError, recipe_lines
 from compilegate.triage.report import cleaned_code
 from compilegate.triage.script import Script, Shows, of_program, of_recipe
@@ -33,6 +34,8 @@ _STRICT: dict[str, Literal["breaks", "recompiles"]] = {
 _ERRORS = {"breaks": "Unsupported", "recompiles": "RecompileError"}
 #: What a GPU that lost its context says. Which exception says it depends on who asks first.
 _LOST = re.compile(r"(?:CUDA error|Triton Error \[CUDA\]): ([^\n.;]+)")
+#: How many calls come before the one that a probing call after more calls looks at.
+_REPEATED = 9
 #: The shares of the time that is left: for trying and reducing programs, and for replacing
 #: submodules.
 _PROGRAMS, _OTHERS = 0.4, 0.3
@@ -93,6 +96,8 @@ class Scripting:
     def _scripts_of_programs(self) -> list[Script]:
         if not (self.trials.suspect.is_of_values or self.trials.suspect.fails_as_a_whole):
             raise programs.UnprintableError("no program of tensors shows breaks or recompilations")
+        if (facts := self.trials.suspect.probing_call) is not None:
+            raise programs.UnprintableError(f"a program makes no call with {facts.probe}")
         if stage := self.findings.stage.left_out:
             raise programs.UnprintableError(f"a program needs no {stage}")
         found_at, case = self.findings.place, self.trials.suspect.case
@@ -151,6 +156,9 @@ class Scripting:
         calls = [first] * repeats
         if "vary" in suspect.wants:
             calls += [each for each in (*others, first) for _ in range(repeats - 1)]
+        if (facts := suspect.probing_call) is not None:
+            before = _REPEATED if facts.probe.startswith("after ") else 1
+            calls = [*[first] * before, facts.sizes]
         self._replace_others()
         replaced, shows = self.findings.place.identities, self._shows
         texts = [
@@ -191,11 +199,23 @@ class Scripting:
         return Shows(
             title=suspect.text,
             kind=symptom.kind if symptom and aspect not in _STRICT else "values",
+            change=self._change,
             aliasing=any(d.what == "aliasing" for one in checked for d in one.differences),
             strict=_STRICT.get(aspect, ""),
             calls=1 if suspect.is_of_first_call and not self.findings.stage.cure else 0,
             hangs_s=self.trials.hangs_s,
         )
+
+    @property
+    def _change(self) -> str:
+        """What the probing call that shows it changes, as code; empty for no change."""
+        suspect = self.trials.suspect
+        if (facts := suspect.probing_call) is None:
+            return ""
+        halves = {"bf16": "bfloat16", "f16": "float16"}
+        axes = suspect.case.precision, suspect.case.weights.removesuffix("_weights")
+        dtypes = (halves[name] for name in axes if name in halves)
+        return change_of(facts.probe, next(dtypes, "float32"))
 
     def _replace_others(self) -> None:
         with contextlib.suppress(OutOfTimeError):

@@ -13,6 +13,7 @@ from compilegate.judging.budget import Budget
 from compilegate.judging.judge import judge_change
 from compilegate.judging.rules import rules, verdicts
 from compilegate.processes import lost_device
+from compilegate.records.call import CallFacts, name_of_probe
 from compilegate.records.case import Case
 from compilegate.records.observation import WANTS, Observation, Status, Want
 from compilegate.records.verdict import Verdict
@@ -123,17 +124,18 @@ class Suspect:
         else:
             names = names[:1]
         wanted = {want for name in names for want in aspect_named(name).wants}
-        if self._is_of_probing_call:
+        if self.probing_call is not None:
             wanted |= _PROBING.intersection(self.observation.wants)
         return tuple(want for want in WANTS if want in wanted) or ("capture",)
 
     @property
-    def _is_of_probing_call(self) -> bool:
-        """Whether no call before the probing calls shows it."""
-        failure = self.observation.failure
-        if failure is not None:
-            return failure.stage == "probe"
-        return self.verdict.details[0].startswith("probing call") if self.verdict.details else False
+    def probing_call(self) -> CallFacts | None:
+        """The probing call that shows it, if no call before does."""
+        first = "".join(self.verdict.details[:1])
+        for facts in self.observation.probes:
+            if first.startswith(f"{name_of_probe(facts.probe, facts.sizes)}: "):
+                return facts
+        return None
 
     def seen_in(self, observation: Observation) -> Seen:
         """Return whether an observation of the case shows the failure."""

@@ -185,7 +185,9 @@ class Trials:
     def _named(self, part: Part) -> Part:
         observed = self.suspect.observation
         name = f"triage.{next(self._numbers)}"
-        return replace(part, name=name, case=observed.case, seed=observed.seed)
+        facts = self.suspect.probing_call
+        probe = facts.probe if facts is not None else ""
+        return replace(part, name=name, case=observed.case, seed=observed.seed, probe=probe)
 
     def _write(self, text: str) -> None:
         self._file.write_text(text, encoding="utf-8")

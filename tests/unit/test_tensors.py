@@ -17,6 +17,7 @@ from tests.unit.making import (
 
 HALF_ID = "resnet18-cpu-infer-bf16-default-static"
 SINGLE_ID = "resnet18-cpu-infer-f32-default-static"
+GPU_ID = "resnet18-cuda-train-f32-default-static"
 
 
 def observation_of(*errors, **changed):
@@ -96,6 +97,22 @@ def test_a_gradient_in_half_precision_may_be_out_of_bounds_once(case, errors, si
     assert len(seen.complaints) == complaints
 
 
+@pytest.mark.parametrize(("rms", "complaints"), [((OUT, 0), 0), ((OUT, OUT), 2), ((FAR_OUT, 0), 1)])
+def test_a_buffer_in_half_precision_may_be_out_of_bounds_once(rms, complaints):
+    calls = [make_call(state=make_checked(of_noise(one, "buffer mean"))) for one in rms]
+    seen = examine(make_observation(case=HALF_ID, calls=tuple(calls)), "state")
+    assert len(seen.complaints) == complaints
+
+
+@pytest.mark.parametrize(("factor", "complaints"), [(8.0, 0), (16.0, 0), (24.0, 1)])
+def test_gradients_next_to_extreme_numbers_share_few_roundings(factor, complaints):
+    wrong = make_checked(of_noise(factor * 1e-5, noise=1e-5))
+    for extreme in (True, False):
+        probe = make_call(gradients=wrong, probe="large numbers", extreme=extreme)
+        seen = examine(make_observation(case=GPU_ID, probes=(probe,)), "gradients")
+        assert len(seen.complaints) == (complaints if extreme else 1)
+
+
 @pytest.mark.parametrize(("overlaps", "complaints"), [(False, 0), (True, 1)])
 def test_a_gradient_of_an_overlapped_call_may_not_be_out_of_bounds(overlaps, complaints):
     first, last = (make_call(gradients=make_checked(of_noise(rms))) for rms in (0, OUT))
@@ -104,9 +121,9 @@ def test_a_gradient_of_an_overlapped_call_may_not_be_out_of_bounds(overlaps, com
     assert len(seen.complaints) == complaints
 
 
-def of_noise(rms):
-    noise = {"eager_rms": 1e-3, "eager_max": 4e-3, "eager_quantile": 2.6e-3}
-    return make_error("gradient weight", **noise, compiled_rms=rms, compiled_max=4e-3)
+def of_noise(rms, name="gradient weight", noise=1e-3):
+    of_eager = {"eager_rms": noise, "eager_max": 4 * noise, "eager_quantile": 2.6 * noise}
+    return make_error(name, **of_eager, compiled_rms=rms, compiled_max=4 * noise)
 
 
 def test_an_output_in_half_precision_may_not_be_out_of_bounds():

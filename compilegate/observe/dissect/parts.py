@@ -22,6 +22,7 @@ from compilegate.observe.conditioning.signal import treat
 from compilegate.observe.dissect import allocations, graph, profile
 from compilegate.observe.model.calls import evaluate, first_call, invoke
 from compilegate.observe.model.subject import Subject
+from compilegate.observe.phases import probing
 from compilegate.records.case import REPLAYING_CALLS, Case
 from compilegate.records.part import Part
 from compilegate.zoo import registry
@@ -85,7 +86,7 @@ def _build(part: Part) -> Example:
     args, kwargs = _recorded(part)
     return Example(
         module.get_submodule(part.path),
-        calls=[Call(args, kwargs), *_later_calls(part)],
+        calls=[Call(args, kwargs), *_later_calls(part), *_probing_call(part)],
         signal=False,
         config=example.config,
         with_grad=example.with_grad,
@@ -144,12 +145,17 @@ def _treated(name: str, device: str, seed: int) -> Mapping[str, torch.Tensor]:
     return treat(registry.load()[name], device, seed).state
 
 
-_inputs: dict[tuple[str, tuple[str, ...]], tuple[Any, Any]] = {}
+_inputs: dict[tuple[str, tuple[str, ...], str], tuple[Any, Any]] = {}
 
 
-def _recorded(part: Part) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return copies of the arguments that eager gives a submodule in the first call."""
-    key = (part.path, part.identities)
+def _recorded(part: Part, probe: str = "") -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return copies of the arguments that eager gives a submodule in a call.
+
+    Args:
+        part: The submodule.
+        probe: The probing call; empty for the first call.
+    """
+    key = (part.path, part.identities, probe)
     if key not in _inputs:
         subject = _subject(part)
         assert isinstance(subject.module, nn.Module)
@@ -158,13 +164,19 @@ def _recorded(part: Part) -> tuple[tuple[Any, ...], dict[str, Any]]:
             _inputs.setdefault(key, _copied((args, kwargs)))
 
         subject.module.get_submodule(part.path).register_forward_pre_hook(keep, with_kwargs=True)
-        model = subject.case.model
-        call = subject.prepare(first_call(registry.load()[model].sizes(subject.case.device)))
-        subject.forward(call)
+        call = first_call(registry.load()[subject.case.model].sizes(subject.case.device))
+        if probe:
+            call = probing.planned(probe, subject.example, call.sizes, subject.case)
+        subject.forward(subject.prepare(call))
         if key not in _inputs:
             raise RuntimeError(f"eager does not call {part.path}")
     args, kwargs = _copied(_inputs[key])
     return args, kwargs
+
+
+def _probing_call(part: Part) -> Iterator[Call]:
+    if part.probe:
+        yield Call(*_recorded(part, part.probe))
 
 
 def _later_calls(part: Part) -> Iterator[Call]:
@@ -179,7 +191,16 @@ def _later_calls(part: Part) -> Iterator[Call]:
 
 
 def _copied(value: Any) -> Any:
-    return nested.mapped(value, lambda tensor: tensor.detach().clone())
+    return nested.mapped(value, _copied_in_place)
+
+
+def _copied_in_place(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy of a tensor that lies in memory as the tensor does, also if rows overlap."""
+    if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided:
+        return tensor.detach().clone()
+    memory = tensor.detach().untyped_storage().clone()
+    layout = tensor.storage_offset(), tensor.shape, tensor.stride()
+    return torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(memory, *layout)
 
 
 def _tree(subject: Subject, path: str) -> list[dict[str, Any]]:

@@ -85,6 +85,23 @@ def in_other_layouts(example: Example, sizes: dict[str, int], case: Case) -> lis
     return _planned(example, [(sizes, probe) for probe in (*layouts[first:], *layouts[:first])])
 
 
+def planned(name: str, example: Example, sizes: dict[str, int], case: Case) -> PlannedCall:
+    """Return the probing call of a name.
+
+    Raises:
+        LookupError: There is none.
+    """
+    every = (
+        *reusing(example, sizes, case),
+        *at_other_batches(example, sizes, case),
+        *in_other_layouts(example, sizes, case),
+    )
+    for call in every:
+        if call.probe is not None and call.probe.name == name:
+            return call
+    raise LookupError(f"no probing call {name}")
+
+
 def _planned(example: Example, calls: Sequence[tuple[dict[str, int], Probe]]) -> list[PlannedCall]:
     """Number the calls; there are none for an example that lists its calls, or fixes its inputs."""
     if example.calls or has_fixed_inputs(example):
@@ -218,6 +235,7 @@ class Probing:
                 state=state,
                 overflowed=results.overflowed(made, result),
                 probe=probe.name,
+                extreme=probe.is_extreme,
             )
         )
 

@@ -1,0 +1,73 @@
+"""What a probing call changes, as code of a script: the script has torch alone.
+
+:mod:`compilegate.observe.model.probes` makes the same changes where a case is observed.
+"""
+
+from __future__ import annotations
+
+_BACKWARDS = "[*range(t.dim())][::-1]"
+_FORMATS = "{4: torch.channels_last, 5: torch.channels_last_3d}"
+_GAPS = "t * torch.nan if t.is_floating_point() else t.flatten()[0].expand_as(t)"
+
+#: An expression of the changed tensor, given ``t``, for each memory layout.
+_LAYOUTS = {
+    "transposed inputs": f"t.permute({_BACKWARDS}).contiguous().permute({_BACKWARDS})",
+    "inputs with the channels last": (
+        f"t.contiguous(memory_format={_FORMATS}.get(t.dim(), torch.preserve_format))"
+    ),
+    "every second element of a larger memory, with an offset": (
+        f"torch.stack([{_GAPS}, t], -1)[..., 1]"
+    ),
+    "inputs expanded from one row": "t[:1].clone().expand_as(t) if t.dim() else t",
+    "inputs whose rows overlap in memory": (
+        "t.contiguous().as_strided(t.shape, (1, *t.contiguous().stride()[1:])) "
+        "if t.dim() > 1 else t"
+    ),
+}
+
+_LARGEST = "torch.finfo(torch.float32).max"
+#: What is written into the middle of each of the first rows.
+_ELEMENTS = {
+    "NaN in the first row": "torch.nan,",
+    "infinities in two rows": "torch.inf, -torch.inf",
+    "large numbers": "2.0**54, -(2.0**53)",
+    "numbers near the largest": f"2**-10 * {_LARGEST}, -(2**-11) * {_LARGEST}",
+}
+
+
+def change_of(probe: str, dtype: str = "float32") -> str:
+    """Return the body of a function of ``t`` that changes a tensor; empty for no change.
+
+    Args:
+        probe: The name of the probing call.
+        dtype: The narrowest dtype in which the case computes.
+    """
+    if probe in _LAYOUTS:
+        return f"return {_LAYOUTS[probe]}"
+    if probe in _ELEMENTS:
+        return _written("row[row.numel() // 2] = value", _ELEMENTS[probe])
+    if probe == "a row of zeros and one of denormals":
+        values = f"0.0, torch.finfo(torch.{dtype}).smallest_normal / 4"
+        return _written("row[::2], row[1::2] = -value, value", values)
+    if probe == "integers at both ends of their range":
+        return _INTEGERS
+    return ""
+
+
+def _written(write: str, values: str) -> str:
+    return f"""\
+if not t.is_floating_point() or not t.dim():
+    return t
+rows = t.contiguous().clone().view(len(t), -1)
+for row, value in zip(rows, ({values})):
+    {write}
+return rows.view(t.shape)"""
+
+
+_INTEGERS = """\
+if t.dtype.is_floating_point or t.dtype == torch.bool or not t.dim():
+    return t
+rows, limits = t.contiguous().clone().view(len(t), -1), torch.iinfo(t.dtype)
+for row, value in zip(rows, (limits.max, -limits.max if limits.min else 0)):
+    row[row.numel() // 2] = value
+return rows.view(t.shape)"""

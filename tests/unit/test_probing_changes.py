@@ -1,0 +1,47 @@
+"""What scripts of probing calls change: the same as the probing calls do."""
+
+import pytest
+import torch
+
+from compilegate.observe.model import probes
+from compilegate.records.case import Case
+from compilegate.triage.probing_changes import change_of
+
+CASES = {
+    dtype: Case.parse(f"m-cuda-infer-{precision}-default-auto")
+    for precision, dtype in (("f32", "float32"), ("bf16", "bfloat16"), ("f16", "float16"))
+}
+PROBES = [
+    (dtype, probe)
+    for dtype, case in CASES.items()
+    for probe in (*probes.layouts(), *probes.extremes(case))
+]
+TENSORS = {
+    "images": torch.rand(4, 3, 6, 5),
+    "videos": torch.rand(2, 3, 4, 6, 5),
+    "rows": torch.rand(5, 4),
+    "numbers": torch.arange(24).view(4, 6),
+    "a scalar": torch.tensor(2.0),
+    "a mask": torch.ones(4, 2, dtype=torch.bool),
+}
+
+
+@pytest.mark.parametrize("tensor", TENSORS)
+@pytest.mark.parametrize(
+    ("dtype", "probe"), PROBES, ids=[f"{dtype}-{probe.name}" for dtype, probe in PROBES]
+)
+def test_a_script_changes_tensors_as_its_probing_call(dtype, probe, tensor):
+    given = TENSORS[tensor]
+    body = change_of(probe.name, dtype).replace("\n", "\n    ")
+    scope = {"torch": torch}
+    exec(f"def changed(t):\n    {body}", scope)
+    ours, theirs = scope["changed"](given.clone()), probe.change(given.clone())
+    assert torch.equal(ours.isnan(), theirs.isnan())
+    assert torch.equal(ours.nan_to_num(), theirs.nan_to_num())
+    assert torch.equal(ours.signbit(), theirs.signbit())
+    assert (ours.stride(), ours.storage_offset()) == (theirs.stride(), theirs.storage_offset())
+
+
+def test_a_call_of_another_size_or_number_changes_no_tensor():
+    assert not change_of("batch of one")
+    assert not change_of("after 8 more calls")
