@@ -94,6 +94,35 @@ class Copy(nn.Module):
         return x.clone() if torch.compiler.is_compiling() else x
 
 
+class OneRow(nn.Module):
+    def forward(self, x):
+        is_wrong = x.shape[0] == 1 and torch.compiler.is_compiling()
+        return x * 1.01 if is_wrong else x * 1.0
+
+
+class Transposed(nn.Module):
+    def forward(self, x):
+        is_wrong = x.stride(0) == 1 and torch.compiler.is_compiling()
+        return x * 1.01 if is_wrong else x * 1.0
+
+
+def probed(*modules):
+    net = nn.Sequential(nn.Linear(8, 8), *modules, nn.Tanh())
+    return Example(net, inputs=lambda batch: (torch.randn(batch, 8),), dims={0: {0: "batch"}})
+
+
+@model("one_row", vary={"batch": (6, 4)}, settings=ONE)
+def one_row():
+    return probed(OneRow())
+
+
+@model("transposed", vary={"batch": (6, 4)}, settings=ONE)
+def transposed():
+    example = probed()
+    example.module.insert(0, Transposed())
+    return example
+
+
 class Scaled(nn.Module):
     def forward(self, x):
         return x * 1.01 if torch.compiler.is_compiling() else x * 1.0
