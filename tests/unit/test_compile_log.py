@@ -340,3 +340,8 @@ def test_a_code_object_that_is_compiled_twice_counts_once():
     compiled(X)
     compiled(X[:1])
     assert (compile_log.compilations(), compile_log.code_objects()) == (2, 1)
+
+
+def test_the_operators_of_each_graph_are_named():
+    run(torch.nn.functional.linear, (torch.ones(2, 3), torch.ones(4, 3)))
+    assert compile_log.operators() == (("linear",),)

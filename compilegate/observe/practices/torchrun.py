@@ -103,8 +103,9 @@ class Ranks:
             )
         except FreshProcessError as error:
             first, _, rest = str(error).partition("\n")
-            how, held = self._how(killed=memory.kills() != kills)
-            return RankError(f"{how}; {first.rstrip(':')}\n{rest}", held)
+            end = first.rstrip(":").replace("a fresh process", "torchrun", 1)
+            how, held = self._how(end, killed=memory.kills() != kills)
+            return RankError(f"{how}\n{rest}", held)
         return None
 
     def _command(self) -> list[str]:
@@ -132,10 +133,11 @@ class Ranks:
             found["CUDA_VISIBLE_DEVICES"] = ",".join(gpus(self._bench))
         return found
 
-    def _how(self, *, killed: bool) -> tuple[str, float | None]:
-        """Return the first error that a rank raised, or else what each of them was doing.
+    def _how(self, end: str, *, killed: bool) -> tuple[str, float | None]:
+        """Return the first error that a rank raised, or else how far each of them came.
 
         Args:
+            end: How all of them ended.
             killed: Whether the kernel has killed a process for lack of memory.
 
         Returns:
@@ -143,9 +145,12 @@ class Ranks:
             did not, None if that is unknown.
         """
         for rank, error in distributed_answers.errors(self._folder).items():
-            return f"rank {rank} raises {error.text}", error.held_by_others
-        found = sorted(distributed_answers.stages(self._folder).items())
-        texts = [f"rank {rank} came as far as {stage}" for rank, stage in found]
+            return f"rank {rank} raises {error.text}; {end}", error.held_by_others
+        stages = distributed_answers.stages(self._folder)
+        reached: dict[str, list[str]] = {}
+        for rank in sorted(stages):
+            reached.setdefault(stages[rank], []).append(f"rank {rank}")
+        texts = [f"{' and '.join(ranks)} came as far as {at}" for at, ranks in reached.items()]
         if killed:
             texts.append("the kernel killed a process for lack of memory")
-        return "; ".join(texts) or "no rank started", None if killed else 0.0
+        return "; ".join([end, *(texts or ["no rank started"])]), None if killed else 0.0
