@@ -231,7 +231,7 @@ def _compilation(entry: Any, call: int) -> Compilation:
         call=call,
         compile_id=str(entry.compile_id or ""),
         graph=bool(entry.has_guarded_code),
-        reason=(entry.recompile_reason or "").strip().partition("\n")[0],
+        reason=" ".join((entry.recompile_reason or "").strip().partition("\n")[0].split()),
         failure=error_text.one_line(entry.fail_reason or ""),
         symbolic=_is_symbolic(getattr(entry, "graph_node_shapes", None) or ""),
     )
