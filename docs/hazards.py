@@ -31,7 +31,8 @@ Each row is a small model and its rewrite. [test_hazards.py](../suites/test_haza
 both with the backend `aot_eager`. In every version of PyTorch it judges answers and gradients, and
 that `fullgraph=True` raises where it meets a break. From 2.14 on, a rewrite must be captured, and
 more breaks or recompilations than in the table fail. A later version may give a break another id.
-A hazard that a version captures is shown as an improvement, and passes.
+A hazard that a version captures is an improvement, and passes: `compilegate observe` names it, and
+a comparison of two versions shows each hazard that one of them captures and the other does not.
 
     pytest suites/test_hazards.py -m cpu --tier standard --models 'hazards_*'
 
