@@ -88,6 +88,26 @@ def test_the_first_error_of_a_rank_is_named_first(tmp_path):
     assert [*distributed_answers.errors(tmp_path)] == [1, 0]
 
 
+@pytest.mark.parametrize(
+    ("exitcode", "words"),
+    [("7", "rank 1 exited with status 7"), ("-11", "rank 1 was killed by SIGSEGV")],
+)
+def test_the_rank_that_ended_first_is_named(exitcode, words):
+    """What torchrun 2.15 writes, shortened. It ended rank 0 itself."""
+    output = f"""
+[1]:
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 5433)  (SIGTERM)
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  rank      : 1 (local_rank: 1)
+  exitcode  : {exitcode} (pid: 5434)
+"""
+    assert torchrun.first_death(output) == words
+    assert torchrun.first_death("Current thread (most recent call first):") == ""
+
+
 class Bare(nn.Module):
     def forward(self, x):
         return x + 1

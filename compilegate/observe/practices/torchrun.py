@@ -6,6 +6,8 @@ https://docs.pytorch.org/docs/stable/elastic/run.html
 from __future__ import annotations
 
 import os
+import re
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +25,12 @@ from compilegate.records.host_memory import MemoryAccount
 _WORKER = "compilegate.observe.practices.distributed_rank"
 
 
+#: What torchrun writes of the rank that ended first. It then ends the others.
+_ROOT_CAUSE = re.compile(
+    r"Root Cause.*?\brank +: (?P<rank>\d+).*?\bexitcode +: (?P<status>-?\d+)", re.DOTALL
+)
+
+
 class RankError(ProcessError):
     """A rank raised, died or hangs. The message has what the ranks wrote, or their stacks."""
 
@@ -36,6 +44,21 @@ def gpus(bench: Bench) -> list[str]:
     own = named.split(",") if named else [*map(str, range(torch.accelerator.device_count()))]
     found = [*dict.fromkeys([*own, *bench.request.gpus])]
     return found[:RANKS] if len(found) >= RANKS else []
+
+
+def first_death(output: str) -> str:
+    """Return which rank ended first, and how, from the output of torchrun; empty if it is silent.
+
+    Args:
+        output: What torchrun wrote.
+    """
+    found = _ROOT_CAUSE.search(output)
+    if found is None:
+        return ""
+    status = int(found["status"])
+    if status < 0:
+        return f"rank {found['rank']} was killed by {signal.Signals(-status).name}"
+    return f"rank {found['rank']} exited with status {status}"
 
 
 class Ranks:
@@ -104,7 +127,7 @@ class Ranks:
         except FreshProcessError as error:
             first, _, rest = str(error).partition("\n")
             end = first.rstrip(":").replace("a fresh process", "torchrun", 1)
-            how, held = self._how(end, killed=memory.kills() != kills)
+            how, held = self._how(first_death(rest) or end, killed=memory.kills() != kills)
             return RankError(f"{how}\n{rest}", held)
         return None
 
