@@ -152,13 +152,11 @@ def _call(subject: Subject, planned: PlannedCall) -> tuple[Result, str]:
 
 def _written(capture: Capture, refused: str) -> records.Written:
     # One line may break in the code itself and in what Dynamo resumes after an earlier break.
-    lines = {
-        (found.id or _id_of(found.reason), found.place and (found.place.file, found.place.line)): (
-            str(found.place or "")
-        )
-        for found in reversed(capture.breaks)
-    }
-    found = [(identity, place) for (identity, _), place in lines.items()]
+    places: dict[tuple[str, object], str] = {}
+    for each in capture.breaks:
+        line = each.place and (each.place.file, each.place.line)
+        places.setdefault((each.id or _id_of(each.reason), line), str(each.place or ""))
+    found = [(identity, place) for (identity, _), place in places.items()]
     known = {identity for identity, _ in found}
     found += [(identity, "") for identity in _left_to_eager() - known]
     found.sort()
