@@ -8,15 +8,17 @@ another id, but not cause more of them. Before, only answers and unreported brea
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Container, Iterator
 from dataclasses import replace
+from itertools import zip_longest
 
 import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge, shorten
 from compilegate.judging.practices import judge_steps
-from compilegate.records.hazard import Hazard
+from compilegate.records.hazard import Hazard, Written
 from compilegate.records.observation import Observation
 from compilegate.records.wording import counted
 
@@ -58,16 +60,26 @@ def _complaints(hazard: Hazard) -> Iterator[str]:
         yield f"the rewrite compiles again {counted(rewritten.recompiles, 'time')}"
     if whole.refused and hazard.captured_whole:
         yield f"fullgraph=True refuses it, and captured it in PyTorch 2.14: {whole.refused}"
-    new = sorted(set(written.breaks) - set(hazard.breaks))
+    new = Counter(written.breaks) - Counter(hazard.breaks)
     more = len(written.breaks) > len(hazard.breaks)
     if new and (more or _version(hazard) <= newest):
-        yield f"breaks the graph with {', '.join(new)}, {_known(hazard)}"
+        yield f"breaks the graph with {', '.join(_with_places(written, new))}, {_known(hazard)}"
     if written.recompiles > hazard.recompiles:
         yield f"compiles again {counted(written.recompiles, 'time')}, {hazard.recompiles} known"
 
 
+def _with_places(written: Written, ids: Container[str]) -> Iterator[str]:
+    """Yield the breaks of these ids, each with its place where that is known."""
+    for identity, place in zip_longest(written.breaks, written.places, fillvalue=""):
+        if identity in ids:
+            yield f"{identity} at {place}" if place else identity
+
+
 def _known(hazard: Hazard) -> str:
-    return f"known are {', '.join(hazard.breaks)}" if hazard.breaks else "none is known"
+    if not hazard.breaks:
+        return "none is known"
+    verb = "is" if len(hazard.breaks) == 1 else "are"
+    return f"known {verb} {', '.join(hazard.breaks)}"
 
 
 def _improvements(hazard: Hazard) -> Iterator[str]:

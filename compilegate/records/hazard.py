@@ -13,13 +13,17 @@ class Written:
     """What ``torch.compile`` did with one way of writing a hazard, over all of its calls.
 
     Attributes:
-        breaks: The id in PyTorch's registry of each distinct graph break, sorted. A break or a
-            frame left to eager that has no id is here by the first line of its reason.
+        breaks: The id in PyTorch's registry of each graph break, sorted, once for each line of
+            code that breaks. A break or a frame left to eager that has no id is here by the first
+            line of its reason.
+        places: Where each of them is, ``my_net.py:12 in forward``. Empty for a frame left to eager,
+            and in runs of earlier versions.
         recompiles: The most recompilations of one code object.
         refused: Dynamo's error under ``fullgraph=True``; empty if it captured the whole.
     """
 
     breaks: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
     recompiles: int = 0
     refused: str = ""
 
@@ -34,7 +38,7 @@ class Hazard:
         as_written: The pattern itself.
         whole: The pattern itself, under ``fullgraph=True``.
         rewritten: The way to write it instead, under ``fullgraph=True``.
-        breaks: The ids that are expected of the pattern.
+        breaks: The ids that are expected of the pattern, once for each line that breaks.
         captured_whole: Whether ``fullgraph=True`` is expected to capture it.
         recompiles: The recompilations that are expected of it.
         rewritten_recompiles: The recompilations that are expected of the rewrite.

@@ -16,7 +16,7 @@ from compilegate.records.attribution import Attribution
 from compilegate.records.case import computes_in_half
 from compilegate.runs.archive import CaseRecord
 from compilegate.runs.slim import SlimObservation, SlimVerdict
-from compilegate.upgrade import fact_changes, verdict_changes
+from compilegate.upgrade import fact_changes, hazard_changes, verdict_changes
 from compilegate.upgrade.comparable import incomparable
 from compilegate.upgrade.cost_change import CostChange
 from compilegate.upgrade.costs import COUNTED
@@ -286,6 +286,7 @@ def changes_of(
         yield from fact_changes.of_breaks(then.capture, later.capture)
         if ("vary" in then.wants) == ("vary" in later.wants):
             yield from fact_changes.of_recompilations(then.capture, later.capture)
+    yield from hazard_changes.of_hazards(then, later)
     yield from fact_changes.of_compile_work(then, later, work_growth)
     if times_compare:
         yield from fact_changes.of_memory(then, later)

@@ -31,7 +31,8 @@ class Hazard:
         name: Its name in verdicts.
         pattern: The pattern, in Markdown.
         rewrite: How to write it instead, in Markdown.
-        breaks: The id in PyTorch's registry of each distinct graph break that it causes.
+        breaks: The id in PyTorch's registry of each graph break that it causes, once for each line
+            of code that breaks.
         whole: Whether ``fullgraph=True`` captures it: it also captures scalars and sizes that
             depend on values, which otherwise break the graph.
         recompiles: How often it compiles one code object again over its calls.

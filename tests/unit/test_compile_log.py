@@ -78,9 +78,9 @@ def test_a_compilation_is_explained_by_its_guard_or_else_by_its_code():
     compiled(X, "a")
     before = compile_log.compilations()
     torch.compile(whole, backend="eager")(X)
-    compiled(X[:2], "a")
+    compiled(X, "b")
     guard, code = compile_log.reasons_of_recompilation(before)
-    assert "size mismatch" in guard
+    assert "text == 'a' # " in guard  # PyTorch writes dozens of spaces before the comment
     assert guard.endswith(f"({HERE}:{line_of(takes_text, 'def ')} in takes_text)")
     assert code == f"compiled for the first time: {HERE}:{line_of(whole, 'def ')} in whole"
 
@@ -340,3 +340,8 @@ def test_a_code_object_that_is_compiled_twice_counts_once():
     compiled(X)
     compiled(X[:1])
     assert (compile_log.compilations(), compile_log.code_objects()) == (2, 1)
+
+
+def test_the_operators_of_each_graph_are_named():
+    run(torch.nn.functional.linear, (torch.ones(2, 3), torch.ones(4, 3)))
+    assert compile_log.operators() == (("linear",),)

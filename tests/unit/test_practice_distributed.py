@@ -1,6 +1,7 @@
 """Distributed training: ranks that hang show their stacks, and what two ranks need is checked."""
 
 import time
+from dataclasses import replace
 from unittest.mock import create_autospec
 
 import pytest
@@ -71,8 +72,8 @@ def test_ranks_that_wait_for_each_other_show_the_stacks_of_both(judge_ranks):
     way = WAYS[1].name
     assert finding.outcome == "failed"
     assert finding.summary == (
-        f"{way}: step 1: raised RankError: rank 0 came as far as {way}: step 1; "
-        f"rank 1 came as far as {way}: step 1; a fresh process did nothing for 5 s"
+        f"{way}: step 1: raised RankError: torchrun did nothing for 5 s; "
+        f"rank 0 and rank 1 came as far as {way}: step 1"
     )
     stacks = [line.strip() for line in finding.details]
     assert any(line.startswith("rank 0: ") and "in backward" in line for line in stacks)
@@ -85,6 +86,26 @@ def test_the_first_error_of_a_rank_is_named_first(tmp_path):
         distributed_answers.note_error(tmp_path, rank, RankFailure(error))
         time.sleep(0.01)
     assert [*distributed_answers.errors(tmp_path)] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("exitcode", "words"),
+    [("7", "rank 1 exited with status 7"), ("-11", "rank 1 was killed by SIGSEGV")],
+)
+def test_the_rank_that_ended_first_is_named(exitcode, words):
+    """What torchrun 2.15 writes, shortened. It ended rank 0 itself."""
+    output = f"""
+[1]:
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 5433)  (SIGTERM)
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  rank      : 1 (local_rank: 1)
+  exitcode  : {exitcode} (pid: 5434)
+"""
+    assert torchrun.first_death(output) == words
+    assert torchrun.first_death("Current thread (most recent call first):") == ""
 
 
 class Bare(nn.Module):
@@ -121,7 +142,7 @@ def test_ranks_get_the_gpu_of_the_process_first(monkeypatch, visible, of_session
 
 def answer(**changed):
     tensors = {"weight": torch.ones(3), "bias": torch.zeros(2)} | changed
-    return Answer((tensors,), dict(tensors), (1,), 1, ("a break",))
+    return Answer((tensors,), dict(tensors), (1,), 1, ("a break",), (("linear",),))
 
 
 @pytest.mark.parametrize("bias", [torch.ones(2), torch.zeros(2).double()])
@@ -134,6 +155,7 @@ def test_a_rank_leaves_only_what_the_first_one_has_not(tmp_path, bias):
     assert not distributed_answers.is_complete(tmp_path, WAYS[1])
     first, second = distributed_answers.read(tmp_path, WAYS[0], "cpu")
     assert (second.compilations, second.graphs, second.breaks) == ((1,), 1, ("a break",))
+    assert second.operators == (("linear",),)
     for made, found in ((alike, first), (other, second)):
         for name, tensor in made.weights.items():
             assert torch.equal(found.weights[name], tensor)
@@ -142,6 +164,25 @@ def test_a_rank_leaves_only_what_the_first_one_has_not(tmp_path, bias):
     files = sorted(tmp_path.glob("*.pt"))
     _, groups, *_ = torch.load(files[1], weights_only=True)
     assert [[*group] for group in groups] == [["bias"], ["bias"]]
+
+
+@pytest.mark.parametrize(
+    ("operators", "lacking"),
+    [
+        ("mul sum", []),
+        ("mul div sum", [("operator 2 of graph 2 of rank 1", "sum", "div")]),
+        ("mul", [("operator 2 of graph 2 of rank 1", "sum", "none")]),
+    ],
+)
+def test_the_first_operator_that_the_graph_of_a_rank_has_alone_is_noted(operators, lacking):
+    facts = StepFacts()
+    two = [
+        replace(answer(), operators=(("x",), tuple(each.split())))
+        for each in ("mul sum", operators)
+    ]
+    distributed._compare_graphs(facts, two)
+    found = [(one.where, one.eager, one.compiled) for one in facts.state.differences]
+    assert found == lacking
 
 
 @pytest.mark.parametrize("bias", [torch.zeros(2), torch.ones(2), torch.zeros(2).double()])

@@ -64,6 +64,10 @@ def test_a_hazard_that_breaks_no_graph_and_answers_wrongly_fails():
         ({"captured_whole": True}, "fullgraph=True refuses it"),
         ({"as_written": Written(breaks=("GB0007",))}, "breaks the graph with GB0007"),
         ({"as_written": Written(breaks=("GB0007", "GB0059"))}, "breaks the graph with GB0007"),
+        (
+            {"as_written": Written(breaks=("GB0059",) * 2, places=("m.py:2 in f", "m.py:4 in f"))},
+            "breaks the graph with GB0059 at m.py:2 in f, GB0059 at m.py:4 in f, known is GB0059",
+        ),
         ({"as_written": Written(breaks=("GB0059",), recompiles=1)}, "compiles again 1 time"),
     ],
 )
@@ -71,6 +75,11 @@ def test_what_is_worse_than_known_fails(changed, complaint):
     finding = judged(**changed)
     assert finding.outcome == "failed"
     assert complaint in finding.summary
+
+
+def test_a_hazard_that_is_known_to_break_twice_with_one_id_passes():
+    twice = ("GB0059",) * 2
+    assert judged(as_written=Written(breaks=twice), breaks=twice).outcome == "passed"
 
 
 @pytest.mark.parametrize("version", ["2.16.0", "2.16.0a0+git1", "3.0.0"])

@@ -113,7 +113,7 @@ AT_ONCE = "4 threads call a compiled module at once: "
         (
             "threads_have_own_buffers",
             "threads_share_a_buffer",
-            f"{AT_ONCE}output (float32): root mean square error is ",
+            f"{AT_ONCE}answer of thread ",
         ),
         (
             "depends_on_the_process",

@@ -42,11 +42,32 @@ def wrong_where_compiled(x):
     return x.sin().cos() + (0.5 if is_compiling() else 0.0)
 
 
+def prints_twice(x):
+    y = x.sin()
+    print("rows", end=": ")
+    if is_compiling():
+        y = y.cos()
+        print(len(y))
+        return y
+    print(len(y))
+    return y.cos()
+
+
+def prints_in_parts(x):
+    y = x.sin()
+    print("rows", end=": ")
+    y = y.cos()
+    print(len(y))
+    return y
+
+
 listed("sound_hazard", prints, plain, breaks=["GB0059"])
 listed("improved_hazard", plain, plain, breaks=["GB0059"])
 listed("silently_wrong_hazard", wrong_where_compiled, plain, breaks=["GB0059"])
 listed("breaking_rewrite", prints, prints, breaks=["GB0059"])
 listed("unknown_break", prints, plain)
+listed("second_break", prints_twice, plain, breaks=["GB0059"])
+listed("broken_twice_hazard", prints_in_parts, plain, breaks=["GB0059", "GB0059"])
 
 
 def labelled(x):

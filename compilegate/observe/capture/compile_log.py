@@ -75,6 +75,12 @@ def _compiled() -> list[Any]:
     return [e for e in metrics if e.is_forward is not False and e.has_guarded_code]
 
 
+def operators() -> tuple[tuple[str, ...], ...]:
+    """Return the names of the nodes of each graph since the last reset, without its inputs."""
+    noted = (getattr(e, "graph_node_shapes", None) for e in _compiled() if _has_operators(e))
+    return tuple(tuple(_OPERATOR.findall(text or "")) for text in noted)
+
+
 def captured_in(folder: str) -> bool:
     """Whether operators of code in a folder were captured since the last reset."""
     return any(
@@ -225,13 +231,15 @@ def _compilation(entry: Any, call: int) -> Compilation:
         call=call,
         compile_id=str(entry.compile_id or ""),
         graph=bool(entry.has_guarded_code),
-        reason=(entry.recompile_reason or "").strip().partition("\n")[0],
+        reason=" ".join((entry.recompile_reason or "").strip().partition("\n")[0].split()),
         failure=error_text.one_line(entry.fail_reason or ""),
         symbolic=_is_symbolic(getattr(entry, "graph_node_shapes", None) or ""),
     )
 
 
-#: The sizes of a node in a text such as ``{'l_x_': ['s33', 4]}``, and a symbol in them.
+#: The name of a node in a text such as ``{'l_x_': ['s33', 4], 'sin': ['s33', 4]}``, unless it is an
+#: input, the sizes of a node, and a symbol in them.
+_OPERATOR = re.compile(r"'(?![lg]_)(\w+)': \[")
 _SIZES, _SYMBOL = re.compile(r"\[([^\]]*)\]"), re.compile(r"\b[su]\d+\b")
 
 

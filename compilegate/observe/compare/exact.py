@@ -22,7 +22,10 @@ def touched(name: str, before: Any, after: Any) -> Difference:
     if before.shape != after.shape:
         shapes = [tuple(side.shape) for side in (before, after)]
         return difference(name, "value", f"leaves it {shapes[0]}", f"of shape {shapes[1]}")
-    found = mismatches(name, before, after, before != after.to(before.dtype))
+    if before.dtype != after.dtype:
+        (cast,) = unlike(name, before, after)
+        return replace(cast, eager=f"leaves it {cast.eager}", compiled=f"makes it {cast.compiled}")
+    found = mismatches(name, before, after, before != after)
     return replace(found, what="value", eager=f"leaves it {found.eager}")
 
 

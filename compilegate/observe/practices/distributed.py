@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 import torch.distributed as dist
@@ -88,7 +89,7 @@ def _compare(bench: Bench, way: Way, eager_way: Way, ranks: Ranks, expected: Ran
 
 
 def _compare_graphs(facts: StepFacts, found: list[Answer]) -> None:
-    """Compare what the ranks compiled: a rank that breaks elsewhere waits at other places."""
+    """Compare what the ranks compiled: a rank with other graphs waits at other places."""
     facts.require_graph(is_captured=found[0].graphs > 0)
     for rank, answer in enumerate(found[1:], start=1):
         facts.require(f"graphs of rank {rank}", str(found[0].graphs), str(answer.graphs))
@@ -97,6 +98,17 @@ def _compare_graphs(facts: StepFacts, found: list[Answer]) -> None:
             alone = [each for each in ours.breaks if each not in theirs.breaks]
             where = f"graph breaks of rank {one} alone"
             facts.require(where, "none", "; ".join(alone) or "none")
+        if (answer.graphs, answer.breaks) == (found[0].graphs, found[0].breaks):
+            _compare_operators(facts, rank, found[0], answer)
+
+
+def _compare_operators(facts: StepFacts, rank: int, first: Answer, ours: Answer) -> None:
+    """Compare each graph of a rank with that of the first rank. Note the first other operator."""
+    for graph, pair in enumerate(zip(first.operators, ours.operators, strict=False), start=1):
+        both = enumerate(zip_longest(*pair, fillvalue="none"), start=1)
+        unlike = ((number, *names) for number, names in both if names[0] != names[1])
+        number, wanted, found = next(unlike, (1, "", ""))
+        facts.require(f"operator {number} of graph {graph} of rank {rank}", wanted, found)
 
 
 def _compare_weights(facts: StepFacts, found: list[Answer]) -> None:

@@ -24,6 +24,7 @@ class Answer:
         compilations: How many code objects each step compiled.
         graphs: How many graphs were captured.
         breaks: The reasons and places of graph breaks.
+        operators: The names of the nodes of each graph, without its inputs.
     """
 
     steps: tuple[Tensors, ...]
@@ -31,6 +32,7 @@ class Answer:
     compilations: tuple[int, ...]
     graphs: int
     breaks: tuple[str, ...]
+    operators: tuple[tuple[str, ...], ...]
 
     def leave(self, folder: Path, way: Way, rank: int, barrier: Callable[[], object]) -> None:
         """Write the answer of a rank. There is a file of its name only when it is whole.
@@ -50,7 +52,7 @@ class Answer:
             pairs = zip(groups, first._groups(), strict=True)
             groups = tuple(_unlike(ours, theirs) for ours, theirs in pairs)
         names = [[*group] for group in self._groups()]
-        rest = (self.compilations, self.graphs, self.breaks)
+        rest = (self.compilations, self.graphs, self.breaks, self.operators)
         part = _file(folder, way, rank).with_suffix(".part")
         torch.save((names, groups, *rest), part)
         part.replace(_file(folder, way, rank))
@@ -91,7 +93,7 @@ def read(folder: Path, way: Way, device: torch.device | str) -> list[Answer]:
         file = _file(folder, way, rank)
         if not file.exists():
             break
-        names, groups, compilations, graphs, breaks = torch.load(
+        names, groups, compilations, *captured = torch.load(
             file, map_location=device, weights_only=True
         )
         first = found[0]._groups() if found else groups
@@ -99,7 +101,7 @@ def read(folder: Path, way: Way, device: torch.device | str) -> list[Answer]:
             {name: own[name] if name in own else others[name] for name in of_group}
             for of_group, own, others in zip(names, groups, first, strict=True)
         )
-        found.append(Answer(tuple(steps), weights, compilations, graphs, breaks))
+        found.append(Answer(tuple(steps), weights, compilations, *captured))
     return found
 
 

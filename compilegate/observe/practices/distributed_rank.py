@@ -99,12 +99,12 @@ def _train(bench: Bench, way: Way, rank: int, enter: Callable[[str], None]) -> A
         enter(f"{way.name}: gather the gradients of step {step}")
         steps.append(_gradients(subject, call))
         compilations.append(compile_log.compilations() - before)
-    graphs, breaks = _captured()
+    captured = _captured()
     enter(f"{way.name}: optimizer.step()")
     trained = [parameter for parameter in subject.parameters().values() if parameter.requires_grad]
     torch.optim.SGD(trained, lr=_RATE).step()
     weights = {name: _whole(value) for name, value in subject.parameters().items()}
-    return Answer(tuple(steps), weights, tuple(compilations), graphs, breaks)
+    return Answer(tuple(steps), weights, tuple(compilations), *captured)
 
 
 def _gradients(subject: Subject, call: Call) -> Tensors:
@@ -119,10 +119,10 @@ def _whole(tensor: torch.Tensor) -> torch.Tensor:
     return whole.detach().clone()
 
 
-def _captured() -> tuple[int, tuple[str, ...]]:
-    """Return the number of graphs, and the reasons and places of graph breaks."""
+def _captured() -> tuple[int, tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Return the number of graphs, the reasons and places of graph breaks, and the operators."""
     log = CompileLog()
     log.after_call(0)
     found = log.capture()
     breaks = (f"{one.reason} at {one.place}" if one.place else one.reason for one in found.breaks)
-    return found.graphs, tuple(sorted(breaks))
+    return found.graphs, tuple(sorted(breaks)), compile_log.operators()

@@ -129,7 +129,7 @@ class _Trial:
             compared = comparer.of_call(planned, made, result)
             if not self._is_rewrite:
                 facts.add(compared)
-                facts.note("printed text", "value", printed, printed_too)
+                facts.note("printed text", "value", repr(printed), repr(printed_too))
             else:
                 facts.add(_of_rewrite(compared, made, result))
         self.written = _written(log.capture(), refused)
@@ -151,10 +151,19 @@ def _call(subject: Subject, planned: PlannedCall) -> tuple[Result, str]:
 
 
 def _written(capture: Capture, refused: str) -> records.Written:
-    ids = {found.id or _id_of(found.reason) for found in capture.breaks} | _left_to_eager()
+    # One line may break in the code itself and in what Dynamo resumes after an earlier break.
+    places: dict[tuple[str, object], str] = {}
+    for each in capture.breaks:
+        line = each.place and (each.place.file, each.place.line)
+        places.setdefault((each.id or _id_of(each.reason), line), str(each.place or ""))
+    found = [(identity, place) for (identity, _), place in places.items()]
+    known = {identity for identity, _ in found}
+    found += [(identity, "") for identity in _left_to_eager() - known]
+    found.sort()
     compiled = Counter(item.code for item in capture.compilations if item.graph)
     return records.Written(
-        breaks=tuple(sorted(ids)),
+        breaks=tuple(identity for identity, _ in found),
+        places=tuple(place for _, place in found),
         recompiles=max((count - 1 for count in compiled.values()), default=0),
         refused=refused,
     )

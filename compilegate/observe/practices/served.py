@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -21,6 +22,7 @@ from compilegate.observe.model.result import Result
 from compilegate.observe.model.weight_changes import change_weights
 from compilegate.observe.practices.bench import Bench, StepFacts, StepUnavailableError
 from compilegate.observe.practices.calling_threads import CallingThreads
+from compilegate.records.call import Checked, Difference
 from compilegate.zoo.example import Call
 
 #: Enters a mode for one call, such as ``torch.inference_mode``.
@@ -28,6 +30,9 @@ Mode = Callable[[], AbstractContextManager[object]]
 
 #: How often each thread makes its call in a step: the calls overlap in other places each time.
 _CALLS = 3
+
+#: An answer is another one if it is this many times as near to it. Rounding is far smaller.
+_FAR = 1000.0
 
 
 class Served:
@@ -115,6 +120,22 @@ class Served:
         """Add the comparison of an answer with eager's and with the reference's."""
         facts.outputs += self._comparer.of_call(self._planned[index], self._answers[index], made)[0]
 
+    def compare_of_thread(self, facts: StepFacts, number: int, made: Result) -> None:
+        """Add the comparison of a thread's answer, and whether it is that of another thread.
+
+        An answer is another thread's if it is far nearer to that in eager than to its own.
+        """
+        self.compare(facts, number, made)
+        own, *others = (
+            _distance(made, answer) for answer in (self._answers[number], *self._answers)
+        )
+        nearest = min(range(len(others)), key=others.__getitem__)
+        found = number if others[nearest] * _FAR >= own else nearest
+        if found != number:
+            where, whose = f"answer of thread {number + 1}", f"that of thread {found + 1}"
+            mixed_up = Difference(where=where, what="required", eager="its own", compiled=whose)
+            facts.outputs += Checked(differences=(mixed_up,))
+
     def compare_threads(
         self, facts: StepFacts, threads: CallingThreads, mode_of: Callable[[int], Mode]
     ) -> None:
@@ -130,7 +151,7 @@ class Served:
         ]
         for number in range(threads.count):
             for made in _distinct([answers[number] for answers in rounds]):
-                self.compare(facts, number, made)
+                self.compare_of_thread(facts, number, made)
 
     def compare_state(self, facts: StepFacts) -> None:
         """Make the first call alone, and add its comparison: it shows the state of the model."""
@@ -146,6 +167,20 @@ class Served:
             flags.append({path: tensor.is_inference() for path, tensor in outputs.items()})
         for path, is_inference in flags[0].items():
             facts.note(path, "is_inference", is_inference, flags[1].get(path))
+
+
+def _distance(ours: Result, theirs: Result) -> float:
+    """Return the Euclidean distance of the outputs of two calls; infinite if shapes differ."""
+    found = 0.0
+    for path, tensor in theirs.output.items():
+        other = ours.output.get(path)
+        if not isinstance(tensor, torch.Tensor) or not isinstance(other, torch.Tensor):
+            continue
+        if other.shape != tensor.shape:
+            return math.inf
+        made, right = (side.detach().to(torch.complex128) for side in (other, tensor))
+        found = math.hypot(found, float(torch.dist(made, right)))
+    return found
 
 
 def other_weights(bench: Bench) -> dict[str, torch.Tensor]:

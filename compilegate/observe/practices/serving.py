@@ -160,7 +160,7 @@ def _compile_at_once(bench: Bench, threads: CallingThreads, served: Served, need
     name = f"{THREADS} threads make the first call at once"
     with bench.step(name, needed=needs.at_once) as facts:
         for number, made in enumerate(threads.run(served.answer)):
-            served.compare(facts, number, made)
+            served.compare_of_thread(facts, number, made)
     bench.figures["compilations_at_once"] = compile_log.compilations()
     if threads.are_stuck:
         return

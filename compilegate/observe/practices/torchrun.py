@@ -6,6 +6,8 @@ https://docs.pytorch.org/docs/stable/elastic/run.html
 from __future__ import annotations
 
 import os
+import re
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +25,12 @@ from compilegate.records.host_memory import MemoryAccount
 _WORKER = "compilegate.observe.practices.distributed_rank"
 
 
+#: What torchrun writes of the rank that ended first. It then ends the others.
+_ROOT_CAUSE = re.compile(
+    r"Root Cause.*?\brank +: (?P<rank>\d+).*?\bexitcode +: (?P<status>-?\d+)", re.DOTALL
+)
+
+
 class RankError(ProcessError):
     """A rank raised, died or hangs. The message has what the ranks wrote, or their stacks."""
 
@@ -36,6 +44,21 @@ def gpus(bench: Bench) -> list[str]:
     own = named.split(",") if named else [*map(str, range(torch.accelerator.device_count()))]
     found = [*dict.fromkeys([*own, *bench.request.gpus])]
     return found[:RANKS] if len(found) >= RANKS else []
+
+
+def first_death(output: str) -> str:
+    """Return which rank ended first, and how, from the output of torchrun; empty if it is silent.
+
+    Args:
+        output: What torchrun wrote.
+    """
+    found = _ROOT_CAUSE.search(output)
+    if found is None:
+        return ""
+    status = int(found["status"])
+    if status < 0:
+        return f"rank {found['rank']} was killed by {signal.Signals(-status).name}"
+    return f"rank {found['rank']} exited with status {status}"
 
 
 class Ranks:
@@ -103,8 +126,9 @@ class Ranks:
             )
         except FreshProcessError as error:
             first, _, rest = str(error).partition("\n")
-            how, held = self._how(killed=memory.kills() != kills)
-            return RankError(f"{how}; {first.rstrip(':')}\n{rest}", held)
+            end = first.rstrip(":").replace("a fresh process", "torchrun", 1)
+            how, held = self._how(first_death(rest) or end, killed=memory.kills() != kills)
+            return RankError(f"{how}\n{rest}", held)
         return None
 
     def _command(self) -> list[str]:
@@ -132,10 +156,11 @@ class Ranks:
             found["CUDA_VISIBLE_DEVICES"] = ",".join(gpus(self._bench))
         return found
 
-    def _how(self, *, killed: bool) -> tuple[str, float | None]:
-        """Return the first error that a rank raised, or else what each of them was doing.
+    def _how(self, end: str, *, killed: bool) -> tuple[str, float | None]:
+        """Return the first error that a rank raised, or else how far each of them came.
 
         Args:
+            end: How all of them ended.
             killed: Whether the kernel has killed a process for lack of memory.
 
         Returns:
@@ -143,9 +168,12 @@ class Ranks:
             did not, None if that is unknown.
         """
         for rank, error in distributed_answers.errors(self._folder).items():
-            return f"rank {rank} raises {error.text}", error.held_by_others
-        found = sorted(distributed_answers.stages(self._folder).items())
-        texts = [f"rank {rank} came as far as {stage}" for rank, stage in found]
+            return f"rank {rank} raises {error.text}; {end}", error.held_by_others
+        stages = distributed_answers.stages(self._folder)
+        reached: dict[str, list[str]] = {}
+        for rank in sorted(stages):
+            reached.setdefault(stages[rank], []).append(f"rank {rank}")
+        texts = [f"{' and '.join(ranks)} came as far as {at}" for at, ranks in reached.items()]
         if killed:
             texts.append("the kernel killed a process for lack of memory")
-        return "; ".join(texts) or "no rank started", None if killed else 0.0
+        return "; ".join([end, *(texts or ["no rank started"])]), None if killed else 0.0

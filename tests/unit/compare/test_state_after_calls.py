@@ -84,6 +84,20 @@ def test_a_buffer_that_eager_leaves_in_place_must_stay_there(theirs, found):
     assert [(d.where, d.what) for d in made.state.differences] == found
 
 
+def test_a_buffer_of_another_dtype_is_named_by_its_dtype():
+    class Leaving(Tallying):
+        def forward(self, x):
+            return x * 2
+
+    def cast(module, x):
+        module.count = module.count.double()
+        return x * 2
+
+    found = [(d.what, d.eager, d.compiled) for d in Compared(Leaving, cast).state.differences]
+    assert ("dtype", "leaves it float32", "makes it float64") in found
+    assert not any("elements differ" in compiled for _, _, compiled in found)
+
+
 @pytest.mark.parametrize("theirs", [in_new_memory, another_object, Tallying.forward])
 def test_a_buffer_that_eager_moves_may_move(theirs):
     class Moving(Tallying):
