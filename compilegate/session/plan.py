@@ -136,17 +136,10 @@ class Plan:
         spared: set[Want] = set() if self.counts_work(case) else {"compile_work"}
         wants = {*aspect.wants} - spared - {*PRACTICES}.difference(self.practices_of(case))
         if "vary" in wants and not self.replays:
-            wants |= {"reuse", *self._compiling_again(case)}
+            wants |= {"reuse"}
+            if self.respecialises(case):
+                wants |= tiers.compiling_again(self.models[case.model], self.tier[case.device])
         return wants
-
-    def _compiling_again(self, case: Case) -> set[Want]:
-        """Return what is observed of a case by probing calls that compile again."""
-        if not self.respecialises(case):
-            return set()
-        model = self.models[case.model]
-        tier, shipped = self.tier[case.device], model.build is not None
-        shares = tiers.shares_layouts_out(model, tier, shipped=shipped)
-        return {"respecialise"} if shares else {"respecialise", "every_layout"}
 
     def cases_of(self, aspect: Aspect) -> Sequence[Case]:
         """Return the cases that a suite judges, before markers select among them."""

@@ -14,6 +14,7 @@ from itertools import combinations
 from operator import ne
 
 from compilegate.records.case import AUTOTUNE_MODES, AXES, Case, possible_cases
+from compilegate.records.observation import Want
 from compilegate.zoo import practices
 from compilegate.zoo.registry import Model
 
@@ -208,13 +209,15 @@ def respecialises(case: Case, tier: str, cases: Sequence[Case]) -> bool:
     )
 
 
-def shares_layouts_out(model: Model, tier: str, *, shipped: bool) -> bool:
-    """Whether a model is called in two memory layouts, and others of its family in the others.
+def compiling_again(model: Model, tier: str) -> set[Want]:
+    """Return what asks for the probing calls of a model that compile again.
 
-    In the tier *standard*, those do that compile for long: they begin with the same few operators,
-    which read the inputs. A user's model is called in every layout.
+    In the tier *standard*, shipped models that compile for long share the memory layouts out: they
+    begin with the same few operators, which read the inputs. Others are called in every layout.
     """
-    return shipped and tier == "standard" and model.family.startswith(LARGE)
+    shipped = model.build is not None
+    shares = shipped and tier == "standard" and model.family.startswith(LARGE)
+    return {"respecialise"} if shares else {"respecialise", "every_layout"}
 
 
 def timeout_s(case: Case, tier: str) -> float:

@@ -57,6 +57,8 @@ class Finder(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Finder())
 """
 DECOMPOSED = "aot_eager_decomp_partition"
+#: Models that are wrong in a probing call alone, and in which submodule.
+PROBED = {"one_row": "`1`, a `OneRow`", "transposed": "`0`, a `Transposed`"}
 
 
 @pytest.fixture(scope="module")
@@ -213,3 +215,20 @@ def test_what_was_found_before_ctrl_c_is_kept(stored, runs, tmp_path):
     assert "the triage ended early: interrupted" in output
     assert "Ctrl-C ended it in this step: " in (written / "report.md").read_text()
     assert files.read(runs / "stored.jsonl").closing is not None
+
+
+def test_what_a_probing_call_alone_shows_has_its_place_and_a_script(tmp_path):
+    names = [word for name in PROBED for word in ("--models", name)]
+    zoo = ("--zoo", str(ZOOS / "triaged.py"), "--tier", "standard", "--save", "red")
+    words = command(FORWARD, *zoo, *names, "-m", "cpu", runs=tmp_path / "runs", backend="eager")
+    session = run_to_its_end(words, None, tmp_path / "runs")
+    assert session.counts["failed"] == len(PROBED), session.output
+    out = ("--out", str(tmp_path / "out"), "--minutes", "4")
+    output, _ = triage(session.runs, "red", *out, env={})
+    for name, place in PROBED.items():
+        (folder,) = (tmp_path / "out").glob(f"*-{name}-forward")
+        report = (folder / "report.md").read_text()
+        assert f"**Submodule:** {place}" in report, output
+        assert "is not verified" not in report, output
+        assert run_script(folder / "repro.py", env={})[0] == 1
+        assert run_script(folder / "repro.py", "off", env={})[0] == 0

@@ -1,5 +1,6 @@
 """Which cases make probing calls that compile again, and in which memory layouts."""
 
+import dataclasses
 import fnmatch
 
 import torch
@@ -45,10 +46,12 @@ def test_the_models_of_a_family_share_all_layouts_out():
 
 def test_large_shipped_models_share_layouts_out_in_the_standard_tier():
     large, small = registry.load()["resnet18"], registry.load()["mlp"]
-    assert tiers.shares_layouts_out(large, "standard", shipped=True)
-    assert not tiers.shares_layouts_out(large, "full", shipped=True)
-    assert not tiers.shares_layouts_out(large, "standard", shipped=False)
-    assert not tiers.shares_layouts_out(small, "standard", shipped=True)
+    users = dataclasses.replace(large, build=None)
+    every = {"respecialise", "every_layout"}
+    assert tiers.compiling_again(large, "standard") == {"respecialise"}
+    assert tiers.compiling_again(large, "full") == every
+    assert tiers.compiling_again(users, "standard") == every
+    assert tiers.compiling_again(small, "standard") == every
 
 
 def test_one_case_of_each_model_compiles_again_for_its_probing_calls():

@@ -107,20 +107,18 @@ class Transposed(nn.Module):
 
 
 def probed(*modules):
-    net = nn.Sequential(nn.Linear(8, 8), *modules, nn.Tanh())
+    net = nn.Sequential(*modules, nn.Tanh())
     return Example(net, inputs=lambda batch: (torch.randn(batch, 8),), dims={0: {0: "batch"}})
 
 
 @model("one_row", vary={"batch": (6, 4)}, settings=ONE)
 def one_row():
-    return probed(OneRow())
+    return probed(nn.Linear(8, 8), OneRow())
 
 
 @model("transposed", vary={"batch": (6, 4)}, settings=ONE)
 def transposed():
-    example = probed()
-    example.module.insert(0, Transposed())
-    return example
+    return probed(Transposed(), nn.Linear(8, 8))
 
 
 class Scaled(nn.Module):

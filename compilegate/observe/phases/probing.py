@@ -156,11 +156,7 @@ class Probing:
             self.make(layouts, at_most=len(layouts) if "every_layout" in wants else _SHARED)
 
     def make(self, planned: Sequence[PlannedCall], *, at_most: int | None = None) -> None:
-        """Make the calls, one after the other.
-
-        Args:
-            planned: The calls.
-            at_most: After how many compared calls to end; by default after all of them.
+        """Make the calls, one after the other. End after ``at_most`` compared ones.
 
         Raises:
             Exception: The process cannot continue: the GPU's context is lost.
