@@ -196,7 +196,7 @@ def checks(
     def allowed_of(figure: str, noise: float, wider: float = wider) -> float:
         allowance = allowances[figure]
         # One element may be rounded the other way, which matters in a tensor of few elements.
-        floor = max(allowance.floor, 1 / math.sqrt(error.numel or 1))
+        floor = max(allowance.floor, 1 / math.sqrt(error.distinct or error.numel or 1))
         return wider * allowance.factor * noise + floor * eps
 
     jumping = JUMPY if beyond_rounding else wider

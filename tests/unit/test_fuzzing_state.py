@@ -126,6 +126,18 @@ def test_the_suites_judge_a_program(groups, kind):
     assert outcome.symptom.kind == kind
 
 
+def test_an_assertion_about_other_nodes_is_the_same_error():
+    """As seen: ``index_fill`` in torch 2.11, once for each node that it may read."""
+    what = set()
+    for node, names in (("permute", "arg0_1, arg1_1"), ("empty", "primals_2, tangents_1")):
+        message = f"AssertionError: n=copy_, n.args[0]={node}, placeholders={{{names}}}"
+        failed = make_failed_observation("raised", call="call 1", message=message)
+        what.add(outcome_of(failed).symptom.what)
+    other = make_failed_observation("raised", call="call 1", message="AssertionError: no kernel")
+    assert len(what) == 1
+    assert outcome_of(other).symptom.what not in what
+
+
 def test_a_healthy_program_passes():
     assert outcome_of(make_observation(calls=(make_call(),))).word == "passed"
 

@@ -29,6 +29,8 @@ _BEYOND_DOUBT, _BEYOND_DOUBT_IN_HALF = 2.0, 0.05
 _JUMP = 4.0
 #: Runs that differ by rounding have similar errors. A run with this factor more has jumped.
 _UNSTEADY = 8.0
+#: In a tensor of more elements, no few of them decide its root mean square error.
+_FEW = 4096
 #: In a case in half precision, eager computes a tensor in float32 on two conditions: its error is
 #: below this share of a unit of half precision, and a nudge of one unit raises it by this factor.
 _FAR_BELOW, _FAR_ABOVE = 1 / 16, 256.0
@@ -209,6 +211,7 @@ def _tensor_error(
         name=sides.name,
         dtype=str(sides.dtype or sides.eager.dtype).removeprefix("torch."),
         numel=compiled.numel,
+        distinct=_distinct(nested.real(sides.eager)),
         scale=compiled.scale,
         has_reference=bool(sides.references),
         samples=len(drawn),
@@ -233,6 +236,16 @@ def _tensor_error(
         worst_index=tuple(int(i) for i in worst),
         worst_values=values,
     )
+
+
+def _distinct(tensor: torch.Tensor) -> int:
+    """Return the number of different values in a small tensor in half precision, else 0.
+
+    Equal elements round the same way, so they err as one element does.
+    """
+    if tensor.dtype not in (torch.float16, torch.bfloat16) or tensor.numel() > _FEW:
+        return 0
+    return int(tensor.unique().numel())
 
 
 def is_in_doubt(eager: ErrorFigures, compiled: ErrorFigures, dtype: str, *, half: bool) -> bool:

@@ -63,6 +63,28 @@ def test_finite_values_are_compared_next_to_nan():
     assert error.compiled_rms == pytest.approx(0.5, rel=1e-3)
 
 
+def next_number(x):
+    """The next larger number of a positive one in bfloat16."""
+    return (x.view(torch.int16) + 1).view(torch.bfloat16)
+
+
+@pytest.mark.parametrize(
+    ("spread", "theirs", "is_right"),
+    [
+        (0.0, next_number, True),
+        (0.0, lambda x: x * 1.03, False),
+        (1.0, next_number, False),
+    ],
+    ids=["equal numbers, rounded alike", "equal numbers, wrong", "different numbers"],
+)
+def test_equal_numbers_in_half_precision_are_rounded_alike(spread, theirs, is_right):
+    def inputs():
+        return (1.1 + spread * torch.linspace(0, 0.8, 33)).bfloat16()
+
+    checked = Compared(lambda x: x * 1, theirs, inputs=inputs).outputs
+    assert (complaints(checked) == []) is is_right
+
+
 def test_a_tensor_without_finite_values_is_compared_by_its_pattern_only():
     checked = Compared(lambda x: x * math.nan, lambda x: x * math.nan).outputs
     assert (checked.tensors, checked.differences) == (1, ())
