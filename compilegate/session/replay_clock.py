@@ -125,7 +125,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.benchmark_quiet = True
     if not config.getoption("benchmark_columns", None):
         config.option.benchmark_columns = [*_COLUMNS]
-    if config.getoption("dist", "no") == "no":
+    is_worker = hasattr(config, "workerinput")
+    if config.getoption("dist", "no") == "no" and not is_worker:
         return
     for option in ("json", "save", "autosave"):
         if config.getoption(f"benchmark_{option}", None):
