@@ -41,12 +41,6 @@ def test_workers_are_refused_because_the_file_would_be_empty(compilegate, tmp_pa
     assert "leave -n out" in session.output
 
 
-def test_workers_do_not_warn_that_nothing_is_measured(compilegate):
-    session = compilegate(SPEEDUP, "--cases", MATVEC, "-n", "2", benchmark=True)
-    assert session.status == 0, session.output
-    assert "PytestBenchmarkWarning" not in session.output
-
-
 def test_a_case_that_did_not_run_has_no_benchmark_and_no_warning(compilegate, stored, tmp_path):
     stored("uncompilable")
     file = tmp_path / "benchmark.json"

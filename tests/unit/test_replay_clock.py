@@ -165,3 +165,12 @@ def test_tables_are_shown_to_those_who_use_pytest_benchmark(given, quiet):
     assert config.option.benchmark_columns == given.get(
         "benchmark_columns", ["median", "iqr", "rounds"]
     )
+
+
+@pytest.mark.parametrize(("is_worker", "disabled"), [(True, True), (False, False)])
+def test_a_worker_does_not_warn_that_nothing_is_measured(is_worker, disabled):
+    config = Config(dist="no")
+    if is_worker:
+        config.workerinput = {"workerid": "gw0"}
+    pytest_configure(config)
+    assert config.getoption("benchmark_disable", False) is disabled
