@@ -125,5 +125,5 @@ def _general(message: str) -> str:
     """Return the beginning of a message without names of variables, addresses and numbers."""
     first = message.partition("\n")[0]
     first = re.sub(r"'[^']*'|\"[^\"]*\"|/\S+|0x[0-9a-f]+", "_", first)
-    first = re.sub(r"=\w+|\{[^}]*\}?", "=_", first)
+    first = re.sub(r"(?<==)\w+|\{[^}]*\}?", "_", first)
     return re.sub(r"\b[a-z]*_?\d+\b|\d+", "#", first)[:90]

@@ -249,10 +249,11 @@ def _name(observation: Observation, index: int) -> str:
 
 
 def _is_chance(one: Excess, excesses: Sequence[Excess], observation: Observation) -> bool:
-    """Whether a tensor in half precision is out of bounds by little, and in one call alone."""
+    """Whether a gradient or buffer in half precision is out of bounds by little, and only once."""
     kinds = [(call.sizes, call.overlaps) for call in observation.calls]
     return (
-        all(check.share < ONCE and check.what != "scale" for check in one.beyond)
+        one.error.name.startswith(("gradient ", "buffer "))
+        and all(check.share < ONCE and check.what != "scale" for check in one.beyond)
         and kinds.count(kinds[one.group]) > 1
         and all(other is one or other.error.name != one.error.name for other in excesses)
     )

@@ -50,7 +50,7 @@ SINGLE = {
 #: Gradients in single precision are sums over the batch and all positions, often of numbers that
 #: cancel. Eager sums in pairs. Compiled code on a CPU sums one after the other, and errs up to nine
 #: times as much. On a GPU, both sum in parts. Next to an extreme number, whose few roundings every
-#: element shares, they err up to eight times as much there, too; the multiples are then CHAOTIC.
+#: element shares, they err up to eight times as much there, too.
 SUMMED = {
     "rms": Allowance(9.0, 4.0),
     "quantile": Allowance(9.0, 8.0),
@@ -190,7 +190,7 @@ def checks(
         return (Check("largest error", error.compiled_max, error.eager_max, allowed),)
     noise = max(error.eager_rms, pooled_noise)
     beyond_rounding = not is_half and noise > ROUNDING * eps
-    chaotic = noise > CHAOS if is_half else extreme and is_summed
+    chaotic = is_half and noise > CHAOS
     wider = JUMPY if error.jumps else CHAOTIC if chaotic else 1.0
 
     def allowed_of(figure: str, noise: float, wider: float = wider) -> float:

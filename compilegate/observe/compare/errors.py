@@ -29,7 +29,7 @@ _BEYOND_DOUBT, _BEYOND_DOUBT_IN_HALF = 2.0, 0.05
 _JUMP = 4.0
 #: Runs that differ by rounding have similar errors. A run with this factor more has jumped.
 _UNSTEADY = 8.0
-#: In a tensor of more elements, no few of them decide its root mean square error.
+#: In a tensor of more elements, single values do not decide the root mean square error.
 _FEW = 4096
 #: In a case in half precision, eager computes a tensor in float32 on two conditions: its error is
 #: below this share of a unit of half precision, and a nudge of one unit raises it by this factor.
