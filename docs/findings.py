@@ -65,7 +65,8 @@ def _summary(bug: registry.Model) -> str:
 
 
 def _fails(entry: Entry) -> str:
-    what = entry.get("aspect") or f"stage *{entry['stage']}*"
+    aspect = entry.get("aspect") or f"stage *{entry['stage']}*"
+    what = aspect if isinstance(aspect, str) else ", ".join(aspect)
     where = {"cpu": " on CPU", "cuda": " on a GPU"}.get(entry.get("device", ""), "")
     return f"{what}{where}" + (f" (`{entry['torch']}`)" if "torch" in entry else "")
 

@@ -15,7 +15,7 @@ They are TOML, of two kinds of entries::
 
     [[expected_failure]]
     model = "swin_v2_t"
-    aspect = "forward"           # or stage = "compile", which covers every aspect
+    aspect = "forward"           # or a list; or stage = "compile", which covers every aspect
     reason = "does not compile"
     issue = "https://github.com/pytorch/pytorch/issues/179135"
     torch = ">=2.10,<2.11"
@@ -104,8 +104,10 @@ def _entries(file: Path, layer: int) -> Iterator[Entry]:
             raise BudgetError(f"{file}: begin each entry with [[{kind}]] on a line of its own")
         for table, head in zip(entries, heads, strict=True):
             where = _Where(file, text, head.start())
-            make = _budget_entry if kind == "budget" else _expected_entry
-            yield make(table, layer, where)
+            if kind == "budget":
+                yield _budget_entry(table, layer, where)
+            else:
+                yield from _expected_entries(table, layer, where)
 
 
 @dataclass(frozen=True)
@@ -209,6 +211,14 @@ def _allowed_break(table: Any, where: _Where) -> AllowedBreak:
                 f"{where.of('graph_breaks')}: graph_breaks: {UnknownNameError('key', key, names)}"
             )
     return AllowedBreak(**table)
+
+
+def _expected_entries(table: dict[str, Any], layer: int, where: _Where) -> Iterator[Entry]:
+    """Yield the entry of each aspect that a table lists."""
+    listed = table.get("aspect")
+    for aspect in listed if isinstance(listed, list) and listed else [listed]:
+        of_one = {**table, "aspect": aspect} if "aspect" in table else table
+        yield _expected_entry(of_one, layer, where)
 
 
 def _expected_entry(table: dict[str, Any], layer: int, where: _Where) -> Entry:

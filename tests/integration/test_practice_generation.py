@@ -5,8 +5,8 @@ from tests.integration.conftest import ZOOS
 #: Each fault, and the beginning of the line that names it.
 FAULTS = {
     "one_place_off": "first 2 tokens, static cache: logits of token 2 (float32)",
-    "ignores_padding": "prompt of 12 tokens, static cache: logits of the prompt (float32)",
-    "keeps_a_stale_row": "another text after reset(), static cache: logits of token 9 (float32)",
+    "ignores_padding": "prompt of 13 tokens, static cache: logits of the prompt (float32)",
+    "keeps_a_stale_row": "another text after reset(), static cache: logits of token 8 (float32)",
     "compiles_each_token": "first 2 tokens, static cache: 2 compilations, 1 needed",
     "grows_wrongly": "first 2 tokens, dynamic cache: logits of token 1 (float32)",
 }

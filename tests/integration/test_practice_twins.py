@@ -6,6 +6,7 @@ from tests.integration.conftest import ZOOS
 
 NAMES = (
     "sound_twins",
+    "twins_with_dropout",
     "batch_statistics",
     "wrong_for_strides",
     "wrong_for_three",
@@ -21,9 +22,10 @@ def test_faults_that_a_twin_shows_fail_and_sound_twins_pass(compilegate):
     chosen = [word for name in NAMES for word in ("--cases", case(name))]
     session = compilegate(*SUITES, "--zoo", str(ZOOS / "practised_twins.py"), *chosen)
     assert session.status == 1, session.output
-    for sound in NAMES[:2]:
+    for sound in NAMES[:3]:
         assert session.outcomes(case(sound)) == {"passed"}, session.output
-    assert session.verdicts(case("sound_twins"))["twins"].summary.startswith("4 steps, ")
+    for sound in NAMES[:2]:
+        assert session.verdicts(case(sound))["twins"].summary.startswith("4 steps, ")
     halves = "not taken: the batch in two parts, the last one first (in eager, output (float32)"
     _, _, reason = session.verdicts(case("batch_statistics"))["twins"].summary.partition(halves)
     assert re.search(r": the twin \S+, the model \S+, fp64 ", reason), reason

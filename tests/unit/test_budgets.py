@@ -245,6 +245,12 @@ def test_all_expected_failures_that_match_are_kept(load_budgets):
     assert {expected.aspect for expected in seen.expected_failures} == {"forward", "memory"}
 
 
+def test_a_list_of_aspects_is_an_entry_for_each(load_budgets):
+    entry = '[[expected_failure]]\naspect = ["forward", "twins"]\nreason = "known"\n'
+    seen = budget_of(load_budgets(entry))
+    assert [expected.aspect for expected in seen.expected_failures] == ["forward", "twins"]
+
+
 @pytest.mark.parametrize(
     ("version", "holds"),
     [

@@ -107,6 +107,14 @@ WRONG = {
         '[[expected_failure]]\nreason = "x"\naspect = "foward"\n',
         "layer0.toml:3: unknown aspect 'foward'; did you mean 'forward'",
     ),
+    "an unknown aspect in a list": (
+        '[[expected_failure]]\nreason = "x"\naspect = ["twins", "foward"]\n',
+        "layer0.toml:3: unknown aspect 'foward'; did you mean 'forward'",
+    ),
+    "a list of no aspects": (
+        '[[expected_failure]]\nreason = "x"\naspect = []\n',
+        "layer0.toml:3: aspect = ",
+    ),
     "an unknown stage": (
         '[[expected_failure]]\nreason = "x"\nstage = "compiling"\n',
         "layer0.toml:3: unknown stage 'compiling'; did you mean 'compile'",

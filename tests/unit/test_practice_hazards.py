@@ -5,8 +5,10 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from torch._dynamo.exc import TorchRuntimeError
 
 from compilegate.judging.budget import Budget
+from compilegate.observe.practices.hazards import is_refusal
 from compilegate.records.hazard import Hazard, Written
 from compilegate.records.practice import Practice, Step
 from compilegate.suites.test_hazards import rule
@@ -95,6 +97,13 @@ def test_an_earlier_version_is_judged_by_its_answers():
     assert judged(torch="2.13.0", **worse).outcome == "passed"
     silent = Written(breaks=("GB0059",))
     assert judged(torch="2.13.0", whole=silent).outcome == "failed"
+
+
+def test_an_operator_that_raises_while_dynamo_traces_it_is_a_refusal_where_it_breaks_graphs():
+    link = "For more details, please visit: https://meta-pytorch.github.io/site/gb/gb4315.html"
+    assert is_refusal(TorchRuntimeError(f"RuntimeError when making fake tensor call. {link}"))
+    assert not is_refusal(TorchRuntimeError("RuntimeError when making fake tensor call"))
+    assert not is_refusal(RuntimeError("out of memory"))
 
 
 @pytest.fixture(scope="module")

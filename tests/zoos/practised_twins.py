@@ -56,6 +56,12 @@ def sound_twins():
     return example(Between())
 
 
+@practised("twins_with_dropout")
+def twins_with_dropout():
+    """With its masks, neither the halves of a batch nor another layout would be a twin."""
+    return example(nn.Dropout())
+
+
 @practised("wrong_for_strides")
 def wrong_for_strides():
     return example(WrongForStrides())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import nn
+from torch.nn.modules.dropout import _DropoutNd as _Dropout
 
 from compilegate.observe.model.float64 import Lifting
 from compilegate.observe.model.subject import Subject
@@ -28,6 +29,7 @@ class Builder:
         input_gradients: Whether floating inputs require a gradient.
         written_inputs: The inputs that do not, because the model writes to them.
         training: Which of ``train()`` and ``eval()`` a module is in; None where its phase says so.
+        drops: Whether layers of dropout drop anything.
     """
 
     model: Model
@@ -38,6 +40,7 @@ class Builder:
     input_gradients: bool = False
     written_inputs: tuple[str, ...] = ()
     training: bool | None = None
+    drops: bool = True
 
     def __call__(self, lifting: Lifting | None = None) -> Subject:
         """Build the model, in the precision of a lifting if one is given."""
@@ -53,4 +56,12 @@ class Builder:
             )
             if self.training is not None and isinstance(subject.module, nn.Module):
                 subject.module.train(self.training)
+            if not self.drops:
+                _let_everything_through(subject.module)
             return subject
+
+
+def _let_everything_through(module: object) -> None:
+    for layer in module.modules() if isinstance(module, nn.Module) else ():
+        if isinstance(layer, _Dropout):
+            layer.p = 0.0

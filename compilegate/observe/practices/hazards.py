@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import torch
 import torch._dynamo.utils
-from torch._dynamo.exc import Unsupported, UserError
+from torch._dynamo.exc import TorchRuntimeError, Unsupported, UserError
 
 from compilegate.observe import error_text
 from compilegate.observe.capture import compiling
@@ -37,6 +37,9 @@ from compilegate.zoo.registry import Model
 
 #: Captures as every backend does, and runs the graphs with PyTorch's own kernels.
 BACKEND = "aot_eager"
+
+#: The link from a graph break to PyTorch's registry, which numbers them.
+_LINK = re.compile(r"gb/gb(\d+)")
 
 
 def observe(bench: Bench) -> Practice:
@@ -119,7 +122,7 @@ class _Trial:
             with progress.spend("compile"):
                 result, printed_too = _call(compiled, planned)
             log.after_call(planned.index)
-            if fullgraph and isinstance(result.error, (Unsupported, UserError)):
+            if fullgraph and result.error is not None and is_refusal(result.error):
                 refused = error_text.with_kind(result.error)
                 break
             if result.error is not None and made.error is None:
@@ -133,6 +136,17 @@ class _Trial:
             else:
                 facts.add(_of_rewrite(compared, made, result))
         self.written = _written(log.capture(), refused)
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether Dynamo raises an error because it cannot capture the whole.
+
+    PyTorch 2.11 raises ``TorchRuntimeError``, with the link of a graph break, if an operator
+    raises while Dynamo traces it. The code may catch that error.
+    """
+    if isinstance(error, TorchRuntimeError):
+        return _LINK.search(str(error)) is not None
+    return isinstance(error, (Unsupported, UserError))
 
 
 def _of_rewrite(compared: Compared, made: Result, result: Result) -> Compared:
@@ -171,7 +185,7 @@ def _written(capture: Capture, refused: str) -> records.Written:
 
 def _id_of(reason: str) -> str:
     """Return the id in a reason, or the first line of a reason that has none."""
-    if number := re.search(r"gb/gb(\d+)", reason):
+    if number := _LINK.search(reason):
         return f"GB{number[1]}"
     if reason.startswith("generic_jump"):  # a branch after which Dynamo compiles on has no link
         return "GB0170"
