@@ -9,7 +9,7 @@ a fault: it is *blind*.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from compilegate.records.call import TensorError
@@ -130,6 +130,11 @@ def in_half(observation: Observation) -> bool:
     return observation.tf32 or Case.parse(observation.case).computes_in_half
 
 
+def has_jumped(error: TensorError) -> bool:
+    """Whether eager's noise is more than rounding, in a tensor computed in single precision."""
+    return error.eager_rms > ROUNDING * EPS.get(error.dtype, EPS["float32"])
+
+
 def is_on_cpu(observation: Observation) -> bool:
     """Whether the case computes on a CPU."""
     return Case.parse(observation.case).device == "cpu"
@@ -192,12 +197,11 @@ def checks(
     beyond_rounding = not is_half and noise > ROUNDING * eps
     chaotic = is_half and noise > CHAOS
     wider = JUMPY if error.jumps else CHAOTIC if chaotic else 1.0
+    unit = _one_number(error)
 
     def allowed_of(figure: str, noise: float, wider: float = wider) -> float:
         allowance = allowances[figure]
-        # One element may be rounded the other way, which matters in a tensor of few elements.
-        floor = max(allowance.floor, 1 / math.sqrt(error.distinct or error.numel or 1))
-        return wider * allowance.factor * noise + floor * eps
+        return wider * allowance.factor * noise + max(allowance.floor, unit[figure]) * eps
 
     jumping = JUMPY if beyond_rounding else wider
     correlated = OF_OUTPUTS if error.name.startswith("output") else CORRELATED
@@ -233,6 +237,18 @@ def checks(
             + wider * noise * max(TAIL / math.sqrt(error.numel or 1), correlated),
         ),
     )
+
+
+def _one_number(error: TensorError) -> Mapping[str, float]:
+    """Return the error by figure, in eps, where one number is rounded the other way.
+
+    That matters in a tensor of few elements. All elements of this number err then, and it may be
+    twice the scale.
+    """
+    share = (error.alike or 1) / (error.numel or 1)
+    size = 2.0 if error.alike > 1 else 1.0
+    quantile = size if error.alike > 1 and share > 0.01 else 0.0
+    return {"rms": size * math.sqrt(share), "quantile": quantile, "max": 0.0, "projection": 0.0}
 
 
 def beyond(

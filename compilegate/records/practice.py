@@ -16,7 +16,6 @@ from compilegate.records.statistics import Interval
 
 #: The practices, in the order in which they are observed. Each has a suite of its name.
 PracticeName = Literal[
-    "checkpoints",
     "training_loop",
     "compiled_optimizer",
     "activation_checkpointing",
@@ -32,6 +31,8 @@ PracticeName = Literal[
     "metric",
     "twins",
     "hazards",
+    # Last, since compiled code that reads moved weights can leave a GPU unusable.
+    "checkpoints",
 ]
 
 PRACTICES: tuple[PracticeName, ...] = get_args(PracticeName)

@@ -82,6 +82,18 @@ def test_compiled_code_may_jump_where_rounding_makes_eager_jump(sometimes, is_ri
     assert (exceeds(error, 0.0) == "") is is_right
 
 
+@pytest.mark.parametrize("apart", [0, 8])
+def test_equal_numbers_in_half_precision_round_alike(apart):
+    """As measured: a logsumexp of a few integers, in float16."""
+    eager = 8 + torch.arange(99).half() / 32
+    eager[:4] = 9.109375 + torch.arange(4) * apart / 128
+    compiled = eager.clone()
+    compiled[:4] -= 1 / 128
+    (error,) = tensor_errors([Sides("x", eager, compiled, [eager.double()], half=True)])
+    assert error.alike == (1 if apart else 4)
+    assert (exceeds(error, 0.0) == "") is (apart == 0)
+
+
 def test_sampling_does_not_change_the_eager_model():
     eager, result, _ = sampled(normed, TRAIN)
     assert eager.buffers()["1.num_batches_tracked"] == 1

@@ -16,7 +16,6 @@ from tests.unit.making import (
 )
 
 HALF_ID = "resnet18-cpu-infer-bf16-default-static"
-SINGLE_ID = "resnet18-cpu-infer-f32-default-static"
 GPU_ID = "resnet18-cuda-train-f32-default-static"
 
 
@@ -85,7 +84,6 @@ OUT, FAR_OUT = 1.3 * 1.75e-3, 1.6 * 1.75e-3
         pytest.param(HALF_ID, (0, 0, OUT), (8, 8, 4), 1, id="at sizes of which there is one call"),
         pytest.param(HALF_ID, (OUT, 0, OUT), (8, 8, 4), 2, id="at other sizes, too"),
         pytest.param(HALF_ID, (math.nan, 0, 0), (8, 8, 4), 1, id="NaN"),
-        pytest.param(SINGLE_ID, (1.3 * 9e-3, 0, 0), (8, 8, 4), 1, id="in float32"),
     ],
 )
 def test_a_gradient_in_half_precision_may_be_out_of_bounds_once(case, errors, sizes, complaints):
@@ -95,6 +93,23 @@ def test_a_gradient_in_half_precision_may_be_out_of_bounds_once(case, errors, si
     ]
     seen = examine(make_observation(case=case, calls=tuple(calls)), "gradients")
     assert len(seen.complaints) == complaints
+
+
+@pytest.mark.parametrize(
+    ("noise", "factors", "complaints"),
+    [
+        pytest.param(1e-3, (1.8, 0, 0), 0, id="once, by less than twice"),
+        pytest.param(1e-3, (0, 0, 1.8), 0, id="once, before another backward"),
+        pytest.param(1e-3, (1.8, 0, 1.8), 2, id="twice"),
+        pytest.param(1e-3, (2.2, 0, 0), 1, id="once, by more"),
+        pytest.param(1e-5, (1.8, 0, 0), 1, id="without a jump"),
+    ],
+)
+def test_a_gradient_in_single_precision_may_jump_out_of_bounds_once(noise, factors, complaints):
+    seen = [make_checked(of_noise(factor * 3 * noise, noise=noise)) for factor in factors]
+    calls = [make_call(gradients=one, overlaps=one is seen[-1]) for one in seen]
+    found = examine(make_observation(case=GPU_ID, calls=tuple(calls)), "gradients")
+    assert len(found.complaints) == complaints
 
 
 @pytest.mark.parametrize(("rms", "complaints"), [((OUT, 0), 0), ((OUT, OUT), 2), ((FAR_OUT, 0), 1)])

@@ -211,7 +211,7 @@ def _tensor_error(
         name=sides.name,
         dtype=str(sides.dtype or sides.eager.dtype).removeprefix("torch."),
         numel=compiled.numel,
-        distinct=_distinct(nested.real(sides.eager)),
+        alike=_alike(nested.real(sides.eager)),
         scale=compiled.scale,
         has_reference=bool(sides.references),
         samples=len(drawn),
@@ -238,14 +238,15 @@ def _tensor_error(
     )
 
 
-def _distinct(tensor: torch.Tensor) -> int:
-    """Return the number of different values in a small tensor in half precision, else 0.
+def _alike(tensor: torch.Tensor) -> int:
+    """Return how often the commonest value occurs in a small tensor in half precision, else 0.
 
-    Equal elements round the same way, so they err as one element does.
+    Equal elements round the same way, so they err as one element does. Zeros are exact.
     """
     if tensor.dtype not in (torch.float16, torch.bfloat16) or tensor.numel() > _FEW:
         return 0
-    return int(tensor.unique().numel())
+    counts = tensor[tensor != 0].unique(return_counts=True)[1]
+    return int(counts.max()) if counts.numel() else 0
 
 
 def is_in_doubt(eager: ErrorFigures, compiled: ErrorFigures, dtype: str, *, half: bool) -> bool:
