@@ -9,23 +9,20 @@ from typing import Any
 
 import msgspec
 import pytest
-from _pytest.junitxml import xml_key
 
 from compilegate.judging.aspects import Aspect
-from compilegate.output.visible import visible
 from compilegate.records.case import Case, case_id_of
 from compilegate.records.observation import Observation
 from compilegate.records.pair import Pair
 from compilegate.records.run import Closing, encode
 from compilegate.records.verdict import Verdict
 from compilegate.runs.reader import decode
-from compilegate.session import attributing, forwarding
+from compilegate.session import attributing, forwarding, junit_properties
 from compilegate.session.budget_updates import update_budgets
 from compilegate.session.comparing import SessionComparison
 from compilegate.session.results import Results
 from compilegate.session.run_files import RunFiles
 from compilegate.session.run_header import header_of
-from compilegate.triage.culprits import counted
 from compilegate.upgrade.case_comparison import CaseComparison
 from compilegate.upgrade.comparison import Comparison, dump
 from compilegate.upgrade.decision import decide
@@ -200,13 +197,7 @@ class Recorder:
             session.exitstatus = self._exit_status(decide(results.comparison).exit_status)
         if self._files is not None and self._files.trouble and session.exitstatus == 0:
             session.exitstatus = INCOMPLETE
-        junit = self._config.stash.get(xml_key, None)
-        if results.comparison is not None and junit is not None:
-            junit.add_global_property("compilegate", visible(str(decide(results.comparison))))
-        if junit is not None and (found := results.culprits):
-            junit.add_global_property("culprits", counted(found) or "none that is unexpected")
-            for number, culprit in enumerate(found, start=1):
-                junit.add_global_property(f"culprit {number}", visible(str(culprit)))
+        junit_properties.note(self._config)
 
     def _attributed(self, comparison: Comparison) -> Comparison:
         """Find what makes cases worse, where that is asked for, and write it down."""

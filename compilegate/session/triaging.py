@@ -11,6 +11,7 @@ import pytest
 from compilegate.output.visible import visible
 from compilegate.processes.child_process import ObserverError
 from compilegate.runs import files
+from compilegate.session import junit_properties
 from compilegate.session.plan import PLAN, Plan
 from compilegate.session.results import RESULTS
 from compilegate.triage import folders, known
@@ -53,30 +54,34 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Gen
             terminalreporter.write_line(visible(text))
 
         try:
-            _triage(plan, config.getoption("triage_minutes"), say)
+            if _triage(plan, config.getoption("triage_minutes"), say):
+                junit_properties.rewrite(config)
         except (ObserverError, OSError, KeyboardInterrupt) as error:
             say(f"the triage ended early: {str(error) or 'interrupted'}")
     yield
 
 
-def _triage(plan: Plan, minutes: float, say: Any) -> None:
+def _triage(plan: Plan, minutes: float, say: Any) -> bool:
+    """Triage the failures of a session. Return whether it found one cause in several culprits."""
     path = _run_of(plan)
     run = files.read(path)
     found = folders.suspects(run, plan.budgets, known=plan.known)
     if not found:
         say("nothing to triage")
-        return
+        return False
     plan.observer.close()  # its children hold memory that the next ones need
     target = plan.options.runs.parent / FOLDER / files.name_of(path)
     made = []
     for one in folders.triage(run, found, target, minutes=minutes, say=lambda _: None):
         say(folders.summary(one))
         made.append(one)
-    if lines := [*folders.conclude(made, target)]:
-        for line in lines:
-            say(line)
+    lines = [*folders.conclude(made, target)]
+    for line in lines:
+        say(line)
+    if lines:
         # The summary that follows, and what else shows culprits, knows what triage found.
         plan.known = [*plan.known, *known.read([target / folders.JOINED])]
+    return bool(lines)
 
 
 def _run_of(plan: Plan) -> Path:
