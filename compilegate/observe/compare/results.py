@@ -193,13 +193,13 @@ def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Check
 
 
 def _is_unnoticed(name: str, eager: Result, compiled: Result) -> bool:
-    """Whether compiled code writes to an input, as eager does, but autograd would not notice.
+    """Whether compiled code writes what eager writes, too, but autograd would not notice.
 
     It compares the version of a tensor with that of a saved one. Inference tensors have none.
     """
     value = eager.state[name]
     return (
-        name.startswith("input")
+        name.startswith(("input", "buffer "))
         and isinstance(value, torch.Tensor)
         and name in eager.before
         and name in eager.written
