@@ -6,6 +6,7 @@ all cases reads there what the others have observed.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,30 @@ def note(paired: PairedBaseline | None, *records: Any) -> None:
                 paired.pairs[record.case, record.number] = record
 
 
+def waiting(run: Path) -> Path:
+    """Return the file of the pairs that a worker has timed and not reported yet."""
+    return run.with_suffix(".pairs")
+
+
+def take_waiting(run: Path) -> list[str]:
+    """Return the pairs of a worker that was stopped before its report, and remove their file.
+
+    Args:
+        run: The run that the controller writes.
+    """
+    try:
+        text = waiting(run).read_text(encoding="utf-8")
+        waiting(run).unlink()
+    except OSError:
+        return []
+    return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
 class Forwarder:
     """Plugin of a worker whose session observes every case under two versions.
+
+    A test that waits for all cases may time pairs for minutes before its report. They are also kept
+    in a file until then, so that Ctrl-C loses none.
 
     Args:
         plan: The plan of the session.
@@ -55,6 +78,7 @@ class Forwarder:
     def __init__(self, plan: Plan, observations: Observations, run: Path) -> None:
         self._plan, self._observations = plan, observations
         self._run: Path | None = run
+        self._waiting = waiting(run)
         self._records: list[Mapping[str, Sequence[str]]] = []
         self._pairs: list[str] = []
 
@@ -81,6 +105,8 @@ class Forwarder:
     def pytest_compilegate_pair(self, pair: Pair) -> None:
         """Keep a fresh pair of a suspect for the report."""
         self._pairs.append(encode(pair))
+        with contextlib.suppress(OSError), self._waiting.open("a", encoding="utf-8") as file:
+            file.write(f"{encode(pair)}\n")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -95,4 +121,6 @@ class Forwarder:
         if call.when == "setup" and (self._records or self._pairs):
             extra.compilegate_forwarded = {"observed": self._records, "pairs": self._pairs}
             self._records, self._pairs = [], []
+            with contextlib.suppress(OSError):
+                self._waiting.unlink(missing_ok=True)
         return report

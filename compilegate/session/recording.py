@@ -178,6 +178,9 @@ class Recorder:
         https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_sessionfinish
         """
         results = self._results
+        if self._files is not None:
+            for line in forwarding.take_waiting(self._files.candidate.path):
+                self._record(line.rstrip())
         results.comparison = self._comparison.complete()
         if results.comparison is not None and exitstatus in _JUDGED:
             results.comparison = self._attributed(results.comparison)

@@ -7,7 +7,7 @@ import pytest
 
 from compilegate.judging.aspects import ASPECTS, Aspect
 from compilegate.runs.reader import decode
-from compilegate.session.forwarding import Forwarder, note
+from compilegate.session.forwarding import Forwarder, note, take_waiting, waiting
 from compilegate.session.observations import Observations
 from compilegate.upgrade.paired_baseline import PairedBaseline
 from tests.unit.making import (
@@ -65,10 +65,22 @@ def test_records_leave_with_the_next_setup_and_once(plan, run):
         return getattr(ended.value.value, "compilegate_forwarded", None)
 
     assert reported("call") is None
+    assert waiting(run).exists()
     given = reported("setup")
     assert given["observed"] == [{"candidate": ["a"], "baseline": ["b"]}]
     assert [decode(line).number for line in given["pairs"]] == [1]
     assert reported("setup") is None
+    assert not waiting(run).exists()
+
+
+def test_pairs_of_a_worker_that_is_stopped_before_its_report_are_taken_once(plan, run):
+    forwarder = Forwarder(plan, Observations(plan, print), run)
+    for number in (1, 2):
+        forwarder.pytest_compilegate_pair(make_pair(number, GPU.id))
+    with waiting(run).open("a") as file:
+        file.write('{"record":"pa')  # the worker was killed while it wrote
+    assert [decode(line).number for line in take_waiting(run)] == [1, 2]
+    assert take_waiting(run) == []
 
 
 def test_a_session_of_one_version_notes_nothing():
