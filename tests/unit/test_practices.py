@@ -3,9 +3,11 @@
 import dataclasses
 
 import pytest
+from torch import nn
 
 from compilegate.judging.aspects import ASPECTS
 from compilegate.judging.practices import judge_steps
+from compilegate.observe.practices.bench import StepFacts
 from compilegate.records.call import Difference
 from compilegate.records.case import Case
 from compilegate.records.practice import PRACTICES, Practice, Step
@@ -18,6 +20,10 @@ NAME = PRACTICES[0]
 #: What no library has models for: patterns of code, and decoders with caches.
 OF_NO_LIBRARY = ("hazards", "generation")
 LOADED = "load_state_dict into the compiled module"
+
+
+class Own(nn.Module):
+    """A module that PyTorch does not have."""
 
 
 def practised(*steps, graphs=1, **fields):
@@ -124,6 +130,22 @@ def test_the_steps_explain_why_nothing_was_compiled():
     finding = judge_steps(practised(step(outputs=old), graphs=0), NAME)
     assert finding.summary.startswith(f"{LOADED}: captured: no graph")
     assert finding.details == (finding.summary, "nothing was compiled in any step")
+
+
+@pytest.mark.parametrize(
+    ("modules", "found"),
+    [
+        ([nn.Sequential(nn.ReLU())], "no graph (PyTorch may leave nn.Sequential to eager)"),
+        ([nn.ReLU(), Own(), nn.GELU()], "no graph (PyTorch may leave nn.GELU, nn.ReLU to eager)"),
+        ([Own()], "no graph"),
+    ],
+)
+def test_modules_of_pytorch_that_it_may_leave_to_eager_are_named(modules, found):
+    facts = StepFacts()
+    facts.require_graph(is_captured=True, of=modules)
+    assert facts.state.differences == ()
+    facts.require_graph(is_captured=False, of=modules)
+    assert [lacking.compiled for lacking in facts.state.differences] == [found]
 
 
 def test_an_error_explains_why_nothing_was_compiled():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -91,9 +91,21 @@ class StepFacts:
             self.state += Checked(differences=(lacking,))
         self.state += Checked(tensors=1)
 
-    def require_graph(self, *, is_captured: bool, where: str = "captured") -> None:
-        """Add a difference, if Dynamo has captured no graph of something."""
-        self.require(where, "a graph", "a graph" if is_captured else "no graph")
+    def require_graph(
+        self, *, is_captured: bool, where: str = "captured", of: Iterable[object] = ()
+    ) -> None:
+        """Add a difference, if Dynamo has captured no graph of something.
+
+        Args:
+            is_captured: Whether there is a graph.
+            where: What was compiled.
+            of: The modules that were compiled in place or below a wrapper. PyTorch leaves some of
+                its own there to eager: https://github.com/pytorch/pytorch/issues/140416
+        """
+        kinds = {type(module) for module in of}
+        own = sorted(f"nn.{kind.__name__}" for kind in kinds if kind.__module__[:8] == "torch.nn")
+        why = f" (PyTorch may leave {', '.join(own)} to eager)" if own else ""
+        self.require(where, "a graph", "a graph" if is_captured else f"no graph{why}")
 
 
 @dataclass

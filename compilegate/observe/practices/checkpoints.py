@@ -175,7 +175,7 @@ def _compile_in_place(bench: Bench, others: Weights) -> None:
         _module(compiled).compile(**compiling.options(case, backend))
         facts.note_names("state_dict() after module.compile()", names, _state(compiled))
         facts.add(bench.compare(bench.build(), compiled))
-        facts.require_graph(is_captured=compile_log.graphs() > 0)
+        facts.require_graph(is_captured=compile_log.graphs() > 0, of=[_module(compiled)])
     with bench.step("load_state_dict after module.compile()", needed=0) as facts:
         _module(compiled).load_state_dict(others)
         facts.add(bench.compare(_with_weights(bench, others), compiled, weights=others))

@@ -77,6 +77,8 @@ def _compare(bench: Bench, way: Way, eager_way: Way, ranks: Ranks, expected: Ran
             ours, theirs = ([answer.steps[step] for answer in side] for side in (eager, found))
             facts.gradients += expected.compare(ours, theirs)
             if step == 0:
+                none = found[0].graphs == 0
+                facts.require_graph(is_captured=not none, of=way.compiles(bench) if none else ())
                 _compare_graphs(facts, found)
             else:
                 again = {f"rank {n}": answer.compilations[step] for n, answer in enumerate(found)}
@@ -90,7 +92,6 @@ def _compare(bench: Bench, way: Way, eager_way: Way, ranks: Ranks, expected: Ran
 
 def _compare_graphs(facts: StepFacts, found: list[Answer]) -> None:
     """Compare what the ranks compiled: a rank with other graphs waits at other places."""
-    facts.require_graph(is_captured=found[0].graphs > 0)
     for rank, answer in enumerate(found[1:], start=1):
         facts.require(f"graphs of rank {rank}", str(found[0].graphs), str(answer.graphs))
         pairs = ((0, found[0], answer), (rank, answer, found[0]))

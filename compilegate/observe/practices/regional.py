@@ -22,7 +22,7 @@ from compilegate.observe.device import device as device_of
 from compilegate.observe.measure.contention import OtherProcesses
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.practices import throughput
-from compilegate.observe.practices.bench import Bench, StepFacts, StepUnavailableError
+from compilegate.observe.practices.bench import Bench, StepUnavailableError
 from compilegate.observe.practices.block_kinds import kinds
 from compilegate.records.observation import GraphBreak
 from compilegate.records.practice import Practice, figures_of
@@ -72,20 +72,16 @@ def _compile_s() -> float:
     return compile_log.compile_time(0.0, 0.0).total_s
 
 
-def _note_captured(facts: StepFacts) -> None:
-    facts.require_graph(is_captured=compile_log.graphs() > 0)
-
-
 def _compile_blocks(bench: Bench, kind_of: Sequence[int]) -> Subject:
     """Compile each block in place, in an empty compiler."""
     bench.forget_compiled()
     compiled = bench.build()
     chosen = compiling.options(compiled.case, bench.request.backend)
     with bench.step("compile() of each block", needed=len({*kind_of})) as facts:
-        for block in _blocks(bench, compiled):
+        for block in (blocks := _blocks(bench, compiled)):
             block.compile(**chosen)
         facts.add(bench.compare(bench.build(), compiled))
-        _note_captured(facts)
+        facts.require_graph(is_captured=compile_log.graphs() > 0, of=blocks)
     bench.figures["regional_graphs"] = compile_log.graphs()
     bench.figures["regional_compile_s"] = _compile_s()
     return compiled
@@ -232,7 +228,7 @@ def _nest(bench: Bench, objects: int) -> None:
             eager = bench.build()
             compiling.compile_subject(compiled, bench.builder.model, bench.request.backend)
             facts.add(bench.compare(eager, compiled))
-        _note_captured(facts)
+        facts.require_graph(is_captured=compile_log.graphs() > 0)
     bench.figures["nested_compile_s"] = _compile_s()
 
 
