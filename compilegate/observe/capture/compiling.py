@@ -14,6 +14,7 @@ import torch
 import torch._dynamo.config
 import torch._functorch.config
 import torch._inductor.config
+from torch.torch_version import TorchVersion
 
 from compilegate.observe.device.unsupported import UnsupportedError
 from compilegate.observe.model.subject import Subject
@@ -21,6 +22,8 @@ from compilegate.records.case import Case, torch_mode
 from compilegate.zoo.example import Call
 from compilegate.zoo.registry import Model
 
+#: From here on, Inductor keeps the layout of dropout's inputs by itself.
+_KEEPS_LAYOUTS = TorchVersion("2.13.0a0")
 _DYNAMIC = {"static": False, "auto": None, "dynamic": True, "marked": None}
 
 
@@ -31,6 +34,34 @@ def allow_tf32(allowed: bool) -> None:
     """
     torch.set_float32_matmul_precision("high" if allowed else "highest")
     torch.backends.cudnn.allow_tf32 = allowed
+
+
+def draw_as_eager(backend: str, *, enabled: bool = True) -> None:
+    """Choose whether compiled code draws the random numbers that eager draws.
+
+    Dropout draws in the order of memory, and Inductor may give it inputs in another layout than
+    eager. From 2.13 on, it does not while it draws as eager. This adds the same constraint to
+    earlier versions.
+
+    Args:
+        backend: The compiler backend.
+        enabled: Whether it does.
+    """
+    torch._inductor.config.fallback_random = enabled
+    if enabled and backend == "inductor" and TorchVersion(torch.__version__) < _KEEPS_LAYOUTS:
+        keep_layout_of_dropout()
+
+
+def keep_layout_of_dropout() -> None:
+    """Let Inductor give dropout inputs in eager's layout, while it draws as eager."""
+    from torch._inductor import lowering  # 1 s, which other backends do not need
+
+    def constrained(node: Any, *args: Any, **kwargs: Any) -> Any:
+        if not torch._inductor.config.fallback_random:
+            return args, kwargs
+        return lowering.constrain_to_fx_strides(node, *args, **kwargs)
+
+    lowering.add_layout_constraint(torch.ops.aten.native_dropout.default, constrained)
 
 
 _CONFIGS: dict[str, Any] = {

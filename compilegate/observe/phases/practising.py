@@ -6,9 +6,7 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
-import torch._inductor.config
-
-from compilegate.observe.capture import compile_log
+from compilegate.observe.capture import compile_log, compiling
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.progress import Progress
@@ -35,7 +33,7 @@ def observe(
             progress.enter(name)
             # What one practice needs of PyTorch must not end the cases of the others.
             practice = importlib.import_module(f"compilegate.observe.practices.{name}")
-            torch._inductor.config.fallback_random = True  # as eager draws
+            compiling.draw_as_eager(request.backend)
             compile_log.reset()  # a practice counts its own graphs
             bench = Bench(builder, request, progress, reference, draws, shared)
             with progress.spend(name):

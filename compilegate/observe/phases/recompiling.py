@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch._inductor.config
-
 from compilegate.observe.capture import compile_log, compiling
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases.progress import Progress
@@ -42,6 +40,6 @@ class Recompiler:
         self.progress.enter(stage)
         self.compiled.let_go()
         compile_log.reset()
-        torch._inductor.config.fallback_random = draws_as_eager
+        compiling.draw_as_eager(self.request.backend, enabled=draws_as_eager)
         compiling.compile_subject(self.compiled, self.model, self.request.backend)
         return self.compiled

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch._inductor.config
-
 from compilegate.observe.capture import compiling
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.phases.builder import Builder
@@ -55,5 +53,5 @@ def rebuilt(job: Mapping[str, Any]) -> Bench:
     builder.input_gradients = job["input_gradients"]
     builder.written_inputs = tuple(job["written_inputs"])
     compiling.allow_tf32(request.tf32)
-    torch._inductor.config.fallback_random = True  # as eager draws
+    compiling.draw_as_eager(request.backend)
     return Bench(builder, request, progress, Reference(builder), job["draws"])

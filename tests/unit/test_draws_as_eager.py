@@ -1,0 +1,56 @@
+"""Compiled code draws eager's random numbers, in whatever layout Inductor computes."""
+
+import pytest
+import torch
+import torch._inductor.config
+from torch import nn
+from torch._inductor import lowering
+from torch._inductor.utils import fresh_cache
+
+from compilegate.observe.capture import compiling
+
+DROPOUT = torch.ops.aten.native_dropout.default
+
+
+class Drops(nn.Module):
+    """Dropout as a GPU computes it: in one operator, which draws in the order of memory."""
+
+    def forward(self, x):
+        return torch.native_dropout(x, 0.5, True)[0]
+
+
+def call(run, x):
+    torch.manual_seed(3)
+    return run(x)
+
+
+@pytest.fixture
+def without_constraint(monkeypatch):
+    """Inductor as it is before 2.13, where it lays out convolutions channels last."""
+    known = lowering._maybe_layout_constraints
+    monkeypatch.setattr(lowering, "_maybe_layout_constraints", {**known, DROPOUT: None})
+    changed = {"fallback_random": True, "force_layout_optimization": True, "compile_threads": 1}
+    with torch._inductor.config.patch(changed), fresh_cache():
+        torch._dynamo.reset()
+        yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_dropout_of_a_convolution_drops_what_eager_drops_if_its_layout_is_kept(
+    is_kept, without_constraint
+):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(3, 64, 3), nn.ReLU(), Drops(), nn.Conv2d(64, 8, 3))
+    x = torch.randn(2, 3, 8, 8, requires_grad=True)
+    if is_kept:
+        compiling.keep_layout_of_dropout()
+    eager, compiled = call(net, x), call(torch.compile(net), x)
+    assert torch.allclose(eager, compiled, atol=1e-4) is is_kept
+
+
+def test_own_draws_need_no_layout(without_constraint):
+    compiling.keep_layout_of_dropout()
+    constraint = lowering._maybe_layout_constraints[DROPOUT]
+    with torch._inductor.config.patch(fallback_random=False):
+        assert constraint(None, 1, p=2) == ((1,), {"p": 2})
