@@ -9,7 +9,7 @@ from pathlib import Path
 from compilegate.layout import PACKAGE
 
 #: The fields of an example that a script uses.
-_FIELDS = ("module", "inputs", "kwargs", "calls", "config", "with_grad")
+_FIELDS = ("module", "inputs", "kwargs", "calls", "output", "config", "with_grad")
 #: What a script defines itself.
 _OWN = {"Example", "Call", "torch", "nn", "F"}
 #: The parameters of an example and of a call that may be given by position.

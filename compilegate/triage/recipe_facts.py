@@ -46,6 +46,11 @@ class RecipeFacts:
         )
 
     @property
+    def picks_output(self) -> bool:
+        """Whether the recipe picks a part of the output, the only one that gradients are of."""
+        return "output" in self._fields
+
+    @property
     def config(self) -> Iterator[str]:
         """The lines that set the options of the compiler which the recipe names."""
         for value in self._fields.get("config", ()):

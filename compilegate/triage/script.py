@@ -103,7 +103,7 @@ def of_program(program: Program, case: Case, shows: Shows) -> str:
     """
     lines = [*(module_lines(program) if program.held else function_lines(program))]
     lines += ["", "def inputs():", *_inputs_lines(program)]
-    facts: dict[str, Any] = {"is_module": bool(program.held), "example": False}
+    facts: dict[str, Any] = {"is_module": bool(program.held), "example": False, "picks": False}
     facts |= {"given": "args", "arguments": "inputs()", "loop": "", "seed": 0}
     facts |= {"plain": not shows.careful, "config": [], "last": 0}
     train = program.phase == "train"
@@ -149,6 +149,7 @@ def of_recipe(
     if case.device == "cuda" and not case.computes_in_half:
         facts["config"].append(_TF32 if tf32 else _NO_TF32)
     facts["is_module"] = None if shows.careful else recipe.is_module
+    facts["picks"] = recipe.picks_output
     facts["plain"] = recipe.gives_fresh_tensors and not shows.careful
     return _text(body, case, shows, facts, train=train, backend=backend, identities=identities)
 

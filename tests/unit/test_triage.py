@@ -30,6 +30,10 @@ WRONG = Shows(title="what is wrong")
 DATA = Path(__file__).parents[1] / "data"
 
 
+#: A model whose example picks a part of the output, of which alone gradients are.
+PICKED = "gh118396_undefined_gradient"
+
+
 def script_of(model, shows=WRONG, case=INFER, **how):
     entry = registry.load()[model]
     lines = recipe_lines(Path(entry.source), entry.name, case.device)
@@ -88,6 +92,9 @@ def test_a_script_asks_for_what_it_checks():
     assert "dynamic=True, mode=MODE)" in graphs
     assert "cudnn.allow_tf32 = False" in graphs
     assert "MODE" not in script_of("gh170863_dynamic_rate", case=GRAPHS, backend="aot_eager")
+    train = Case.parse("m-cpu-train-f32-default-static")
+    assert 'in tree_leaves(example["output"](out)) if' in script_of(PICKED, case=train)
+    assert "tree_leaves(out)" in script_of("gh197039_recomputed_buffer", case=train)
     assert "dump_traceback_later(60, exit=True)" in script_of(
         "gh128942_local_class", replace(WRONG, kind="hang")
     )
