@@ -248,7 +248,8 @@ def _one_number(error: TensorError) -> Mapping[str, float]:
     share = (error.alike or 1) / (error.numel or 1)
     size = 2.0 if error.alike > 1 else 1.0
     quantile = size if error.alike > 1 and share > 0.01 else 0.0
-    return {"rms": size * math.sqrt(share), "quantile": quantile, "max": 0.0, "projection": 0.0}
+    scale = size * share if error.alike > 1 else 0.0
+    return {"rms": size * math.sqrt(share), "quantile": quantile, "max": 0.0, "projection": scale}
 
 
 def beyond(

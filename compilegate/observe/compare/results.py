@@ -195,11 +195,12 @@ def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Check
 def _is_unnoticed(name: str, eager: Result, compiled: Result) -> bool:
     """Whether compiled code writes what eager writes, too, but autograd would not notice.
 
-    It compares the version of a tensor with that of a saved one. Inference tensors have none.
+    It compares the version of a tensor with that of a saved one. Inference tensors have none. A
+    buffer counts if it stays in its memory on both sides.
     """
-    value = eager.state[name]
+    value, stayed = eager.state[name], eager.stayed & compiled.stayed
     return (
-        name.startswith(("input", "buffer "))
+        (name.startswith("input") or (name.startswith("buffer ") and name in stayed))
         and isinstance(value, torch.Tensor)
         and name in eager.before
         and name in eager.written
