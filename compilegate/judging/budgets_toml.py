@@ -215,10 +215,12 @@ def _allowed_break(table: Any, where: _Where) -> AllowedBreak:
 
 def _expected_entries(table: dict[str, Any], layer: int, where: _Where) -> Iterator[Entry]:
     """Yield the entry of each aspect that a table lists."""
-    listed = table.get("aspect")
-    for aspect in listed if isinstance(listed, list) and listed else [listed]:
-        of_one = {**table, "aspect": aspect} if "aspect" in table else table
-        yield _expected_entry(of_one, layer, where)
+    match table:
+        case {"aspect": [_, *_] as aspects}:
+            for aspect in aspects:
+                yield _expected_entry({**table, "aspect": aspect}, layer, where)
+        case _:
+            yield _expected_entry(table, layer, where)
 
 
 def _expected_entry(table: dict[str, Any], layer: int, where: _Where) -> Entry:

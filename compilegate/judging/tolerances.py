@@ -201,7 +201,8 @@ def checks(
 
     def allowed_of(figure: str, noise: float, wider: float = wider) -> float:
         allowance = allowances[figure]
-        return wider * allowance.factor * noise + max(allowance.floor, unit[figure]) * eps
+        floor = max(allowance.floor, unit.get(figure, 0.0))
+        return wider * allowance.factor * noise + floor * eps
 
     jumping = JUMPY if beyond_rounding else wider
     correlated = OF_OUTPUTS if error.name.startswith("output") else CORRELATED
@@ -245,11 +246,11 @@ def _one_number(error: TensorError) -> Mapping[str, float]:
     That matters in a tensor of few elements. All elements of this number err then, and it may be
     twice the scale.
     """
-    share = (error.alike or 1) / (error.numel or 1)
-    size = 2.0 if error.alike > 1 else 1.0
-    quantile = size if error.alike > 1 and share > 0.01 else 0.0
-    scale = size * share if error.alike > 1 else 0.0
-    return {"rms": size * math.sqrt(share), "quantile": quantile, "max": 0.0, "projection": scale}
+    if error.alike <= 1:
+        return {"rms": 1 / math.sqrt(error.numel or 1)}
+    share = error.alike / (error.numel or 1)
+    figures = {"rms": 2 * math.sqrt(share), "projection": 2 * share}
+    return figures | ({"quantile": 2.0} if share > 0.01 else {})
 
 
 def beyond(

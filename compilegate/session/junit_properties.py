@@ -21,12 +21,10 @@ def note(config: pytest.Config) -> None:
 
     pytest writes the report when the session finishes, before the terminal's summary.
     """
-    junit = config.stash.get(xml_key, None)
-    if junit is None or RESULTS not in config.stash:
-        return
-    results = config.stash[RESULTS]
-    decision = "" if results.comparison is None else str(decide(results.comparison))
-    replace(junit, decision, results.culprits)
+    if (junit := config.stash.get(xml_key, None)) is not None:
+        results = config.stash[RESULTS]
+        decision = "" if results.comparison is None else str(decide(results.comparison))
+        replace(junit, decision, results.culprits)
 
 
 def replace(junit: LogXML, decision: str, culprits: Sequence[Culprit]) -> None:
@@ -49,6 +47,6 @@ def replace(junit: LogXML, decision: str, culprits: Sequence[Culprit]) -> None:
 
 def rewrite(config: pytest.Config) -> None:
     """Write the report again, with the culprits as they are known now."""
+    note(config)
     if (junit := config.stash.get(xml_key, None)) is not None:
-        note(config)
         junit.pytest_sessionfinish()

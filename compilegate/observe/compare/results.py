@@ -198,9 +198,10 @@ def _is_unnoticed(name: str, eager: Result, compiled: Result) -> bool:
     It compares the version of a tensor with that of a saved one. Inference tensors have none. A
     buffer counts if it stays in its memory on both sides.
     """
-    value, stayed = eager.state[name], eager.stayed & compiled.stayed
+    value = eager.state[name]
+    stays = name in eager.stayed and name in compiled.stayed
     return (
-        (name.startswith("input") or (name.startswith("buffer ") and name in stayed))
+        (name.startswith("input") or (name.startswith("buffer ") and stays))
         and isinstance(value, torch.Tensor)
         and name in eager.before
         and name in eager.written

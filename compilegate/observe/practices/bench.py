@@ -103,8 +103,8 @@ class StepFacts:
                 its own there to eager: https://github.com/pytorch/pytorch/issues/140416
         """
         kinds = {type(module) for module in of}
-        own = sorted(f"nn.{kind.__name__}" for kind in kinds if kind.__module__[:8] == "torch.nn")
-        why = f" (PyTorch may leave {', '.join(own)} to eager)" if own else ""
+        own = {f"nn.{each.__name__}" for each in kinds if each.__module__.startswith("torch.nn.")}
+        why = f" (PyTorch may leave {', '.join(sorted(own))} to eager)" if own else ""
         self.require(where, "a graph", "a graph" if is_captured else f"no graph{why}")
 
 

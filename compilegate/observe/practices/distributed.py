@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 from compilegate.observe.practices.bench import Bench, StepFacts, StepUnavailableError
 from compilegate.observe.practices.distributed_answers import Answer, are_identical
-from compilegate.observe.practices.distributed_ways import RANKS, STEPS, Way, ways_of
+from compilegate.observe.practices.distributed_ways import RANKS, STEPS, Way, modules, ways_of
 from compilegate.observe.practices.rank_gradients import RankGradients
 from compilegate.observe.practices.torchrun import Ranks, gpus
 from compilegate.records.practice import Practice
@@ -77,8 +77,8 @@ def _compare(bench: Bench, way: Way, eager_way: Way, ranks: Ranks, expected: Ran
             ours, theirs = ([answer.steps[step] for answer in side] for side in (eager, found))
             facts.gradients += expected.compare(ours, theirs)
             if step == 0:
-                none = found[0].graphs == 0
-                facts.require_graph(is_captured=not none, of=way.compiles(bench) if none else ())
+                graphs = found[0].graphs
+                facts.require_graph(is_captured=graphs > 0, of=() if graphs else modules(bench))
                 _compare_graphs(facts, found)
             else:
                 again = {f"rank {n}": answer.compilations[step] for n, answer in enumerate(found)}

@@ -46,10 +46,11 @@ class Way:
         self.wrap(subject, _blocks(bench, subject), options)
         return subject
 
-    def compiles(self, bench: Bench) -> list[nn.Module]:
-        """Return the module and its blocks, of which the way compiles one or the other."""
-        subject = bench.build()
-        return [_module(subject), *_blocks(bench, subject)]
+
+def modules(bench: Bench) -> list[nn.Module]:
+    """Return the module and its blocks: each way compiles one or the other."""
+    subject = bench.build()
+    return [_module(subject), *_blocks(bench, subject)]
 
 
 def _blocks(bench: Bench, subject: Subject) -> list[nn.Module]:

@@ -23,8 +23,8 @@ from compilegate.records.performance import Timing
 from compilegate.records.practice import Practice, figures_of
 from compilegate.records.statistics import paired_speedup
 
-#: The tokens of a prompt, and those of another one: primes, as no number of heads is. Attention
-#: compares the two, and Dynamo compiles for a length alone that is found equal.
+#: The tokens of a prompt, and those of another one: primes, which hardly any model has as number of
+#: heads. Attention compares the two, and Dynamo compiles for a length alone that equals it.
 _LENGTH, _OTHER_LENGTH = 13, 11
 #: Seconds for the rounds that time compiled code against eager, and the tokens of a timed text.
 _ROUNDS_S, _TIMED = 3.0, 8
