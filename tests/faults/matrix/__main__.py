@@ -13,6 +13,7 @@ from pathlib import Path
 from compilegate.judging.budgets import Machine
 from compilegate.processes.observer import BACKENDS
 from compilegate.records.case import DEVICES
+from compilegate.session.workers import Share
 from tests.faults.matrix.cells import Cell, all_cells
 from tests.faults.matrix.filling import Filling
 from tests.faults.matrix.kinds import KINDS
@@ -20,8 +21,8 @@ from tests.faults.matrix.observing import Station
 from tests.faults.matrix.store import OtherRunError, Store
 from tests.faults.matrix.verdicts import Filled
 
-#: Cases at once, unless asked otherwise: base models with their references in float64 take up to
-#: 25 GiB of a GPU each.
+#: Cases at once on a GPU or a processor, unless asked otherwise: base models with their references
+#: in float64 take up to 25 GiB of a GPU each.
 MOST = 3
 
 
@@ -35,7 +36,8 @@ def main() -> int:
     folder = options.out.with_suffix(".work").resolve()
     stop = threading.Event()
     stations = [
-        Station(folder, str(index), options.backend, stop, cells) for index in range(options.n)
+        Station(folder, str(index), options.backend, stop, cells, share=share)
+        for index, share in enumerate(_shares(options))
     ]
     environment = stations[0].environment
     about = {
@@ -65,11 +67,28 @@ def _parser() -> argparse.ArgumentParser:
         "-n",
         type=int,
         default=max(min(len(os.sched_getaffinity(0)) // 2, MOST), 1),
-        help=f"cases at once (default: a half of the cores, at most {MOST})",
+        help=f"cases at once on each GPU (default: a half of the cores, at most {MOST})",
+    )
+    parser.add_argument(
+        "--gpus",
+        type=lambda text: text.split(","),
+        default=["0"],
+        metavar="GPU,…",
+        help="as CUDA_VISIBLE_DEVICES names them (default: 0)",
     )
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.json")
     return parser
+
+
+def _shares(options: argparse.Namespace) -> list[Share]:
+    """Return the share of the machine of each station; those of a GPU are not neighbours."""
+    gpus = tuple(options.gpus) if options.device == "cuda" else ()
+    workers = options.n * max(len(gpus), 1)
+    return [
+        Share(workers=workers, gpu=gpus[index % len(gpus)] if gpus else None, gpus=gpus)
+        for index in range(workers)
+    ]
 
 
 def _chosen(options: argparse.Namespace) -> list[Cell]:

@@ -21,6 +21,7 @@ from compilegate.records.environment import Environment
 from compilegate.records.observation import Observation, Stage
 from compilegate.records.request import Request
 from compilegate.records.verdict import Verdict
+from compilegate.session.workers import Share
 from compilegate.zoo import tiers
 from tests.faults.catalogue import SOUND
 from tests.faults.matrix.cells import Cell, models, planted
@@ -53,10 +54,18 @@ class Station:
         backend: The compiler backend.
         stop: Ends the observation of a case early.
         cells: The cells that it may observe.
+        share: Its part of the machine.
     """
 
     def __init__(
-        self, folder: Path, name: str, backend: str, stop: threading.Event, cells: list[Cell]
+        self,
+        folder: Path,
+        name: str,
+        backend: str,
+        stop: threading.Event,
+        cells: list[Cell],
+        *,
+        share: Share,
     ) -> None:
         self._folder, self._own = folder, folder / f"station-{name}"
         self._backend, self._stop = backend, stop
@@ -68,7 +77,7 @@ class Station:
                 "COMPILEGATE_EFFECTS": str(self._own),
                 "PYTHONPATH": str(CHECKOUT),  # the zoo imports tests
                 "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"),
-                "TORCHINDUCTOR_COMPILE_THREADS": "1",
+                **share.environment(),
             },
             root=str(CHECKOUT),
         )
