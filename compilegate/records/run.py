@@ -31,6 +31,7 @@ class Header:
     in use; it is empty for a run that was not paired. ``files`` holds the words ``--zoo FILE`` and
     ``--budgets FILE`` for all files of the user, by absolute path, from the command line and from
     the ini file; a run of an earlier version has none, and names files in ``arguments`` only.
+    ``shard`` is the part of the cases that were selected, as ``2/4``; empty for all of them.
     """
 
     schema: int
@@ -45,6 +46,7 @@ class Header:
     baseline: str = ""
     tf32: bool = False
     files: tuple[str, ...] = ()
+    shard: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

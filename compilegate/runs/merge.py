@@ -47,6 +47,7 @@ def merge(paths: Sequence[Path], target: Path) -> tuple[int, list[str]]:
             schema=SCHEMA,
             created=min(shard.header.created for shard in shards),
             planned=planned,
+            shard="",
             # The baselines of paired shards must be merged, too, under this name.
             baseline=f"{target.stem}.baseline" if shards[0].header.baseline else "",
         )

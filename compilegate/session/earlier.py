@@ -126,14 +126,23 @@ def read(path: Path) -> dict[str, Taken]:
     return found
 
 
-def newest(folder: Path, cases: Iterable[Case]) -> Path | None:
-    """Return the newest run file that planned some of these cases; None if there is none."""
+def newest(folder: Path, cases: Iterable[Case], *, whole: bool = False) -> Path | None:
+    """Return the newest run file that planned some of these cases; None if there is none.
+
+    Args:
+        folder: The folder of runs.
+        cases: The cases.
+        whole: Leave out shards. A machine that observes one shard after the other, or several at
+            once, would divide the cases differently for each.
+    """
     wanted = {case.id for case in cases}
     paths = [*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")]
     paths = [path for path in paths if ".baseline." not in path.name]
     for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)[:_MOST_FILES]:
         with contextlib.suppress(RunError), Reader(path) as reader:
-            if wanted.intersection(reader.header.planned) and any(reader.lines()):
+            header = reader.header
+            fits = wanted.intersection(header.planned) and not (whole and header.shard)
+            if fits and any(reader.lines()):
                 return path
     return None
 

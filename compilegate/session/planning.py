@@ -270,7 +270,7 @@ def _plan_ahead(plan: Plan, known: Known) -> None:
     elif options.shard_by:
         plan.earlier_run = files.find(options.shard_by, options.runs)
     elif options.shard and known.models is None:
-        plan.earlier_run = earlier.newest(options.runs, plan.cases)
+        plan.earlier_run = earlier.newest(options.runs, plan.cases, whole=True)
     taken = {}
     if plan.earlier_run is not None:
         # A damaged run that nobody has named only makes estimates worse.

@@ -28,6 +28,7 @@ def header_of(results: Results, environment: Environment) -> Header:
         baseline=baseline.stem if baseline else "",
         tf32=options.tf32,
         files=options.files,
+        shard=options.shard or "",
     )
 
 

@@ -34,10 +34,11 @@ def target(tmp_path):
 
 
 def test_shards_become_one_whole_run(tmp_path, target):
-    a = shard(tmp_path / "a.jsonl", *IDS[:2], created="2026-01-02")
-    b = shard(tmp_path / "b.jsonl", *IDS[2:], created="2026-01-01")
+    a = shard(tmp_path / "a.jsonl", *IDS[:2], created="2026-01-02", shard="1/2")
+    b = shard(tmp_path / "b.jsonl", *IDS[2:], created="2026-01-01", shard="2/2")
     assert merge([a, b], target) == (4, [])
     run = files.read(target)
+    assert run.header.shard == ""
     assert run.header.planned == tuple(IDS)
     assert run.header.created == "2026-01-01"
     assert run.observations == {case: make_observation(case=case) for case in IDS}

@@ -95,3 +95,13 @@ def test_the_newest_run_of_the_cases_is_read(tmp_path):
     assert taken.seconds == 4.0
     assert taken.memory_bytes > 40 << 30
     assert earlier.newest(tmp_path / "missing", CASES) is None
+
+
+def test_shards_of_one_folder_are_not_divided_by_each_other(tmp_path):
+    planned = tuple(case.id for case in CASES)
+    seen = make_observation(case=CASES[0].id, spent_s={"compile": 3.0})
+    write_run(tmp_path / "shard1.jsonl", make_header(planned=planned, shard="1/2"), seen)
+    assert earlier.newest(tmp_path, CASES) == tmp_path / "shard1.jsonl"
+    assert earlier.newest(tmp_path, CASES, whole=True) is None
+    write_run(tmp_path / "whole.jsonl", make_header(planned=planned), seen)
+    assert earlier.newest(tmp_path, CASES, whole=True) == tmp_path / "whole.jsonl"
