@@ -26,9 +26,11 @@ from tests.faults.catalogue import SOUND
 from tests.faults.planting.hooks import Compiled, replace
 
 #: Calls whose results are compared: with eager's random numbers, with Inductor's, and backwards.
-CALLS = 8
-#: The most elements of a tensor that are kept; of a larger one, evenly spaced ones are.
-_KEPT = 2**18
+#: Where blocks are compiled, each block is such a call.
+CALLS = 60
+#: The most elements of a tensor that are kept of the first calls, and of the later ones. Of a
+#: larger tensor, these are evenly spaced ones, and as many means, in which each element counts.
+_FIRST, _KEPT, _KEPT_LATER = 8, 2**17, 2**12
 
 
 class Results:
@@ -50,8 +52,7 @@ class Results:
         def call(*inputs: Any) -> Any:
             outputs = compiled(*inputs)
             own = "" if torch._inductor.config.fallback_random else "own "
-            if (key := self._next(f"{own}outputs")) is not None:
-                self._see(key, outputs, inputs)
+            self._see(f"{own}outputs", outputs, inputs)
             for node in _backwards(outputs):
                 node.register_hook(self._see_gradients)
             return outputs
@@ -59,19 +60,19 @@ class Results:
         return call
 
     def _see_gradients(self, gradients: Any, _: Any) -> None:
-        if (key := self._next("gradients")) is not None:
-            self._see(key, gradients, ())
+        self._see("gradients", gradients, ())
 
-    def _next(self, group: str) -> str | None:
-        """Return the key of the next result of a group; None if no more are compared."""
+    def _see(self, group: str, results: Any, inputs: Any) -> None:
+        """Keep or compare the next result of a group, unless no more are."""
         self._counts[group] += 1
-        return f"{group} {self._counts[group]}" if self._counts[group] <= CALLS else None
-
-    def _see(self, key: str, results: Any, inputs: Any) -> None:
+        if self._counts[group] > CALLS:
+            return
+        key = f"{group} {self._counts[group]}"
         tensors = [value for value in results if isinstance(value, torch.Tensor)]
         with torch.no_grad():
+            most = _KEPT if self._counts[group] <= _FIRST else _KEPT_LATER
             seen = {
-                "values": [_values(tensor) for tensor in tensors],
+                "values": [kept for tensor in tensors for kept in _values(tensor, most)],
                 "layout": repr(_layout(results, inputs)),
                 "generator": _generator(tensors),
             }
@@ -99,10 +100,19 @@ def _backwards(outputs: Any) -> Iterator[Any]:
             left += [of for of, _ in node.next_functions if of is not None]
 
 
-def _values(tensor: torch.Tensor) -> torch.Tensor:
+def _values(tensor: torch.Tensor, most: int) -> list[torch.Tensor]:
     flat = tensor.detach().flatten()
-    flat = flat[:: math.ceil(flat.numel() / _KEPT)] if flat.numel() > _KEPT else flat
-    return flat.to("cpu", copy=True)
+    if flat.numel() <= most:
+        return [flat.to("cpu", copy=True)]
+    step = math.ceil(flat.numel() / most)
+    end = flat.numel() // step * step
+    means = flat[:end].view(-1, step).mean(1, dtype=_wide(flat))
+    return [flat[::step].to("cpu", copy=True), means.cpu()]
+
+
+def _wide(tensor: torch.Tensor) -> torch.dtype:
+    """Return a dtype in which the sum of a tensor is exact enough."""
+    return torch.complex128 if tensor.is_complex() else torch.float64
 
 
 def _layout(results: Any, inputs: Any) -> list[Any]:
