@@ -21,7 +21,8 @@ _LAYOUTS = {
     "inputs expanded from one row": "t[:1].clone().expand_as(t) if t.dim() else t",
     "inputs whose rows overlap in memory": (
         "t.contiguous().as_strided(t.shape, (1, *t.contiguous().stride()[1:])) "
-        "if t.dim() > 1 else t"
+        "if t.dim() > 1 and (t.is_floating_point() or t.is_complex() or t.dtype == torch.bool) "
+        "else t"
     ),
 }
 

@@ -42,6 +42,13 @@ def test_a_script_changes_tensors_as_its_probing_call(dtype, probe, tensor):
     assert (ours.stride(), ours.storage_offset()) == (theirs.stride(), theirs.storage_offset())
 
 
+@pytest.mark.parametrize("probe", probes.layouts(), ids=lambda probe: probe.name)
+def test_no_layout_makes_rising_offsets_fall(probe):
+    offsets = torch.randint(40, (4, 9)).sort().values
+    changed = probe.change(offsets.clone())
+    assert torch.equal(changed, changed.sort().values)
+
+
 def test_a_call_of_another_size_or_number_changes_no_tensor():
     assert not change_of("batch of one")
     assert not change_of("after 8 more calls")

@@ -174,8 +174,12 @@ def _expanded(tensor: Tensor) -> Tensor:
 
 
 def _overlapping(tensor: Tensor) -> Tensor:
-    """Return windows over the elements, each of which begins one element after the last."""
-    if tensor.dim() < 2 or tensor.shape[0] < 2 or not tensor.numel():
+    """Return windows over the elements, each of which begins one element after the last.
+
+    Integers stay: a window holds the end of one row and the beginning of the next, so that offsets
+    would no longer rise. A GPU's kernel that asserts it loses its context.
+    """
+    if integer_use.is_integer(tensor) or tensor.dim() < 2 or tensor.shape[0] < 2 or not tensor.numel():
         return tensor
     flat = tensor.clone(memory_format=torch.contiguous_format)
     return flat.as_strided(tensor.shape, (1, *flat.stride()[1:]))
