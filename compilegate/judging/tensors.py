@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from compilegate.judging.chance import Excess, certain
 from compilegate.judging.difference import describe_difference
 from compilegate.judging.judge import Finding, shorten
 from compilegate.judging.pooled import as_a_whole
@@ -12,7 +13,6 @@ from compilegate.judging.tolerances import (
     Check,
     beyond,
     checks_of_rows,
-    has_jumped,
     in_half,
     is_on_cpu,
     widening,
@@ -27,14 +27,6 @@ from compilegate.records.call import (
 from compilegate.records.observation import Observation
 from compilegate.records.rounding import is_blind, pooled_noise
 
-#: Wrong code is wrong in every call of one kind at the same sizes. A gradient or a buffer in half
-#: precision that is out of bounds in only one of several such calls, by less than this factor, is
-#: noise: where few roundings decide, one draw may lie above the largest of nine.
-ONCE = 1.5
-#: The same for a gradient in single precision that jumps, at one of several calls of these sizes. A
-#: ReLU of a late layer opens in one call in twenty, and four nudged runs often miss it.
-ONCE_JUMPED = 2.0
-
 #: Of this many near ties, one may have an answer that no nudged run gives.
 UNANSWERED = 8
 
@@ -43,15 +35,6 @@ UNPICKED = "unpicked "
 
 #: More blind tensors than this share, and a verdict on gradients is inconclusive.
 BLIND_SHARE = 0.5
-
-
-@dataclass(frozen=True)
-class Excess:
-    """A tensor that is out of bounds, and the checks that it fails."""
-
-    group: int
-    error: TensorError
-    beyond: tuple[Check, ...]
 
 
 @dataclass(frozen=True)
@@ -120,11 +103,10 @@ def examine(observation: Observation, group: str) -> Numerics:
         for index, call in enumerate(observation.calls)
     ]
     seen = examine_groups(observation, calls)
-    excesses = seen.excesses
-    if group != "outputs":
-        excesses = tuple(o for o in seen.excesses if not _is_chance(o, seen.excesses, observation))
+    half = in_half(observation)
+    kinds = [(call.sizes, half and call.overlaps) for call in observation.calls]
     complaints = (
-        *_complaints(calls, excesses),
+        *_certain_complaints(seen, calls, kinds, observation),
         *_complaints_of_rows(observation, group),
         *_complaint_as_a_whole(observation, group),
     )
@@ -133,20 +115,35 @@ def examine(observation: Observation, group: str) -> Numerics:
 
 def _with_probes(seen: Numerics, observation: Observation, group: str) -> Numerics:
     """Add what the probing calls show. A tensor without a finite number in them is not blind."""
-    probed = examine_groups(
-        observation,
-        [(name_of_probe(one.probe, one.sizes), getattr(one, group)) for one in observation.probes],
-        extreme=frozenset(i for i, one in enumerate(observation.probes) if one.extreme),
-    )
+    calls = [
+        (name_of_probe(one.probe, one.sizes), getattr(one, group)) for one in observation.probes
+    ]
+    extreme = frozenset(i for i, one in enumerate(observation.probes) if one.extreme)
+    probed = examine_groups(observation, calls, extreme)
+    one_kind = ["probing"] * len(calls)
     return replace(
         seen,
-        complaints=(*seen.complaints, *probed.complaints),
+        complaints=(
+            *seen.complaints,
+            *_certain_complaints(probed, calls, one_kind, observation),
+        ),
         tensors=seen.tensors + probed.tensors,
         floating=seen.floating + probed.floating,
         ties=seen.ties + probed.ties,
         undecided=(*seen.undecided, *probed.undecided),
         compared=seen.compared + probed.compared,
     )
+
+
+def _certain_complaints(
+    seen: Numerics,
+    groups: Sequence[tuple[str, Checked]],
+    kinds: Sequence[Hashable],
+    observation: Observation,
+) -> tuple[str, ...]:
+    """Return the complaints without those of what may be chance."""
+    tensors = max((len(checked.errors) for _, checked in groups), default=0)
+    return _complaints(groups, certain(seen.excesses, kinds, tensors, observation))
 
 
 def examine_groups(
@@ -249,25 +246,6 @@ def _name(observation: Observation, index: int) -> str:
     if not call.overlaps:
         return name
     return f"{name}, another forward before its backward, cotangents in another layout"
-
-
-def _is_chance(one: Excess, excesses: Sequence[Excess], observation: Observation) -> bool:
-    """Whether a gradient or buffer is out of bounds by little, and only once.
-
-    In half precision it may be either, and in single precision a gradient that jumps.
-    """
-    half = in_half(observation)
-    kinds = [(call.sizes, half and call.overlaps) for call in observation.calls]
-    is_gradient, is_buffer = map(one.error.name.startswith, ("gradient ", "buffer "))
-    return (
-        (is_gradient or is_buffer if half else is_gradient and has_jumped(one.error))
-        and all(
-            check.share < (ONCE if half else ONCE_JUMPED) and check.what != "scale"
-            for check in one.beyond
-        )
-        and kinds.count(kinds[one.group]) > 1
-        and all(other is one or other.error.name != one.error.name for other in excesses)
-    )
 
 
 def _complaints_of_rows(observation: Observation, group: str) -> Iterator[str]:

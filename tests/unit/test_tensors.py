@@ -143,10 +143,9 @@ def of_noise(rms, name="gradient weight", noise=1e-3):
 
 
 def test_an_output_in_half_precision_may_not_be_out_of_bounds():
-    calls = [make_call(outputs=make_checked(of_noise(rms))) for rms in (OUT, 0)]
-    assert (
-        len(examine(make_observation(case=HALF_ID, calls=tuple(calls)), "outputs").complaints) == 1
-    )
+    calls = [make_call(outputs=make_checked(of_noise(rms, "output"))) for rms in (OUT, 0)]
+    seen = examine(make_observation(case=HALF_ID, calls=tuple(calls)), "outputs")
+    assert len(seen.complaints) == 1
 
 
 def test_groups_are_examined_separately():

@@ -7,6 +7,7 @@ of them, PyTorch fixes the other, too, and compiles again for the next size.
 import pytest
 import torch
 
+from compilegate import Example
 from compilegate.observe import nested
 from compilegate.zoo import registry
 
@@ -61,12 +62,12 @@ def test_sizes_that_vary_differ_from_those_that_do_not(name):
 
 
 def test_an_accident_is_seen():
-    class Given:
-        inputs = staticmethod(lambda batch, length: (torch.empty(batch, length, 128),))
-        kwargs = None
-        dims = {0: {0: "batch", 1: "length"}}
-
-    assert equal_by_accident(Given, {"batch": 4, "length": 128}) == [
+    given = Example(
+        torch.nn.Identity(),
+        inputs=lambda batch, length: (torch.empty(batch, length, 128),),
+        dims={0: {0: "batch", 1: "length"}},
+    )
+    assert equal_by_accident(given, {"batch": 4, "length": 128}) == [
         "argument 0, dimension 2 of (4, 128, 128)"
     ]
-    assert not equal_by_accident(Given, {"batch": 4, "length": 64})
+    assert not equal_by_accident(given, {"batch": 4, "length": 64})

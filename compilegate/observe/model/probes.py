@@ -179,7 +179,12 @@ def _overlapping(tensor: Tensor) -> Tensor:
     Integers stay: a window holds the end of one row and the beginning of the next, so that offsets
     would no longer rise. A GPU's kernel that asserts it loses its context.
     """
-    if integer_use.is_integer(tensor) or tensor.dim() < 2 or tensor.shape[0] < 2 or not tensor.numel():
+    if (
+        integer_use.is_integer(tensor)
+        or tensor.dim() < 2
+        or tensor.shape[0] < 2
+        or not tensor.numel()
+    ):
         return tensor
     flat = tensor.clone(memory_format=torch.contiguous_format)
     return flat.as_strided(tensor.shape, (1, *flat.stride()[1:]))

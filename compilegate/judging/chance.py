@@ -1,0 +1,86 @@
+"""What is out of bounds by chance, or because another kernel of a library was chosen.
+
+Bounds hold for nearly every draw. A case compares thousands of tensors, so a few draws lie above
+them, by little. Wrong code is wrong in every call of one kind at the same sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from compilegate.judging.tolerances import Check, has_jumped, in_half
+from compilegate.records.call import TensorError
+from compilegate.records.case import Case
+from compilegate.records.observation import Observation
+
+#: A gradient, a buffer or a column of an output in half precision may be out of bounds in only one
+#: of several calls of a kind, by less than this factor: where few roundings decide, one draw may
+#: lie above the largest of nine.
+ONCE = 1.5
+#: The same for a gradient in single precision that jumps, at one of several calls of these sizes. A
+#: ReLU of a late layer opens in one call in twenty, and four nudged runs often miss it.
+ONCE_JUMPED = 2.0
+#: In half precision on a GPU, the gradient of one parameter among this many tensors may be out of
+#: bounds in each call, by less than ``ONCE``. Compiled code lays images out with the channels last,
+#: and the library then takes another kernel for the weights of a depthwise convolution, which
+#: rounds more often.
+LONE = 20
+
+
+@dataclass(frozen=True)
+class Excess:
+    """A tensor that is out of bounds, and the checks that it fails."""
+
+    group: int
+    error: TensorError
+    beyond: tuple[Check, ...]
+
+    def is_within(self, factor: float) -> bool:
+        """Whether each check is failed by less than a factor, and the scale is right."""
+        return all(check.share < factor and check.what != "scale" for check in self.beyond)
+
+
+def certain(
+    excesses: Sequence[Excess], kinds: Sequence[Hashable], tensors: int, observation: Observation
+) -> tuple[Excess, ...]:
+    """Leave out what is out of bounds by chance, or because another kernel was chosen.
+
+    Args:
+        excesses: What is out of bounds.
+        kinds: What distinguishes calls, by the number of the group of tensors.
+        tensors: The number of tensors of a call.
+        observation: The case.
+    """
+    if tensors >= LONE and _is_of_one_kernel(excesses, observation):
+        return ()
+    return tuple(one for one in excesses if not _is_chance(one, excesses, kinds, observation))
+
+
+def _is_chance(
+    one: Excess, excesses: Sequence[Excess], kinds: Sequence[Hashable], observation: Observation
+) -> bool:
+    """Whether a tensor is out of bounds by little, and only once."""
+    half, name = in_half(observation), one.error.name
+    may = {
+        "gradient": half or has_jumped(one.error),
+        "buffer": half,
+    }.get(name.partition(" ")[0], half and {c.what for c in one.beyond} == {"worst column"})
+    return (
+        may
+        and one.is_within(ONCE if half else ONCE_JUMPED)
+        and kinds.count(kinds[one.group]) > 1
+        and all(other is one or other.error.name != name for other in excesses)
+    )
+
+
+def _is_of_one_kernel(excesses: Sequence[Excess], observation: Observation) -> bool:
+    """Whether only the gradient of one parameter, and its update, are out of bounds by little."""
+    words = [one.error.name.partition(" ") for one in excesses]
+    return (
+        Case.parse(observation.case).device == "cuda"
+        and in_half(observation)
+        and {kind for kind, _, _ in words} <= {"gradient", "update"}
+        and len({parameter for _, _, parameter in words}) == 1
+        and all(one.is_within(ONCE) for one in excesses)
+    )

@@ -1,0 +1,86 @@
+"""What is out of bounds by little and once, or in one parameter alone, is no fault."""
+
+import pytest
+
+from compilegate.judging.tensors import examine
+from compilegate.records.rounding import EPS
+from tests.unit.making import make_call, make_checked, make_error, make_observation
+
+HALF = "resnet18-cuda-train-f16-default-static"
+HALF_ON_CPU = "resnet18-cpu-train-bf16-default-static"
+SINGLE = "resnet18-cuda-train-f32-default-static"
+NOISE = 1e-3
+LITTLE, MORE = 1.3, 1.6  # times what is allowed
+COLUMN = 4 * NOISE + 0.5 * EPS["bfloat16"]  # what is allowed of a column
+
+
+def out_by(factor, name="gradient weight", allowed=1.75 * NOISE, **changed):
+    of_eager = {"eager_rms": NOISE, "eager_max": 4 * NOISE, "eager_quantile": 2.6 * NOISE}
+    fields = of_eager | {"compiled_rms": factor * allowed, "compiled_max": 4 * NOISE} | changed
+    return make_error(name, **fields)
+
+
+def complaints(case, *groups, group="gradients", probing=False):
+    """How many tensors are wrong, given the tensors of each call."""
+    of_probe = {"probe": "transposed inputs"} if probing else {}
+    calls = tuple(make_call(**{group: make_checked(*errors)}, **of_probe) for errors in groups)
+    seen = make_observation(case=case, **{"probes" if probing else "calls": calls})
+    return len(examine(seen, group).complaints)
+
+
+def column(factor):
+    sound = {"compiled_rms": NOISE, "column": 4, "eager_column": NOISE}
+    return out_by(1, "output", dtype="bfloat16", compiled_column=factor * COLUMN, **sound)
+
+
+@pytest.mark.parametrize(
+    ("factors", "expected"),
+    [((1.1, 0.5), 0), ((1.1, 1.1), 2), ((MORE, 0.5), 1), ((1.1,), 1)],
+    ids=["once, by little", "twice", "once, by more", "in the only call"],
+)
+def test_a_column_of_an_output_may_be_out_of_bounds_once(factors, expected):
+    calls = [[column(factor)] for factor in factors]
+    assert complaints(HALF, *calls, group="outputs") == expected
+
+
+def test_a_column_of_an_output_in_single_precision_may_not_be_out_of_bounds():
+    calls = [[make_error(column=4, compiled_column=c, eager_column=0.0)] for c in (1e-2, 0.0)]
+    assert complaints(SINGLE, *calls, group="outputs") == 1
+
+
+@pytest.mark.parametrize(
+    ("case", "allowed"), [(HALF, 1.75 * NOISE), (SINGLE, 3 * NOISE)], ids=["half", "jumping"]
+)
+def test_a_gradient_may_be_out_of_bounds_in_one_probing_call(case, allowed):
+    little, more, sound = (out_by(by, allowed=allowed) for by in (LITTLE, 2.2, 0))
+    other = out_by(LITTLE, "gradient bias", allowed=allowed)
+    assert complaints(case, [little, other], [sound], probing=True) == 0
+    assert complaints(case, [little], [little], probing=True) == 2
+    assert complaints(case, [more], [sound], probing=True) == 1
+
+
+def among_others(*errors):
+    sound = [out_by(0, f"gradient {number}") for number in range(20)]
+    return [*errors, *sound]
+
+
+@pytest.mark.parametrize(
+    ("case", "factor", "expected"),
+    [(HALF, LITTLE, 0), (HALF, MORE, 3), (HALF_ON_CPU, LITTLE, 3)],
+    ids=["by little", "by more", "on a CPU"],
+)
+def test_one_parameter_may_have_another_kernel_on_a_gpu(case, factor, expected):
+    call = among_others(out_by(factor))
+    assert complaints(case, call, call, call) == expected
+
+
+def test_two_parameters_or_one_of_few_may_not_be_out_of_bounds():
+    two = among_others(out_by(LITTLE), out_by(LITTLE, "gradient bias"))
+    few = [out_by(LITTLE), out_by(0, "gradient bias")]
+    assert complaints(HALF, two, two) == 4
+    assert complaints(HALF, few, few) == 2
+
+
+def test_a_wrong_scale_is_never_chance():
+    scaled = out_by(1, compiled_rms=NOISE, compiled_projection=0.01)
+    assert complaints(HALF, among_others(scaled), among_others()) == 1
