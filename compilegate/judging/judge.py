@@ -123,7 +123,7 @@ def _as_expected(
         of_case: Whether the finding is the same for all aspects.
     """
     outcome, summary = finding.outcome, finding.summary
-    matching = (entry for entry in covering if _matches(entry, finding))
+    matching = (entry for entry in covering if _matches(entry, finding, of_case=of_case))
     strict = (entry for entry in concerned if entry.strict)
     if outcome == "failed" and (expected := next(matching, None)):
         outcome, summary = "expected_failure", f"{_reason(expected)}: {summary}"
@@ -195,9 +195,9 @@ def _covers(expected: ExpectedFailure, observation: Observation) -> bool:
     return observation.failure is not None and observation.failure.stage == expected.stage
 
 
-def _matches(expected: ExpectedFailure, finding: Finding) -> bool:
-    """Whether the failure is the expected one, line by line."""
-    lines = finding.details or (finding.summary,)
+def _matches(expected: ExpectedFailure, finding: Finding, *, of_case: bool) -> bool:
+    """Whether the failure is the expected one, line by line; of a case, without the traceback."""
+    lines = (finding.details if not of_case else ()) or (finding.summary,)
     found = [line for line in lines if not line.startswith(("… and", "  "))] or [finding.summary]
     return all(re.search(expected.match, line) for line in found)
 
