@@ -1,7 +1,7 @@
 """``python -m tests.faults.matrix.page FILE.json …`` writes ``docs/measurements/matrix.md``.
 
-It keeps what the page needs of the files in ``matrix.json`` next to it. Without a file it writes
-the page of what is kept.
+It adds what the page needs of the files to ``matrix.json`` next to it. A cell counts as it was
+filled last. Without a file it writes the page of what is kept.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from compilegate.judging.aspects import ASPECTS
 from compilegate.records.case import Case
@@ -43,9 +44,9 @@ did not run to its end, if the verdict is *inconclusive*, or if the twin fails, 
 and timing are left out.
 `python -m tests.faults.matrix.page FILE.json` writes this page.
 
-The cells on a GPU come from two sessions. The first observed twelve cases at once (`-n 12`), the
-second six, and both need more memory at times than the GPU has: hence most of what is undecided.
-Three at once are the default, and the same command fills such cells again.
+The cells on an H100 come from two sessions that observed twelve and six cases at once (`-n 12`,
+`-n 6`). That needs more memory at times than the GPU has: hence most of what is undecided. Three at
+once are the default. Those on H200s come from nine minutes of `-n 3 --gpus 0,1,2,3`.
 Each kind has few cells here, so a row says where a fault was caught, not how often it is.
 
 {runs}
@@ -103,8 +104,8 @@ class Entry:
 
 
 def keep(files: Sequence[Path]) -> None:
-    """Keep what the page needs of the files of a matrix."""
-    runs = []
+    """Add what the page needs of the files of a matrix to what is kept."""
+    runs: list[dict[str, Any]] = json.loads(KEPT.read_text())
     for file in files:
         store = Store.read(file)
         cases: dict[str, dict[str, str]] = {}
@@ -113,9 +114,25 @@ def keep(files: Sequence[Path]) -> None:
         failing = {twin.case: twin.failed for twin in store.twins.values() if twin.failed}
         unseen = sum(bool(twin.trouble) for twin in store.twins.values())
         about = {**store.about, "twins": len(store.twins), "unseen": unseen, "failing": failing}
-        lines = ",\n".join(f" {json.dumps(case)}: {_dumps(of)}" for case, of in cases.items())
-        runs.append(f'{{"about": {json.dumps(about)},\n"cases": {{\n{lines}}}}}')
-    KEPT.write_text("[\n" + ",\n".join(runs) + "]\n")
+        for earlier in runs:
+            _leave_out(earlier["cases"], cases)
+        runs.append({"about": about, "cases": cases})
+    texts = []
+    for run in runs:
+        lines = ",\n".join(
+            f" {json.dumps(case)}: {_dumps(of)}" for case, of in run["cases"].items()
+        )
+        texts.append(f'{{"about": {json.dumps(run["about"])},\n"cases": {{\n{lines}}}}}')
+    KEPT.write_text("[\n" + ",\n".join(texts) + "]\n")
+
+
+def _leave_out(earlier: dict[str, dict[str, str]], later: dict[str, dict[str, str]]) -> None:
+    """Leave out of earlier cells those that were filled again."""
+    for case, cells in later.items():
+        for kind in cells:
+            earlier.get(case, {}).pop(kind, None)
+    for case in [case for case, cells in earlier.items() if not cells]:
+        del earlier[case]
 
 
 def _dumps(cells: dict[str, str]) -> str:
