@@ -8,9 +8,10 @@ import pytest
 
 from compilegate.judging.aspects import Aspect
 from compilegate.session import collection, hookspecs, start
+from compilegate.session.command_line import add_options
 from compilegate.session.description import describe
 from compilegate.session.observations import OBSERVATIONS
-from compilegate.session.options import add_options, judges_suites
+from compilegate.session.options import judges_suites
 from compilegate.session.plan import PLAN
 
 pytest_plugins = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
@@ -38,13 +39,16 @@ class Observations:
     Args:
         plan: The plan of the session.
         progress: Called while a case is observed.
+        ends_at: When no case is begun any more, in seconds since the epoch; 0 for never.
 
     Attributes:
         wants: What the selected tests need, by case id.
+        ends_at: As given.
     """
 
-    def __init__(self, plan: Plan, progress: Progress) -> None:
+    def __init__(self, plan: Plan, progress: Progress, ends_at: float = 0.0) -> None:
         self.wants: dict[str, tuple[Want, ...]] = {}
+        self.ends_at = ends_at
         self._plan = plan
         self._observed: dict[str, Observation] = {}
         #: What other workers have observed.
@@ -68,8 +72,10 @@ class Observations:
 
     @property
     def unobserved(self) -> list[Case]:
-        """The cases of collected tests that are not observed yet, and that this machine can run."""
+        """The cases of collected tests that can and may be observed, and are not yet."""
         plan = self._plan
+        if self._is_late:
+            return []
         return [
             case
             for case in plan.cases
@@ -80,20 +86,35 @@ class Observations:
         """Return why a case that is not observed yet cannot be; empty if nothing is known."""
         return "" if case.id in self._observed else self._lost.get(case.device, "")
 
+    @property
+    def _is_late(self) -> bool:
+        return bool(self.ends_at) and time.time() >= self.ends_at
+
+    def is_too_late(self, case: Case) -> bool:
+        """Whether the case would have to be observed, and no case is begun any more."""
+        return self._is_late and case.id not in self._observed and not self._suffices(case)
+
     def observe(self, case: Case) -> tuple[Observation, bool]:
         """Return the observation of a case, and whether this call made it."""
         if case.id in self._observed:
             return self._observed[case.id], False
-        stored = self._others.get(case.id)
-        if stored is None and self._plan.stored is not None:
-            stored = self._plan.stored.observations.get(case.id)
-        wants = self.wants.get(case.id, WANTS)
-        if stored is not None and (self._plan.replays or self._is_whole(stored, wants)):
-            observation, new = stored, False
-        else:
-            observation, new = self._complete(case, stored, wants), True
+        observation, new = self._stored(case), False
+        if observation is None or not self._suffices(case):
+            wants = self.wants.get(case.id, WANTS)
+            observation, new = self._complete(case, observation, wants), True
         self._observed[case.id] = observation
         return observation, new
+
+    def _stored(self, case: Case) -> Observation | None:
+        """Return the observation by another worker, or by the stored run."""
+        if case.id in self._others or self._plan.stored is None:
+            return self._others.get(case.id)
+        return self._plan.stored.observations.get(case.id)
+
+    def _suffices(self, case: Case) -> bool:
+        """Whether the observation by another worker, or by the stored run, is all that is asked."""
+        stored, wants = self._stored(case), self.wants.get(case.id, WANTS)
+        return stored is not None and (self._plan.replays or self._is_whole(stored, wants))
 
     def ask(self, case: Case, wants: tuple[Want, ...] = ("capture", "time")) -> CaseRequest:
         """Return the request that a child gets for a case."""

@@ -1,8 +1,7 @@
-"""The options of a session: their definitions, their values, and what is wrong with them."""
+"""The options of a session: their values, and what is wrong with them."""
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
 import sys
@@ -56,6 +55,7 @@ class Options:
     candidates: tuple[str, ...] = ()
     shard: str | None = None
     shard_by: str | None = None
+    stop_after: float | None = None
     known: tuple[str, ...] = ()
     explicit: tuple[str, ...] = ()
     ini_files: tuple[str, ...] = ()
@@ -105,6 +105,7 @@ class Options:
             candidates=tuple(option("candidates")),
             shard=option("shard"),
             shard_by=option("shard_by"),
+            stop_after=option("stop_after"),
             explicit=tuple(n for n in ("seed", "backend", "tf32") if option(n) is not None),
             ini_files=tuple(word for words in named for word in words),
             root=config.rootpath,
@@ -115,155 +116,6 @@ def _runs_folder(config: pytest.Config) -> Path:
     """Return the folder of run files; a relative path starts from the ini file's folder."""
     base = config.inipath.parent if config.inipath else config.invocation_params.dir
     return base / str(config.getini("runs_dir"))
-
-
-def add_options(parser: pytest.Parser) -> None:
-    """Add the options to pytest's command line."""
-    group = parser.getgroup("compilegate", "compilegate: the results and costs of torch.compile")
-    _add_selection(group)
-    _add_shards(group)
-    _add_settings(group)
-    _add_runs(group)
-
-
-def _add_selection(group: pytest.OptionGroup) -> None:
-    group.addoption(
-        "--tier",
-        metavar="TIER",
-        help="smoke, standard or full (default: smoke on CPU, standard on GPU)",
-    )
-    group.addoption(
-        "--models",
-        action="append",
-        default=[],
-        metavar="GLOB",
-        help="select the models whose name matches (repeatable; default: all)",
-    )
-    group.addoption(
-        "--cases",
-        action="append",
-        default=[],
-        metavar="GLOB",
-        help="select the cases whose id matches; a full id selects from any tier (repeatable)",
-    )
-    group.addoption(
-        "--zoo",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="add the models of a Python file (repeatable; ini: zoo)",
-    )
-
-
-def _add_shards(group: pytest.OptionGroup) -> None:
-    group.addoption(
-        "--shard",
-        metavar="I/N",
-        help="select the I-th of N parts that take about as long as each other, by the seconds of "
-        "an earlier run; compilegate merge combines their runs",
-    )
-    group.addoption(
-        "--shard-by",
-        metavar="RUN",
-        help="the earlier run (default: the newest one of the same cases). All shards need the "
-        "same, or none",
-    )
-
-
-def _add_settings(group: pytest.OptionGroup) -> None:
-    group.addoption(
-        "--budgets",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="layer a TOML file over the shipped budgets (repeatable; ini: budgets)",
-    )
-    group.addoption(
-        "--known",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="name the culprits that this TOML file knows by their issues (repeatable; ini: known)",
-    )
-    group.addoption(
-        "--budgets-update",
-        action="store_true",
-        help="add exact entries for failed counts, speed, memory and compile time",
-    )
-    group.addoption(
-        "--seed", type=int, metavar="N", help="the seed of weights and inputs (default: 0)"
-    )
-    group.addoption(
-        "--backend",
-        choices=BACKENDS,
-        help="the compiler backend; the others stop at an earlier stage, to find the stage that "
-        f"fails (default: {BACKENDS[0]})",
-    )
-    group.addoption(
-        "--tf32",
-        action="store_true",
-        default=None,
-        help="let f32 products round to TF32 on a GPU, in eager and in compiled code",
-    )
-    group.addoption(
-        "--case-timeout",
-        type=float,
-        metavar="SECONDS",
-        help="kill a case that makes no progress for this long. Time that its processes wait for "
-        "the processor does not count. A case that makes progress ends after three times as long, "
-        "or six times on the wall (default: 300, 900 or 1800 by tier; three times as long for "
-        "autotuning modes)",
-    )
-    group.addoption(
-        "--fail-inconclusive", action="store_true", help="treat inconclusive verdicts as failures"
-    )
-
-
-def _add_runs(group: pytest.OptionGroup) -> None:
-    group.addoption("--save", metavar="NAME", help="name the run (default: its time)")
-    group.addoption(
-        "--resume", metavar="RUN", help="continue a run: observe the cases that it lacks"
-    )
-    group.addoption(
-        "--replay", metavar="RUN", help="judge a stored run again, without compiling anything"
-    )
-    group.addoption(
-        "--baseline-run",
-        metavar="RUN",
-        help="compare each case with a stored run of the PyTorch in use",
-    )
-    group.addoption(
-        "--baseline-python",
-        metavar="PATH",
-        help="compare each case with the PyTorch of this interpreter, observed in this session",
-    )
-    group.addoption(
-        "--candidate",
-        action="append",
-        default=[],
-        dest="candidates",
-        metavar="PATH",
-        help="observe the PyTorch of this interpreter, not that of the one that runs pytest. "
-        "Repeated, with --baseline-python or --baseline-run: one session for each, then one table "
-        "that names the newest safe one",
-    )
-    # A session of several candidates reads the comparison of each from a file.
-    group.addoption("--comparison-file", metavar="FILE", help=argparse.SUPPRESS)
-    group.addoption(
-        "--attribute",
-        action="store_true",
-        help="with --baseline-python: find the distributions that make cases worse, by observing "
-        "these cases in environments between the two, which are kept in .environments next to the "
-        "folder of runs",
-    )
-    group.addoption(
-        "--pairs",
-        type=int,
-        default=PAIRS,
-        metavar="K",
-        help="time a case again in K fresh pairs of processes if its first pair shows it slower, "
-        "and in K more if the result is close (default: %(default)s)",
-    )
 
 
 def check(options: Options) -> None:
@@ -301,11 +153,16 @@ def check(options: Options) -> None:
         raise ValueError("--save and --resume exclude each other: a resumed run keeps its file")
     if options.save:
         _refuse_taken(options.save, options.runs)
-    if options.case_timeout is not None and not 0 < options.case_timeout < math.inf:
-        raise ValueError(f"--case-timeout {options.case_timeout:g}: expected seconds above 0")
+    _check_duration("--case-timeout", options.case_timeout, "seconds")
+    _check_duration("--stop-after", options.stop_after, "minutes")
     for file in options.zoo:
         if not Path(file).is_file():
             raise ValueError(f"no zoo file {file}: check the path")
+
+
+def _check_duration(name: str, value: float | None, unit: str) -> None:
+    if value is not None and not 0 < value < math.inf:
+        raise ValueError(f"{name} {value:g}: expected {unit} above 0")
 
 
 def _check_shard(options: Options) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -54,9 +55,10 @@ def start(config: pytest.Config) -> None:
     Raises:
         pytest.UsageError: Something is wrong with the options, the zoo or the stored run.
     """
-    plan = plan_of(config)
-    config.stash[OBSERVATIONS] = Observations(plan, progress_of(config))
-    if (known := from_controller(config)) is not None:
+    plan, known = plan_of(config), from_controller(config)
+    ends_at = known.ends_at if known is not None else _ends_at(plan.options)
+    config.stash[OBSERVATIONS] = Observations(plan, progress_of(config), ends_at)
+    if known is not None:
         if plan.paired is not None and plan.paired.live is not None:
             forwarder = Forwarder(plan, config.stash[OBSERVATIONS], Path(known.run))
             config.pluginmanager.register(forwarder, "compilegate-forwarder")
@@ -67,6 +69,11 @@ def start(config: pytest.Config) -> None:
         workers.refuse_unlike_gpus()
     if not config.getoption("collectonly"):
         _record(config, plan)
+
+
+def _ends_at(options: Options) -> float:
+    """Return when no case is begun any more, in seconds since the epoch; 0 for never."""
+    return time.time() + 60 * options.stop_after if options.stop_after else 0.0
 
 
 def plan_of(config: pytest.Config) -> Plan:

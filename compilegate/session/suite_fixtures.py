@@ -42,7 +42,10 @@ def observation(case: Case, plan: Plan, request: pytest.FixtureRequest) -> Obser
     """The observation of the case, which is compiled once for all tests."""
     if reason := plan.lacks(case):
         pytest.skip(reason)
-    made, new = request.config.stash[OBSERVATIONS].observe(case)
+    observations = request.config.stash[OBSERVATIONS]
+    if observations.is_too_late(case):
+        pytest.skip(f"not begun within {plan.options.stop_after:g} minutes (--stop-after)")
+    made, new = observations.observe(case)
     if new and plan.paired is not None:  # its first test may wait for all fresh pairs
         request.config.hook.pytest_compilegate_observed(records=_records(plan, made))
     elif new or (plan.replays and plan.options.save):

@@ -89,6 +89,7 @@ class Known:
         share: The part of the machine that the children of this process may use.
         earlier_run: The path of the run by which time and memory are planned; empty for none.
         run: The path of the run that the controller writes; empty if it writes none.
+        ends_at: When no case is begun any more, in seconds since the epoch; 0 for never.
     """
 
     models: Sequence[Mapping[str, Any]] | None = None
@@ -97,6 +98,7 @@ class Known:
     share: Share = ALONE
     earlier_run: str = ""
     run: str = ""
+    ends_at: float = 0.0
 
 
 def from_controller(config: pytest.Config) -> Known | None:

@@ -13,6 +13,7 @@ import pytest
 from compilegate.judging.aspects import ASPECTS
 from compilegate.records.case import suite_of
 from compilegate.session import planning, start
+from compilegate.session.observations import OBSERVATIONS
 from compilegate.session.options import judges_suites
 from compilegate.session.plan import PLAN
 from compilegate.session.workers import WORKERS, Known, fitting
@@ -41,6 +42,7 @@ def pytest_configure_node(node: Any) -> None:
         share=share,
         earlier_run=str(plan.earlier_run or ""),
         run=str(plan.run_files.candidate.path) if plan.run_files else "",
+        ends_at=node.config.stash[OBSERVATIONS].ends_at,
     )
     node.workerinput["compilegate"] = msgspec.to_builtins(known)
     plan.observer.close()  # the controller observes nothing

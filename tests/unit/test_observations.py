@@ -77,3 +77,16 @@ def test_a_child_knows_whether_others_use_its_gpu(plan, observations, shares, on
     plan.share = Share(2, "0", shares_gpu=shares)
     assert observations.ask(GPU).request.shares_gpu is on_gpu
     assert not observations.ask(CPU).request.shares_gpu
+
+
+def test_no_case_is_begun_too_late_and_stored_ones_are_taken(tmp_path):
+    made = make_observation(case=CPU.id, wants=("capture",))
+    write_run(tmp_path / "a.jsonl", make_header(), made)
+    plan = make_plan_of(make_options(tmp_path), stored=read(tmp_path / "a.jsonl"))
+    late, early = (Observations(plan, print, ends_at=at) for at in (1.0, 1e12))
+    for observations in (late, early):
+        observations.want({CPU.id: ["capture"], GPU.id: ["capture"]})
+    assert not late.is_too_late(CPU)
+    assert late.is_too_late(GPU)
+    assert late.unobserved == []
+    assert not early.is_too_late(GPU)
