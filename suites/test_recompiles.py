@@ -99,6 +99,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         if count - 1 > allowed
         for line in _history(code, capture)
     ]
+    if dynamic == "dynamic":
+        lines += _equal_by_accident(returning)
     return Finding("failed", seen, shorten(lines), {"recompiles": most - setting})
 
 
@@ -118,6 +120,21 @@ def _without_effect(calls: Sequence[CallFacts]) -> list[str]:
     if any(shape != shapes[0] for shape in shapes):
         return []
     return [name for name in sizes[0] if len({some[name] for some in sizes}) > 1] if sizes else []
+
+
+def _equal_by_accident(calls: Sequence[CallFacts]) -> Iterator[str]:
+    """Yield the sizes of the first call that vary later, and are as large as one that does not."""
+    first = calls[0].numbers
+    sizes = {name: value for name, value in first.items() if " dim " in name}
+    varying = {n for n in sizes if any(call.numbers.get(n, sizes[n]) != sizes[n] for call in calls)}
+    for name in sorted(varying):
+        equal = sorted(n for n in sizes.keys() - varying if sizes[n] == sizes[name])
+        if equal:
+            yield (
+                f"in the first call, {name} and {equal[0]} are both {sizes[name]:g}, and only the "
+                "first varies: equal sizes share a symbol, so what fixes one fixes the other; give "
+                "the example another size"
+            )
 
 
 def _never_compiled(

@@ -260,3 +260,15 @@ def test_sizes_that_no_input_takes_are_named(shapes, expected):
     )
     assert finding.outcome == "passed"
     assert finding.summary.partition("; ")[2] == expected
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "sizes", "is_hinted"),
+    [("dynamic", (8, 4), True), ("dynamic", (6, 8), False), ("auto", (8, 4, 2), False)],
+    ids=["equal in the first call", "equal later", "each dimension by itself"],
+)
+def test_a_size_that_is_equal_by_accident_explains_a_recompilation(dynamic, sizes, is_hinted):
+    found = test_recompiles.rule(recompiled(dynamic, 2, batches(*sizes)), Budget())
+    assert found.outcome == "failed"
+    hint = "input[0] dim 0 and input[0] dim 1 are both 8, and only the first varies"
+    assert any(hint in line for line in found.details) == is_hinted
