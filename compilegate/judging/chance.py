@@ -1,4 +1,4 @@
-"""What is out of bounds by chance, or because another kernel of a library was chosen.
+"""What is out of bounds by chance.
 
 Bounds hold for nearly every draw. A case compares thousands of tensors, so a few draws lie above
 them, by little. Wrong code is wrong in every call of one kind at the same sizes.
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from compilegate.judging.tolerances import Check, has_jumped, in_half
 from compilegate.records.call import TensorError
-from compilegate.records.case import Case
 from compilegate.records.observation import Observation
 
 #: A gradient, a buffer or a column of an output in half precision may be out of bounds in only one
@@ -21,11 +20,6 @@ ONCE = 1.5
 #: The same for a gradient in single precision that jumps, at one of several calls of these sizes. A
 #: ReLU of a late layer opens in one call in twenty, and four nudged runs often miss it.
 ONCE_JUMPED = 2.0
-#: In half precision on a GPU, the gradient of one parameter among this many tensors may be out of
-#: bounds in each call, by less than ``ONCE``. Compiled code lays images out with the channels last,
-#: and the library then takes another kernel for the weights of a depthwise convolution, which
-#: rounds more often.
-LONE = 20
 
 
 @dataclass(frozen=True)
@@ -42,18 +36,15 @@ class Excess:
 
 
 def certain(
-    excesses: Sequence[Excess], kinds: Sequence[Hashable], tensors: int, observation: Observation
+    excesses: Sequence[Excess], kinds: Sequence[Hashable], observation: Observation
 ) -> tuple[Excess, ...]:
-    """Leave out what is out of bounds by chance, or because another kernel was chosen.
+    """Leave out what is out of bounds by chance.
 
     Args:
         excesses: What is out of bounds.
         kinds: What distinguishes calls, by the number of the group of tensors.
-        tensors: The number of tensors of a call.
         observation: The case.
     """
-    if tensors >= LONE and _is_of_one_kernel(excesses, observation):
-        return ()
     return tuple(one for one in excesses if not _is_chance(one, excesses, kinds, observation))
 
 
@@ -71,16 +62,4 @@ def _is_chance(
         and one.is_within(ONCE if half else ONCE_JUMPED)
         and kinds.count(kinds[one.group]) > 1
         and all(other is one or other.error.name != name for other in excesses)
-    )
-
-
-def _is_of_one_kernel(excesses: Sequence[Excess], observation: Observation) -> bool:
-    """Whether only the gradient of one parameter, and its update, are out of bounds by little."""
-    words = [one.error.name.partition(" ") for one in excesses]
-    return (
-        Case.parse(observation.case).device == "cuda"
-        and in_half(observation)
-        and {kind for kind, _, _ in words} <= {"gradient", "update"}
-        and len({parameter for _, _, parameter in words}) == 1
-        and all(one.is_within(ONCE) for one in excesses)
     )

@@ -197,7 +197,7 @@ def _covers(expected: ExpectedFailure, observation: Observation) -> bool:
 
 def _matches(expected: ExpectedFailure, finding: Finding, *, of_case: bool) -> bool:
     """Whether the failure is the expected one, line by line; of a case, without the traceback."""
-    lines = (finding.details if not of_case else ()) or (finding.summary,)
+    lines = (finding.summary,) if of_case or not finding.details else finding.details
     found = [line for line in lines if not line.startswith(("… and", "  "))] or [finding.summary]
     return all(re.search(expected.match, line) for line in found)
 

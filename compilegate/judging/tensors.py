@@ -143,8 +143,7 @@ def _certain_complaints(
     observation: Observation,
 ) -> tuple[str, ...]:
     """Return the complaints without those of what may be chance."""
-    tensors = max((len(checked.errors) for _, checked in groups), default=0)
-    return _complaints(groups, certain(seen.excesses, kinds, tensors, observation))
+    return _complaints(groups, certain(seen.excesses, kinds, observation))
 
 
 def examine_groups(

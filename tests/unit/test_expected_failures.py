@@ -5,9 +5,7 @@ import pytest
 from compilegate.judging.budget import Budget
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.judge import Finding, judge
-from tests.unit.making import (
-    make_observation,
-)
+from tests.unit.making import make_failure, make_observation
 
 
 def expecting(**known):
@@ -41,6 +39,18 @@ def test_only_the_failure_that_was_described_is_expected(details, outcome):
     budget = expecting(aspect="forward", match="stride differs")
     judged = judge(make_observation(), budget, "forward", found(*details))
     assert judged.verdict.outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("message", "outcome"),
+    [("CantSplit: 3 not divisible by 2", "expected_failure"), ("out of range", "failed")],
+)
+def test_an_exception_that_ends_a_case_is_expected_by_its_message(message, outcome):
+    traceback = "Traceback (most recent call last):\nInductorError: see above"
+    failure = make_failure(stage="vary", message=message, traceback=traceback)
+    seen = make_observation(status="raised", failure=failure)
+    budget = expecting(stage="vary", match="CantSplit")
+    assert judge(seen, budget, "forward", passes).verdict.outcome == outcome
 
 
 def test_a_flaky_expected_failure_may_pass():

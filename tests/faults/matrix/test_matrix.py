@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.faults.catalogue import SOUND
 from tests.faults.matrix import page
@@ -15,6 +16,7 @@ from tests.faults.matrix.cells import FAMILIES, PARTS, SETTINGS, all_cells, spre
 from tests.faults.matrix.filling import Filling
 from tests.faults.matrix.kinds import KINDS
 from tests.faults.matrix.store import Store
+from tests.faults.planting import effects
 from tests.faults.planting.hooks import PLANTS
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -53,6 +55,17 @@ def test_a_cell_is_filled_once(store, tmp_path):
     while group := filling.next_group():
         left += [cell.kind.name for cell in group]
     assert {cell.kind.name for cell in cells} - {*left} == {"a_third_percent", "residual_lost"}
+
+
+def test_each_element_of_a_large_result_shows_in_what_is_kept():
+    sound, off = torch.zeros(10, 1001), torch.zeros(10, 1001)
+    off[1, 1] = 1.0
+
+    def kept(result):
+        return torch.cat([one.double() for one in effects._values(result, most=100)])
+
+    assert not torch.equal(kept(off), kept(sound))
+    assert torch.equal(kept(sound), kept(sound.clone()))
 
 
 def test_every_kind_has_a_plant_and_only_those_of_settings_are_alone():
