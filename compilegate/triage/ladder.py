@@ -31,12 +31,14 @@ class Stage:
         seen: What each backend showed, in the order in which they were observed.
         cure: The first simpler mode in which the failure is gone; empty if it is in none.
         left_out: What that mode leaves out: CUDA graphs or autotuning.
+        is_cold: Whether it shows only where nothing is read from PyTorch's caches.
     """
 
     backend: str = ""
     seen: dict[str, Seen] = field(default_factory=dict)
     cure: str = ""
     left_out: str = ""
+    is_cold: bool = False
 
     @property
     def name(self) -> str:
@@ -72,13 +74,17 @@ class Stage:
 def climb(trials: Trials) -> Stage:
     """Observe the case with its own backend, then with each below it, from the first on.
 
-    What fails in Inductor alone is observed in simpler modes, too.
+    What does not show again may have been hidden by compiled code in PyTorch's caches, so it is
+    observed with empty ones. What fails in Inductor alone is observed in simpler modes, too.
 
     Raises:
         OutOfTimeError: The time for the culprit is over.
     """
     own, stage = trials.suspect.observation.backend, Stage()
     stage.seen[own] = trials.of_backend(own)
+    if stage.seen[own].state == "good" and not trials.cold:
+        trials.cold = stage.is_cold = True
+        stage.seen[own] = trials.of_backend(own)
     if stage.seen[own].state != "bad":
         return stage
     for backend in LADDER[: LADDER.index(own)]:

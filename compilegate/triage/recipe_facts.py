@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 #: Functions of torch that make a tensor.
 _FACTORIES = {"arange", "full", "linspace", "ones", "rand", "randint", "randn", "tensor", "zeros"}
@@ -20,7 +20,7 @@ class RecipeFacts:
     """
 
     def __init__(self, text: str) -> None:
-        tree = ast.parse(text)
+        self._text, tree = text, ast.parse(text)
         self._functions = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
         self._functions |= {*_imported_functions(tree)}
         self._fields: dict[str, list[ast.expr]] = {}
@@ -60,6 +60,26 @@ class RecipeFacts:
                         module, _, name = str(key.value).partition(".")
                         yield f"import torch._{module}.config"
                         yield f"torch._{module}.config.{name} = {ast.unparse(option)}"
+
+    def variable_of(self, where: str) -> str:
+        """Return the variable of the recipe that a closed-over variable is; empty for none.
+
+        Args:
+            where: As in :class:`~compilegate.records.call.Difference`: ``closure record.log[0]``.
+        """
+        kind, _, path = where.partition(" ")
+        *_, recipe = ast.parse(self._text).body
+        assigned = {n.id for n in ast.walk(recipe) if _is_assigned(n)}
+        names = path.partition("[")[0].split(".") if kind == "closure" else ()
+        return next((name for name in names if name in assigned), "")
+
+    def holding(self, variable: str) -> str:
+        """Return the text of the recipe, whose dictionary also holds one of its variables."""
+        tree = ast.parse(self._text)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and any(word.arg == "module" for word in node.keywords):
+                node.keywords.append(ast.keyword("held", ast.Name(variable)))
+        return ast.unparse(ast.fix_missing_locations(tree))
 
     def arguments(self, sizes: Sequence[Mapping[str, int]], *, only: bool) -> dict[str, Any]:
         """Return how a script gets the arguments of each call.
@@ -107,6 +127,10 @@ class RecipeFacts:
             case ast.Lambda() | ast.Attribute(value=ast.Name(id="torch")):
                 return False
         return False if self._is_function(value) else None
+
+
+def _is_assigned(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
 def _imported_functions(tree: ast.AST) -> Iterator[str]:

@@ -115,6 +115,8 @@ def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
         yield f"**Stage:** {stage.name}: `{stage.backend}` is the first backend that shows it."
     else:
         yield "**Stage:** undecided: a backend below the one that fails shows something else."
+    if stage.is_cold and stage.is_confirmed:
+        yield "It shows with empty caches alone: with code from PyTorch's caches, the case passes."
     yield ""
     yield "| backend | outcome | what it shows |"
     yield "| --- | --- | --- |"

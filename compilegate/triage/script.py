@@ -27,6 +27,7 @@ _DYNAMIC = {"static": False, "auto": None, "dynamic": True, "marked": None}
 #: How products in float32 round on a GPU. cuDNN uses TF32 by default.
 _TF32 = 'torch.set_float32_matmul_precision("high")'
 _NO_TF32 = "torch.backends.cudnn.allow_tf32 = False"
+_NO_CACHES = "torch.compiler.config.force_disable_caches = True"
 #: The longest title and the longest line, in characters.
 _TITLE, _WIDTH = 92, 100
 #: What ``faulthandler`` does in the script of a crash or a hang.
@@ -63,7 +64,11 @@ class Shows:
         title: What is wrong, in one line.
         kind: How compiled code is wrong.
         aliasing: Whether tensors share memory that do not in eager, or the other way round.
-        strict: What the compiler must not do: break the graph, or compile again.
+        strict: What the compiler must not do: break the graph, or compile again too often.
+        counted: Whether breaks are counted, rather than that ``fullgraph=True`` refuses them.
+        recompilations: How many recompilations of one code object are allowed; None for PyTorch's
+            own limit.
+        where: Which state differs, as in :class:`Difference`; empty if none does.
         calls: How many calls show it; 0 for all of the recipe.
         hangs_s: Seconds after which the script of a hang ends.
         may_raise: Whether calls may raise, on whichever side.
@@ -76,6 +81,9 @@ class Shows:
     kind: Kind = "values"
     aliasing: bool = False
     strict: Literal["", "breaks", "recompiles"] = ""
+    counted: bool = False
+    recompilations: int | None = None
+    where: str = ""
     calls: int = 0
     hangs_s: float = 60.0
     may_raise: bool = False
@@ -105,7 +113,7 @@ def of_program(program: Program, case: Case, shows: Shows) -> str:
     lines += ["", "def inputs():", *_inputs_lines(program)]
     facts: dict[str, Any] = {"is_module": bool(program.held), "example": False, "picks": False}
     facts |= {"given": "args", "arguments": "inputs()", "loop": "", "seed": 0}
-    facts |= {"plain": not shows.careful, "config": [], "last": 0}
+    facts |= {"plain": not shows.careful, "config": [], "last": 0, "holds_variable": False}
     train = program.phase == "train"
     return _text("\n".join(lines), case, shows, facts, train=train, backend=program.backend)
 
@@ -129,6 +137,7 @@ def of_recipe(
     backend: str = "inductor",
     identities: Sequence[str] = (),
     tf32: bool = False,
+    cold: bool = False,
 ) -> str:
     """Return a script that holds the recipe of a model.
 
@@ -141,13 +150,19 @@ def of_recipe(
         backend: The compiler backend.
         identities: Submodules that an ``nn.Identity`` replaces.
         tf32: Whether f32 products round to TF32 on a GPU.
+        cold: Whether it shows only where PyTorch reads no compiled code from its caches.
     """
     body, train = "\n".join(filter(None, lines)), case.phase == "train"
     recipe = RecipeFacts(body)
+    if variable := recipe.variable_of(shows.where):
+        body = recipe.holding(variable)
     facts = recipe.arguments(sizes[: shows.calls or None], only=shows.calls == 1)
     facts |= {"example": True, "seed": seed, "config": [*recipe.config], "last": len(sizes)}
+    facts["holds_variable"] = bool(variable)
     if case.device == "cuda" and not case.computes_in_half:
         facts["config"].append(_TF32 if tf32 else _NO_TF32)
+    if cold:
+        facts["config"].append(_NO_CACHES)
     facts["is_module"] = None if shows.careful else recipe.is_module
     facts["picks"] = recipe.picks_output
     facts["plain"] = recipe.gives_fresh_tensors and not shows.careful
@@ -165,12 +180,14 @@ def _text(
     identities: Sequence[str] = (),
 ) -> str:
     options: dict[str, object] = {"dynamic": _DYNAMIC[case.dynamic]}
-    if shows.strict == "breaks":
+    if shows.strict == "breaks" and not shows.counted:
         options["fullgraph"] = True
     has_mode = case.mode != "default" and backend == "inductor"
     cast, aliasing = _CAST.get(case.weights), shows.aliasing or shows.careful
+    holds_attributes = shows.where.startswith("attribute ") and facts["is_module"] is not False
+    numbers = holds_attributes or facts["holds_variable"]
     trees = {"keystr": True, "tree_flatten_with_path": True, "tree_leaves": train or aliasing}
-    trees["tree_map_only"] = not facts["plain"]
+    trees["tree_map_only"] = numbers or not facts["plain"]
     dies = _DIES.get(shows.kind, "").format(shows.hangs_s)
     modules = {"copy": facts["loop"], "faulthandler": dies, "sys": True}
     known = {
@@ -187,6 +204,9 @@ def _text(
         "raises": shows.raises,
         "compares": shows.kind in SILENT and not shows.strict,
         "recompiles": shows.strict == "recompiles",
+        "most": None if shows.recompilations is None else shows.recompilations + 1,
+        "counted": shows.counted,
+        "holds_attributes": holds_attributes,
         "aliasing": aliasing,
         "change": shows.change,
         "has_state": shows.kind == "state" and facts["is_module"] is not False,

@@ -31,7 +31,11 @@ _STRICT: dict[str, Literal["breaks", "recompiles"]] = {
     "recompiles": "recompiles",
 }
 #: The error that a script then shows.
-_ERRORS = {"breaks": "Unsupported", "recompiles": "RecompileError"}
+_ERRORS = {"breaks": "Unsupported", "recompiles": "FailOnRecompileLimitHit"}
+#: What a script prints that counts breaks.
+_COUNTED = "breaks the graph"
+#: How many recompilations the suite allows.
+_ALLOWED = re.compile(r"\b(\d+) allowed\b")
 #: What a GPU that lost its context says. Which exception says it depends on who asks first.
 _LOST = re.compile(r"(?:CUDA error|Triton Error \[CUDA\]): ([^\n.;]+)")
 #: How many calls come before the one that a probing call after more calls looks at.
@@ -161,22 +165,29 @@ class Scripting:
             calls = [*[first] * before, facts.sizes]
         self._replace_others()
         replaced, shows = self.findings.place.identities, self._shows
-        texts = [
-            of_recipe(
-                lines,
-                suspect.case,
+        scripts = [
+            (
                 how,
-                calls,
-                seed=suspect.observation.seed,
-                backend=self.backend,
-                identities=identities,
-                tf32=self.files.tf32,
+                of_recipe(
+                    lines,
+                    suspect.case,
+                    how,
+                    calls,
+                    seed=suspect.observation.seed,
+                    backend=self.backend,
+                    identities=identities,
+                    tf32=self.files.tf32,
+                    cold=self.findings.stage.is_cold,
+                ),
             )
             for identities in ([replaced, []] if replaced else [[]])
             for how in _ways(shows)
         ]
         origin = f"the recipe of {entry.name}"
-        return [Script(text=text, origin=origin, says=self._says) for text in texts]
+        return [
+            Script(text=text, origin=origin, says=_COUNTED if how.counted else self._says)
+            for how, text in scripts
+        ]
 
     @property
     def _says(self) -> str:
@@ -195,13 +206,17 @@ class Scripting:
         suspect = self.trials.suspect
         symptom = outcome_of(suspect.observation).symptom
         aspect = "" if suspect.fails_as_a_whole else suspect.verdict.aspect
-        checked = [c for call in suspect.observation.calls for c in (call.outputs, call.state)]
+        states = [call.state for call in suspect.observation.calls]
+        checked = [*(call.outputs for call in suspect.observation.calls), *states]
+        allowed = _ALLOWED.search(suspect.verdict.summary) if aspect == "recompiles" else None
         return Shows(
             title=suspect.text,
             kind=symptom.kind if symptom and aspect not in _STRICT else "values",
             change=self._change,
             aliasing=any(d.what == "aliasing" for one in checked for d in one.differences),
             strict=_STRICT.get(aspect, ""),
+            recompilations=int(allowed[1]) if allowed else None,
+            where=next((d.where for one in states for d in one.differences), ""),
             calls=1 if suspect.is_of_first_call and not self.findings.stage.cure else 0,
             hangs_s=self.trials.hangs_s,
         )
@@ -228,6 +243,8 @@ class Scripting:
 def _ways(shows: Shows) -> Iterator[Shows]:
     """Yield ways to show something, from the shortest script to the most careful."""
     yield shows
+    if shows.strict == "breaks":
+        yield replace(shows, counted=True)  # where fullgraph=True raises another error
     if not shows.raises:
         yield replace(shows, may_raise=True)  # in float64, where a part of a model refuses it
     yield replace(shows, careful=True)

@@ -47,6 +47,7 @@ class Trials:
     Attributes:
         suspect: What is triaged.
         until: When to end.
+        cold: Whether trials compile in empty caches.
         count: How many trials were observed.
     """
 
@@ -60,6 +61,7 @@ class Trials:
         until: float,
     ) -> None:
         self.suspect, self.until, self.count = suspect, until, 0
+        self.cold = suspect.is_cold
         self._longest_s = _HANGS_S[1] / _TIMES
         self._has_ended = False
         self._folder, self._tf32, self._seed = folder, tf32, suspect.observation.seed
@@ -206,7 +208,7 @@ class Trials:
             seed=seed,
             backend=backend,
             tf32=self._tf32,
-            cold=suspect.is_cold,
+            cold=self.cold,
         )
         began = time.monotonic()
         made = self._observer.observe(

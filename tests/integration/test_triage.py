@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import pytest
 
@@ -77,7 +78,8 @@ def session(broken, tmp_path_factory):
     models = ("divides", "divides_too", "floors", "aborts", "healthy")
     names = [word for name in models for word in ("--models", name)]
     words = command(FORWARD, *zoo, *names, "-m", "cpu", runs=runs, backend=DECOMPOSED)
-    return run_to_its_end(words, broken, runs)
+    junit = ("--junitxml", str(runs.parent / "junit.xml"))
+    return run_to_its_end([*words, "--triage", "--triage-minutes", "4", *junit], broken, runs)
 
 
 def triage(runs, *words, env):
@@ -89,12 +91,12 @@ def triage(runs, *words, env):
 
 
 @pytest.fixture(scope="module")
-def triaged(session, broken, tmp_path_factory):
+def triaged(session):
     """The folders of the culprits by model, and the output."""
-    out = tmp_path_factory.mktemp("out")
-    output, status = triage(session.runs, "red", "--out", str(out), "--minutes", "4", env=broken)
-    assert status == 1, output
-    return {re.match(r"\d+-(\w+)-", path.name)[1]: path for path in out.glob("[0-9]*")}, output
+    out = session.runs.parent / ".triage" / "red"
+    assert session.status == 1, session.output
+    folders = {re.match(r"\d+-(\w+)-", path.name)[1]: path for path in out.glob("[0-9]*")}
+    return folders, session.output
 
 
 def run_script(path, *words, env):
@@ -155,13 +157,14 @@ def test_one_cause_in_two_models_is_one_culprit_and_another_that_looks_alike_is_
 ):
     folders, output = triaged
     assert folders.keys() == {"divides", "floors", "aborts"}, output
-    assert re.search("recognised: (true)?div fails alone, as in another culprit", output), output
     assert "3 culprits in 4 cases by cause; by evidence 4 culprits in 4 cases" in output
     report = (folders["divides"] / "report.md").read_text()
     assert "In 2 cases: divides-cpu-infer-f32-default-static, divides_too-cpu-infer-f32" in report
     (other,) = (folders["divides"] / "same-cause").iterdir()
     assert f"see `same-cause/{other.name}`" in report
-    assert re.search(r"\*\*Operator:\*\* `(true)?div`", (other / "report.md").read_text())
+    recognised = (other / "report.md").read_text()
+    assert "place and script: an earlier culprit has the same cause" in recognised
+    assert re.search(r"\*\*Operator:\*\* `(true)?div`", recognised)
     assert "**Operator:** `div`" in (folders["floors"] / "report.md").read_text()
     joined = ("--known", str(folders["divides"].parent / "culprits.toml"))
     for known, count in (((), 4), (joined, 3)):
@@ -169,6 +172,17 @@ def test_one_cause_in_two_models_is_one_culprit_and_another_that_looks_alike_is_
         words += ["--runs", str(session.runs)]
         page = run_to_its_end(words, {}, session.runs).output
         assert f"{count} culprits in 4 cases" in page
+
+
+def test_the_report_of_junit_has_the_joined_culprits(triaged, session):
+    root = ElementTree.parse(session.runs.parent / "junit.xml").getroot()
+    found = {each.attrib["name"]: each.attrib["value"] for each in root.iter("property")}
+    assert found["culprits"] == "3 culprits in 4 cases"
+    assert {name for name in found if name.startswith("culprit ")} == {
+        "culprit 1",
+        "culprit 2",
+        "culprit 3",
+    }
 
 
 def test_a_report_says_what_ran_and_keeps_secrets(triaged):

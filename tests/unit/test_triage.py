@@ -1,6 +1,8 @@
 """Triage without a compiler: what stands for a culprit, the source of recipes, graphs, reports."""
 
 import ast
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,8 +83,17 @@ def test_a_script_asks_for_what_it_checks():
     assert "fullgraph=True" in broken
     assert "assert_close" not in broken
     assert "fullgraph" not in script_of("gh128942_local_class")
-    recompiled = script_of("gh197889_float_epsilon", replace(WRONG, strict="recompiles"))
-    assert "error_on_recompile = True" in recompiled
+    counted = script_of("gh128942_local_class", replace(WRONG, strict="breaks", counted=True))
+    assert "fullgraph" not in counted
+    assert 'counters["graph_break"]' in counted
+    often = replace(WRONG, strict="recompiles", recompilations=1)
+    recompiled = script_of("gh197889_float_epsilon", often)
+    assert "fail_on_recompile_limit_hit = True" in recompiled
+    assert "recompile_limit = 2 " in recompiled
+    assert " recompile_limit =" not in script_of(
+        "gh197889_float_epsilon", replace(often, recompilations=None)
+    )
+    assert "force_disable_caches = True" in script_of("gh197889_float_epsilon", cold=True)
     replaced = script_of("gh197039_recomputed_buffer", identities=["first.norm"])
     assert 'module.set_submodule("first.norm", torch.nn.Identity())' in replaced
     half = script_of("gh176565_bf16_round_trip", case=Case.parse("m-cpu-infer-bf16-default-static"))
@@ -126,6 +137,54 @@ def test_a_script_leaves_out_what_the_recipe_does_not_need(fields, is_module, is
     assert (recipe.is_module, recipe.gives_fresh_tensors) == (is_module, is_fresh)
     assert recipe.arguments([sizes], only=True)["arguments"] == arguments
     assert recipe.arguments([sizes], only=True)["loop"] == ""
+
+
+#: A module that counts its calls, by a step of its own in compiled code.
+COUNTING = """
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls, self.sizes = 0, []
+    def forward(self, x):
+        self.calls += STEP if torch.compiler.is_compiling() else 1
+        self.sizes.append(x.shape[0])
+        return 2 * x
+def recipe():
+    return dict(module=Counting(), inputs=lambda: (torch.randn(8),))
+"""
+#: A function that keeps its sizes in a variable, by a step of its own in compiled code.
+CLOSING = """
+def recipe():
+    sizes = []
+    def double(x):
+        sizes.append(STEP * x.shape[0] if torch.compiler.is_compiling() else x.shape[0])
+        return 2 * x
+    return dict(module=double, inputs=lambda: (torch.randn(8),))
+"""
+
+
+@pytest.mark.parametrize(
+    ("recipe", "where"),
+    [(COUNTING, "attribute calls"), (CLOSING, "closure sizes[0]"), (CLOSING, "closure f.sizes")],
+)
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_script_compares_the_python_state_that_differs(recipe, where, step, tmp_path):
+    wrong = replace(WRONG, kind="state", where=where)
+    text = of_recipe(recipe.replace("STEP", str(step)).splitlines(), INFER, wrong, [{}, {}])
+    (tmp_path / "repro.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-P", str(tmp_path / "repro.py"), "eager"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == step - 1, done.stderr
+    assert ("WRONG" in done.stdout) == (step == 2)
+
+
+def test_a_script_holds_no_variable_of_another_function():
+    wrong = replace(WRONG, kind="state", where="closure elsewhere")
+    assert "held" not in script_of("gh197896_local_method", wrong)
 
 
 def test_a_script_sets_the_options_that_the_recipe_names():
