@@ -55,6 +55,7 @@ class Attempt:
         end: Ends the child.
         died: Called with status and failure when the child ends without an answer.
         progress: Called when the stage changes, and about every five seconds.
+        held: Called with the bytes that the child has reserved of a GPU, when it reports its stage.
         turns: The turns of the machine, where other children of the session run.
     """
 
@@ -68,11 +69,12 @@ class Attempt:
         end: Callable[[], None] = lambda: None,
         died: Callable[[Status, Failure], None] = lambda status, failure: None,
         progress: Progress = ignore_progress,
+        held: Callable[[int], None] = lambda held_bytes: None,
         turns: MachineTurns | None = None,
     ) -> None:
         self.observation = observation
         self._request, self._child = request, child
-        self._end, self._died, self._progress = end, died, progress
+        self._end, self._died, self._progress, self._held = end, died, progress, held
         self._turn = AttemptTurn(turns, self._report_waiting)
         self._clock = CaseClock(timeout_s)
         self._every_s = min(PROGRESS_S, max(timeout_s / _LOOKS, _PAUSE_S))
@@ -128,6 +130,8 @@ class Attempt:
             self._heard_s, since = self._heard_s + now - since, now
             self._beats |= message is not SILENCE
             self._report_progress(child.stage)
+            if message.stage is not None:
+                self._held(message.held_bytes)
             if message.observation is not None:
                 self._complete(child, message, message.observation)
                 return None

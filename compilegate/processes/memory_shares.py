@@ -1,7 +1,7 @@
 """Plans the memory of cases that are observed at the same time: a case that does not fit waits.
 
-Each worker keeps a locked file with the bytes of its case. Where the lock is gone, its worker has
-died, and the bytes do not count.
+Each worker keeps a locked file with the bytes of its case: those that are planned, or those that it
+holds, if they are more. Where the lock is gone, its worker has died, and the bytes do not count.
 """
 
 from __future__ import annotations
@@ -38,9 +38,12 @@ class MemoryShares:
         self._path, self._own = Path(name), opened(Path(name))
         with open(descriptor, "wb"):
             lock(self._own, ALONE)
+        self._written = 0
 
     @contextlib.contextmanager
-    def taken(self, wanted: int, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    def taken(
+        self, wanted: int, waiting: Callable[[], None] = lambda: None
+    ) -> Iterator[Callable[[int], None]]:
         """Take memory for a ``with`` block, as soon as it is free.
 
         Whoever waits is served in turn, so that small cases do not keep a large one waiting. A case
@@ -49,6 +52,9 @@ class MemoryShares:
         Args:
             wanted: How many bytes.
             waiting: Called every few seconds of the wait.
+
+        Yields:
+            A function that is given the bytes which the case holds now.
         """
         wanted = min(wanted, self.capacity)
         reported = time.monotonic()
@@ -66,7 +72,7 @@ class MemoryShares:
         self._write(wanted)
         lock(self._queue, NONE)
         try:
-            yield
+            yield lambda held: self._write(max(wanted, held))
         finally:
             self._write(0)
 
@@ -80,8 +86,10 @@ class MemoryShares:
         return sum(_bytes_of(path) for path in self._folder.glob("*.bytes") if path != self._path)
 
     def _write(self, taken: int) -> None:
-        self._own.truncate(0)
-        self._own.write(str(taken).encode())
+        """Add a line, so that nobody reads an empty file. The last line counts."""
+        if taken != self._written:
+            self._own.write(f"{taken}\n".encode())
+            self._written = taken
 
 
 def _bytes_of(path: Path) -> int:
@@ -91,6 +99,6 @@ def _bytes_of(path: Path) -> int:
             if lock(file, IN_COMMON):
                 return 0
             file.seek(0)
-            return int(file.read() or 0)
+            return int((file.read().split() or [0])[-1])
     except FileNotFoundError:  # it has closed since
         return 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -47,6 +47,7 @@ class Observer:
         turns: The turns, or None.
         progress: Called while a case is observed (see :class:`Attempt`), and with no case while
             the server starts or a child reports its environment.
+        held: Called with the bytes that a child has reserved of a GPU.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Observer:
         turns: MachineTurns | None = None,
     ) -> None:
         self.progress = progress
+        self.held: Callable[[int], None] = lambda held_bytes: None
         self.launch, self.turns = launch, turns
         self._server: ServerProcess | None = None
         self._child: Child | None = None
@@ -152,6 +154,7 @@ class Observer:
             end=self.end_child,
             died=died,
             progress=self.progress,
+            held=self.held,
             turns=self.turns,
         )
 

@@ -76,6 +76,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         environment: The answer to a request for the environment.
         alone: The child asks that no other child of the session runs, or no longer needs that.
         last: Of an observation: the child must observe no further case.
+        held_bytes: Of a stage: what the child has reserved of the memory of GPUs.
     """
 
     stage: Stage | None = None
@@ -84,6 +85,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     environment: Environment | None = None
     alone: bool | None = None
     last: bool = False
+    held_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 #: Stands for the absence of a message for some time. No child can send it.

@@ -18,15 +18,19 @@ from compilegate.upgrade.paired_baseline import CaseRequest
 
 #: The share of a device's memory that is planned. The rest is for what no case accounts for.
 _PLANNED = 0.9
+#: A case that ran out of memory is observed again with this many times as much.
+_MORE = 3
+#: The bytes of a GPU that its context and its libraries take in each process.
+_OF_A_PROCESS = 1 << 30
 
 
 class NextToOthers:
     """Observes cases of one worker while other workers observe theirs.
 
     A case waits until its memory is free. What the others may have spoiled is observed again: a
-    case that ran out of memory, with the whole device, and one that compiled for longer than its
-    budget allows, in a turn. Under two versions, a case with an empty cache compiles in a turn at
-    once, since the seconds of both are compared.
+    case that ran out of memory, with three times as much and then with the whole device, and one
+    that compiled for longer than its budget allows, in a turn. Under two versions, a case with an
+    empty cache compiles in a turn at once, since the seconds of both are compared.
 
     Args:
         plan: The plan of the session. Its observer takes turns.
@@ -47,12 +51,18 @@ class NextToOthers:
             asked = alone
         needed = self._needed(asked.case)
         made = self._observe(asked, needed)
+        capacity = self._shares(asked.case.device).capacity
+        for wanted in (_MORE * needed, capacity):
+            if needed < wanted <= capacity and self._lacked_memory(made, asked.case):
+                made = self._observe(asked, wanted)
+                needed = wanted
         seen = (made, *self._before(asked.case))
-        if any(one.status == "out_of_memory" for one in seen):
-            return self._observe(asked, self._shares(asked.case.device).capacity)
         if any(self._compiled_for_long(one, asked) for one in seen):
             return self._observe(alone, needed)
         return made
+
+    def _lacked_memory(self, made: Observation, case: Case) -> bool:
+        return any(one.status == "out_of_memory" for one in (made, *self._before(case)))
 
     def _before(self, case: Case) -> list[Observation]:
         """Return what was observed of a case under the version in use."""
@@ -65,7 +75,9 @@ class NextToOthers:
         def waiting() -> None:
             self._progress(case.id, "start", 0.0, "waits for memory")
 
-        with self._shares(case.device).taken(memory_bytes, waiting):
+        with self._shares(case.device).taken(memory_bytes, waiting) as hold:
+            if self._plan.paired is None and case.device == "cuda":
+                self._plan.observer.held = lambda reserved: hold(reserved + _OF_A_PROCESS)
             return self._observe_at_once(asked)
 
     def _compiled_for_long(self, made: Observation, asked: CaseRequest) -> bool:

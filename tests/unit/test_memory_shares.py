@@ -44,6 +44,23 @@ def test_cases_that_fit_do_not_wait(worker):
         pass
 
 
+def test_a_case_that_holds_more_than_was_planned_keeps_others_waiting(worker):
+    first, second = worker(), worker()
+    waited = []
+    with first.taken(3) as hold:
+
+        def waiting():
+            waited.append(True)
+            hold(1)  # less than was planned: the plan counts again
+
+        hold(8)
+        with second.taken(7, waiting):
+            assert waited
+        waited.clear()
+        with second.taken(7, waiting):
+            assert not waited
+
+
 def test_a_case_that_does_not_fit_waits_until_the_memory_is_free(worker):
     first, second = worker(), worker()
     held = contextlib.ExitStack()

@@ -14,6 +14,8 @@ from compilegate.upgrade.paired_baseline import CaseRequest, PairedBaseline
 from tests.unit.making import make_compile_time, make_environment, make_observation
 from tests.unit.planned import CPU, make_options, make_plan_of
 
+CUDA = replace(CPU, device="cuda")
+
 
 class Both:
     """Observes a case at once, under the version in use, too; notes how it was asked."""
@@ -34,7 +36,8 @@ class Both:
 def taken_by(plan, monkeypatch):
     """Return a list of the bytes that each observation takes, of 100,000."""
     plan.earlier = SimpleNamespace(memory_bytes=lambda case: 500)
-    taken = []
+    taken, held = [], []
+    plan.observer = SimpleNamespace(held=None, noted=held)
 
     class Shares:
         capacity = 100_000
@@ -42,7 +45,7 @@ def taken_by(plan, monkeypatch):
         @contextlib.contextmanager
         def taken(self, wanted, waiting):
             taken.append(wanted)
-            yield
+            yield held.append
 
     monkeypatch.setattr(NextToOthers, "_shares", lambda self, device: Shares())
     return taken
@@ -79,16 +82,45 @@ def test_two_versions_compile_in_a_turn_where_seconds_are_compared(paired, cold)
 
 
 @pytest.mark.parametrize(
-    ("statuses", "before"), [(["out_of_memory"], []), (["completed"], ["out_of_memory"])]
+    ("statuses", "before", "then"),
+    [
+        ([], [], []),
+        (["out_of_memory"], [], [3000]),
+        (["completed"], ["out_of_memory"], [3000]),
+        (["out_of_memory"] * 2, [], [3000, 100_000]),
+    ],
 )
-def test_either_side_that_lacked_memory_is_observed_again_with_all_of_it(
-    paired, monkeypatch, statuses, before
+def test_either_side_that_lacked_memory_is_observed_again_with_more_of_it(
+    paired, monkeypatch, statuses, before, then
 ):
     both = Both(paired, *statuses, before=before)
     taken = taken_by(paired, monkeypatch)
     assert observe(paired, both, cold=False).status == "completed"
-    assert both.asked == [False, False]
-    assert taken == [1000, 100_000]
+    assert both.asked == [False, *(False for _ in then)]
+    assert taken == [1000, *then]
+
+
+@pytest.mark.parametrize(("needed", "then"), [(60_000, [100_000]), (100_000, [])])
+def test_no_case_waits_for_more_memory_than_there_is(plan, monkeypatch, needed, then):
+    both = Both(plan, "out_of_memory", "out_of_memory")
+    taken = taken_by(plan, monkeypatch)
+    plan.earlier = SimpleNamespace(memory_bytes=lambda case: needed)
+    assert observe(plan, both, cold=False).status == "out_of_memory"
+    assert taken == [needed, *then]
+
+
+@pytest.mark.parametrize(("case", "held"), [(CPU, []), (CUDA, [700 + (1 << 30)])])
+def test_what_a_case_holds_of_a_gpu_counts_with_its_context(plan, monkeypatch, case, held):
+    taken_by(plan, monkeypatch)
+
+    def observes(asked):
+        if plan.observer.held is not None:
+            plan.observer.held(700)
+        return make_observation(case=asked.case.id)
+
+    request = Request(case=case.id, wants=("capture",))
+    NextToOthers(plan, print, observes).observe(CaseRequest(case, request, 10.0))
+    assert plan.observer.noted == held
 
 
 @pytest.mark.parametrize(("busy", "asked"), [(0.5, [False, True]), (0.0, [False])])

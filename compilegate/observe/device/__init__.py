@@ -20,3 +20,9 @@ def device(kind: str) -> Device:
         KeyError: compilegate does not support such a device.
     """
     return DEVICES[kind]
+
+
+def reserved_bytes() -> int:
+    """Return the bytes that this process has reserved on the devices that it has initialised."""
+    used = (d.allocator for d in DEVICES.values() if d.initialized_index() is not None)
+    return sum(allocator.reserved() for allocator in used if allocator is not None)
