@@ -132,7 +132,7 @@ def _answer(requests: int, answers: int, folder: Path, options: argparse.Namespa
     """
     from compilegate.observe import temporary_folder
     from compilegate.observe.capture import source_place
-    from compilegate.observe.device import reserved_bytes
+    from compilegate.observe.device import held_bytes
     from compilegate.observe.host import environment
     from compilegate.observe.measure.alternation import ParentConnection
     from compilegate.observe.model_session import ModelSession
@@ -148,7 +148,7 @@ def _answer(requests: int, answers: int, folder: Path, options: argparse.Namespa
             send(dumps(content))
 
         def report(stage: Stage) -> None:
-            answer(stage=stage, held_bytes=reserved_bytes())
+            answer(stage=stage, held_bytes=held_bytes())
 
         session: ModelSession | None = None
         for line in lines:

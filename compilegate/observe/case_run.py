@@ -30,7 +30,7 @@ from compilegate.observe.phases import (
 )
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.calls import CallsSeen, PairedCalls
-from compilegate.observe.phases.eager import FirstCall, make_first_call
+from compilegate.observe.phases.eager import FirstCall, make_first_call, reserve_memory
 from compilegate.observe.phases.probing import Probing
 from compilegate.observe.phases.progress import Progress
 from compilegate.observe.phases.recompiling import Recompiler
@@ -116,6 +116,7 @@ class CaseRun:
         if not expected and (reason := unsupported.reason(first.result.error)):
             raise unsupported.UnsupportedError(reason) from first.result.error
         self._draws = first.result.draws
+        reserve_memory(first, self.device.allocator, self.progress)
         with compiling.configured(first.eager.example.config):
             self._observe_compiled(first, treated, reference_for(self._draws))
 

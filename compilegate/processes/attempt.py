@@ -14,6 +14,7 @@ from compilegate.processes.attempt_turn import AttemptTurn
 from compilegate.processes.case_clock import CaseClock, Reason
 from compilegate.processes.child_process import Child, Ended
 from compilegate.processes.machine_turns import MachineTurns
+from compilegate.processes.memory_shares import CaseMemory
 from compilegate.processes.protocol import (
     SILENCE,
     GarbledAnswerError,
@@ -55,7 +56,7 @@ class Attempt:
         end: Ends the child.
         died: Called with status and failure when the child ends without an answer.
         progress: Called when the stage changes, and about every five seconds.
-        held: Called with the bytes that the child has reserved of a GPU, when it reports its stage.
+        memory: The case's share of the memory of a GPU that others use, too; None without one.
         turns: The turns of the machine, where other children of the session run.
     """
 
@@ -69,12 +70,12 @@ class Attempt:
         end: Callable[[], None] = lambda: None,
         died: Callable[[Status, Failure], None] = lambda status, failure: None,
         progress: Progress = ignore_progress,
-        held: Callable[[int], None] = lambda held_bytes: None,
+        memory: CaseMemory | None = None,
         turns: MachineTurns | None = None,
     ) -> None:
         self.observation = observation
         self._request, self._child = request, child
-        self._end, self._died, self._progress, self._held = end, died, progress, held
+        self._end, self._died, self._progress, self._memory = end, died, progress, memory
         self._turn = AttemptTurn(turns, self._report_waiting)
         self._clock = CaseClock(timeout_s)
         self._every_s = min(PROGRESS_S, max(timeout_s / _LOOKS, _PAUSE_S))
@@ -130,8 +131,11 @@ class Attempt:
             self._heard_s, since = self._heard_s + now - since, now
             self._beats |= message is not SILENCE
             self._report_progress(child.stage)
-            if message.stage is not None:
-                self._held(message.held_bytes)
+            if message.stage is not None and self._memory is not None:
+                self._memory.hold(message.held_bytes)
+            if message.needed_bytes is not None:
+                self._reserve(child, message.needed_bytes)
+                since = self._turn.now()
             if message.observation is not None:
                 self._complete(child, message, message.observation)
                 return None
@@ -155,6 +159,11 @@ class Attempt:
             lack = child.lack_of_memory()
             self._fail(child, "out_of_memory" if lack else "crashed", kind, lack or how)
         return None
+
+    def _reserve(self, child: Child, needed: int) -> None:
+        if self._memory is not None:
+            self._memory.reserve(needed, self._report_waiting_for_memory)
+        child.send({"reserved": True})
 
     def _look(self, child: Child) -> Reason | None:
         """Advance the clock, if it is time; return the limit that the case has reached."""
@@ -202,6 +211,10 @@ class Attempt:
     def _report_waiting(self) -> None:
         elapsed_s = time.monotonic() - self._began
         self._progress(self._request.case, "time", elapsed_s, "waits for its turn")
+
+    def _report_waiting_for_memory(self) -> None:
+        elapsed_s = time.monotonic() - self._began
+        self._progress(self._request.case, "eager", elapsed_s, "waits for memory")
 
 
 def end_of(ended: Ended) -> tuple[str, str]:

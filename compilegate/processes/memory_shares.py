@@ -10,6 +10,7 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
@@ -17,6 +18,21 @@ from compilegate.processes.file_locks import ALONE, IN_COMMON, NONE, lock, opene
 
 #: How often a case that does not fit looks again, and how often it reports that, in seconds.
 _LOOK_S, _REPORT_S = 0.1, 5.0
+
+Waiting = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """What a worker has taken.
+
+    Attributes:
+        bytes: The bytes that count.
+        waits: Whether it waits for more.
+    """
+
+    bytes: int = 0
+    waits: bool = False
 
 
 class MemoryShares:
@@ -38,12 +54,12 @@ class MemoryShares:
         self._path, self._own = Path(name), opened(Path(name))
         with open(descriptor, "wb"):
             lock(self._own, ALONE)
-        self._written = 0
+        self._written = _Taken()
 
     @contextlib.contextmanager
     def taken(
-        self, wanted: int, waiting: Callable[[], None] = lambda: None
-    ) -> Iterator[Callable[[int], None]]:
+        self, wanted: int, waiting: Waiting = lambda: None, *, at_least: int = 0
+    ) -> Iterator[CaseMemory]:
         """Take memory for a ``with`` block, as soon as it is free.
 
         Whoever waits is served in turn, so that small cases do not keep a large one waiting. A case
@@ -52,11 +68,23 @@ class MemoryShares:
         Args:
             wanted: How many bytes.
             waiting: Called every few seconds of the wait.
+            at_least: The bytes that the case keeps, even if it turns out to need less.
 
         Yields:
-            A function that is given the bytes which the case holds now.
+            The memory of the case. It wants to know what the case needs, and what it holds.
         """
         wanted = min(wanted, self.capacity)
+        self.wait_for(wanted, waiting)
+        try:
+            yield CaseMemory(self, wanted, at_least=at_least)
+        finally:
+            self.write(0)
+
+    def wait_for(self, wanted: int, waiting: Waiting) -> None:
+        """Wait until memory is free, and take it.
+
+        It is also given where all others that have some wait, too: none of them would free any.
+        """
         reported = time.monotonic()
 
         def until(holds: Callable[[], bool]) -> None:
@@ -68,13 +96,15 @@ class MemoryShares:
                     waiting()
 
         until(lambda: lock(self._queue, ALONE))
-        until(lambda: self._of_others() + wanted <= self.capacity)
-        self._write(wanted)
+        until(lambda: self._has_room_for(wanted))
+        self.write(wanted)
         lock(self._queue, NONE)
-        try:
-            yield lambda held: self._write(max(wanted, held))
-        finally:
-            self._write(0)
+
+    def write(self, taken: int, *, waits: bool = False) -> None:
+        """Add a line with what counts, so that nobody reads an empty file. The last line counts."""
+        if (now := _Taken(taken, waits)) != self._written:
+            self._own.write(f"{taken} {waits:d}\n".encode())
+            self._written = now
 
     def close(self) -> None:
         """Take no part any more."""
@@ -82,23 +112,55 @@ class MemoryShares:
         for file in (self._queue, self._own):
             file.close()
 
-    def _of_others(self) -> int:
-        return sum(_bytes_of(path) for path in self._folder.glob("*.bytes") if path != self._path)
-
-    def _write(self, taken: int) -> None:
-        """Add a line, so that nobody reads an empty file. The last line counts."""
-        if taken != self._written:
-            self._own.write(f"{taken}\n".encode())
-            self._written = taken
+    def _has_room_for(self, wanted: int) -> bool:
+        others = [_taken_in(path) for path in self._folder.glob("*.bytes") if path != self._path]
+        fits = sum(other.bytes for other in others) + wanted <= self.capacity
+        return fits or all(other.waits for other in others if other.bytes)
 
 
-def _bytes_of(path: Path) -> int:
-    """Return the bytes that a worker has taken; 0 if it has died."""
+class CaseMemory:
+    """The memory of one case: what is planned for it, and what it holds.
+
+    Args:
+        shares: The memory that workers share.
+        planned: The bytes that it has taken.
+        at_least: The bytes that it keeps.
+    """
+
+    def __init__(self, shares: MemoryShares, planned: int, *, at_least: int = 0) -> None:
+        self._shares, self._planned, self._held = shares, planned, 0
+        self._at_least = at_least
+
+    def hold(self, held: int) -> None:
+        """Count what the case holds now, if that is more than was planned."""
+        self._held = held
+        self._shares.write(max(self._planned, held))
+
+    def reserve(self, needed: int, waiting: Waiting = lambda: None) -> None:
+        """Plan what the case needs, now that this is known. Wait for what is missing.
+
+        While it waits, only what the case holds counts: others may begin, and end.
+
+        Args:
+            needed: How many bytes.
+            waiting: Called every few seconds of the wait.
+        """
+        needed = min(max(needed, self._at_least), self._shares.capacity)
+        if needed > self._planned:
+            self._shares.write(self._held, waits=True)
+            self._shares.wait_for(needed, waiting)
+        self._planned = needed
+        self.hold(self._held)
+
+
+def _taken_in(path: Path) -> _Taken:
+    """Return what a worker has taken; nothing if it has died."""
     try:
         with FileIO(path) as file:
             if lock(file, IN_COMMON):
-                return 0
-            file.seek(0)
-            return int((file.read().split() or [0])[-1])
+                return _Taken()
+            lines = file.read().splitlines()
     except FileNotFoundError:  # it has closed since
-        return 0
+        return _Taken()
+    taken, waits = lines[-1].split() if lines else (0, 0)
+    return _Taken(int(taken), bool(int(waits)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -22,6 +22,7 @@ from compilegate.processes.attempt import (
 )
 from compilegate.processes.child_process import Child, ObserverError
 from compilegate.processes.machine_turns import MachineTurns
+from compilegate.processes.memory_shares import CaseMemory
 from compilegate.processes.protocol import MisbehaviourError
 from compilegate.processes.server_process import START_TIMEOUT_S, Launch, ServerProcess
 from compilegate.records.environment import Environment
@@ -47,7 +48,7 @@ class Observer:
         turns: The turns, or None.
         progress: Called while a case is observed (see :class:`Attempt`), and with no case while
             the server starts or a child reports its environment.
-        held: Called with the bytes that a child has reserved of a GPU.
+        memory: The share of the next case in the memory of a GPU; None where nobody shares it.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Observer:
         turns: MachineTurns | None = None,
     ) -> None:
         self.progress = progress
-        self.held: Callable[[int], None] = lambda held_bytes: None
+        self.memory: CaseMemory | None = None
         self.launch, self.turns = launch, turns
         self._server: ServerProcess | None = None
         self._child: Child | None = None
@@ -154,7 +155,7 @@ class Observer:
             end=self.end_child,
             died=died,
             progress=self.progress,
-            held=self.held,
+            memory=self.memory,
             turns=self.turns,
         )
 

@@ -67,7 +67,7 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One message of a child. Exactly one of the first five fields is set.
+    """One message of a child. Exactly one of the first six fields is set.
 
     Attributes:
         stage: The stage that the case has reached, or that lasts.
@@ -75,6 +75,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         observation: The answer: the case is over.
         environment: The answer to a request for the environment.
         alone: The child asks that no other child of the session runs, or no longer needs that.
+        needed_bytes: What the case needs of the GPU's memory. The child waits for the answer.
         last: Of an observation: the child must observe no further case.
         held_bytes: Of a stage: what the child has reserved of the memory of GPUs.
     """
@@ -84,6 +85,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     observation: Observation | None = None
     environment: Environment | None = None
     alone: bool | None = None
+    needed_bytes: Annotated[int, msgspec.Meta(ge=0)] | None = None
     last: bool = False
     held_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
 
@@ -148,7 +150,8 @@ class Lines:
         try:
             message = _messages.decode(bytes(self._pending[:end]))
             parts = (message.stage, message.turn, message.observation, message.environment)
-            if sum(part is not None for part in (*parts, message.alone)) != 1:
+            others = (message.alone, message.needed_bytes)
+            if sum(part is not None for part in (*parts, *others)) != 1:
                 raise ValueError("it has none of the fields of a message, or several")
             if wrong := implausible(message.observation):
                 raise ValueError(wrong)

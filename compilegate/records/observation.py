@@ -79,6 +79,8 @@ Stage = Literal[
 BUSY_MACHINE = "busy machine"
 #: The activity of a case that waits for its turn to time, or was stopped in the turn of another.
 WAITING = "wait for turns"
+#: And while others had the memory that it needs.
+WAITING_FOR_MEMORY = "wait for memory"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 
 from compilegate.records.case import Case
-from compilegate.records.observation import WAITING
+from compilegate.records.memory_needs import needed_bytes
+from compilegate.records.observation import WAITING, WAITING_FOR_MEMORY
 from compilegate.records.performance import Memory
 from compilegate.runs.reader import Reader, RunError
 
@@ -22,13 +23,6 @@ _MOST_FILES = 20
 #: What one case takes next to another, where no run says: training compiles a backward, autotuning
 #: compiles many kernels to choose one, and a slow model is large.
 _TRAINS, _AUTOTUNES, _SLOW = 2.0, 10.0, 3.0
-#: Bytes of a parameter on the device: of eager and of compiled code in float32, and of the
-#: reference in float64.
-_OF_A_PARAMETER = 16
-#: By this factor the reference in float64, and what the comparison copies, need more than a call.
-_OF_A_CALL = 4
-#: Bytes of a process, whatever it observes: the CUDA context, or PyTorch and its compiler.
-_OF_A_PROCESS = 2 << 30
 
 
 @dataclass(frozen=True)
@@ -159,7 +153,7 @@ def _taken(seen: _Seen) -> Taken:
     memory_bytes, memory = 0, seen.memory
     if memory is not None:
         peaks = (memory.eager_peak_bytes, memory.compiled_peak_bytes, memory.compile_peak_bytes)
-        needed = _OF_A_PARAMETER * seen.parameters + _OF_A_CALL * max(peaks)
-        memory_bytes = _OF_A_PROCESS + needed
-    own_s = sum(s for name, s in seen.spent_s.items() if name != WAITING)
+        memory_bytes = needed_bytes(parameters=seen.parameters, peak_bytes=max(peaks))
+    waits = (WAITING, WAITING_FOR_MEMORY)
+    own_s = sum(s for name, s in seen.spent_s.items() if name not in waits)
     return Taken(own_s, memory_bytes)

@@ -20,8 +20,6 @@ from compilegate.upgrade.paired_baseline import CaseRequest
 _PLANNED = 0.9
 #: A case that ran out of memory is observed again with this many times as much.
 _MORE = 3
-#: The bytes of a GPU that its context and its libraries take in each process.
-_OF_A_PROCESS = 1 << 30
 
 
 class NextToOthers:
@@ -50,15 +48,14 @@ class NextToOthers:
         if self._plan.paired is not None and asked.request.cold:
             asked = alone
         needed = self._needed(asked.case)
-        made = self._observe(asked, needed)
+        made = self._observe(asked, needed, at_least=self._seen(asked.case) or 0)
         capacity = self._shares(asked.case.device).capacity
         for wanted in (_MORE * needed, capacity):
             if needed < wanted <= capacity and self._lacked_memory(made, asked.case):
-                made = self._observe(asked, wanted)
-                needed = wanted
+                made, needed = self._observe(asked, wanted, at_least=wanted), wanted
         seen = (made, *self._before(asked.case))
         if any(self._compiled_for_long(one, asked) for one in seen):
-            return self._observe(alone, needed)
+            return self._observe(alone, needed, at_least=needed)
         return made
 
     def _lacked_memory(self, made: Observation, case: Case) -> bool:
@@ -69,15 +66,16 @@ class NextToOthers:
         paired = self._plan.paired
         return [paired.observed[case.id]] if paired is not None else []
 
-    def _observe(self, asked: CaseRequest, memory_bytes: int) -> Observation:
+    def _observe(self, asked: CaseRequest, memory_bytes: int, *, at_least: int) -> Observation:
         case = asked.case
 
         def waiting() -> None:
             self._progress(case.id, "start", 0.0, "waits for memory")
 
-        with self._shares(case.device).taken(memory_bytes, waiting) as hold:
-            if self._plan.paired is None and case.device == "cuda":
-                self._plan.observer.held = lambda reserved: hold(reserved + _OF_A_PROCESS)
+        shares = self._shares(case.device)
+        with shares.taken(memory_bytes, waiting, at_least=at_least) as memory:
+            # Under two versions, two children hold the case.
+            self._plan.observer.memory = memory if self._plan.paired is None else None
             return self._observe_at_once(asked)
 
     def _compiled_for_long(self, made: Observation, asked: CaseRequest) -> bool:
@@ -92,11 +90,14 @@ class NextToOthers:
 
         Under two versions, both hold the case at the same time.
         """
-        seen = self._plan.earlier.memory_bytes(case)
-        if seen is not None:
-            return seen if self._plan.paired is None else 2 * seen
+        if (seen := self._seen(case)) is not None:
+            return seen
         sharing = self._plan.share.workers_of_device(case.device)
         return self._shares(case.device).capacity // sharing
+
+    def _seen(self, case: Case) -> int | None:
+        seen = self._plan.earlier.memory_bytes(case)
+        return seen if seen is None or self._plan.paired is None else 2 * seen
 
     def _shares(self, device: str) -> MemoryShares:
         if device not in self._memory:

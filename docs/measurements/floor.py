@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from compilegate.records.observation import WAITING
+from compilegate.records.observation import WAITING, WAITING_FOR_MEMORY
 from compilegate.runs import files
 from compilegate.runs.files import Run
 
@@ -16,6 +16,7 @@ from compilegate.runs.files import Run
 FLOOR = ("import", "compile", "run")
 #: What the session does outside of the observing processes: it starts them, and judges.
 OUTSIDE = "starting and judging"
+_WAITS = (WAITING, WAITING_FOR_MEMORY)
 
 
 def seconds(run: Run) -> Counter[str]:
@@ -26,7 +27,7 @@ def seconds(run: Run) -> Counter[str]:
     """
     found = Counter[str]()
     for seen in run.observations.values():
-        found.update({name: s for name, s in seen.spent_s.items() if name != WAITING})
+        found.update({name: s for name, s in seen.spent_s.items() if name not in _WAITS})
     if run.closing is not None and run.closing.wall_s > found.total():
         found[OUTSIDE] = run.closing.wall_s - found.total()
     return found

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from compilegate.observe import host
-from compilegate.observe.device import DEVICES, cuda, device, reserved_bytes, unsupported
+from compilegate.observe.device import DEVICES, cuda, device, held_bytes, unsupported
 from compilegate.observe.device.protocol import Allocator, Device, UnavailableError
 from compilegate.records.case import AXES
 
@@ -74,12 +74,12 @@ def test_a_gpu_is_synchronised_through_the_interface_of_all_accelerators(monkeyp
     assert device("cuda").initialized_index() is None
 
 
-@pytest.mark.parametrize(("in_use", "held"), [(False, 0), (True, 700)])
-def test_a_gpu_that_the_process_does_not_use_reserves_nothing(monkeypatch, in_use, held):
+@pytest.mark.parametrize(("in_use", "held"), [(False, 0), (True, 700 + (1 << 30))])
+def test_a_process_holds_memory_of_a_gpu_that_it_uses(monkeypatch, in_use, held):
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: in_use)
     monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 700)
-    assert reserved_bytes() == held
+    assert held_bytes() == held
 
 
 def test_the_processor_describes_itself():

@@ -3,6 +3,7 @@
 import contextlib
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -35,30 +36,80 @@ def worker(tmp_path, monkeypatch):
         yield make
 
 
-def test_cases_that_fit_do_not_wait(worker):
-    def waiting():
-        raise AssertionError("it waits")
+def never():
+    raise AssertionError("it waits")
 
+
+def test_cases_that_fit_do_not_wait(worker):
     first, second = worker(), worker()
-    with first.taken(4, waiting), second.taken(6, waiting):
+    with first.taken(4, never), second.taken(6, never):
         pass
 
 
 def test_a_case_that_holds_more_than_was_planned_keeps_others_waiting(worker):
     first, second = worker(), worker()
     waited = []
-    with first.taken(3) as hold:
+    with first.taken(3) as memory:
 
         def waiting():
             waited.append(True)
-            hold(1)  # less than was planned: the plan counts again
+            memory.hold(1)  # less than was planned: the plan counts again
 
-        hold(8)
+        memory.hold(8)
         with second.taken(7, waiting):
             assert waited
         waited.clear()
         with second.taken(7, waiting):
             assert not waited
+
+
+def test_a_case_that_needs_less_than_was_planned_leaves_the_rest_to_others(worker):
+    first, second = worker(), worker()
+    with first.taken(9) as memory:
+        memory.reserve(2)
+        with second.taken(8, never):
+            pass
+
+
+def test_a_case_that_ran_out_of_memory_keeps_what_it_has(worker):
+    first, second = worker(), worker()
+    waited = contextlib.ExitStack()
+    memory = waited.enter_context(first.taken(9, at_least=9))
+    memory.reserve(2)
+    with second.taken(8, waited.close):
+        pass
+
+
+def test_a_case_that_needs_more_waits_until_it_is_free_and_counts_what_it_holds(worker):
+    first, second, third = worker(), worker(), worker()
+    held = contextlib.ExitStack()
+    held.enter_context(first.taken(5))
+    waited = []
+
+    def waiting():
+        waited.append(True)
+        held.close()
+
+    with second.taken(5) as memory:
+        memory.hold(2)
+        memory.reserve(8, waiting)
+        assert waited
+        with third.taken(2, never):
+            pass
+
+
+def test_cases_that_all_wait_for_each_other_go_on(worker):
+    """Each holds what the other needs. One of them may run out of memory, and is tried again."""
+    first, second = worker(), worker()
+    with first.taken(5) as ours, second.taken(5) as theirs:
+        ours.hold(4)
+        theirs.hold(4)
+        waiting = threading.Thread(target=theirs.reserve, args=(9,))
+        waiting.start()
+        ours.reserve(9)
+        first.write(0)  # it ends
+        waiting.join(timeout=60)
+        assert not waiting.is_alive()
 
 
 def test_a_case_that_does_not_fit_waits_until_the_memory_is_free(worker):

@@ -14,8 +14,6 @@ from compilegate.upgrade.paired_baseline import CaseRequest, PairedBaseline
 from tests.unit.making import make_compile_time, make_environment, make_observation
 from tests.unit.planned import CPU, make_options, make_plan_of
 
-CUDA = replace(CPU, device="cuda")
-
 
 class Both:
     """Observes a case at once, under the version in use, too; notes how it was asked."""
@@ -36,16 +34,16 @@ class Both:
 def taken_by(plan, monkeypatch):
     """Return a list of the bytes that each observation takes, of 100,000."""
     plan.earlier = SimpleNamespace(memory_bytes=lambda case: 500)
-    taken, held = [], []
-    plan.observer = SimpleNamespace(held=None, noted=held)
+    plan.observer = SimpleNamespace(memory=None)
+    taken = []
 
     class Shares:
         capacity = 100_000
 
         @contextlib.contextmanager
-        def taken(self, wanted, waiting):
+        def taken(self, wanted, waiting, *, at_least):
             taken.append(wanted)
-            yield held.append
+            yield f"{wanted} bytes, at least {at_least}"
 
     monkeypatch.setattr(NextToOthers, "_shares", lambda self, device: Shares())
     return taken
@@ -109,18 +107,19 @@ def test_no_case_waits_for_more_memory_than_there_is(plan, monkeypatch, needed, 
     assert taken == [needed, *then]
 
 
-@pytest.mark.parametrize(("case", "held"), [(CPU, []), (CUDA, [700 + (1 << 30)])])
-def test_what_a_case_holds_of_a_gpu_counts_with_its_context(plan, monkeypatch, case, held):
-    taken_by(plan, monkeypatch)
+@pytest.mark.parametrize("seen", [None, 500])
+def test_a_case_knows_its_share_and_keeps_what_an_earlier_run_has_seen(plan, monkeypatch, seen):
+    taken = taken_by(plan, monkeypatch)
+    plan.earlier = SimpleNamespace(memory_bytes=lambda case: seen)
+    observe(plan, Both(plan), cold=False)
+    assert taken == [seen or 50_000]
+    assert plan.observer.memory == f"{taken[0]} bytes, at least {seen or 0}"
 
-    def observes(asked):
-        if plan.observer.held is not None:
-            plan.observer.held(700)
-        return make_observation(case=asked.case.id)
 
-    request = Request(case=case.id, wants=("capture",))
-    NextToOthers(plan, print, observes).observe(CaseRequest(case, request, 10.0))
-    assert plan.observer.noted == held
+def test_no_child_of_two_versions_has_a_share_of_its_own(paired, monkeypatch):
+    taken_by(paired, monkeypatch)
+    observe(paired, Both(paired), cold=False)
+    assert paired.observer.memory is None
 
 
 @pytest.mark.parametrize(("busy", "asked"), [(0.5, [False, True]), (0.0, [False])])

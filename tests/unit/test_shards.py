@@ -84,7 +84,9 @@ def test_memory_is_that_of_the_case_or_the_most_of_its_kin():
 def test_the_newest_run_of_the_cases_is_read(tmp_path):
     memory = Memory(eager_peak_bytes=10 << 30, compiled_peak_bytes=1)
     seen = make_observation(
-        case=CASES[0].id, spent_s={"compile": 3.0, "run": 1.0, "wait for turns": 9.0}, memory=memory
+        case=CASES[0].id,
+        spent_s={"compile": 3.0, "run": 1.0, "wait for turns": 9.0, "wait for memory": 5.0},
+        memory=memory,
     )
     write_run(tmp_path / "old.jsonl", make_header(planned=(CASES[0].id,)), seen)
     write_run(tmp_path / "other.jsonl", make_header(planned=("x-cpu-infer-f32-default-static",)))

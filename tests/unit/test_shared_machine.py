@@ -1,6 +1,7 @@
 """What a child times asks for the machine, and the time that it was stopped is not its own."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ from compilegate.observe.measure.shared_machine import OWN_MACHINE, SharedMachin
 from compilegate.observe.phases.progress import Progress
 from compilegate.processes import attempt_turn
 from compilegate.processes.attempt_turn import AttemptTurn
-from compilegate.records.observation import WAITING
+from compilegate.records.observation import WAITING, WAITING_FOR_MEMORY
 
 
 class Parent:
@@ -50,6 +51,25 @@ def test_the_machine_is_given_back_after_an_error(parent):
 def test_a_process_that_shares_with_no_other_asks_nobody():
     with OWN_MACHINE.alone():
         assert OWN_MACHINE.stopped_s() == 0
+
+
+def test_a_case_asks_for_memory_after_it_has_reported_what_it_still_holds(tmp_path):
+    said = []
+    account = tmp_path / "account"
+    account.write_text("0")
+    connection = ParentConnection(said.append, iter(['{"reserved": true}']))
+    allocator = SimpleNamespace(release_unused=lambda: said.append("released"))
+    machine = SharedMachine(connection, str(account))
+    progress = Progress(said.append, machine, allocator)
+    progress.reserve(700)
+    assert said == ["released", "build", '{"needed_bytes":700}']
+    assert progress.time.spent_s.keys() == {WAITING_FOR_MEMORY}
+
+
+def test_a_case_that_shares_with_no_other_asks_for_no_memory():
+    progress = Progress(lambda stage: None)
+    progress.reserve(700)
+    assert not progress.time.spent_s
 
 
 def test_its_clock_stands_still_while_it_is_stopped(parent):

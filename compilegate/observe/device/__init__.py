@@ -22,7 +22,11 @@ def device(kind: str) -> Device:
     return DEVICES[kind]
 
 
-def reserved_bytes() -> int:
-    """Return the bytes that this process has reserved on the devices that it has initialised."""
+#: The bytes that the context of a device and its libraries take in each process.
+_OF_A_CONTEXT = 1 << 30
+
+
+def held_bytes() -> int:
+    """Return the bytes that this process holds of the devices that it has initialised."""
     used = (d.allocator for d in DEVICES.values() if d.initialized_index() is not None)
-    return sum(allocator.reserved() for allocator in used if allocator is not None)
+    return sum(_OF_A_CONTEXT + each.reserved() for each in used if each is not None)

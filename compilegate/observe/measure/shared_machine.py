@@ -5,6 +5,9 @@ stopped (see ``processes/machine_turns``), and lets them go on when it is given 
 
     {"alone": true}   the child asks, and the parent gives the same answer
     {"alone": false}  the child gives the machine back
+
+A case that knows how much memory of the device it needs asks for it, too, and goes on when the
+parent answers (see ``processes/memory_shares``): ``{"needed_bytes": …}``.
 """
 
 from __future__ import annotations
@@ -49,6 +52,12 @@ class SharedMachine:
             self._depth -= 1
             if self._parent is not None and not self._depth:
                 self._parent.send(dumps({"alone": False}))
+
+    def reserve(self, needed_bytes: int) -> None:
+        """Wait until so much memory of the device is planned for this process."""
+        if self._parent is not None:
+            self._parent.send(dumps({"needed_bytes": needed_bytes}))
+            next(self._parent.received)
 
     def running_s(self) -> float:
         """Return the seconds of a monotonic clock that stands still while this process does."""

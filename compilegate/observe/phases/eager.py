@@ -10,6 +10,7 @@ import torch
 
 from compilegate.observe import error_text
 from compilegate.observe.capture import eager_calls
+from compilegate.observe.device.protocol import Allocator
 from compilegate.observe.model import weights
 from compilegate.observe.model.calls import PlannedCall, first_call
 from compilegate.observe.model.forward import SelectorError
@@ -18,6 +19,7 @@ from compilegate.observe.model.result import Result
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.progress import Progress
+from compilegate.records.memory_needs import needed_bytes
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,20 @@ def _attempt(
     recording = DrawRecording(is_needed=draws_by_kernel) if records else None
     result = call_eager(first_call(dict(vary)), eager, progress, recording)
     return FirstCall(eager, result, sample, records)
+
+
+def reserve_memory(first: FirstCall, allocator: Allocator | None, progress: Progress) -> None:
+    """Ask for the memory that a case needs, by that of its first call.
+
+    Args:
+        first: The first call.
+        allocator: The device's. Without one, the processor's memory is planned as a whole.
+        progress: Waits for it.
+    """
+    if allocator is not None:
+        parameters = sum(parameter.numel() for parameter in first.eager.parameters().values())
+        peak_bytes = allocator.peak_allocated()
+        progress.reserve(needed_bytes(parameters=parameters, peak_bytes=peak_bytes))
 
 
 def call_eager(

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from compilegate.observe.device.protocol import Allocator
 from compilegate.observe.measure.shared_machine import OWN_MACHINE, SharedMachine
 from compilegate.observe.time_spent import TimeSpent
-from compilegate.records.observation import WAITING, Stage
+from compilegate.records.observation import WAITING, WAITING_FOR_MEMORY, Stage
 from compilegate.records.request import StageReport
 
 #: Seconds between two signs of life at least, so that they do not disturb what is timed.
@@ -72,6 +72,15 @@ class Progress:
             spent[WAITING] = spent.get(WAITING, 0.0) + stopped_s
         spent["other"] = time.perf_counter() - self._began - sum(spent.values())
         return spent
+
+    def reserve(self, needed_bytes: int) -> None:
+        """Wait until others of the session leave so much memory of the device."""
+        if self.machine.is_shared:
+            if self._allocator is not None:
+                self._allocator.release_unused()
+            self._report(self.stage)  # with what the process still holds
+            with self.spend(WAITING_FOR_MEMORY):
+                self.machine.reserve(needed_bytes)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
