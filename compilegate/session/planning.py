@@ -72,6 +72,8 @@ def make_plan(
         pytest.UsageError: Something is wrong with the options, the zoo or the stored run.
     """
     share = known.share if known else ALONE
+    if share.cores:
+        os.sched_setaffinity(0, share.cores)  # children inherit it
 
     def observer(launch: Launch) -> Observer:
         turns = MachineTurns(Path(share.turns)) if share.turns else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,8 @@ class Share:
         gpus: The GPUs of all workers; empty if there is one process, which sees them all.
         turns: The folder of the locks by which workers take turns to time; empty if each has a GPU
             of its own, or if there is one process.
+        cores: The processors of the workers of this GPU, where each of several GPUs has its own;
+            empty for all of them.
     """
 
     workers: int = 1
@@ -49,11 +51,12 @@ class Share:
     shares_gpu: bool = False
     gpus: tuple[str, ...] = ()
     turns: str = ""
+    cores: tuple[int, ...] = ()
 
     def workers_of_device(self, device: str) -> int:
-        """Return how many workers use the processor, or the GPU of this one."""
-        gpus = len(self.gpus) if device == "cuda" else 0
-        return -(-self.workers // max(gpus, 1))
+        """Return how many workers use the same processors, or the GPU of this one."""
+        groups = len(self.gpus) if device == "cuda" or self.cores else 0
+        return -(-self.workers // max(groups, 1))
 
     def environment(self) -> dict[str, str]:
         """Return variables for children: the GPU that they see, and their part of the processor.
@@ -64,11 +67,12 @@ class Share:
         """
         found = {"CUDA_VISIBLE_DEVICES": self.gpu} if self.gpu is not None else {}
         if self.workers > 1:
-            cores = len(os.sched_getaffinity(0))
+            cores = len(self.cores or os.sched_getaffinity(0))
+            workers = self.workers_of_device("cpu")
             compilers = cores * (_BURSTS if self.turns and self.gpu is not None else 1)
-            found |= {"TORCHINDUCTOR_COMPILE_THREADS": str(max(compilers // self.workers, 1))}
+            found |= {"TORCHINDUCTOR_COMPILE_THREADS": str(max(compilers // workers, 1))}
             if self.gpu is not None:
-                found |= {"OMP_NUM_THREADS": str(max(cores // self.workers, 1))}
+                found |= {"OMP_NUM_THREADS": str(max(cores // workers, 1))}
             found |= {name: os.environ[name] for name in _USERS & os.environ.keys()}
         return found
 
@@ -119,23 +123,30 @@ def visible_gpus(environment: Environment | None) -> list[str]:
 def fitting(cases: Sequence[Case], environment: Environment) -> int:
     """Return how many workers a machine has room for.
 
-    Each of several GPUs gets one worker, and nothing takes turns. Workers of one GPU, or of the
-    processor, take turns to time: while one of them times, or waits for Python, others compile.
+    Workers of one GPU, or of the processor, take turns to time: while one of them times, or waits
+    for Python, others compile. Where some cases run on the processor, which all workers share, each
+    of several GPUs gets one worker.
 
     Args:
         cases: The cases of the session. Those of a model share a worker.
         environment: Names the processor and the GPUs.
     """
     gpus = visible_gpus(environment) if any(case.device == "cuda" for case in cases) else []
-    if len(gpus) > 1:
+    if len(gpus) > 1 and not are_on_gpus(cases):
         return len(gpus)
     rooms = [len({case.model for case in cases})]
     rooms.append(int(len(os.sched_getaffinity(0)) / _CORES["cuda" if gpus else "cpu"]))
     for kind, needed in _BYTES.items():
         device = environment.device(kind)
         if device is not None and device.memory_bytes and (gpus or kind == "cpu"):
-            rooms.append(device.memory_bytes // needed)
+            count = len(gpus) if kind == "cuda" else 1
+            rooms.append(count * (device.memory_bytes // needed))
     return max(min(rooms), 1)
+
+
+def are_on_gpus(cases: Iterable[Case]) -> bool:
+    """Whether no case runs on the processor, so that workers of different GPUs share nothing."""
+    return all(case.device == "cuda" for case in cases)
 
 
 def count_of(config: pytest.Config) -> int:
@@ -167,10 +178,12 @@ class Workers:
     Args:
         count: The number of workers that run at the same time.
         environment: The observed environment; None if the session observes nothing.
+        apart: Whether the workers of each of several GPUs may have processors of their own. They
+            take turns among themselves then.
     """
 
-    def __init__(self, count: int, environment: Environment | None) -> None:
-        self._count = count
+    def __init__(self, count: int, environment: Environment | None, *, apart: bool = False) -> None:
+        self._count, self._apart = count, apart
         self._gpus = visible_gpus(environment)
         self._names = (
             {d.name for d in environment.devices if d.kind == "cuda"} if environment else ()
@@ -209,9 +222,21 @@ class Workers:
         if not self._gpus:
             return Share(self._count, turns=turns)
         used = Counter(self._given.values())
-        self._given[worker] = min(self._gpus, key=lambda gpu: used[gpu])
+        gpu = self._given[worker] = min(self._gpus, key=lambda gpu: used[gpu])
         shares_gpu = self._count > len(self._gpus) and not turns
-        return Share(self._count, self._given[worker], shares_gpu, tuple(self._gpus), turns)
+        cores: tuple[int, ...] = ()
+        if turns and self._apart and len(self._gpus) > 1:
+            index = self._gpus.index(gpu)
+            cores = self._cores_of(index)
+            turns = str(Path(turns, str(index)))
+            Path(turns).mkdir(exist_ok=True)
+        return Share(self._count, gpu, shares_gpu, tuple(self._gpus), turns, cores)
+
+    def _cores_of(self, index: int) -> tuple[int, ...]:
+        """Return the processors of the workers of a GPU: neighbours, which share caches."""
+        cores = sorted(os.sched_getaffinity(0))
+        begin, end = (len(cores) * at // len(self._gpus) for at in (index, index + 1))
+        return tuple(cores[begin:end])
 
     def ended(self, worker: str) -> None:
         """Free the GPU of a worker that ended."""

@@ -87,6 +87,27 @@ def test_more_workers_than_gpus_take_turns_to_time():
     assert not Path(turns).exists()
 
 
+def test_the_workers_of_each_gpu_have_processors_and_turns_of_their_own():
+    workers = Workers(5, machine("H200", "H200"), apart=True)
+    shares = [workers.share(f"gw{index}") for index in range(5)]
+    assert [share.gpu for share in shares] == ["0", "1", "0", "1", "0"]
+    assert len({share.turns for share in shares}) == 2
+    assert {share.cores for share in shares} == {tuple(range(32)), tuple(range(32, 64))}
+    assert {(share.gpu, share.turns, share.cores) for share in shares} == {
+        (share.gpu, share.turns, share.cores) for share in shares[:2]
+    }
+    assert all(Path(share.turns).is_dir() for share in shares)
+    assert {share.workers_of_device(kind) for share in shares for kind in ("cpu", "cuda")} == {3}
+    given = shares[0].environment()
+    assert (given["TORCHINDUCTOR_COMPILE_THREADS"], given["OMP_NUM_THREADS"]) == ("32", "10")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_worker_that_has_a_gpu_for_itself_has_all_processors(count):
+    share = Workers(count, machine("H200", "H200"), apart=True).share("gw0")
+    assert (share.turns, share.cores) == ("", ())
+
+
 def test_workers_without_locks_time_at_once_and_say_so(monkeypatch):
     monkeypatch.setattr(file_locks, "are_possible", lambda folder: False)
     share = Workers(2, machine("H200")).share("gw0")
@@ -148,10 +169,19 @@ def planned_on(device, *gpus, replays=False, models=1):
     return SimpleNamespace(cases=cases, environment=machine(*gpus), replays=replays)
 
 
+def mixed_on(*gpus, models):
+    plan = planned_on("cuda", *gpus, models=models)
+    plan.cases.append(Case.parse("matvec-cpu-infer-f32-default-static"))
+    return plan
+
+
 @pytest.mark.parametrize(
     ("plan", "count"),
     [
-        (planned_on("cuda", "H200", "H200"), 2),
+        (planned_on("cuda", "H200", "H200"), 1),  # one model
+        (planned_on("cuda", "H200", "H200", models=99), 34),  # by the memory of both GPUs
+        (planned_on("cuda", *["H200"] * 4, models=99), 51),  # by the processors
+        (mixed_on("H200", "H200", models=99), 2),
         (planned_on("cuda"), 1),
         (planned_on("cuda", "H200", models=99), 17),  # by the memory of the GPU
         (planned_on("cuda", "H200", models=4), 4),
