@@ -94,6 +94,29 @@ def test_equal_numbers_in_half_precision_round_alike(apart):
     assert (exceeds(error, 0.0) == "") is (apart == 0)
 
 
+@pytest.mark.parametrize("numel", [6, 1000])
+@pytest.mark.parametrize(("fault", "is_right"), [(0.0, True), (0.01, False)])
+def test_a_reference_that_equals_eager_in_half_precision_shows_no_rounding(numel, fault, is_right):
+    """As measured: ``2 * x.half().cos()``, whose first rounding Inductor leaves out."""
+    for seed in range(20):
+        x = torch.randn(numel, generator=torch.Generator().manual_seed(seed))
+        eager = 2 * x.half().cos()
+        compiled = (2 * x.cos() * (1 + fault)).half()
+        references = [2 * x.double().cos(), eager.double()]
+        (error,) = tensor_errors([Sides("x", eager, compiled, references, half=True)])
+        assert error.eager_rms > 0
+        assert (exceeds(error, 0.0) == "") is is_right
+
+
+def test_a_reference_far_from_eager_does_not_hide_an_error():
+    """The cast decides much here, so the reference that leaves it out explains nothing."""
+    x = 1000 + torch.randn(1000, generator=torch.Generator().manual_seed(0))
+    eager, wrong = x.half().sin(), (x.half().float() + 0.01).sin().half()
+    references = [x.double().sin(), eager.double()]
+    (error,) = tensor_errors([Sides("x", eager, wrong, references, half=True)])
+    assert exceeds(error, 0.0)
+
+
 def test_sampling_does_not_change_the_eager_model():
     eager, result, _ = sampled(normed, TRAIN)
     assert eager.buffers()["1.num_batches_tracked"] == 1

@@ -29,6 +29,9 @@ _BEYOND_DOUBT, _BEYOND_DOUBT_IN_HALF = 2.0, 0.05
 _JUMP = 4.0
 #: Runs that differ by rounding have similar errors. A run with this factor more has jumped.
 _UNSTEADY = 8.0
+#: A reference in half precision that equals eager was computed as eager was, and shows no rounding.
+#: Its distance counts as this number of units of the dtype's resolution away.
+_HALVES, _COPIED = (torch.float16, torch.bfloat16), 2.0
 #: In a tensor of more elements, single values do not decide the root mean square error.
 _FEW = 4096
 #: In a case in half precision, eager computes a tensor in float32 on two conditions: its error is
@@ -134,10 +137,13 @@ def _nearest(tensors: Sequence[Sides]) -> list[_Nearest]:
     ]
     measured = iter(measure_errors([*itertools.chain.from_iterable(candidates)]))
     found = []
-    for some in candidates:
+    for sides, some in zip(tensors, candidates, strict=True):
         errors = [(next(measured), one.truth) for one in some]
         own = errors[0][0][0]
-        (eager, compiled), truth = min(errors, key=lambda candidate: candidate[0][0].rms)
+        dtype = nested.real(sides.eager).dtype
+        unknown = _COPIED * torch.finfo(dtype).eps if dtype in _HALVES else 0.0
+        distances = [sides_of_one[0].rms or unknown for sides_of_one, _ in errors]
+        (eager, compiled), truth = errors[distances.index(min(distances))]
         found.append(_Nearest(eager, compiled, own, truth))
     return found
 
@@ -243,7 +249,7 @@ def _alike(tensor: torch.Tensor) -> int:
 
     Equal elements round the same way, so they err as one element does. Zeros are exact.
     """
-    if tensor.dtype not in (torch.float16, torch.bfloat16) or tensor.numel() > _FEW:
+    if tensor.dtype not in _HALVES or tensor.numel() > _FEW:
         return 0
     counts = tensor[tensor != 0].unique(return_counts=True)[1]
     return int(counts.max()) if counts.numel() else 0
