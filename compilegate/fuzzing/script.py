@@ -25,6 +25,7 @@ def run(module, n, double=False):
     with torch.set_grad_enabled(TRAIN):
         made = module(*given)
     found = list(made) if isinstance(made, tuple) else [made]
+    shared = sharing([*found, *given, *module.buffers()])
     if TRAIN:
         roots = [each for each in found if each.requires_grad]
         torch.manual_seed(SEED)
@@ -33,7 +34,14 @@ def run(module, n, double=False):
             torch.autograd.backward(roots, starts)
         held = module._orig_mod if hasattr(module, "_orig_mod") else module
         found += [leaf.grad for leaf in (*given, *held.parameters())]
-    return found + given + list(module.buffers())
+    return found + given + list(module.buffers()), shared
+
+
+def sharing(tensors):
+    """Which tensors share memory: outputs, inputs, buffers."""
+    places = [t.untyped_storage().data_ptr() if t.numel() else 0 for t in tensors]
+    pairs = itertools.combinations(range(len(places)), 2)
+    return [(i, j) for i, j in pairs if places[i] == places[j] != 0]
 
 
 def build(double=False):
@@ -73,14 +81,14 @@ def main():
     except RuntimeError:
         exact = None
     for n in CALLS:
-        ours = run(eager, n)
+        ours, shared = run(eager, n)
         try:
-            theirs = run(compiled, n)
+            theirs, shared_too = run(compiled, n)
         except Exception as error:
             print(f"eager returns, compiled raises {type(error).__name__}: {str(error)[:2000]}")
             return 1
         try:
-            truths = run(exact, n, double=True)
+            truths, _ = run(exact, n, double=True)
         except Exception:
             truths = [None] * len(ours)
         for index, three in enumerate(zip(ours, theirs, truths)):
@@ -90,6 +98,9 @@ def main():
                 for name, value in zip(("eager", "compiled", "float64"), three):
                     strides = value.stride() if value is not None else None
                     print(f"  {name:<9}{value}, strides {strides}")
+        if shared != shared_too:
+            wrong = True
+            print(f"results that share memory with n = {n}: eager {shared}, compiled {shared_too}")
     print("compiled code is", "WRONG" if wrong else "right")
     return int(wrong)
 
@@ -117,6 +128,7 @@ def script_text(program: Program, line: str, seed: int) -> str:
     lines = [
         f'"""{program.name}: {_plain(line)}"""',
         "",
+        "import itertools",
         "import sys",
         "",
         "import torch",

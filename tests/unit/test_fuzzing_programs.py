@@ -150,3 +150,13 @@ def test_parameters_are_attributes_in_the_source():
     program = replace(chain("{}", values=(weight,)), statements=(uses,))
     assert "v0 = x0 * self.w0" in zoo_text([program])
     assert "self.w0 = nn.Parameter(torch.randn(3))" in zoo_text([program])
+
+
+@pytest.mark.parametrize(
+    ("text", "status"), [("x0 * 1", 0), ("x0 if torch.compiler.is_compiling() else x0 * 1", 1)]
+)
+def test_a_script_shows_that_results_share_memory_otherwise(text, status):
+    program = replace(chain(text), backend="eager", phase="infer")
+    namespace = {"__name__": "finding"}
+    exec(script_text(program, "aliasing differs", 0), namespace)
+    assert namespace["main"]() == status
