@@ -270,11 +270,12 @@ def is_in_doubt(eager: ErrorFigures, compiled: ErrorFigures, dtype: str, *, half
     narrow = half or dtype in ("bfloat16", "float16")
     factor = _DOUBT_IN_HALF if narrow else _DOUBT
     floor = (_BEYOND_DOUBT_IN_HALF if narrow else _BEYOND_DOUBT) * torch.finfo(kind).eps
+    scale = max((eager.rms + floor) / 16, 0.0 if narrow else 2 * floor)
     return (
         compiled.rms > factor * eager.rms + floor
         or compiled.max > factor * eager.max + 8 * floor
         or compiled.quantile > factor * eager.quantile + 2 * floor
-        or abs(compiled.projection) > factor * abs(eager.projection) + (eager.rms + floor) / 16
+        or abs(compiled.projection) > factor * abs(eager.projection) + scale
     )
 
 
