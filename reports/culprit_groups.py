@@ -57,7 +57,7 @@ def _group(culprit: Culprit) -> CaseGroup:
         "expected_failure" if culprit.is_expected else "failed",
         tuple(cases),
         culprit.aspect,
-        f"{culprit.text}{culprit.suffix}",
+        culprit.labelled,
         (
             f"cases: {', '.join(cases[:_NAMED])}{more}",
             f"aspects: {', '.join(culprit.aspects)}",

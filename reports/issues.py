@@ -59,7 +59,7 @@ def of_run(run: Archive, workflow: str, known: Sequence[Known] = ()) -> list[Iss
         if len(culprit.cases) > CASES:
             cases.append(f"- and {len(culprit.cases) - CASES} more")
         lines = [
-            f"{escape(where + culprit.text + culprit.suffix)}",
+            f"{escape(where + culprit.labelled)}",
             "",
             f"torch {escape(versions.get('torch', 'unknown'))}, {escape(run.header.created)}, "
             f"{count(len(culprit.cases), 'case')}, {escape(', '.join(culprit.aspects))}:",

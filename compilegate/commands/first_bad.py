@@ -148,6 +148,9 @@ def run(options: argparse.Namespace) -> int:
     try:
         case = Case.parse(options.case)
         cpp_compiler.require(case.device, options.backend)
+        for file in options.zoo:
+            if not Path(file).is_file():
+                raise ValueError(f"--zoo {file}: there is no such file")
         shipped = registry.load()
         if not options.zoo and case.model not in shipped:
             raise UnknownNameError("model", case.model, shipped)

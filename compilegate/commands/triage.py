@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from compilegate.output.visible import visible
 from compilegate.runs import files, reproduction
 from compilegate.triage import folders, known
 
+#: The exit status of a command that Ctrl-C ends.
+_INTERRUPTED = 130
+
 
 def add_parser(commands: Any) -> None:
     """Add the subcommand and its options."""
@@ -24,7 +28,7 @@ def add_parser(commands: Any) -> None:
         description="For each culprit of a stored run, find the stage of the compiler and the "
         "place in the model, and write a folder with report.md, repro.py and logs.",
         epilog="Exit status: 0 nothing to triage, 1 reports were written, 2 the command line is "
-        "wrong or the run cannot be read.",
+        "wrong or the run cannot be read, 130 Ctrl-C.",
     )
     parser.add_argument("run", metavar="RUN", help="a run file, or its name in --runs")
     parser.add_argument(
@@ -60,11 +64,24 @@ def run(options: argparse.Namespace) -> int:
     own = [Path(f) for f in [*reproduction.file_options(words, "--budgets")][1::2]]
     budgets = budgets_toml.read(own, sorted(SHIPPED_BUDGETS.glob("*.toml")))
     found = folders.suspects(stored, budgets, options.cases, known.read(options.known))
+    for pattern in options.cases:
+        if not any(fnmatchcase(case, pattern) for case in stored.observations):
+            raise ArgumentError(
+                f"no case of {path} matches {pattern!r}: CASE is a glob on case ids"
+            )
     if not found:
-        _say("nothing to triage")
+        expected = folders.suspects(stored, budgets, ["*"])
+        more = f"; {len(expected)} as expected: name cases to triage them" if expected else ""
+        _say(f"nothing to triage{more}")
         return 0
     target = options.out or Path(".triage") / files.name_of(path)
-    made = [*folders.triage(stored, found, target, minutes=options.minutes, say=_say)]
+    made: list[folders.Triaged] = []
+    try:
+        for one in folders.triage(stored, found, target, minutes=options.minutes, say=_say):
+            made.append(one)
+    except KeyboardInterrupt:
+        _say(f"interrupted: what was found by then is in {target.resolve()}")
+        return _INTERRUPTED
     for line in (*map(folders.summary, made), *folders.conclude(made, target)):
         _say(line)
     return 1

@@ -74,7 +74,8 @@ def outcome_of(observation: Observation) -> Outcome:
             continue
         verdict = judge(observation, Budget(), aspect.name, rule).verdict
         if verdict.outcome == "failed":
-            kind = _kind(observation, aspect.name, verdict.summary)
+            lines = "\n".join((verdict.summary, *verdict.details))
+            kind = _kind(observation, aspect.name, lines)
             if kind is None:
                 return Outcome(word="invalid", why=verdict.summary)
             symptom = Symptom(kind=kind, line=verdict.summary)
@@ -101,8 +102,9 @@ def _of_failure(observation: Observation, failure: Failure) -> Outcome:
     return Outcome(word="invalid", why=where)
 
 
-def _kind(observation: Observation, aspect: str, line: str) -> Kind | None:
-    if "eager raises" in line or "compiled raises" in line:
+def _kind(observation: Observation, aspect: str, lines: str) -> Kind | None:
+    first = lines.partition("\n")[0]
+    if "eager raises" in first or "compiled raises" in first:
         return "raises not"
     if aspect == "gradients":
         return "gradients"
@@ -114,11 +116,11 @@ def _kind(observation: Observation, aspect: str, line: str) -> Kind | None:
     whats = {difference.what for checked in found for difference in checked.differences}
     if whats & {"elements", "nonfinite"}:
         return "integers" if "elements" in whats else "values"
-    return "layout" if whats and not _errs(found, line) else "values"
+    return "layout" if whats and not _errs(found, lines) else "values"
 
 
-def _errs(found: list[Checked], line: str) -> bool:
-    return any(f"{error.name} (" in line for checked in found for error in checked.errors)
+def _errs(found: list[Checked], lines: str) -> bool:
+    return any(f"{error.name} (" in lines for checked in found for error in checked.errors)
 
 
 def _general(message: str) -> str:

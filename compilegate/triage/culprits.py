@@ -78,13 +78,14 @@ class Culprit:
     def __str__(self) -> str:
         """Where and what it is, who knows it, and its first cases."""
         where = f"{self.aspect}: " if self.aspect else ""
-        return f"{where}{self.text}{self.suffix} ({folded(self.cases)})"
+        return f"{where}{self.labelled} ({folded(self.cases)})"
 
     @property
-    def suffix(self) -> str:
-        """What is known of it and its text does not say, to follow that."""
+    def labelled(self) -> str:
+        """Its text and what is known of it, a team's own words first: lines are cut."""
         names = [name for name in self.known if name not in self.text]
-        return f" [known: {'; '.join(names)}]" if names else ""
+        label = f"[known: {'; '.join(names)}]" if names else ""
+        return " ".join(filter(None, (label, self.text) if self.issue else (self.text, label)))
 
     def add(self, verdict: Verdict, known: Iterable[str]) -> None:
         """Add a failure that it causes, and what is known of it."""

@@ -56,7 +56,7 @@ def evidence(observation: Observation, verdict: Verdict) -> list[Evidence]:
         observation: The case.
         verdict: A verdict on it that failed, whether that was expected or not.
     """
-    if verdict.summary.startswith("expected to fail, but passed: "):
+    if has_stopped_failing(verdict):
         reason = verdict.summary.partition(". Remove the entry")[0]
         return [Evidence(("stopped failing", reason), verdict.summary, verdict.aspect)]
     is_of_change = aspect_named(verdict.aspect).change == "itself"
@@ -66,6 +66,11 @@ def evidence(observation: Observation, verdict: Verdict) -> list[Evidence]:
     if is_eager and not is_of_change and nothing_compiled(observation):
         return [Evidence(("nothing compiled", normal(why)), verdict.summary)]
     return [*_found(observation, verdict)] or [_otherwise(observation, verdict)]
+
+
+def has_stopped_failing(verdict: Verdict) -> bool:
+    """Whether a verdict failed because the failure that a budget expects is gone."""
+    return verdict.summary.startswith("expected to fail, but passed: ")
 
 
 def _found(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:

@@ -28,6 +28,7 @@ from compilegate.triage.culprits import (
     folded,
     in_order,
 )
+from compilegate.triage.evidence import has_stopped_failing
 from compilegate.triage.findings import Files, Findings
 from compilegate.triage.investigation import Investigation
 from compilegate.triage.known import Known
@@ -88,7 +89,7 @@ def _failures(run: Run) -> Iterator[Failure]:
     for case, observation in run.observations.items():
         of_case = [verdict for (name, _), verdict in run.verdicts.items() if name == case]
         for verdict in in_order(of_case):
-            if verdict.outcome in FAILED:
+            if verdict.outcome in FAILED and not has_stopped_failing(verdict):
                 yield Failure(observation, verdict)
 
 
@@ -262,6 +263,6 @@ def summary(triaged: Triaged) -> str:
     if not made.stage.is_confirmed:
         return f"{triaged.folder}: {made.stage.doubt}"
     if triaged.first is not None:
-        return f"{triaged.folder}: {triaged.place}: the cause of {triaged.first.folder.name}"
+        return f"{triaged.folder}: {triaged.place}: has the cause of {triaged.first.folder.name}"
     spent = sum(made.seconds.values())
     return f"{triaged.folder}: {triaged.place}, {script}, {spent:.0f} s"

@@ -20,7 +20,8 @@ class Place:
         identities: Submodules that an ``nn.Identity`` may replace while the whole model fails.
         tried: What each submodule showed, in the order in which they were compiled.
         without: Where none of its submodules fails alone: what it shows with each left to eager.
-        is_complete: Whether everything was tried that there was time for.
+        is_complete: Whether all submodules were compiled alone that there was time for.
+        is_dissected: Whether each was left to eager in turn.
         kinds: The class of each submodule that a call enters.
         operator: The function of its graph that fails alone; empty if none does or none was found.
     """
@@ -32,6 +33,7 @@ class Place:
     tried: dict[str, Seen] = field(default_factory=dict)
     without: dict[str, Seen] = field(default_factory=dict)
     is_complete: bool = False
+    is_dissected: bool = False
     kinds: dict[str, str] = field(default_factory=dict)
     operator: str = ""
 
@@ -74,6 +76,7 @@ def descend(trials: Trials, place: Place, backend: str) -> None:
     without = [part(path=place.path, disabled=(path,)) for path in paths]
     for path, seen in zip(paths, trials.of_parts(without, backend), strict=True):
         place.without[path] = seen
+    place.is_dissected = True
 
 
 def _children(path: str, known: Sequence[str] | dict[str, str]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from compilegate.layout import PACKAGE
 
 #: The fields of an example that a script uses.
-_FIELDS = ("module", "inputs", "kwargs", "calls", "output", "config", "with_grad")
+_FIELDS = ("module", "inputs", "kwargs", "calls", "output", "config", "with_grad", "dims")
 #: What a script defines itself.
 _OWN = {"Example", "Call", "torch", "nn", "F"}
 #: The parameters of an example and of a call that may be given by position.
@@ -76,10 +76,19 @@ class _Source:
                 yield from self._imported(found, name, known)
             else:
                 known.update(_defines(found))
-                yield from self.needed(found, known)
                 if isinstance(found, ast.FunctionDef):
-                    found.decorator_list = []
+                    found.decorator_list = [d for d in found.decorator_list if self._is_portable(d)]
+                yield from self.needed(found, known)
                 yield f"{_text(found)}\n"
+
+    def _is_portable(self, decorator: ast.expr) -> bool:
+        """Whether a script may have a decorator: it needs nothing of compilegate, as models do."""
+        try:
+            for _ in self.needed(decorator, set(_OWN)):
+                pass
+        except NoSourceError:
+            return False
+        return True
 
     def _imported(
         self, node: ast.Import | ast.ImportFrom, name: str, known: set[str]

@@ -46,6 +46,11 @@ class RecipeFacts:
         )
 
     @property
+    def has_dims(self) -> bool:
+        """Whether the recipe names dimensions, which are marked as dynamic."""
+        return "dims" in self._fields
+
+    @property
     def picks_output(self) -> bool:
         """Whether the recipe picks a part of the output, the only one that gradients are of."""
         return "output" in self._fields

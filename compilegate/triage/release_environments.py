@@ -36,6 +36,8 @@ def releases(text: str) -> list[str]:
     """
     if found := _RANGE.fullmatch(text.strip()):
         first, last = Version(found["first"]), Version(found["last"])
+        if last.release[: len(first.release)] < first.release[: len(last.release)]:
+            raise MakingError(f"--torch {text}: the older release comes first, as in 2.12..2.15")
         last_of_minor: dict[tuple[int, ...], Version] = {}
         for version in sorted(_available()):
             is_inside = first <= version and version.release[: len(last.release)] <= last.release
@@ -101,8 +103,9 @@ class ReleaseEnvironments:
             return f"the environments are in {self.folder}"
         self.folder.mkdir(parents=True, exist_ok=True)
         needed, free = most * BYTES, shutil.disk_usage(self.folder).free
+        plural = "s" * (most != 1)
         text = (
-            f"up to {most} environments of about {BYTES / 2**30:.0f} GiB each in {self.folder}: "
+            f"up to {most} environment{plural} of about {BYTES / 2**30:.0f} GiB in {self.folder}: "
             f"{needed / 2**30:.0f} GiB, of {free / 2**30:.1f} GiB that are free"
         )
         if needed + RESERVE > free:

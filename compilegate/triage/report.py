@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from compilegate.triage.suspect import Suspect
 #: The longest script that a report contains, in lines, and the longest title.
 _LONGEST = 150
 _TITLE = 160
+#: How many of the first and of the last lines that a script prints are shown.
+_FIRST, _LAST = 12, 28
 #: Stands for the script until the rest of the report is clean.
 _SCRIPT = "<the script>"
 _SECRET = re.compile(
@@ -55,7 +58,8 @@ def title_of(suspect: Suspect, findings: Findings) -> str:
     found = findings.place
     where = found.operator or found.kind or suspect.case.model
     stage = f"[{findings.stage.name}] " if findings.stage.backend else ""
-    return cleaned(f"{stage}{where}: {suspect.verdict.aspect}: {suspect.text}")[:_TITLE]
+    title = cleaned(f"{stage}{where}: {suspect.verdict.aspect}: {suspect.text}")
+    return textwrap.shorten(title, _TITLE, placeholder=" …")
 
 
 def text(
@@ -125,7 +129,7 @@ def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
     yield ""
     details = suspect.verdict.details
     if details and suspect.is_of_values:
-        yield f"**First tensor:** {details[0].splitlines()[0]}"
+        yield f"**First difference:** {details[0].splitlines()[0]}"
         yield ""
     if place.path:
         yield f"**Submodule:** `{place.path}`, a `{place.kind}`, fails when compiled alone with"
@@ -135,7 +139,7 @@ def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
         alone = "none of them fails" if place.is_complete else "none that there was time for fails"
         yield f"**Submodule:** of {len(place.tried)} compiled alone, {alone}."
         yield ""
-    if place.without:
+    if place.is_dissected and place.without:
         yield from _without(place)
     if place.identities:
         yield f"It still fails with `nn.Identity` in place of {', '.join(place.identities)}."
@@ -174,7 +178,7 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
             yield "**The script is not verified**: it does not show the failure as described."
     elif findings.stage.is_confirmed:
         yield "There is no script with torch alone."
-    for line in findings.tried_scripts:
+    for line in dict.fromkeys(findings.tried_scripts):
         yield f"- not shipped: {line}"
     yield ""
     lines = script.rstrip().splitlines()
@@ -183,8 +187,20 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
     elif script:
         yield f"It has {len(lines)} lines: see `repro.py`."
     if verified is not None and verified.red.output:
-        yield from ("It prints:", "", "```text", *verified.red.output.splitlines()[:40], "```", "")
+        yield from ("It prints:", "", "```text", *_ends(verified.red.output), "```", "")
     yield from ("With compilegate:", "", f"    {command}")
+
+
+def _ends(output: str) -> Iterator[str]:
+    """Yield the first and the last lines of what a script prints: the verdict is the last one."""
+    lines = output.splitlines()
+    left_out = len(lines) - _FIRST - _LAST
+    if left_out <= 0:
+        yield from lines
+        return
+    yield from lines[:_FIRST]
+    yield f"… {left_out} lines left out: see repro.log …"
+    yield from lines[-_LAST:]
 
 
 def _bisection(findings: Findings) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +115,7 @@ def of_program(program: Program, case: Case, shows: Shows) -> str:
     facts: dict[str, Any] = {"is_module": bool(program.held), "example": False, "picks": False}
     facts |= {"given": "args", "arguments": "inputs()", "loop": "", "seed": 0}
     facts |= {"plain": not shows.careful, "config": [], "last": 0, "holds_variable": False}
+    facts["marks"] = False
     train = program.phase == "train"
     return _text("\n".join(lines), case, shows, facts, train=train, backend=program.backend)
 
@@ -159,6 +161,7 @@ def of_recipe(
     facts = recipe.arguments(sizes[: shows.calls or None], only=shows.calls == 1)
     facts |= {"example": True, "seed": seed, "config": [*recipe.config], "last": len(sizes)}
     facts["holds_variable"] = bool(variable)
+    facts["marks"] = case.dynamic == "marked" and recipe.has_dims
     if case.device == "cuda" and not case.computes_in_half:
         facts["config"].append(_TF32 if tf32 else _NO_TF32)
     if cold:
@@ -191,7 +194,8 @@ def _text(
     dies = _DIES.get(shows.kind, "").format(shows.hangs_s)
     modules = {"copy": facts["loop"], "faulthandler": dies, "sys": True}
     known = {
-        "title": plain(shows.title)[:_TITLE],
+        "title": textwrap.shorten(plain(shows.title), _TITLE, placeholder=" …"),
+        "marks": facts["marks"],
         "body": body,
         "backend": backend,
         "train": train,

@@ -160,6 +160,8 @@ class Scripting:
         calls = [first] * repeats
         if "vary" in suspect.wants:
             calls += [each for each in (*others, first) for _ in range(repeats - 1)]
+        if suspect.observation.failure is None:
+            calls = [dict(call.sizes) for call in suspect.observation.calls]
         if (facts := suspect.probing_call) is not None:
             before = _REPEATED if facts.probe.startswith("after ") else 1
             calls = [*[first] * before, facts.sizes]

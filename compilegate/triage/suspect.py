@@ -157,6 +157,8 @@ class Suspect:
         judgement = judge_change(
             observation.case, budget, self.verdict.aspect, rule(observation, budget)
         )
+        if self.verdict.aspect == "recompiles" and "ran eagerly" in judgement.verdict.summary:
+            return Seen("good", "nothing is compiled, so nothing is compiled again")
         return Seen.in_verdicts([judgement.verdict])
 
     def seen_in_part(self, observation: Observation) -> Seen:

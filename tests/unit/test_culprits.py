@@ -277,7 +277,9 @@ def test_an_entry_of_the_team_joins_and_names_the_failures_that_it_matches(known
     seen = culprits(failures(wrong(A), wrong(B), broken(A, make_break())), known)
     assert [culprit.cases for culprit in seen] == [[A, B], [A]]
     assert seen[0].known == ["TICKET-1; workaround: config.x = False"]
-    assert str(seen[0]).endswith(f"[known: TICKET-1; workaround: config.x = False] ({A}, {B})")
+    label = "[known: TICKET-1; workaround: config.x = False]"
+    assert str(seen[0]).startswith(f"forward: {label} call 1: output")
+    assert str(seen[0]).endswith(f" ({A}, {B})")
     assert not seen[1].known
 
 

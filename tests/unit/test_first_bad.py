@@ -101,7 +101,7 @@ def test_an_environment_is_made_from_the_index_once_and_kept(index, tmp_path):
 def test_too_little_disk_is_said_before_anything_is_made(tmp_path, monkeypatch):
     made = ReleaseEnvironments(tmp_path / "environments")
     names = ["2.12.1", "2.13.0", "2.14.0", "2.15.0"]
-    assert "up to 4 environments of about 6 GiB each" in made.check_disk(names)
+    assert "up to 4 environments of about 6 GiB in " in made.check_disk(names)
     monkeypatch.setattr(release_environments, "BYTES", 2**60)
     with pytest.raises(MakingError, match=r"4294967296 GiB, of .* free some, narrow the range"):
         made.check_disk(names)
