@@ -20,6 +20,8 @@ from compilegate.triage.trials import Trials
 
 #: Words in quotes in a statement: ``approximate='tanh'`` is other code than ``'none'``.
 _OPTION = re.compile(r"'(\w+)'")
+#: The stages in which there is no bisection.
+_UNBISECTED = ("Dynamo", "AOTAutograd")
 #: The number that FX gives a node.
 _NUMBER = re.compile(r"(?:_\d+)+$")
 
@@ -48,7 +50,8 @@ class Cause:
         """Whether two culprits have this cause: the same operator fails alone at the same stage.
 
         Where no operator fails alone, the bisection must name the same, in submodules of one class.
-        Where it names two different passes, lowerings or decompositions, the causes differ.
+        Where it names two different passes, lowerings or decompositions, the causes differ. Before
+        decompositions there is no bisection, and submodules of one class must fail alone.
         """
         if not self.stage or (self.stage, self.failing) != (other.stage, other.failing):
             return False
@@ -58,10 +61,8 @@ class Cause:
             return False
         if self.operator or other.operator:
             return self.operator == other.operator
-        return bool(self.named and self.kind) and (self.named, self.kind) == (
-            other.named,
-            other.kind,
-        )
+        is_told = bool(self.named) or self.stage in _UNBISECTED
+        return bool(is_told and self.kind) and (self.named, self.kind) == (other.named, other.kind)
 
 
 def cause_of(suspect: Suspect, findings: Findings) -> Cause:

@@ -126,7 +126,7 @@ def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[C
 
     Failures have one culprit if their evidence is equal (:mod:`compilegate.triage.evidence`), or if
     one entry names them. Where the outputs of a case have wrong numbers, wrong numbers in its
-    gradients, buffers and practices have that culprit, too.
+    gradients, buffers and practices have that culprit, too, also where an entry names the outputs.
 
     Args:
         failures: Verdicts that failed, in the order of the run and of the aspects. Expected ones
@@ -138,8 +138,13 @@ def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[C
     expected = [(failure, found) for failure, found in pieces if failure.is_expected]
     reported = {piece.key: failure.reason for failure, found in expected for piece in found}
     made: dict[Key, Culprit] = {}
+    named: dict[Key, Known] = {}
     for failure, own, before in _explained(red):
         entry = next((entry for entry in known if entry.names(failure.verdict)), None)
+        if entry is not None:
+            named.setdefault(own.key, entry)
+        elif before is not own:
+            entry = named.get(before.key)
         piece = own if entry else before
         key = ("known", entry.issue) if entry else piece.key
         culprit = made.setdefault(key, Culprit(key, piece.text, piece.aspect))

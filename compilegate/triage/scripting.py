@@ -90,10 +90,11 @@ class Scripting:
             (self.folder / "repro.log").write_text(made.red.output, encoding="utf-8")
         elif before is not None:
             path.write_text(before, encoding="utf-8")
-        self.say(f"  script of {script.origin}: {made.red}; {made.below}: {made.green}")
+        green = made.green or "not run"
+        self.say(f"  script of {script.origin}: {made.red}; {made.below}: {green}")
         if not made.holds:
             self.findings.tried_scripts.append(
-                f"a script of {script.origin}: {made.red}; with {made.below}: {made.green}"
+                f"a script of {script.origin}: {made.red}; with {made.below}: {green}"
             )
         return made.holds
 

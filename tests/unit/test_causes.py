@@ -107,6 +107,15 @@ def test_without_an_operator_the_bisection_names_the_cause():
     assert not one.is_that_of(two)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_before_decompositions_one_class_is_one_cause(backend):
+    one = cause(backend, operator="", bisected={})
+    assert one.is_that_of(one)
+    assert not cause(backend, operator="", bisected={}, kind="Mlp").is_that_of(one)
+    whole = cause(backend, operator="", bisected={}, kind="")
+    assert not whole.is_that_of(whole)
+
+
 def test_what_triage_joined_is_one_culprit_in_reports(tmp_path):
     def failures(*models, aspect="forward"):
         for model in models:

@@ -283,6 +283,16 @@ def test_an_entry_of_the_team_joins_and_names_the_failures_that_it_matches(known
     assert not seen[1].known
 
 
+def test_an_entry_for_outputs_names_what_they_explain(tmp_path):
+    (tmp_path / "known.toml").write_text('[[known]]\nissue = "T"\naspect = "forward"')
+    gradients = make_checked(make_error("gradient weight", **WRONG))
+    both = wrong(
+        A.replace("infer", "train"), outputs=wrong(A).calls[0].outputs, gradients=gradients
+    )
+    (one,) = culprits(failures(both), read([tmp_path / "known.toml"]))
+    assert (one.aspects, one.known) == (["forward", "gradients"], ["T"])
+
+
 def test_an_entry_names_no_more_than_it_matches(tmp_path):
     (tmp_path / "known.toml").write_text('[[known]]\nissue = "T"\naspect = "gradients"')
     gradients = make_checked(make_error("gradient weight", **WRONG))
