@@ -62,7 +62,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Gen
 
 
 def _triage(plan: Plan, minutes: float, say: Any) -> bool:
-    """Triage the failures of a session. Return whether it found one cause in several culprits."""
+    """Triage the failures of a session. Return whether it found anything."""
     path = _run_of(plan)
     run = files.read(path)
     found = folders.suspects(run, plan.budgets, known=plan.known)
@@ -80,7 +80,7 @@ def _triage(plan: Plan, minutes: float, say: Any) -> bool:
         say(line)
     if lines:
         # The summary that follows, and what else shows culprits, knows what triage found.
-        plan.known = [*plan.known, *known.read([target / folders.JOINED])]
+        plan.known = [*plan.known, *known.read([target / folders.FOUND])]
     return bool(lines)
 
 

@@ -36,8 +36,8 @@ from compilegate.triage.suspect import Suspect
 
 #: The folder, in that of a culprit, of those that were joined with it.
 SAME_CAUSE = "same-cause"
-#: The file of known culprits that joins in reports what was joined here.
-JOINED = "culprits.toml"
+#: The file of known culprits by which reports name what was found here, and join what was joined.
+FOUND = "culprits.toml"
 
 
 @dataclass
@@ -49,14 +49,12 @@ class Triaged:
         folder: Where its report is.
         findings: What was found.
         first: The culprit that it was joined with, since both have one cause; None if with none.
-        has_more: Whether others were joined with it.
     """
 
     suspect: Suspect
     folder: Path
     findings: Findings
     first: Triaged | None = None
-    has_more: bool = False
 
     @property
     def place(self) -> str:
@@ -189,7 +187,7 @@ def triage(
 
 def _join(first: Triaged, other: Triaged, number: int) -> None:
     """Move what was found of a culprit to the one that has the same cause."""
-    other.first, first.has_more = first, True
+    other.first = first
     folder = first.folder / SAME_CAUSE / f"{number}-{other.folder.name.partition('-')[2]}"
     if folder.exists():
         shutil.rmtree(folder)
@@ -203,7 +201,7 @@ def _join(first: Triaged, other: Triaged, number: int) -> None:
 
 
 def conclude(made: Sequence[Triaged], target: Path) -> Iterator[str]:
-    """Yield how many causes there are, where that is fewer than culprits; write down which.
+    """Write down what was found of each culprit; yield how many there are by cause, if fewer.
 
     Args:
         made: What became of each culprit.
@@ -213,19 +211,27 @@ def conclude(made: Sequence[Triaged], target: Path) -> Iterator[str]:
         OSError: The file of known culprits cannot be written.
     """
     firsts = [one for one in made if one.first is None]
-    if len(firsts) == len(made):
+    if len(firsts) < len(made):
+        seen = counted([one.suspect.culprit for one in made])
+        yield f"{counted([one.suspect.culprit for one in firsts])} by cause; by evidence {seen}"
+    found = [one for one in firsts if one.findings.stage.is_confirmed]
+    found = [one for one in found if not one.suspect.culprit.is_expected]
+    if not found:
         return
-    seen = counted([one.suspect.culprit for one in made])
-    yield f"{counted([one.suspect.culprit for one in firsts])} by cause; by evidence {seen}"
-    file = target.resolve() / JOINED
+    file = target.resolve() / FOUND
     texts: list[str] = []
-    for one in firsts:
-        if one.has_more:
-            culprit, report_at = one.suspect.culprit, f"{one.folder.name}/report.md"
-            issue = culprit.issue or f"triage found {one.place}: {target.name}/{report_at}"
-            texts += known_entries(culprit, report.cleaned(issue))
+    for one in found:
+        culprit, report_at = one.suspect.culprit, _from_here(one.folder / "report.md")
+        issue = culprit.issue or f"triage found {one.place}: {report_at}"
+        texts += known_entries(culprit, report.cleaned(issue))
     file.write_text("".join(texts), encoding="utf-8")
-    yield f"reports show it so with --known {file}"
+    yield f"reports name what was found with --known {_from_here(file)}"
+
+
+def _from_here(path: Path) -> Path:
+    """Return a path from the current folder, if it is below."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _zoo_files(run: Run) -> list[str]:

@@ -125,12 +125,9 @@ def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
     yield "| backend | outcome | what it shows |"
     yield "| --- | --- | --- |"
     for backend, seen in stage.seen.items():
-        yield f"| `{backend}` | {seen.state} | {seen.text.replace('|', '/')} |"
+        text = "the same" if seen.text.endswith(suspect.verdict.summary) else seen.text
+        yield f"| `{backend}` | {seen.state} | {text.replace('|', '/')} |"
     yield ""
-    details = suspect.verdict.details
-    if details and suspect.is_of_values:
-        yield f"**First difference:** {details[0].splitlines()[0]}"
-        yield ""
     if place.path:
         yield f"**Submodule:** `{place.path}`, a `{place.kind}`, fails when compiled alone with"
         yield f"eager's inputs: {place.text}"
