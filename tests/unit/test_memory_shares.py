@@ -104,12 +104,16 @@ def test_cases_that_all_wait_for_each_other_go_on(worker):
     with first.taken(5) as ours, second.taken(5) as theirs:
         ours.hold(4)
         theirs.hold(4)
-        waiting = threading.Thread(target=theirs.reserve, args=(9,))
-        waiting.start()
-        ours.reserve(9)
-        first.write(0)  # it ends
-        waiting.join(timeout=60)
-        assert not waiting.is_alive()
+
+        def observe(memory, shares):
+            memory.reserve(9)
+            shares.write(0)  # it ends
+
+        other = threading.Thread(target=observe, args=(theirs, second))
+        other.start()
+        observe(ours, first)
+        other.join(timeout=60)
+        assert not other.is_alive()
 
 
 def test_a_case_that_does_not_fit_waits_until_the_memory_is_free(worker):
