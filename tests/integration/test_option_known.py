@@ -20,7 +20,7 @@ def test_a_known_culprit_is_named_and_an_entry_without_one_is_reported(compilega
     assert session.status == 1
     assert "2 culprits in 2 cases:" in session.output
     (line,) = [x for x in session.output.splitlines() if x.startswith(f"  {faulty_case('breaks')}")]
-    assert line.endswith("[known: TICKET-1]")
+    assert line.startswith(f"  {faulty_case('breaks')}: [known: TICKET-1] graph break: ")
     assert "unused known culprit: " in session.output
     assert "known.toml:7: names no failure of 1 case that it is about" in session.output
 
