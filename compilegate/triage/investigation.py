@@ -225,8 +225,7 @@ class Investigation:
 
     def _try_stances(self) -> None:
         """Keep what is compiled and leave the rest to eager, if that may help; or leave all."""
-        runs_eagerly = "nothing was compiled" in self._suspect.verdict.summary
-        for stance, code in () if runs_eagerly else _STANCES.items():
+        for stance, code in () if self._suspect.ran_eagerly else _STANCES.items():
             if stance == "eager_on_recompile" and self._suspect.is_of_first_call:
                 continue
             seen = self._trials.of_part(part(stance=stance))

@@ -10,7 +10,7 @@ from typing import Literal
 from compilegate.fuzzing.outcome import SILENT, Kind, Symptom, outcome_of
 from compilegate.judging.aspects import ASPECTS, aspect_named
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import judge_change
+from compilegate.judging.judge import judge_change, nothing_compiled
 from compilegate.judging.rules import rules, verdicts
 from compilegate.processes import lost_device
 from compilegate.records.call import CallFacts, name_of_probe
@@ -87,6 +87,11 @@ class Suspect:
     def fails_as_a_whole(self) -> bool:
         """Whether the case raised, crashed or hung, rather than that a number is wrong."""
         return self.observation.failure is not None
+
+    @property
+    def ran_eagerly(self) -> bool:
+        """Whether nothing of it was compiled, although it ended."""
+        return not self.fails_as_a_whole and nothing_compiled(self.observation)
 
     @property
     def hangs(self) -> bool:

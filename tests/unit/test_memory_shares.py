@@ -80,16 +80,21 @@ def test_a_case_that_ran_out_of_memory_keeps_what_it_has(worker):
         pass
 
 
-def test_a_case_that_needs_more_waits_until_it_is_free_and_counts_what_it_holds(worker):
-    first, second, third = worker(), worker(), worker()
-    held = contextlib.ExitStack()
-    held.enter_context(first.taken(5))
-    waited = []
+def frees_when_asked(shares, taken):
+    """Take memory until another case waits for it; return what that calls, and its waits."""
+    held, waited = contextlib.ExitStack(), []
+    held.enter_context(shares.taken(taken))
 
     def waiting():
         waited.append(True)
         held.close()
 
+    return waiting, waited
+
+
+def test_a_case_that_needs_more_waits_until_it_is_free_and_counts_what_it_holds(worker):
+    first, second, third = worker(), worker(), worker()
+    waiting, waited = frees_when_asked(first, 5)
     with second.taken(5) as memory:
         memory.hold(2)
         memory.reserve(8, waiting)
@@ -118,14 +123,7 @@ def test_cases_that_all_wait_for_each_other_go_on(worker):
 
 def test_a_case_that_does_not_fit_waits_until_the_memory_is_free(worker):
     first, second = worker(), worker()
-    held = contextlib.ExitStack()
-    held.enter_context(first.taken(5))
-    waited = []
-
-    def waiting():
-        waited.append(True)
-        held.close()
-
+    waiting, waited = frees_when_asked(first, 5)
     with second.taken(6, waiting):
         assert waited
 
