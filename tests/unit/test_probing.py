@@ -284,6 +284,20 @@ def test_a_call_that_eager_cannot_make_is_left_out_with_its_reason():
     assert verdict_of(seen, test_side_effects).outcome == "passed"
 
 
+def doubling_rows(x):
+    return x.index_put_((torch.arange(len(x)),), 2 * x)
+
+
+@pytest.mark.parametrize("function", [doubling_rows, lambda x: doubling_rows(x.clone())])
+def test_a_write_to_an_input_whose_elements_share_memory_is_left_out(function):
+    seen = probed(lambda: function, wants=("capture", "respecialise", "every_layout"))
+    assert seen.status == "completed", seen.failure
+    overlap = "inputs whose rows overlap in memory"
+    line = f"{overlap}: eager writes to an input whose elements share memory"
+    assert (line in seen.unprobed) == (function is doubling_rows)
+    assert (overlap in [one.probe for one in seen.probes]) == (function is not doubling_rows)
+
+
 def test_a_recipe_without_inputs_of_a_size_leaves_its_call_out():
     def inputs(batch):
         return (torch.randn(batch, 4).view(batch, 4 // min(batch, 1)),)

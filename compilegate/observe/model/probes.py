@@ -36,6 +36,8 @@ class Probe:
         name: What the call shows, as verdicts name it.
         change: Changes one tensor; None for a call whose sizes or number make the difference.
         repeats: How often both sides make the call before it is compared.
+        overlaps: Whether elements of an input share memory. What a write to it gives depends on the
+            order in which elements are written.
         rival: Another change. Where it moves a NaN or an infinity of eager's results, overflow
             decides there, and nothing is compared.
         is_extreme: Whether the values are such that overflow may decide.
@@ -56,6 +58,7 @@ class Probe:
     is_integral: bool = False
     has_zeros: bool = False
     shows_gradients: bool = True
+    overlaps: bool = False
     rival: Change | None = None
 
     def apply(self, call: Call) -> None:
@@ -92,8 +95,8 @@ def layouts() -> tuple[Probe, ...]:
         Probe("transposed inputs", _transposed),
         Probe("inputs with the channels last", _channels_last),
         Probe("every second element of a larger memory, with an offset", _spaced),
-        Probe("inputs expanded from one row", _expanded),
-        Probe("inputs whose rows overlap in memory", _overlapping),
+        Probe("inputs expanded from one row", _expanded, overlaps=True),
+        Probe("inputs whose rows overlap in memory", _overlapping, overlaps=True),
     )
 
 
