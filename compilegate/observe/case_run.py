@@ -109,14 +109,19 @@ class CaseRun:
         self.builder.weights = treated.state
         compiling.allow_tf32(self.request.tf32)
         first = make_first_call(
-            self.builder, self.progress, self._vary, draws_by_kernel=self.device.draws_by_kernel
+            self.builder,
+            self.progress,
+            self._vary,
+            draws_by_kernel=self.device.draws_by_kernel,
+            allocator=self.device.allocator,
         )
         expected = first.eager.example.raises
         self._raises = expected.__name__ if expected else ""
         if not expected and (reason := unsupported.reason(first.result.error)):
             raise unsupported.UnsupportedError(reason) from first.result.error
         self._draws = first.result.draws
-        reserve_memory(first, self.device.allocator, self.progress)
+        if self.device.allocator is not None:  # the processor's memory is planned as a whole
+            reserve_memory(first, self.progress)
         with compiling.configured(first.eager.example.config):
             self._observe_compiled(first, treated, reference_for(self._draws))
 

@@ -18,6 +18,8 @@ from compilegate.processes.file_locks import ALONE, IN_COMMON, NONE, lock, opene
 
 #: How often a case that does not fit looks again, and how often it reports that, in seconds.
 _LOOK_S, _REPORT_S = 0.1, 5.0
+#: A case that has waited for so long, in seconds, is served before others.
+_PATIENCE_S = 60.0
 
 Waiting = Callable[[], None]
 
@@ -28,11 +30,12 @@ class _Taken:
 
     Attributes:
         bytes: The bytes that count.
-        waits: Whether it waits for more.
+        since: When it began to wait for more, by a clock that all processes of the machine share;
+            0 if it does not wait.
     """
 
     bytes: int = 0
-    waits: bool = False
+    since: float = 0.0
 
 
 class MemoryShares:
@@ -62,8 +65,7 @@ class MemoryShares:
     ) -> Iterator[CaseMemory]:
         """Take memory for a ``with`` block, as soon as it is free.
 
-        Whoever waits is served in turn, so that small cases do not keep a large one waiting. A case
-        that wants more than there is gets all of it.
+        A case that wants more than there is gets all of it.
 
         Args:
             wanted: How many bytes.
@@ -80,30 +82,46 @@ class MemoryShares:
         finally:
             self.write(0)
 
-    def wait_for(self, wanted: int, waiting: Waiting) -> None:
+    def wait_for(self, wanted: int, waiting: Waiting, *, held: int = 0) -> None:
         """Wait until memory is free, and take it.
 
-        It is also given where all others that have some wait, too: none of them would free any.
+        Who fits goes on at once, also where others have waited for longer, so that a large case
+        does not keep small ones waiting. A case that has waited for a minute is served first. It is
+        also given where all others that have some wait, too: none of them would free any.
+
+        Args:
+            wanted: How many bytes.
+            waiting: Called every few seconds of the wait.
+            held: The bytes that count while it waits.
         """
-        reported = time.monotonic()
+        since = reported = time.monotonic()
+        while not self._take(wanted, _Taken(held, since)):
+            time.sleep(_LOOK_S)
+            if time.monotonic() - reported >= _REPORT_S:
+                reported = time.monotonic()
+                waiting()
 
-        def until(holds: Callable[[], bool]) -> None:
-            nonlocal reported
-            while not holds():
-                time.sleep(_LOOK_S)
-                if time.monotonic() - reported >= _REPORT_S:
-                    reported = time.monotonic()
-                    waiting()
+    def write(self, taken: int) -> None:
+        """Write down how many bytes count."""
+        self._write(_Taken(taken))
 
-        until(lambda: lock(self._queue, ALONE))
-        until(lambda: self._has_room_for(wanted))
-        self.write(wanted)
-        lock(self._queue, NONE)
+    def _take(self, wanted: int, waits: _Taken) -> bool:
+        """Take memory, if it is free and nobody else looks at the same time; or else wait."""
+        if not lock(self._queue, ALONE):
+            return False
+        try:
+            if self._has_room_for(wanted, waits.since):
+                self.write(wanted)
+                return True
+            self._write(waits)
+            return False
+        finally:
+            lock(self._queue, NONE)
 
-    def write(self, taken: int, *, waits: bool = False) -> None:
+    def _write(self, now: _Taken) -> None:
         """Add a line with what counts, so that nobody reads an empty file. The last line counts."""
-        if (now := _Taken(taken, waits)) != self._written:
-            self._own.write(f"{taken} {waits:d}\n".encode())
+        if now != self._written:
+            self._own.write(f"{now.bytes} {now.since}\n".encode())
             self._written = now
 
     def close(self) -> None:
@@ -112,10 +130,13 @@ class MemoryShares:
         for file in (self._queue, self._own):
             file.close()
 
-    def _has_room_for(self, wanted: int) -> bool:
+    def _has_room_for(self, wanted: int, since: float) -> bool:
         others = [_taken_in(path) for path in self._folder.glob("*.bytes") if path != self._path]
+        late = time.monotonic() - _PATIENCE_S
+        if any(0 < other.since < min(since, late) for other in others):
+            return False
         fits = sum(other.bytes for other in others) + wanted <= self.capacity
-        return fits or all(other.waits for other in others if other.bytes)
+        return fits or all(other.since for other in others if other.bytes)
 
 
 class CaseMemory:
@@ -147,8 +168,7 @@ class CaseMemory:
         """
         needed = min(max(needed, self._at_least), self._shares.capacity)
         if needed > self._planned:
-            self._shares.write(self._held, waits=True)
-            self._shares.wait_for(needed, waiting)
+            self._shares.wait_for(needed, waiting, held=self._held)
         self._planned = needed
         self.hold(self._held)
 
@@ -162,5 +182,5 @@ def _taken_in(path: Path) -> _Taken:
             lines = file.read().splitlines()
     except FileNotFoundError:  # it has closed since
         return _Taken()
-    taken, waits = lines[-1].split() if lines else (0, 0)
-    return _Taken(int(taken), bool(int(waits)))
+    taken, since = lines[-1].split() if lines else (0, 0)
+    return _Taken(int(taken), float(since))

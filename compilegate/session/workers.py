@@ -20,7 +20,7 @@ from compilegate.records.environment import Environment
 #: Processors of a worker. Tracing and generating code use one; those that compile C++ use all.
 _CORES = {"cuda": 1.25, "cpu": 1.0}
 #: Bytes of a device that a worker of the shipped models needs, most of the time.
-_BYTES = {"cuda": 8 << 30, "cpu": 3 << 30}
+_BYTES = {"cuda": 5 << 30, "cpu": 3 << 30}
 
 #: Where workers of a GPU take turns, their compilers share the processor this many times over: a
 #: worker generates code most of the time, and compiles kernels in bursts.

@@ -128,6 +128,52 @@ def test_a_case_that_does_not_fit_waits_until_the_memory_is_free(worker):
         assert waited
 
 
+def waits_in_another_thread(stack, shares, wanted):
+    """Let a case wait for memory; return what ends it once it has some."""
+    waits = threading.Event()
+    ends = threading.Event()
+
+    def observe():
+        with shares.taken(wanted, waits.set):
+            ends.wait(60)
+
+    other = threading.Thread(target=observe)
+    other.start()
+    stack.callback(other.join, 60)
+    stack.callback(ends.set)
+    assert waits.wait(60)
+    return ends.set
+
+
+def test_a_case_that_fits_passes_one_that_waits(worker):
+    large, first, small = worker(), worker(), worker()
+    with contextlib.ExitStack() as stack:
+        held = stack.enter_context(contextlib.ExitStack())
+        held.enter_context(first.taken(5))
+        waits_in_another_thread(stack, large, 8)
+        with small.taken(2, never):
+            pass
+        held.close()
+
+
+def test_a_case_that_has_waited_for_long_is_served_first(worker, monkeypatch):
+    monkeypatch.setattr(memory_shares, "_PATIENCE_S", 0.0)
+    large, first, small = worker(), worker(), worker()
+    with contextlib.ExitStack() as stack:
+        held = stack.enter_context(contextlib.ExitStack())
+        held.enter_context(first.taken(5))
+        end = waits_in_another_thread(stack, large, 9)
+        waited = []
+
+        def waiting():
+            waited.append(True)
+            held.close()
+            end()
+
+        with small.taken(2, waiting):
+            assert waited
+
+
 def test_a_case_that_wants_more_than_there_is_gets_all_of_it(worker):
     with worker().taken(99):
         pass

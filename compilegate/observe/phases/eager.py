@@ -31,12 +31,14 @@ class FirstCall:
         result: What the call did.
         weights: A sample of the model's weights, taken before the call.
         records_draws: Whether the random numbers that the model draws can be recorded.
+        peak_bytes: The most bytes of the device that the call allocated; 0 without an allocator.
     """
 
     eager: Subject
     result: Result
     weights: dict[str, torch.Tensor]
     records_draws: bool
+    peak_bytes: int
 
 
 class ExpectationError(Exception):
@@ -49,6 +51,7 @@ def make_first_call(
     vary: Mapping[str, tuple[int, ...]],
     *,
     draws_by_kernel: bool,
+    allocator: Allocator | None,
 ) -> FirstCall:
     """Build the eager model and call it once, in the first way in which the model does not raise.
 
@@ -61,53 +64,47 @@ def make_first_call(
         progress: Is given the stages.
         vary: The sizes of what may vary, by name.
         draws_by_kernel: Whether the reference, left alone, draws other numbers than eager.
+        allocator: The device's, if it has one.
     """
+
+    def attempt(*, records: bool) -> FirstCall:
+        progress.enter("build")
+        eager = builder()
+        sample = weights.sample(eager)
+        recording = DrawRecording(is_needed=draws_by_kernel) if records else None
+        before = 0
+        if allocator is not None:
+            allocator.reset_peaks()
+            before = allocator.allocated()
+        result = call_eager(first_call(dict(vary)), eager, progress, recording)
+        peak_bytes = allocator.peak_allocated() - before if allocator is not None else 0
+        return FirstCall(eager, result, sample, records, peak_bytes)
+
     trains = builder.case.phase == "train"
     for records, gradients in product((True, False), (True, False) if trains else (False,)):
         builder.input_gradients = gradients
-        found = _attempt(builder, progress, vary, records=records, draws_by_kernel=draws_by_kernel)
+        found = attempt(records=records)
         if found.result.error is None or found.eager.example.raises is not None:
             break
     written = tuple(sorted(n for n in found.result.written if n.startswith("input")))
     if trains and not builder.input_gradients and written:
         builder.input_gradients, builder.written_inputs = True, written
-        again = _attempt(
-            builder, progress, vary, records=found.records_draws, draws_by_kernel=draws_by_kernel
-        )
+        again = attempt(records=found.records_draws)
         if again.result.error is None:
             return again
         builder.input_gradients, builder.written_inputs = False, ()
     return found
 
 
-def _attempt(
-    builder: Builder,
-    progress: Progress,
-    vary: Mapping[str, tuple[int, ...]],
-    *,
-    records: bool,
-    draws_by_kernel: bool,
-) -> FirstCall:
-    progress.enter("build")
-    eager = builder()
-    sample = weights.sample(eager)
-    recording = DrawRecording(is_needed=draws_by_kernel) if records else None
-    result = call_eager(first_call(dict(vary)), eager, progress, recording)
-    return FirstCall(eager, result, sample, records)
-
-
-def reserve_memory(first: FirstCall, allocator: Allocator | None, progress: Progress) -> None:
-    """Ask for the memory that a case needs, by that of its first call.
+def reserve_memory(first: FirstCall, progress: Progress) -> None:
+    """Ask for the memory of the device that a case needs, by that of its first call.
 
     Args:
         first: The first call.
-        allocator: The device's. Without one, the processor's memory is planned as a whole.
         progress: Waits for it.
     """
-    if allocator is not None:
-        parameters = sum(parameter.numel() for parameter in first.eager.parameters().values())
-        peak_bytes = allocator.peak_allocated()
-        progress.reserve(needed_bytes(parameters=parameters, peak_bytes=peak_bytes))
+    parameters = sum(parameter.numel() for parameter in first.eager.parameters().values())
+    progress.reserve(needed_bytes(parameters=parameters, peak_bytes=first.peak_bytes))
 
 
 def call_eager(
