@@ -17,8 +17,6 @@ from compilegate.processes import file_locks
 from compilegate.records.case import Case
 from compilegate.records.environment import Environment
 
-#: Processors of a worker. Tracing and generating code use one; those that compile C++ use all.
-_CORES = {"cuda": 1.25, "cpu": 1.0}
 #: Bytes of a device that a worker of the shipped models needs, most of the time.
 _BYTES = {"cuda": 5 << 30, "cpu": 3 << 30}
 
@@ -128,14 +126,14 @@ def fitting(cases: Sequence[Case], environment: Environment) -> int:
     of several GPUs gets one worker.
 
     Args:
-        cases: The cases of the session. Those of a model share a worker.
+        cases: The cases of the session.
         environment: Names the processor and the GPUs.
     """
     gpus = visible_gpus(environment) if any(case.device == "cuda" for case in cases) else []
     if len(gpus) > 1 and not are_on_gpus(cases):
         return len(gpus)
-    rooms = [len({case.model for case in cases})]
-    rooms.append(int(len(os.sched_getaffinity(0)) / _CORES["cuda" if gpus else "cpu"]))
+    rooms = [len(cases)]
+    rooms.append(len(os.sched_getaffinity(0)))
     for kind, needed in _BYTES.items():
         device = environment.device(kind)
         if device is not None and device.memory_bytes and (gpus or kind == "cpu"):

@@ -70,10 +70,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Send all cases of a model to one worker, those of the longest model first."""
+    """Send cases to workers: those of a model to the same, as long as others have work."""
     if not judges_suites(config) or config.getvalue("dist") != "load":
         return None
-    from compilegate.session.scheduling import ModelScheduling  # noqa: PLC0415 (xdist is optional)
+    from compilegate.session.scheduling import CaseScheduling  # noqa: PLC0415 (xdist is optional)
 
     plan = start.plan_of(config)
 
@@ -81,4 +81,4 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         aspect = ASPECTS.get(suite_of(nodeid))
         return aspect is not None and plan.waits(aspect)
 
-    return ModelScheduling(config, log, plan.earlier.seconds, waits)
+    return CaseScheduling(config, log, plan.earlier.seconds, waits)

@@ -1,11 +1,11 @@
-"""Workers of one session: which model each of them takes."""
+"""Workers of one session: which case each of them takes."""
 
-from collections import OrderedDict
 from types import SimpleNamespace
 
 import pytest
 
-from compilegate.session.scheduling import ModelScheduling
+from compilegate.records.case import case_id_of, model_of, suite_of
+from compilegate.session.scheduling import CaseScheduling
 
 pytest_plugins = "pytester"
 
@@ -14,34 +14,6 @@ SECONDS = {"quick": 1.0, "slow": 50.0, "medium": 20.0}
 
 def nodeid(model, suite="forward", phase="infer"):
     return f"suites/test_{suite}.py::test_it[{model}-cpu-{phase}-f32-default-static]"
-
-
-def test_a_worker_takes_the_model_with_the_most_seconds(pytester):
-    config = pytester.parseconfig("-p", "xdist", "--tx", "2*popen")
-    scheduling = ModelScheduling(config, None, lambda case: SECONDS[case.model])
-    tests = [
-        *(nodeid("quick", suite) for suite in ("forward", "memory", "speedup")),
-        nodeid("slow"),
-        *(nodeid("medium", phase=phase) for phase in ("infer", "train")),
-        "tests/test_other.py::test_it[no-case]",
-    ]
-    scheduling.workqueue = OrderedDict()
-    for test in tests:
-        scheduling.workqueue.setdefault(scheduling._split_scope(test), {})[test] = False
-    sent = []
-
-    class Node:
-        send_runtest_some = staticmethod(sent.extend)
-
-    node = Node()
-    scheduling.registered_collections = {node: tests}
-    taken = []
-    while scheduling.workqueue:
-        before = {*scheduling.workqueue}
-        scheduling._assign_work_unit(node)
-        taken += before - {*scheduling.workqueue}
-    assert taken[:3] == ["slow", "medium", "quick"]
-    assert sorted(sent) == [*range(len(tests))]
 
 
 class Worker:
@@ -65,7 +37,7 @@ class Worker:
 def ran(pytester, tests, workers, prefer):
     """Return what ran where, in order. Of the workers that can run, one runs a test at a time."""
     config = pytester.parseconfig("-p", "xdist", "--tx", f"{workers}*popen")
-    scheduling = ModelScheduling(
+    scheduling = CaseScheduling(
         config, None, lambda case: SECONDS[case.model], lambda test: "upgrade" in test
     )
     nodes = [Worker(f"gw{number}") for number in range(workers)]
@@ -82,6 +54,48 @@ def ran(pytester, tests, workers, prefer):
     assert not scheduling.has_pending
     assert all(node.shutting_down for node in nodes)
     return found
+
+
+def in_turns():
+    """Return what lets workers run one test each, one after the other."""
+    order = []
+
+    def prefer(able):
+        node = min(able, key=lambda node: (order.count(node.name), node.name))
+        order.append(node.name)
+        return node
+
+    return prefer
+
+
+def models_by_worker(found):
+    taken = {}
+    for worker, test in found:
+        models = taken.setdefault(worker, [])
+        if (model := model_of(case_id_of(test))) not in models[-1:]:
+            models.append(model)
+    return taken
+
+
+def test_a_worker_takes_the_model_with_the_most_seconds_and_stays_with_it(pytester):
+    suites, phases = ("forward", "memory", "speedup"), ("infer", "train")
+    tests = [nodeid(m, suite, p) for suite in suites for m in SECONDS for p in phases]
+    found = ran(pytester, tests, 1, lambda able: able[0])
+    assert models_by_worker(found) == {"gw0": ["slow", "medium", "quick"]}
+    cases = [*dict.fromkeys(case_id_of(test) for _, test in found)]
+    assert [case.split("-")[2] for case in cases] == ["train", "infer"] * 3
+    assert [suite_of(test) for _, test in found] == [*suites] * len(cases)
+
+
+def test_a_worker_without_a_model_helps_the_one_with_the_most_left(pytester):
+    settings = ("infer", "train")
+    slow = [nodeid("slow", phase=f"{p}-f32-default-{d}") for p in settings for d in "abcd"]
+    tests = [nodeid("quick"), *(test.replace("-f32-default-static", "", 1) for test in slow)]
+    found = ran(pytester, tests, 3, in_turns())
+    taken = models_by_worker(found)
+    assert sum("slow" in models for models in taken.values()) == 3
+    assert taken["gw1"][0] == "slow"  # half of it is more than the quick one
+    assert sorted(test for _, test in found) == sorted(tests)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -106,7 +120,7 @@ def test_tests_of_one_kind_all_run(pytester, suite):
 def test_a_new_worker_runs_what_one_that_died_has_left(pytester):
     """The other one ends as soon as only tests that wait are left for it."""
     config = pytester.parseconfig("-p", "xdist", "--tx", "2*popen")
-    scheduling = ModelScheduling(
+    scheduling = CaseScheduling(
         config, None, lambda case: SECONDS[case.model], lambda test: "upgrade" in test
     )
     tests = [nodeid(model, s) for s in ("forward", "upgrade") for model in ("quick", "slow")]

@@ -178,9 +178,9 @@ def mixed_on(*gpus, models):
 @pytest.mark.parametrize(
     ("plan", "count"),
     [
-        (planned_on("cuda", "H200", "H200"), 1),  # one model
-        (planned_on("cuda", "H200", "H200", models=99), 51),  # by the processors
-        (planned_on("cuda", *["H200"] * 4, models=99), 51),
+        (planned_on("cuda", "H200", "H200"), 1),  # one case
+        (planned_on("cuda", "H200", "H200", models=99), 56),  # by the memory of both GPUs
+        (planned_on("cuda", *["H200"] * 4, models=99), 64),  # by the processors
         (mixed_on("H200", "H200", models=99), 2),
         (planned_on("cuda"), 1),
         (planned_on("cuda", "H200", models=99), 28),  # by the memory of the GPU
