@@ -202,7 +202,7 @@ def test_few_processors_and_little_memory_limit_the_workers(monkeypatch):
     assert fitting(plan.cases, machine(host_bytes=1)) == 1
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)))
     assert fitting(plan.cases, machine()) == 16
-    assert fitting(planned_on("cuda", models=99).cases, machine("H200")) == 12
+    assert fitting(planned_on("cuda", models=99).cases, machine("H200")) == 16
 
 
 @pytest.mark.parametrize("words", [(), ("-n", "0"), ("-n", "2"), ("-n", "auto")])
