@@ -16,7 +16,7 @@ from compilegate.observe.capture import compile_log
 from compilegate.observe.case_run import CaseRun
 from compilegate.observe.conditioning.signal import Treated, treat
 from compilegate.observe.device import out_of_memory
-from compilegate.observe.device.protocol import Allocator, Device
+from compilegate.observe.device.protocol import Device
 from compilegate.observe.device.unsupported import UnsupportedError
 from compilegate.observe.measure.alternation import ParentConnection
 from compilegate.observe.model.global_state import put_back
@@ -37,9 +37,9 @@ _EXPECTED_WARNINGS = (
     "Warning: Profiler clears events at the end of each cycle",
 )
 
-#: Next to other processes, the reference of a model stays for its next case as long as this share
-#: of the device is free.
-_FREE = 0.25
+#: Next to other processes, the reference of a model stays for its next case if this process then
+#: occupies no more bytes of the device.
+_MOST_KEPT = 512 << 20
 
 #: What determines the results of a reference: the model, the calls, its weights, the dtype of its
 #: random numbers, and the seed.
@@ -121,18 +121,18 @@ class ModelSession:
     def _clean_up(self, device: Device, *, is_shared: bool) -> None:
         """Leave nothing of a case to the next one, if the device still answers.
 
-        The reference stays for other cases of the model, unless other processes need its memory.
+        The reference stays for other cases of the model. Next to other processes, whose cases may
+        need the memory, it must be small.
         """
         try:
             compile_log.reset()  # CUDA graphs, too
             gc.collect()
             device.synchronize()
             if device.allocator is not None:
-                device.allocator.release_unused()
-                if is_shared and _is_short(device.allocator):
+                if is_shared and device.allocator.allocated() > _MOST_KEPT:
                     self._reference = None
                     gc.collect()
-                    device.allocator.release_unused()
+                device.allocator.release_unused()
                 device.allocator.reset_peaks()
         except RuntimeError:
             if not device.can_be_lost:
@@ -186,8 +186,3 @@ class ModelSession:
                 failure = error
         if failure is not None:
             raise failure
-
-
-def _is_short(allocator: Allocator) -> bool:
-    free, total = allocator.free_and_total()
-    return free < _FREE * total

@@ -146,16 +146,20 @@ class CaseMemory:
         shares: The memory that workers share.
         planned: The bytes that it has taken.
         at_least: The bytes that it keeps.
+
+    Attributes:
+        planned: The bytes that are planned for it.
     """
 
     def __init__(self, shares: MemoryShares, planned: int, *, at_least: int = 0) -> None:
-        self._shares, self._planned, self._held = shares, planned, 0
+        self.planned = planned
+        self._shares, self._held = shares, 0
         self._at_least = at_least
 
     def hold(self, held: int) -> None:
         """Count what the case holds now, if that is more than was planned."""
         self._held = held
-        self._shares.write(max(self._planned, held))
+        self._shares.write(max(self.planned, held))
 
     def reserve(self, needed: int, waiting: Waiting = lambda: None) -> None:
         """Plan what the case needs, now that this is known. Wait for what is missing.
@@ -167,9 +171,9 @@ class CaseMemory:
             waiting: Called every few seconds of the wait.
         """
         needed = min(max(needed, self._at_least), self._shares.capacity)
-        if needed > self._planned:
+        if needed > self.planned:
             self._shares.wait_for(needed, waiting, held=self._held)
-        self._planned = needed
+        self.planned = needed
         self.hold(self._held)
 
 

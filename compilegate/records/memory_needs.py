@@ -6,7 +6,7 @@ from __future__ import annotations
 #: reference in float64.
 _OF_A_PARAMETER = 16
 #: By this factor the reference in float64, and what the comparison copies, need more than a call.
-_OF_A_CALL = 4
+_OF_A_CALL = 6
 #: Bytes of a process, whatever it observes: the CUDA context, or PyTorch and its compiler.
 _OF_A_PROCESS = 2 << 30
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from compilegate.processes.attempt import Progress
 from compilegate.processes.memory_shares import MemoryShares
 from compilegate.records.case import Case
-from compilegate.records.environment import Environment
 from compilegate.records.observation import Observation
 from compilegate.records.statistics import BUSY
 from compilegate.session.plan import Plan
@@ -18,6 +17,8 @@ from compilegate.upgrade.paired_baseline import CaseRequest
 
 #: The share of a device's memory that is planned. The rest is for what no case accounts for.
 _PLANNED = 0.9
+#: What a process holds of a GPU between two cases: its context, and a small reference.
+_BETWEEN_CASES = 1 << 30
 #: A case that ran out of memory is observed again with this many times as much.
 _MORE = 3
 
@@ -48,14 +49,14 @@ class NextToOthers:
         if self._plan.paired is not None and asked.request.cold:
             asked = alone
         needed = self._needed(asked.case)
-        made = self._observe(asked, needed, at_least=self._seen(asked.case) or 0)
+        made, had = self._observe(asked, needed, at_least=self._seen(asked.case) or 0)
         capacity = self._shares(asked.case.device).capacity
-        for wanted in (_MORE * needed, capacity):
-            if needed < wanted <= capacity and self._lacked_memory(made, asked.case):
-                made, needed = self._observe(asked, wanted, at_least=wanted), wanted
+        for wanted in (_MORE * had, capacity):
+            if had < wanted <= capacity and self._lacked_memory(made, asked.case):
+                made, had = self._observe(asked, wanted, at_least=wanted)
         seen = (made, *self._before(asked.case))
         if any(self._compiled_for_long(one, asked) for one in seen):
-            return self._observe(alone, needed, at_least=needed)
+            return self._observe(alone, had, at_least=had)[0]
         return made
 
     def _lacked_memory(self, made: Observation, case: Case) -> bool:
@@ -66,7 +67,10 @@ class NextToOthers:
         paired = self._plan.paired
         return [paired.observed[case.id]] if paired is not None else []
 
-    def _observe(self, asked: CaseRequest, memory_bytes: int, *, at_least: int) -> Observation:
+    def _observe(
+        self, asked: CaseRequest, memory_bytes: int, *, at_least: int
+    ) -> tuple[Observation, int]:
+        """Observe a case as soon as so much memory is free; return also how much it had."""
         case = asked.case
 
         def waiting() -> None:
@@ -76,7 +80,7 @@ class NextToOthers:
         with shares.taken(memory_bytes, waiting, at_least=at_least) as memory:
             # Under two versions, two children hold the case.
             self._plan.observer.memory = memory if self._plan.paired is None else None
-            return self._observe_at_once(asked)
+            return self._observe_at_once(asked), memory.planned
 
     def _compiled_for_long(self, made: Observation, asked: CaseRequest) -> bool:
         allowed_s = self._plan.budget(asked.case).max_compile_s
@@ -102,7 +106,7 @@ class NextToOthers:
     def _shares(self, device: str) -> MemoryShares:
         if device not in self._memory:
             plan = self._plan
-            shares = MemoryShares(_folder(plan.share, device), _capacity(plan.environment, device))
+            shares = MemoryShares(_folder(plan.share, device), _capacity(plan, device))
             plan.resources.callback(shares.close)
             self._memory[device] = shares
         return self._memory[device]
@@ -113,6 +117,9 @@ def _folder(share: Share, device: str) -> Path:
     return Path(share.turns) / f"memory-{device}{gpu}".replace("/", "_")
 
 
-def _capacity(environment: Environment | None, device: str) -> int:
-    found = environment.device(device) if environment else None
-    return int(_PLANNED * found.memory_bytes) if found else 0
+def _capacity(plan: Plan, device: str) -> int:
+    found = plan.environment.device(device) if plan.environment else None
+    if found is None:
+        return 0
+    between = _BETWEEN_CASES * plan.share.workers_of_device(device) if device == "cuda" else 0
+    return max(int(_PLANNED * found.memory_bytes) - between, 0)

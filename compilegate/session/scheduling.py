@@ -10,8 +10,8 @@ has the machine for itself.
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -48,6 +48,9 @@ class CaseScheduling(LoadScopeScheduling):  # type: ignore[misc]
     ) -> None:
         super().__init__(config, log)
         self._seconds, self._waits = seconds, waits
+        #: By model: what its cases took that have ended, and what was planned for them.
+        self._spent_s: dict[str, float] = defaultdict(float)
+        self._planned_s: dict[str, float] = defaultdict(float)
 
     @property
     def _only_last(self) -> bool:
@@ -70,28 +73,48 @@ class CaseScheduling(LoadScopeScheduling):  # type: ignore[misc]
         elif self._pending_of(self.assigned_work[node]) < _LEAST:
             self._assign_work_unit(node)
 
+    def mark_test_complete(
+        self, node: WorkerController, item_index: int, duration: float = 0
+    ) -> None:
+        """Note how long a case took: those of the same model that are left take as much longer."""
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        self._spent_s[model_of(scope)] += duration
+        if sum(not is_over for is_over in self.assigned_work[node][scope].values()) == 1:
+            self._planned_s[model_of(scope)] += max(self._taking(scope), 0.0)
+        super().mark_test_complete(node, item_index, duration)
+
     def _next(self, node: WorkerController) -> str:
         """Return the next case of a worker: of its own model, if that has any left.
 
-        Those in training come first, and the longest of them: they share a reference.
+        Of them it takes the longest one in training, since these share a reference. Training needs
+        more memory, so the second half of the workers begins with the others.
         """
         waiting: dict[str, list[str]] = {}
         for scope in self.workqueue:
             waiting.setdefault(model_of(scope) or scope, []).append(scope)
-        own = self._model_of(node)
+        own = model_of(self._last_of(node))
         if own not in waiting:
-            workers = Counter(map(self._model_of, self.nodes))
+            workers = Counter(model_of(self._last_of(other)) for other in self.nodes)
 
             def left_for_each(model: str) -> float:
-                return sum(map(self._taking, waiting[model])) / (workers[model] + 1)
+                return self._left_s(model, waiting[model]) / (workers[model] + 1)
 
             own = max(waiting, key=left_for_each)
-        return max(waiting[own], key=lambda scope: ("-train-" in scope, self._taking(scope)))
+        training = sum(_trains(self._last_of(other)) for other in self.nodes if other is not node)
+        trains = 2 * training < len(self.nodes)
+        return max(waiting[own], key=lambda scope: (_trains(scope) == trains, self._taking(scope)))
 
-    def _model_of(self, node: WorkerController) -> str:
-        """Return the model that a worker was given last; empty if none."""
-        last = next(reversed(self.assigned_work[node]), "")
-        return model_of(last) or last
+    def _left_s(self, model: str, scopes: Iterable[str]) -> float:
+        """Return the seconds of cases that are left, by what others of the model have taken."""
+        planned_s, spent_s = self._planned_s[model], self._spent_s[model]
+        if not (planned_s and spent_s):
+            planned_s, spent_s = sum(self._planned_s.values()), sum(self._spent_s.values())
+        pace = spent_s / planned_s if planned_s and spent_s else 1.0
+        return pace * sum(map(self._taking, scopes))
+
+    def _last_of(self, node: WorkerController) -> str:
+        """Return the case that a worker was given last; empty if none."""
+        return next(reversed(self.assigned_work[node]), "")
 
     def _assign_last(self) -> None:
         """Give one worker the tests that wait, when the others have ended all of theirs."""
@@ -141,3 +164,7 @@ class CaseScheduling(LoadScopeScheduling):  # type: ignore[misc]
         for index in indices:
             nodeid = self.registered_collections[node][index]
             self.assigned_work[node][self._split_scope(nodeid)][nodeid] = True
+
+
+def _trains(scope: str) -> bool:
+    return "-train-" in scope

@@ -18,7 +18,7 @@ from compilegate.records.case import Case
 from compilegate.records.environment import Environment
 
 #: Bytes of a device that a worker of the shipped models needs, most of the time.
-_BYTES = {"cuda": 5 << 30, "cpu": 3 << 30}
+_BYTES = {"cuda": 6 << 30, "cpu": 3 << 30}
 
 #: Where workers of a GPU take turns, their compilers share the processor this many times over: a
 #: worker generates code most of the time, and compiles kernels in bursts.

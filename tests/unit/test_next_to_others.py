@@ -31,8 +31,11 @@ class Both:
         return make_observation(case=case, status=next(self._statuses, "completed"), **self._seen)
 
 
-def taken_by(plan, monkeypatch):
-    """Return a list of the bytes that each observation takes, of 100,000."""
+def taken_by(plan, monkeypatch, needs=0):
+    """Return a list of the bytes that each observation takes, of 100,000.
+
+    While it lasts, each asks for what it turns out to need.
+    """
     plan.earlier = SimpleNamespace(memory_bytes=lambda case: 500)
     plan.observer = SimpleNamespace(memory=None)
     taken = []
@@ -43,7 +46,7 @@ def taken_by(plan, monkeypatch):
         @contextlib.contextmanager
         def taken(self, wanted, waiting, *, at_least):
             taken.append(wanted)
-            yield f"{wanted} bytes, at least {at_least}"
+            yield SimpleNamespace(planned=max(wanted, needs), at_least=at_least)
 
     monkeypatch.setattr(NextToOthers, "_shares", lambda self, device: Shares())
     return taken
@@ -107,13 +110,19 @@ def test_no_case_waits_for_more_memory_than_there_is(plan, monkeypatch, needed, 
     assert taken == [needed, *then]
 
 
+def test_a_case_that_lacked_more_than_was_planned_gets_three_times_as_much(plan, monkeypatch):
+    taken = taken_by(plan, monkeypatch, needs=20_000)
+    observe(plan, Both(plan, "out_of_memory"), cold=False)
+    assert taken == [500, 60_000]
+
+
 @pytest.mark.parametrize("seen", [None, 500])
 def test_a_case_knows_its_share_and_keeps_what_an_earlier_run_has_seen(plan, monkeypatch, seen):
     taken = taken_by(plan, monkeypatch)
     plan.earlier = SimpleNamespace(memory_bytes=lambda case: seen)
     observe(plan, Both(plan), cold=False)
     assert taken == [seen or 50_000]
-    assert plan.observer.memory == f"{taken[0]} bytes, at least {seen or 0}"
+    assert plan.observer.memory.at_least == (seen or 0)
 
 
 def test_no_child_of_two_versions_has_a_share_of_its_own(paired, monkeypatch):

@@ -1,5 +1,6 @@
 """Workers of one session: which case each of them takes."""
 
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -12,8 +13,14 @@ pytest_plugins = "pytester"
 SECONDS = {"quick": 1.0, "slow": 50.0, "medium": 20.0}
 
 
-def nodeid(model, suite="forward", phase="infer"):
-    return f"suites/test_{suite}.py::test_it[{model}-cpu-{phase}-f32-default-static]"
+#: Eight settings.
+SETTINGS = [
+    f"{p}-default-{d}" for p in ("f32", "bf16") for d in ("static", "auto", "dynamic", "marked")
+]
+
+
+def nodeid(model, suite="forward", phase="infer", setting="f32-default-static"):
+    return f"suites/test_{suite}.py::test_it[{model}-cpu-{phase}-{setting}]"
 
 
 class Worker:
@@ -34,7 +41,7 @@ class Worker:
         return len(self.waiting) > (0 if self.shutting_down else 1)
 
 
-def ran(pytester, tests, workers, prefer):
+def ran(pytester, tests, workers, prefer, took=lambda test: 0.0):
     """Return what ran where, in order. Of the workers that can run, one runs a test at a time."""
     config = pytester.parseconfig("-p", "xdist", "--tx", f"{workers}*popen")
     scheduling = CaseScheduling(
@@ -49,7 +56,7 @@ def ran(pytester, tests, workers, prefer):
     while able := [node for node in nodes if node.can_run]:
         node = prefer(able)
         index = node.waiting.pop(0)
-        scheduling.mark_test_complete(node, index)
+        scheduling.mark_test_complete(node, index, took(tests[index]))
         found.append((node.name, tests[index]))
     assert not scheduling.has_pending
     assert all(node.shutting_down for node in nodes)
@@ -88,14 +95,32 @@ def test_a_worker_takes_the_model_with_the_most_seconds_and_stays_with_it(pytest
 
 
 def test_a_worker_without_a_model_helps_the_one_with_the_most_left(pytester):
-    settings = ("infer", "train")
-    slow = [nodeid("slow", phase=f"{p}-f32-default-{d}") for p in settings for d in "abcd"]
-    tests = [nodeid("quick"), *(test.replace("-f32-default-static", "", 1) for test in slow)]
+    tests = [nodeid("quick"), *(nodeid("slow", setting=setting) for setting in SETTINGS)]
     found = ran(pytester, tests, 3, in_turns())
     taken = models_by_worker(found)
     assert sum("slow" in models for models in taken.values()) == 3
-    assert taken["gw1"][0] == "slow"  # half of it is more than the quick one
     assert sorted(test for _, test in found) == sorted(tests)
+
+
+@pytest.mark.parametrize(("takes_s", "helped"), [(1.0, {"quick", "slow"}), (99.0, {"slow"})])
+def test_a_model_whose_cases_took_longer_than_planned_is_helped_first(
+    pytester, monkeypatch, takes_s, helped
+):
+    for model in SECONDS:
+        monkeypatch.setitem(SECONDS, model, 10.0)
+    tests = [nodeid(model, setting=setting) for model in sorted(SECONDS) for setting in SETTINGS]
+    found = ran(pytester, tests, 4, in_turns(), lambda test: takes_s if "slow" in test else 1.0)
+    taken = models_by_worker(found)
+    first = Counter(models[0] for models in taken.values())
+    shared = first.most_common(1)[0][0]
+    assert {models[1] for models in taken.values() if models[0] == shared} == helped, taken
+
+
+def test_half_of_the_workers_begin_with_training(pytester):
+    tests = [nodeid(model, phase=phase) for model in SECONDS for phase in ("infer", "train")]
+    found = ran(pytester, tests, 2, in_turns())
+    phases = {worker: case_id_of(test).split("-")[2] for worker, test in reversed(found)}
+    assert phases == {"gw0": "train", "gw1": "infer"}
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])

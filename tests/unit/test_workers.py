@@ -179,11 +179,11 @@ def mixed_on(*gpus, models):
     ("plan", "count"),
     [
         (planned_on("cuda", "H200", "H200"), 1),  # one case
-        (planned_on("cuda", "H200", "H200", models=99), 56),  # by the memory of both GPUs
+        (planned_on("cuda", "H200", "H200", models=99), 46),  # by the memory of both GPUs
         (planned_on("cuda", *["H200"] * 4, models=99), 64),  # by the processors
         (mixed_on("H200", "H200", models=99), 2),
         (planned_on("cuda"), 1),
-        (planned_on("cuda", "H200", models=99), 28),  # by the memory of the GPU
+        (planned_on("cuda", "H200", models=99), 23),  # by the memory of the GPU
         (planned_on("cuda", "H200", models=4), 4),
         (planned_on("cpu", models=99), 64),
         (planned_on("cuda", "H200", "H200", replays=True), 1),
