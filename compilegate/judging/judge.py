@@ -144,6 +144,8 @@ def _as_expected(
     return Judgement(verdict, proposal, of_case=of_case)
 
 
+#: How a line begins that names the budget keys which would allow a failure.
+BUDGET_KEY = "budget key: "
 #: How a message shows a budget key whose value it does not know.
 _VALUES: dict[KeyKind, str] = {
     "count": "",
@@ -162,7 +164,7 @@ def _budget_keys(aspect: str, proposal: Mapping[str, Any]) -> Iterator[str]:
         value = proposal.get(key)
         keys.append(f"{key}{_VALUES[KEYS[key]]}" if value is None else f"{key} = {toml(value)}")
     if keys:
-        yield f"budget key: {', or '.join(sorted(keys, key=lambda key: '[' in key))}"
+        yield f"{BUDGET_KEY}{', or '.join(sorted(keys, key=lambda key: '[' in key))}"
 
 
 def _reason(expected: ExpectedFailure) -> str:

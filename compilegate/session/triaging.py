@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +39,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Generator[None]:
-    """Triage what failed, before the summary, whose last block stays the decision.
+@pytest.hookimpl(tryfirst=True)
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Triage what failed: after pytest's failures, and before the block with the decision.
 
     https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_terminal_summary
     """
@@ -58,7 +57,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Gen
                 junit_properties.rewrite(config)
         except (ObserverError, OSError, KeyboardInterrupt) as error:
             say(f"the triage ended early: {str(error) or 'interrupted'}")
-    yield
 
 
 def _triage(plan: Plan, minutes: float, say: Any) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from compilegate.fuzzing.program import Program
 from compilegate.triage.culprits import Culprit
+from compilegate.triage.evidence import normal
 from compilegate.triage.findings import Findings
 from compilegate.triage.programs import of_one_operator
 from compilegate.triage.suspect import Suspect
@@ -22,6 +23,8 @@ from compilegate.triage.trials import Trials
 _OPTION = re.compile(r"'(\w+)'")
 #: The stages in which there is no bisection.
 _UNBISECTED = ("Dynamo", "AOTAutograd")
+#: What has a meaning in a regular expression.
+_SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
 #: The number that FX gives a node.
 _NUMBER = re.compile(r"(?:_\d+)+$")
 
@@ -37,6 +40,7 @@ class Cause:
         options: The words among its arguments; None where they are not known.
         kind: The class of the submodule that fails alone; empty for the whole model.
         named: The pass, lowering or decomposition that the bisection named; empty if none.
+        script: The verified script of a recompilation, without its title; empty if there is none.
     """
 
     stage: str
@@ -45,16 +49,20 @@ class Cause:
     options: tuple[str, ...] | None = None
     kind: str = ""
     named: str = ""
+    script: str = ""
 
     def is_that_of(self, other: Cause) -> bool:
         """Whether two culprits have this cause: the same operator fails alone at the same stage.
 
         Where no operator fails alone, the bisection must name the same, in submodules of one class.
         Where it names two different passes, lowerings or decompositions, the causes differ. Before
-        decompositions there is no bisection, and submodules of one class must fail alone.
+        decompositions there is no bisection, and submodules of one class must fail alone. Two
+        guards that one script shows are one cause.
         """
         if not self.stage or (self.stage, self.failing) != (other.stage, other.failing):
             return False
+        if self.script and self.script == other.script:
+            return True
         if self.named and other.named and self.named != other.named:
             return False
         if None not in (self.options, other.options) and self.options != other.options:
@@ -85,7 +93,15 @@ def cause_of(suspect: Suspect, findings: Findings) -> Cause:
         options=_options(program) if program and findings.place.operator else None,
         kind=findings.place.kind,
         named=_named(findings),
+        script=_script(suspect, findings),
     )
+
+
+def _script(suspect: Suspect, findings: Findings) -> str:
+    script, verified = findings.script, findings.verified
+    if suspect.verdict.aspect != "recompiles" or script is None or verified is None:
+        return ""
+    return script.text.partition("\n")[2] if verified.holds else ""
 
 
 def _name(operator: str) -> str:
@@ -150,9 +166,16 @@ def known_entries(culprit: Culprit, issue: str) -> Iterator[str]:
         culprit: The culprit.
         issue: What names it.
     """
-    for aspect in culprit.aspects:
-        cases = [case for case, of in culprit.failures if of == aspect]
-        fields = {"issue": issue, "aspect": aspect, "cases": cases}
+    cases: dict[tuple[str, str], list[str]] = {}
+    for case, aspect, line in culprit.failures:
+        cases.setdefault((aspect, _pattern(line)), []).append(case)
+    for (aspect, match), names in cases.items():
+        fields = {"issue": issue, "aspect": aspect, "cases": names, "match": match}
         # JSON writes texts and lists as TOML does.
-        lines = (f"{name} = {json.dumps(v, ensure_ascii=False)}\n" for name, v in fields.items())
+        lines = (f"{n} = {json.dumps(v, ensure_ascii=False)}\n" for n, v in fields.items() if v)
         yield f"[[known]]\n{''.join(lines)}\n"
+
+
+def _pattern(line: str) -> str:
+    """Return a regular expression that a line matches, whatever numbers and folders it has."""
+    return ".*".join(_SPECIAL.sub(r"\\\g<0>", part) for part in re.split(r"[#/]+", normal(line)))

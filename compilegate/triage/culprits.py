@@ -63,7 +63,8 @@ class Culprit:
         aspects: The aspects in which any of them fails because of it.
         known: Who reports it, with workarounds; empty where nobody is known to.
         is_expected: Whether all of its failures are expected.
-        failures: The case and the aspect of each failure that it causes.
+        failures: Each failure that it causes: the case, the aspect, and what the verdict shows of
+            it, where that shows other culprits, too.
     """
 
     key: Key
@@ -73,7 +74,7 @@ class Culprit:
     aspects: list[str] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     is_expected: bool = False
-    failures: list[tuple[str, str]] = field(default_factory=list)
+    failures: list[tuple[str, str, str]] = field(default_factory=list)
 
     def __str__(self) -> str:
         """Where and what it is, who knows it, and its first cases."""
@@ -87,13 +88,19 @@ class Culprit:
         label = f"[known: {'; '.join(names)}]" if names else ""
         return " ".join(filter(None, (label, self.text) if self.issue else (self.text, label)))
 
-    def add(self, verdict: Verdict, known: Iterable[str]) -> None:
-        """Add a failure that it causes, and what is known of it."""
+    def add(self, verdict: Verdict, known: Iterable[str], line: str = "") -> None:
+        """Add a failure that it causes, and what is known of it.
+
+        Args:
+            verdict: The verdict that failed.
+            known: What is known of it.
+            line: What the verdict shows of this culprit; empty where it shows no other.
+        """
         pairs = ((self.cases, [verdict.case]), (self.aspects, [verdict.aspect]))
         for found, names in (*pairs, (self.known, known)):
             found += [name for name in names if name and name not in found]
-        if (pair := (verdict.case, verdict.aspect)) not in self.failures:
-            self.failures.append(pair)
+        if (one := (verdict.case, verdict.aspect, line)) not in self.failures:
+            self.failures.append(one)
 
     @property
     def issue(self) -> str:
@@ -139,8 +146,11 @@ def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[C
     reported = {piece.key: failure.reason for failure, found in expected for piece in found}
     made: dict[Key, Culprit] = {}
     named: dict[Key, Known] = {}
+    several = {id(failure.verdict) for failure, found in red if len(found) > 1}
     for failure, own, before in _explained(red):
-        entry = next((entry for entry in known if entry.names(failure.verdict)), None)
+        line = own.line if id(failure.verdict) in several else ""
+        lines = (own.text, line) if line else ()
+        entry = next((entry for entry in known if entry.names(failure.verdict, lines)), None)
         if entry is not None:
             named.setdefault(own.key, entry)
         elif before is not own:
@@ -150,7 +160,8 @@ def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[C
         culprit = made.setdefault(key, Culprit(key, piece.text, piece.aspect))
         alike = f"expected of other cases: {seen}" if (seen := reported.get(piece.key)) else ""
         title = entry.title if entry else ""
-        culprit.add(failure.verdict, (title, alike, _issue_of_model(failure.verdict.case)))
+        names = (title, alike, _issue_of_model(failure.verdict.case))
+        culprit.add(failure.verdict, names, line)
     for failure, found in expected:
         key = ("expected", failure.reason) if failure.reason else ("expected", *found[0].key)
         culprit = made.setdefault(key, Culprit(key, found[0].text, found[0].aspect))

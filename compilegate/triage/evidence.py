@@ -41,12 +41,14 @@ class Evidence:
         text: One line that shows it in one case.
         aspect: The aspect; empty where the whole case failed.
         is_of_numbers: Whether numbers are wrong, which a wrong number before them may explain.
+        line: Of a break or a guard: what a line of the verdict contains of it.
     """
 
     key: Key
     text: str
     aspect: str = ""
     is_of_numbers: bool = False
+    line: str = ""
 
 
 def evidence(observation: Observation, verdict: Verdict) -> list[Evidence]:
@@ -102,7 +104,7 @@ def _breaks(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
         if found := known.get(line):
             place = str(found.place) if found.place else family_of(observation.case)
             key = "graph break", normal(found.reason), normal(found.cause), place
-            yield Evidence(key, f"graph break: {line}", verdict.aspect)
+            yield Evidence(key, f"graph break: {line}", verdict.aspect, line=line)
 
 
 def _guards(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
@@ -116,7 +118,8 @@ def _guards(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
         key = "guard", f"{item.code.file} {item.code.function}", normal(item.reason)
         if key not in seen:
             seen.add(key)
-            yield Evidence(key, f"recompiled: {item.code}: {item.reason}", verdict.aspect)
+            text = f"recompiled: {item.code}: {item.reason}"
+            yield Evidence(key, text, verdict.aspect, line=item.reason)
 
 
 def _tensors(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:

@@ -52,10 +52,15 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         globs = [self.cases] if isinstance(self.cases, str) else self.cases
         return is_of_aspect and any(fnmatchcase(verdict.case, glob) for glob in globs)
 
-    def names(self, verdict: Verdict) -> bool:
-        """Whether the entry names this failure."""
-        lines = verdict.summary, *verdict.details
-        return self.concerns(verdict) and any(re.search(self.match, line) for line in lines)
+    def names(self, verdict: Verdict, lines: Sequence[str] = ()) -> bool:
+        """Whether the entry names this failure.
+
+        Args:
+            verdict: The verdict that failed.
+            lines: What it shows of one of its causes, where it has several.
+        """
+        found = lines or (verdict.summary, *verdict.details)
+        return self.concerns(verdict) and any(re.search(self.match, line) for line in found)
 
     @property
     def title(self) -> str:
@@ -84,7 +89,10 @@ def _entries(file: Path) -> list[Known]:
     except OSError as error:
         raise BudgetError(f"cannot read {file}: {error.strerror}; check --known") from error
     except (ValueError, msgspec.MsgspecError) as error:
-        raise BudgetError(f"{file}: {error}; an entry begins with [[known]]") from error
+        fields = ", ".join(name for name in Known.__struct_fields__ if name != "where")
+        raise BudgetError(
+            f"{file}: {error}; an entry begins with [[known]] and has {fields}"
+        ) from error
     heads = [text.count("\n", 0, at.start()) for at in re.finditer(r"\[\[ *known *\]\]", text)]
     lines = heads if len(heads) == len(found) else [0] * len(found)
     return [

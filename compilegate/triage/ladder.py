@@ -66,8 +66,8 @@ class Stage:
     @property
     def doubt(self) -> str:
         """Why nothing follows where the failure is not confirmed."""
-        if all(seen.state == "unobservable" for seen in self.seen.values()):
-            return "the case could not be observed here"
+        if self.seen and all(seen.state == "unobservable" for seen in self.seen.values()):
+            return f"the case could not be observed here: {next(iter(self.seen.values())).text}"
         return "the failure did not show again"
 
 

@@ -21,6 +21,16 @@ _LONGEST = 150
 _TITLE = 160
 #: How many of the first and of the last lines that a script prints are shown.
 _FIRST, _LAST = 12, 28
+#: What the words of compilegate mean that a report may contain.
+_WORDS = {
+    "probing call": "a call that compilegate makes after those of the model; its name says what is "
+    "special about its inputs",
+    "allowed": "what the suite accepts: for a number, a bound by eager's own error against float64",
+    "fp64": "the same model in float64",
+    "not budgeted": "that nobody has declared as expected",
+}
+#: What became of the case with a backend.
+_OUTCOMES = {"bad": "fails", "good": "passes", "unobservable": "undecided"}
 #: Stands for the script until the rest of the report is clean.
 _SCRIPT = "<the script>"
 _SECRET = re.compile(
@@ -102,10 +112,14 @@ def _what(suspect: Suspect) -> Iterator[str]:
     yield f"Aspects: {', '.join(culprit.aspects)}. First in `{observation.case}`:"
     yield ""
     yield "```text"
-    yield f"{suspect.verdict.aspect}: {suspect.verdict.summary}"
-    for line in suspect.verdict.details[:20]:
+    yield f"{suspect.verdict.aspect}: {suspect.shown[0]}"
+    for line in suspect.shown[1:21]:
         yield from line.splitlines()[:30]
     yield "```"
+    said = "\n".join(suspect.shown)
+    words = [f"*{word}*: {what}." for word, what in _WORDS.items() if word in said]
+    if words:
+        yield from ("", " ".join(words))
 
 
 def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
@@ -126,7 +140,7 @@ def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
     yield "| --- | --- | --- |"
     for backend, seen in stage.seen.items():
         text = "the same" if seen.text.endswith(suspect.verdict.summary) else seen.text
-        yield f"| `{backend}` | {seen.state} | {text.replace('|', '/')} |"
+        yield f"| `{backend}` | {_OUTCOMES[seen.state]} | {text.replace('|', '/')} |"
     yield ""
     if place.path:
         yield f"**Submodule:** `{place.path}`, a `{place.kind}`, fails when compiled alone with"
@@ -175,8 +189,9 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
             yield "**The script is not verified**: it does not show the failure as described."
     elif findings.stage.is_confirmed:
         yield "There is no script with torch alone."
-    for line in dict.fromkeys(findings.tried_scripts):
-        yield f"- not shipped: {line}"
+    if verified is None or not verified.holds:
+        for line in dict.fromkeys(findings.tried_scripts):
+            yield f"- tried: {line}"
     yield ""
     lines = script.rstrip().splitlines()
     if script and len(lines) <= _LONGEST:

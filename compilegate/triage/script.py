@@ -67,6 +67,7 @@ class Shows:
         aliasing: Whether tensors share memory that do not in eager, or the other way round.
         strict: What the compiler must not do: break the graph, or compile again too often.
         counted: Whether breaks are counted, rather than that ``fullgraph=True`` refuses them.
+        reason: The reason of the break that counts; empty for all of them.
         recompilations: How many recompilations of one code object are allowed; None for PyTorch's
             own limit.
         where: Which state differs, as in :class:`Difference`; empty if none does.
@@ -83,6 +84,7 @@ class Shows:
     aliasing: bool = False
     strict: Literal["", "breaks", "recompiles"] = ""
     counted: bool = False
+    reason: str = ""
     recompilations: int | None = None
     where: str = ""
     calls: int = 0
@@ -210,6 +212,7 @@ def _text(
         "recompiles": shows.strict == "recompiles",
         "most": None if shows.recompilations is None else shows.recompilations + 1,
         "counted": shows.counted,
+        "reason": shows.reason,
         "holds_attributes": holds_attributes,
         "aliasing": aliasing,
         "change": shows.change,

@@ -188,17 +188,21 @@ class Scripting:
         ]
         origin = f"the recipe of {entry.name}"
         return [
-            Script(text=text, origin=origin, says=_COUNTED if how.counted else self._says)
+            Script(
+                text=text, origin=origin, says=how.reason or _COUNTED if how.counted else self._says
+            )
             for how, text in scripts
         ]
 
     @property
     def _says(self) -> str:
-        """The class of the error that shows the culprit; empty if no error does."""
+        """What a script prints where it shows the culprit: a reason, or the class of an error."""
         suspect = self.trials.suspect
         failure = suspect.observation.failure
         if failure is not None and (lost := _LOST.search(failure.message)):
             return lost[1]
+        if failure is None and suspect.reason:
+            return suspect.reason
         if failure is None:
             return _ERRORS.get(_STRICT.get(suspect.verdict.aspect, ""), "")
         return failure.kind if suspect.observation.status == "raised" else ""
@@ -218,6 +222,7 @@ class Scripting:
             change=self._change,
             aliasing=any(d.what == "aliasing" for one in checked for d in one.differences),
             strict=_STRICT.get(aspect, ""),
+            reason=suspect.reason,
             recompilations=int(allowed[1]) if allowed else None,
             where=next((d.where for one in states for d in one.differences), ""),
             calls=1 if suspect.is_of_first_call and not self.findings.stage.cure else 0,

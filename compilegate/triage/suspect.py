@@ -10,7 +10,7 @@ from typing import Literal
 from compilegate.fuzzing.outcome import SILENT, Kind, Symptom, outcome_of
 from compilegate.judging.aspects import ASPECTS, aspect_named
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import judge_change, nothing_compiled
+from compilegate.judging.judge import BUDGET_KEY, judge_change, nothing_compiled
 from compilegate.judging.rules import rules, verdicts
 from compilegate.processes import lost_device
 from compilegate.records.call import CallFacts, name_of_probe
@@ -18,7 +18,7 @@ from compilegate.records.case import Case
 from compilegate.records.observation import WANTS, Observation, Status, Want
 from compilegate.records.verdict import Verdict
 from compilegate.triage.culprits import Culprit
-from compilegate.triage.evidence import evidence
+from compilegate.triage.evidence import Evidence, evidence
 from compilegate.triage.releases import Seen
 
 #: How a part fails where its case ended with a status.
@@ -81,7 +81,34 @@ class Suspect:
     @property
     def text(self) -> str:
         """What it shows, in one line."""
-        return evidence(self.observation, self.verdict)[0].text
+        return self.evidence.text
+
+    @property
+    def evidence(self) -> Evidence:
+        """What the verdict shows of the culprit: it may name several breaks or guards."""
+        found = evidence(self.observation, self.verdict)
+        return next((piece for piece in found if piece.key == self.culprit.key), found[0])
+
+    @property
+    def shown(self) -> Sequence[str]:
+        """The lines of the verdict for a maintainer: of several breaks, the culprit's own."""
+        own, line = [], self.evidence.line
+        if line and len(evidence(self.observation, self.verdict)) > 1:
+            is_own = False
+            for each in self.verdict.details:
+                is_own = line in each if not each.startswith("  ") else is_own
+                own += [each] * is_own
+            return (self.text, *own)
+        details = [each for each in self.verdict.details if not each.startswith(BUDGET_KEY)]
+        return (self.verdict.summary, *details)
+
+    @property
+    def reason(self) -> str:
+        """The reason of a break that is not the only one of its case; empty otherwise."""
+        capture = self.observation.capture
+        breaks = capture.breaks if capture and self.verdict.aspect == "graph_breaks" else ()
+        reasons = [one.reason for one in breaks if str(one) == self.evidence.line]
+        return reasons[0] if reasons and len({one.reason for one in breaks}) > 1 else ""
 
     @property
     def fails_as_a_whole(self) -> bool:

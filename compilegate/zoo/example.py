@@ -128,6 +128,9 @@ class Example:
     raises: type[Exception] | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.module, type):
+            name = self.module.__name__
+            raise TypeError(f"module of Example is the class {name}: give an instance, {name}(…)")
         if not callable(self.inputs):
             check_arguments("inputs of Example", self.inputs)
         if not callable(self.kwargs):

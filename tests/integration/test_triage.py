@@ -210,7 +210,7 @@ def test_the_option_triages_what_a_session_finds(compilegate, tmp_path):
     (written,) = (tmp_path / ".triage" / "red").glob("1-counts-recompiles/report.md")
     text = written.read_text()
     assert "**Stage:** Dynamo: `eager`" in text
-    assert "| `eager` | bad |" in text
+    assert "| `eager` | fails |" in text
     assert 'torch.compiler.set_stance("eager_on_recompile")' in text
     assert f"{written.parent}: Dynamo, the whole model, script verified" in session.output
     assert session.run("red").closing is not None

@@ -90,7 +90,7 @@ def test_what_only_an_autotuning_mode_gets_wrong_is_of_autotuning(tmp_path):
         shown = report.text(trials.suspect, found, make_environment(), "observe", "")
     assert (stage.name, stage.off) == ("autotuning", "inductor default"), stage.seen
     assert '**Stage:** autotuning: with `mode="default"`, so without autotuning, the case' in shown
-    assert '| `inductor, mode="default"` | good |' in shown
+    assert '| `inductor, mode="default"` | passes |' in shown
 
 
 def test_a_part_that_is_wrong_in_its_third_call_is_found_by_three_calls(tmp_path):

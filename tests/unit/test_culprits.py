@@ -8,6 +8,7 @@ from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.rules import verdicts
 from compilegate.records.practice import Practice, Step
 from compilegate.records.verdict import Verdict
+from compilegate.triage.causes import known_entries
 from compilegate.triage.culprits import FAILED, Failure, counted, culprits, folded
 from compilegate.triage.known import read, unmatched
 from tests.unit.making import (
@@ -342,3 +343,21 @@ def test_a_missing_file_is_named(tmp_path):
 def test_the_cases_of_a_culprit_are_folded():
     assert folded(["a", "b"]) == "a, b"
     assert folded(list("abcdef")) == "a, b, c and 3 more"
+
+
+@pytest.mark.parametrize("again", [0, 7])
+def test_each_break_of_a_case_keeps_its_own_name_in_reports(tmp_path, again):
+    """Another run shows other numbers."""
+
+    def found(number, *known):
+        reasons = f"Call to `f({number})`", f"a branch on x.size(0) == {number}"
+        return culprits(failures(broken(A, *map(make_break, reasons))), known)
+
+    one, other = found(0)
+    file = tmp_path / "culprits.toml"
+    entries = (*known_entries(one, "first"), *known_entries(other, "second"))
+    file.write_text("".join(entries), encoding="utf-8")
+    seen = found(again, *read([file]))
+    assert [(c.text, c.known) for c in seen] == [
+        (c.text, [name]) for c, name in zip(found(again), ("first", "second"), strict=True)
+    ]

@@ -152,7 +152,7 @@ def test_a_case_in_float32_stands_for_a_culprit():
     ("state", "doubt"),
     [
         ("good", "the failure did not show again"),
-        ("unobservable", "the case could not be observed here"),
+        ("unobservable", "the case could not be observed here: no GPU"),
     ],
 )
 def test_a_case_that_cannot_be_observed_does_not_count_as_passing(state, doubt):
