@@ -216,6 +216,31 @@ def test_the_option_triages_what_a_session_finds(compilegate, tmp_path):
     assert session.run("red").closing is not None
 
 
+def test_each_break_has_its_own_script_and_guards_of_one_script_are_joined(compilegate, tmp_path):
+    zoo = ("--zoo", str(ZOOS / "triaged.py"), "--models", "two_breaks*", "-m", "cpu")
+    suites = ("suites/test_graph_breaks.py", "suites/test_recompiles.py")
+    session = compilegate(*suites, *zoo, "--save", "red", "--triage", backend="eager")
+    folder = tmp_path / ".triage" / "red"
+    breaks = {
+        path.parent.name: path.read_text()
+        for path in folder.glob("*-two_breaks_two_guards-graph_breaks/report.md")
+    }
+    reasons = {"Failed to trace builtin operator", "Call to `torch._dynamo.graph_break()`"}
+    for text in breaks.values():
+        (reason,) = [reason for reason in reasons if reason in text]
+        reasons.remove(reason)
+        assert "**The script is not verified**" not in text
+        assert "made from the recipe of two_breaks_two_guards: exit status 1" in text
+        assert "budget key" not in text
+    assert not reasons
+    (joined,) = folder.glob("*-two_breaks_two_guards-recompiles/same-cause/*/report.md")
+    assert (
+        f"see `same-cause/{joined.parent.name}`"
+        in joined.parents[2].joinpath("report.md").read_text()
+    )
+    assert "3 culprits in 1 case by cause; by evidence 4 culprits in 1 case" in session.output
+
+
 def test_what_was_found_before_ctrl_c_is_kept(stored, runs, tmp_path):
     stored("sound", "breaks")
     written = tmp_path / ".triage" / "stored" / "1-breaks-graph_breaks"

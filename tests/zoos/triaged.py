@@ -171,6 +171,33 @@ def counts():
     return Example(count, inputs=lambda: (torch.randn(4),))
 
 
+class Counter(nn.Module):
+    """Counts its calls in an attribute, then breaks the graph."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+        setattr(self, name, 0)
+
+    def forward(self, x):
+        setattr(self, self.name, getattr(self, self.name) + 1)
+        x = x * getattr(self, self.name)
+        torch._dynamo.graph_break()
+        return x
+
+
+class Report(nn.Module):
+    def forward(self, x):
+        print("between")
+        return x + 1
+
+
+@model("two_breaks_two_guards", settings=ONE)
+def two_breaks_two_guards():
+    module = nn.Sequential(Counter("first"), Report(), Counter("second"))
+    return Example(module, inputs=lambda: (torch.randn(4),))
+
+
 class Later(nn.Module):
     """Is wrong from the third compiled call on, as a graph is that is replayed."""
 
