@@ -68,3 +68,13 @@ def test_one_parameter_that_is_out_of_bounds_in_each_call_is_wrong(case):
 def test_a_wrong_scale_is_never_chance():
     scaled = out_by(1, compiled_rms=NOISE, compiled_projection=0.01)
     assert complaints(HALF, [scaled], [out_by(0)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("factors", "expected"),
+    [((0, 0, 1.1, 1.1), 0), ((1.1, 1.1, 0, 0), 2), ((0, 1.1, 1.1, 1.1), 3), ((0, 0, 1.1, MORE), 2)],
+    ids=["late", "from the first call on", "three calls", "by more"],
+)
+def test_a_buffer_may_keep_what_was_out_of_bounds_for_one_call(factors, expected):
+    calls = [[out_by(factor, "buffer running_mean")] for factor in factors]
+    assert complaints(HALF, *calls, group="state") == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from compilegate.observe.compare import exact
 from compilegate.observe.compare.errors import Nudge
 from compilegate.observe.compare.values import compare_values
 from compilegate.observe.model.equality import is_same
-from compilegate.records.call import Checked
+from compilegate.records.call import Checked, TensorError
 
 #: Steps shorter than this many units of a parameter's rounding are lost in it.
 _SWALLOWED = 16.0
@@ -65,7 +66,44 @@ def compare_parameters(
         [(judged(sample), nudge) for sample, nudge in samples],
         half=half,
     )
-    return replace(found, tensors=len(initial), differences=(*touched, *found.differences))
+    errors = _with_rounding(found.errors, {f"update {n}": eager[n] for n in moved - whole})
+    return replace(
+        found,
+        tensors=len(initial),
+        differences=(*touched, *found.differences),
+        errors=errors,
+    )
+
+
+def _with_rounding(
+    errors: Sequence[TensorError], stepped: Mapping[str, torch.Tensor]
+) -> tuple[TensorError, ...]:
+    """Let eager err by at least what a step is rounded in the parameter: half a unit at most.
+
+    The reference may be rounded as eager is, which hides that: a gradient that differs by rounding
+    alone rounds a few elements the other way.
+    """
+    floating = {n: value for n, value in stepped.items() if value.is_floating_point()}
+    if not floating:
+        return tuple(errors)
+    largest = torch.stack([value.detach().abs().amax().double() for value in floating.values()])
+    units = {
+        name: torch.finfo(value.dtype).eps * 2.0 ** math.floor(math.log2(most))
+        for (name, value), most in zip(floating.items(), largest.tolist(), strict=True)
+        if 0 < most < math.inf
+    }
+
+    def rounded(error: TensorError) -> TensorError:
+        if error.name not in units or not error.scale:
+            return error
+        unit = units[error.name] / error.scale
+        return replace(
+            error,
+            eager_max=max(error.eager_max, unit / 2),
+            eager_rms=max(error.eager_rms, unit / math.sqrt(12)),  # of even rounding
+        )
+
+    return tuple(map(rounded, errors))
 
 
 def _is_still_there(before: torch.Tensor, now: torch.Tensor | None) -> bool:
