@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from compilegate.records.case import Case
+from compilegate.records.case import Case, device_of
 from compilegate.records.memory_needs import needed_bytes
 from compilegate.records.observation import WAITING, WAITING_FOR_MEMORY
 from compilegate.records.performance import Memory
@@ -116,7 +116,7 @@ def read(path: Path) -> dict[str, Taken]:
     with Reader(path) as reader:
         for line in reader.lines():
             if line.kind == "observation" and _exists(line.case):
-                found[line.case] = _taken(line.decode(_Seen))
+                found[line.case] = _taken(device_of(line.case), line.decode(_Seen))
     return found
 
 
@@ -149,11 +149,11 @@ def _exists(case_id: str) -> bool:
     return True
 
 
-def _taken(seen: _Seen) -> Taken:
+def _taken(device: str, seen: _Seen) -> Taken:
     memory_bytes, memory = 0, seen.memory
     if memory is not None:
         peaks = (memory.eager_peak_bytes, memory.compiled_peak_bytes, memory.compile_peak_bytes)
-        memory_bytes = needed_bytes(parameters=seen.parameters, peak_bytes=max(peaks))
+        memory_bytes = needed_bytes(device, parameters=seen.parameters, peak_bytes=max(peaks))
     waits = (WAITING, WAITING_FOR_MEMORY)
     own_s = sum(s for name, s in seen.spent_s.items() if name not in waits)
     return Taken(own_s, memory_bytes)

@@ -104,7 +104,8 @@ def reserve_memory(first: FirstCall, progress: Progress) -> None:
         progress: Waits for it.
     """
     parameters = sum(parameter.numel() for parameter in first.eager.parameters().values())
-    progress.reserve(needed_bytes(parameters=parameters, peak_bytes=first.peak_bytes))
+    device = first.eager.case.device
+    progress.reserve(needed_bytes(device, parameters=parameters, peak_bytes=first.peak_bytes))
 
 
 def call_eager(
