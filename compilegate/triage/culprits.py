@@ -24,6 +24,8 @@ _ISSUES = "https://github.com/pytorch/pytorch/issues/"
 #: The outcomes of verdicts that failed.
 FAILED = ("failed", "expected_failure")
 
+#: How the name of a culprit begins that nobody but triage knows.
+TRIAGED = "triage found "
 #: How many cases of a culprit are named.
 SHOWN = 3
 
@@ -85,7 +87,8 @@ class Culprit:
     def labelled(self) -> str:
         """Its text and what is known of it, a team's own words first: lines are cut."""
         names = [name for name in self.known if name not in self.text]
-        label = f"[known: {'; '.join(names)}]" if names else ""
+        known = "" if self.issue.startswith(TRIAGED) else "known: "
+        label = f"[{known}{'; '.join(names)}]" if names else ""
         return " ".join(filter(None, (label, self.text) if self.issue else (self.text, label)))
 
     def add(self, verdict: Verdict, known: Iterable[str], line: str = "") -> None:

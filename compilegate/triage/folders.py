@@ -21,6 +21,7 @@ from compilegate.triage import report
 from compilegate.triage.causes import cause_of, known_entries
 from compilegate.triage.culprits import (
     FAILED,
+    TRIAGED,
     Culprit,
     Failure,
     counted,
@@ -222,7 +223,7 @@ def conclude(made: Sequence[Triaged], target: Path) -> Iterator[str]:
     texts: list[str] = []
     for one in found:
         culprit, report_at = one.suspect.culprit, _from_here(one.folder / "report.md")
-        issue = culprit.issue or f"triage found {one.place}: {report_at}"
+        issue = culprit.issue or f"{TRIAGED}{one.place}: {report_at}"
         texts += known_entries(culprit, report.cleaned(issue))
     file.write_text("".join(texts), encoding="utf-8")
     yield f"reports name what was found with --known {_from_here(file)}"

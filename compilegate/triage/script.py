@@ -75,6 +75,7 @@ class Shows:
         hangs_s: Seconds after which the script of a hang ends.
         may_raise: Whether calls may raise, on whichever side.
         change: The body of a function that changes the tensors of the last call; empty for none.
+        brief: Whether to compare one output, and nothing else.
         careful: Whether to rely on nothing else that is known of the model and of its calls. Such
             a script is longer.
     """
@@ -91,6 +92,7 @@ class Shows:
     hangs_s: float = 60.0
     may_raise: bool = False
     change: str = ""
+    brief: bool = False
     careful: bool = False
 
     @property
@@ -120,6 +122,13 @@ def of_program(program: Program, case: Case, shows: Shows) -> str:
     facts["marks"] = False
     train = program.phase == "train"
     return _text("\n".join(lines), case, shows, facts, train=train, backend=program.backend)
+
+
+def may_be_brief(program: Program, shows: Shows) -> bool:
+    """Whether one output of a program may show all of it."""
+    is_function = program.phase == "infer" and not program.held
+    is_of_values = shows.kind in ("values", "integers") and not shows.aliasing
+    return is_function and is_of_values and len(program.returns) == 1
 
 
 def _inputs_lines(program: Program) -> Iterator[str]:
@@ -228,7 +237,8 @@ def _text(
         "after": "after=" in body,
         "module": "program" if not facts["example"] and not facts["is_module"] else "module",
     }
-    return _TEMPLATES.get_template("repro.py.j2").render(known | dict(facts))
+    template = "brief.py.j2" if shows.brief else "repro.py.j2"
+    return _TEMPLATES.get_template(template).render(known | dict(facts))
 
 
 def _around(case: Case, *, train: bool) -> Iterator[str]:

@@ -21,7 +21,7 @@ from compilegate.triage.findings import Files, Findings
 from compilegate.triage.probing_changes import change_of
 from compilegate.triage.recipe import NoSourceError, recipe_lines
 from compilegate.triage.report import cleaned_code
-from compilegate.triage.script import Script, Shows, of_program, of_recipe
+from compilegate.triage.script import Script, Shows, may_be_brief, of_program, of_recipe
 from compilegate.triage.trials import OutOfTimeError, Trials, part
 from compilegate.zoo import registry
 
@@ -117,7 +117,7 @@ class Scripting:
         return [
             Script(text=of_program(one, case, how), origin=origin, program=one, says=self._says)
             for one in found
-            for how in _ways(shows)
+            for how in (*_brief_way(one, shows), *_ways(shows))
         ]
 
     def _reduced(self, whole: Program, symptoms: list[Symptom]) -> list[Program]:
@@ -246,6 +246,11 @@ class Scripting:
                 _OTHERS,
                 lambda: place.replace_others(self.trials, self.findings.place, self.backend),
             )
+
+
+def _brief_way(program: Program, shows: Shows) -> Iterator[Shows]:
+    if may_be_brief(program, shows):
+        yield replace(shows, brief=True)
 
 
 def _ways(shows: Shows) -> Iterator[Shows]:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from compilegate.fuzzing.program import Program, Statement, Value
 from compilegate.records.case import Case
 from compilegate.triage.recipe import NoSourceError, recipe_lines
 from compilegate.triage.recipe_facts import RecipeFacts
-from compilegate.triage.script import Shows, of_recipe
+from compilegate.triage.script import Shows, may_be_brief, of_program, of_recipe
 from compilegate.zoo import registry
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
@@ -21,6 +22,13 @@ WRONG = Shows(title="what is wrong")
 
 #: A model whose example picks a part of the output, of which alone gradients are.
 PICKED = "gh118396_undefined_gradient"
+
+
+def ran(text, folder):
+    """Run a script with the backend ``eager``."""
+    (folder / "repro.py").write_text(text)
+    words = [sys.executable, "-P", str(folder / "repro.py"), "eager"]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
 def script_of(model, shows=WRONG, case=INFER, **how):
@@ -185,15 +193,34 @@ def recipe():
 def test_a_script_compares_the_python_state_that_differs(recipe, where, step, tmp_path):
     wrong = replace(WRONG, kind="state", where=where)
     text = of_recipe(recipe.replace("STEP", str(step)).splitlines(), INFER, wrong, [{}, {}])
-    (tmp_path / "repro.py").write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-P", str(tmp_path / "repro.py"), "eager"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran(text, tmp_path)
     assert done.returncode == step - 1, done.stderr
     assert ("WRONG" in done.stdout) == (step == 2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("is_wrong", [True, False])
+def test_the_script_of_one_operator_is_brief(dtype, is_wrong, tmp_path):
+    x = Value(name="x", text=f"(9 * torch.randn(4, 3)).to(torch.{dtype})")
+    statement = Statement(text="y = torch.square(x)", makes=("y",), reads=("x",))
+    program = Program(name="m", values=(x,), statements=(statement,), returns=("y",))
+    assert may_be_brief(program, WRONG)
+    text = of_program(program, INFER, replace(WRONG, brief=True))
+    assert len(text.splitlines()) <= 30
+    if is_wrong:
+        text = text.replace("(x)\n", "(x) + torch.compiler.is_compiling()\n")
+    done = ran(text, tmp_path)
+    assert done.returncode == is_wrong, done.stdout + done.stderr
+    assert done.stdout.endswith(f"compiled code is {'WRONG' if is_wrong else 'right'} with eager\n")
+
+
+@pytest.mark.parametrize("shows", [{"kind": "layout"}, {"kind": "raises"}, {"aliasing": True}])
+def test_a_script_of_what_no_value_shows_is_not_brief(shows):
+    x = Value(name="x", text="torch.randn(3)")
+    program = Program(name="m", values=(x,), statements=(), returns=("x",))
+    assert not may_be_brief(program, replace(WRONG, **shows))
+    assert not may_be_brief(replace(program, phase="train"), WRONG)
+    assert not may_be_brief(replace(program, returns=("x", "x")), WRONG)
 
 
 def test_a_script_holds_no_variable_of_another_function():
