@@ -5,7 +5,7 @@ Standard library only: the observed interpreter need not have more than torch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +19,7 @@ class Part:
         path: The submodule that is compiled alone, with the inputs that eager gives it. Empty for
             the whole model, with the calls of its recipe.
         calls: How many calls a submodule gets. In later ones its inputs have another order.
+        sizes: Smaller sizes of the whole model, by name; those of its recipe by default.
         probe: The probing call that a submodule gets, too; empty for none.
         identities: Submodules that an ``nn.Identity`` replaces.
         disabled: Submodules that ``torch.compiler.disable`` leaves to eager.
@@ -37,6 +38,7 @@ class Part:
     seed: int
     path: str = ""
     calls: int = 1
+    sizes: dict[str, int] = field(default_factory=dict)
     probe: str = ""
     identities: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from compilegate.triage.ladder import Stage
 from compilegate.triage.place import Place
 from compilegate.triage.script import Script
 from compilegate.triage.scripts_run import Verified
+from compilegate.triage.smallest import Smallest
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Findings:
     Attributes:
         stage: Where on the ladder it begins.
         place: Where in the model it shows.
+        smallest: The smallest sizes at which it shows, and whether it does in float32.
         kernels: What takes the time of a call, where compiled calls are slow.
         held: What memory holds at the peak of a call, where compiled calls need much.
         script: The script that is shipped; None if there is none.
@@ -48,6 +50,7 @@ class Findings:
 
     stage: Stage = field(default_factory=Stage)
     place: Place = field(default_factory=Place)
+    smallest: Smallest = field(default_factory=Smallest)
     kernels: list[Kernel] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     script: Script | None = None

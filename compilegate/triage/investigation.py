@@ -11,7 +11,7 @@ from pathlib import Path
 from compilegate.processes.child_process import ObserverError
 from compilegate.records.case import torch_mode
 from compilegate.records.part import Held, Kernel
-from compilegate.triage import ladder, place, programs, scripts_run
+from compilegate.triage import ladder, place, programs, scripts_run, smallest
 from compilegate.triage.causes import Cause, recognise
 from compilegate.triage.findings import Files, Findings
 from compilegate.triage.place import Place
@@ -21,6 +21,8 @@ from compilegate.triage.trials import OutOfTimeError, Trials, part
 
 #: The share of the time that is left, for the place.
 _PLACE = 0.35
+#: The same for smaller sizes.
+_SIZES = 0.2
 #: The stances that are tried, and how they are taken.
 _STANCES = {
     "eager_on_recompile": "model(*inputs)  # compiles for the first inputs\n"
@@ -74,6 +76,7 @@ class Investigation:
             "stage": self._find_stage,
             "recognition": self._recognise,
             "place": self._find_place,
+            "sizes": self._shrink,
             "script": self._write_script,
             "bisection": self._bisect,
             "workaround": self._try_workarounds,
@@ -155,6 +158,16 @@ class Investigation:
             for path, seen in found.tried.items():
                 self._say(f"  {path}: {seen}")
             self._say(f"  place: {found}")
+
+    def _shrink(self) -> None:
+        """Look for smaller sizes and a plainer dtype, for what the first call shows."""
+        suspect, found = self._suspect, self.findings.smallest
+        calls = suspect.observation.calls
+        if not (self._has_operators and suspect.is_of_first_call and calls):
+            return
+        sizes, backend = calls[0].sizes, self._backend
+        self._trials.within(_SIZES, lambda: smallest.shrink(self._trials, found, sizes, backend))
+        self._say(f"  smallest: {found.sizes or 'as in the case'}, in float32: {found.is_exact}")
 
     def _write_script(self) -> None:
         Scripting(

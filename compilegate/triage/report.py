@@ -14,6 +14,7 @@ from compilegate.triage import cost_tables, ladder
 from compilegate.triage.culprits import folded
 from compilegate.triage.findings import Findings
 from compilegate.triage.place import Place
+from compilegate.triage.smallest import Smallest
 from compilegate.triage.suspect import Suspect
 
 #: The longest script that a report contains, in lines, and the longest title.
@@ -150,6 +151,7 @@ def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
         alone = "none of them fails" if place.is_complete else "none that there was time for fails"
         yield f"**Submodule:** of {len(place.tried)} compiled alone, {alone}."
         yield ""
+    yield from _smallest(findings.smallest)
     if place.is_dissected and place.without:
         yield from _without(place)
     if place.identities:
@@ -157,6 +159,21 @@ def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
         yield ""
     if place.operator:
         yield f"**Operator:** `{place.operator}` fails alone, compiled as a graph of its own."
+        yield ""
+
+
+def _smallest(found: Smallest) -> Iterator[str]:
+    """Yield the smallest sizes at which it fails, and whether it does in float32."""
+    sizes = [
+        f"`{name}={size}` (the case has {found.of[name]})" for name, size in found.sizes.items()
+    ]
+    passes = [f"`{name}={n}`" for name, some in found.passes.items() for n in some]
+    said = [f"It still fails at {', '.join(sizes)}."] if sizes else []
+    said += [f"It passes at {', '.join(passes)}."] if passes else []
+    if found.is_exact is not None:
+        said.append(f"In float32 it {'fails, too' if found.is_exact else 'passes'}.")
+    if said:
+        yield f"**Smaller:** {' '.join(said)}"
         yield ""
 
 

@@ -167,15 +167,23 @@ class Scripting:
             before = _REPEATED if facts.probe.startswith("after ") else 1
             calls = [*[first] * before, facts.sizes]
         self._replace_others()
-        replaced, shows = self.findings.place.identities, self._shows
+        replaced, shows, smallest = (
+            self.findings.place.identities,
+            self._shows,
+            self.findings.smallest,
+        )
+        variants = [(suspect.case, calls)]
+        if smallest:
+            fewer = [{**call, **smallest.sizes} for call in calls]
+            variants = [(smallest.case_of(suspect.case), fewer), *variants]
         scripts = [
             (
                 how,
                 of_recipe(
                     lines,
-                    suspect.case,
+                    case,
                     how,
-                    calls,
+                    given,
                     seed=suspect.observation.seed,
                     backend=self.backend,
                     identities=identities,
@@ -183,6 +191,7 @@ class Scripting:
                     cold=self.findings.stage.is_cold,
                 ),
             )
+            for case, given in variants
             for identities in ([replaced, []] if replaced else [[]])
             for how in _ways(shows)
         ]

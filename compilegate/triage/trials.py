@@ -18,7 +18,7 @@ from compilegate.fuzzing.outcome import Symptom, outcome_of
 from compilegate.fuzzing.program import Program, zoo_text
 from compilegate.processes.observer import Observer
 from compilegate.processes.server_process import Launch
-from compilegate.records.case import REPLAYING_CALLS
+from compilegate.records.case import REPLAYING_CALLS, Case
 from compilegate.records.observation import Observation, Stage, Want
 from compilegate.records.part import Part
 from compilegate.records.request import Request
@@ -79,7 +79,16 @@ class Trials:
             mode: Another mode of Inductor; by default that of the case.
         """
         suspect = self.suspect
-        case = replace(suspect.case, mode=mode or suspect.case.mode)
+        return self.of_case(replace(suspect.case, mode=mode or suspect.case.mode), backend)
+
+    def of_case(self, case: Case, backend: str) -> Seen:
+        """Return whether another case of the model fails as the suspect does.
+
+        Args:
+            case: The case.
+            backend: The compiler backend.
+        """
+        suspect = self.suspect
         made = self._observe(case.id, case.model, backend, suspect.wants, seed=self._seed)
         return suspect.seen_in(made)
 

@@ -125,6 +125,7 @@ def test_stage_submodule_and_operator_of_wrong_numbers_are_found(triaged):
     assert "**Submodule:** `1.gate`, a `Gate`" in report, output
     assert "**Operator:** `truediv`" in report or "**Operator:** `div`" in report, output
     assert "the fault is in what its own `forward` computes" in report
+    assert "**Smaller:** It still fails at `batch=2` (the case has 24)." in report
     assert "`decomposition`" in report
     assert 'torch.compile(model, backend="aot_eager")' in report
     assert 'get_submodule("1.gate")' in report

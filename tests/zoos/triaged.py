@@ -33,10 +33,10 @@ class ErrorFunction(nn.Module):
 
 def example(*modules):
     net = nn.Sequential(nn.Linear(8, 8), *modules, nn.Linear(8, 3))
-    return Example(net, inputs=lambda: (torch.randn(5, 8),))
+    return Example(net, inputs=lambda batch=5: (torch.randn(batch, 8),), dims={0: {0: "batch"}})
 
 
-@model("divides", settings=ONE)
+@model("divides", settings=ONE, vary={"batch": (24, 16)})
 def divides():
     return example(Block())
 

@@ -40,11 +40,11 @@ def register(parts: Iterable[Mapping[str, Any]]) -> None:
         part = Part(**{**fields, **lists})
         case, model = Case.parse(part.case), registry.load()[Case.parse(part.case).model]
         whole = not part.path
+        sizes = {**model.sizes(case.device), **{name: (n,) for name, n in part.sizes.items()}}
         registry.model(
             part.name,
             family="triage",
-            vary=model.vary if whole else None,
-            vary_cuda=model.vary_cuda if whole else None,
+            vary=sizes if whole else None,
             blocks=model.blocks if whole else None,
             weights=model.weights,
             settings=("*",),
