@@ -216,15 +216,15 @@ def checks(
             "root mean square error",
             error.compiled_rms,
             error.eager_rms,
-            max(allowed_of("rms", noise), one_jump),
+            max(allowed_of("rms", noise), one_jump) + error.unit,
         ),
         Check(
             "error of one element in a hundred",
             error.compiled_quantile,
             error.eager_quantile,
-            allowed_of("quantile", max(error.eager_quantile, QUANTILE * noise)),
+            allowed_of("quantile", max(error.eager_quantile, QUANTILE * noise)) + error.unit,
         ),
-        Check("largest error", error.compiled_max, error.eager_max, largest),
+        Check("largest error", error.compiled_max, error.eager_max, largest + 2 * error.unit),
         *(
             [Check("worst column", error.compiled_column, error.eager_column, column)]
             if error.column >= 0
@@ -235,7 +235,7 @@ def checks(
             abs(error.compiled_projection),
             abs(error.eager_projection),
             allowed_of("projection", abs(error.eager_projection))
-            + wider * noise * max(TAIL / math.sqrt(error.numel or 1), correlated),
+            + (wider * noise + error.unit) * max(TAIL / math.sqrt(error.numel or 1), correlated),
         ),
     )
 

@@ -78,32 +78,26 @@ def compare_parameters(
 def _with_rounding(
     errors: Sequence[TensorError], stepped: Mapping[str, torch.Tensor]
 ) -> tuple[TensorError, ...]:
-    """Let eager err by at least what a step is rounded in the parameter: half a unit at most.
+    """Note one unit in the last place of each parameter that was stepped: so far a step is rounded.
 
     The reference may be rounded as eager is, which hides that: a gradient that differs by rounding
     alone rounds a few elements the other way.
     """
-    floating = {n: value for n, value in stepped.items() if value.is_floating_point()}
-    if not floating:
-        return tuple(errors)
-    largest = torch.stack([value.detach().abs().amax().double() for value in floating.values()])
-    units = {
-        name: torch.finfo(value.dtype).eps * 2.0 ** math.floor(math.log2(most))
-        for (name, value), most in zip(floating.items(), largest.tolist(), strict=True)
-        if 0 < most < math.inf
-    }
-
-    def rounded(error: TensorError) -> TensorError:
-        if error.name not in units or not error.scale:
-            return error
-        unit = units[error.name] / error.scale
-        return replace(
-            error,
-            eager_max=max(error.eager_max, unit / 2),
-            eager_rms=max(error.eager_rms, unit / math.sqrt(12)),  # of even rounding
+    units = {}
+    for name, value in stepped.items():
+        most = (
+            float(value.detach().abs().max())
+            if value.is_floating_point() and value.numel()
+            else 0.0
         )
-
-    return tuple(map(rounded, errors))
+        if 0.0 < most < math.inf:
+            units[name] = torch.finfo(value.dtype).eps * 2.0 ** math.floor(math.log2(most))
+    return tuple(
+        replace(error, unit=units[error.name] / error.scale)
+        if error.name in units and error.scale
+        else error
+        for error in errors
+    )
 
 
 def _is_still_there(before: torch.Tensor, now: torch.Tensor | None) -> bool:

@@ -58,6 +58,13 @@ def test_one_element_of_a_short_step_may_round_the_other_way(units, is_right):
     assert (complaints(checked) == []) is is_right
 
 
+@pytest.mark.parametrize("value", [torch.zeros(0), torch.zeros(3), torch.full((2,), torch.inf)])
+def test_a_step_of_a_parameter_without_a_scale_is_compared(value):
+    initial = {"w": value + 0, "v": torch.ones(2)}
+    now = {"w": value - 0, "v": torch.zeros(2)}
+    assert complaints(compare_parameters(initial, now, now, {}, stepped=("w", "v"))) == []
+
+
 @pytest.mark.parametrize(
     ("eager", "compiled", "found"),
     [
