@@ -11,10 +11,9 @@ from pathlib import Path
 from compilegate.processes.child_process import ObserverError
 from compilegate.records.case import torch_mode
 from compilegate.records.part import Held, Kernel
-from compilegate.triage import ladder, place, programs, scripts_run, smallest
+from compilegate.triage import ladder, place, programs, scripts_run, smallest, workarounds
 from compilegate.triage.causes import Cause, recognise
 from compilegate.triage.findings import Files, Findings
-from compilegate.triage.place import Place
 from compilegate.triage.scripting import Scripting
 from compilegate.triage.suspect import Suspect
 from compilegate.triage.trials import OutOfTimeError, Trials, part
@@ -23,12 +22,6 @@ from compilegate.triage.trials import OutOfTimeError, Trials, part
 _PLACE = 0.35
 #: The same for smaller sizes.
 _SIZES = 0.2
-#: The stances that are tried, and how they are taken.
-_STANCES = {
-    "eager_on_recompile": "model(*inputs)  # compiles for the first inputs\n"
-    'torch.compiler.set_stance("eager_on_recompile")',
-    "force_eager": 'torch.compiler.set_stance("force_eager")  # compiles nothing',
-}
 #: Seconds after which a script hangs whose case did not.
 _STUCK_S = 120.0
 #: With less time than this, in seconds, no bisection is begun.
@@ -79,7 +72,7 @@ class Investigation:
             "sizes": self._shrink,
             "script": self._write_script,
             "bisection": self._bisect,
-            "workaround": self._try_workarounds,
+            "workaround": lambda: workarounds.find(self._trials, self.findings, self._say),
         }
         try:
             for name, step in steps.items():
@@ -209,39 +202,3 @@ class Investigation:
                 given = f"{{**{own}, **{given}}}"
             code = f"torch.compile(model, options={given})"
             findings.workarounds.append((code, "repro.py passes with these options of Inductor"))
-
-    def _try_workarounds(self) -> None:
-        findings, found = self.findings, self.findings.place
-        below = findings.stage.below
-        if mode := findings.stage.cure:
-            code = f"torch.compile(model, {ladder.option(mode)})"
-            findings.workarounds.append((code, "the case passes in this mode"))
-        if below != ladder.OFF:
-            how = "the case passes with this backend"
-            findings.workarounds.append((f'torch.compile(model, backend="{below}")', how))
-        if found.path:
-            self._try_disabling(found)
-        self._try_stances()
-
-    def _try_disabling(self, found: Place) -> None:
-        """Leave the submodule to eager; if that does not help, all of its class."""
-        one = f'part = model.get_submodule("{found.path}")\n'
-        one += "part.forward = torch.compiler.disable(part.forward)"
-        every = f'for part in model.modules():\n    if type(part).__name__ == "{found.kind}":\n'
-        every += "        part.forward = torch.compiler.disable(part.forward)"
-        for code, paths in ((one, [found.path]), (every, found.alike)):
-            seen = self._trials.of_part(part(disabled=tuple(paths)))
-            self._say(f"  torch.compiler.disable on {', '.join(paths)}: {seen.state}")
-            if seen.state == "good":
-                self.findings.workarounds.append((code, "the case passes"))
-                return
-
-    def _try_stances(self) -> None:
-        """Keep what is compiled and leave the rest to eager, if that may help; or leave all."""
-        for stance, code in () if self._suspect.ran_eagerly else _STANCES.items():
-            if stance == "eager_on_recompile" and self._suspect.is_of_first_call:
-                continue
-            seen = self._trials.of_part(part(stance=stance))
-            self._say(f"  stance {stance}: {seen.state}")
-            if seen.state == "good":
-                self.findings.workarounds.append((code, "the case passes"))

@@ -22,8 +22,10 @@ from compilegate.triage.probing_changes import change_of
 from compilegate.triage.recipe import NoSourceError, recipe_lines
 from compilegate.triage.report import cleaned_code
 from compilegate.triage.script import Script, Shows, may_be_brief, of_program, of_recipe
+from compilegate.triage.suspect import Suspect
 from compilegate.triage.trials import OutOfTimeError, Trials, part
 from compilegate.zoo import registry
+from compilegate.zoo.registry import Model
 
 #: What the compiler must not do, by the aspect that fails.
 _STRICT: dict[str, Literal["breaks", "recompiles"]] = {
@@ -154,18 +156,7 @@ class Scripting:
         model = registry.load() | models
         entry = model[suspect.case.model]
         lines = recipe_lines(Path(entry.source), entry.name, suspect.case.device)
-        sizes = entry.sizes(suspect.case.device)
-        first = {name: each[0] for name, each in sizes.items()}
-        others = [{**first, n: size} for n, each in sizes.items() for size in each[1:]]
-        repeats = REPLAYING_CALLS if suspect.case.uses_cuda_graphs else 2
-        calls = [first] * repeats
-        if "vary" in suspect.wants:
-            calls += [each for each in (*others, first) for _ in range(repeats - 1)]
-        if suspect.observation.failure is None:
-            calls = [dict(call.sizes) for call in suspect.observation.calls]
-        if (facts := suspect.probing_call) is not None:
-            before = _REPEATED if facts.probe.startswith("after ") else 1
-            calls = [*[first] * before, facts.sizes]
+        calls = _calls(suspect, entry)
         self._replace_others()
         replaced, shows, smallest = (
             self.findings.place.identities,
@@ -255,6 +246,21 @@ class Scripting:
                 _OTHERS,
                 lambda: place.replace_others(self.trials, self.findings.place, self.backend),
             )
+
+
+def _calls(suspect: Suspect, entry: Model) -> list[dict[str, int]]:
+    """Return the sizes of each call that the case makes."""
+    if (facts := suspect.probing_call) is None and suspect.observation.failure is None:
+        return [dict(call.sizes) for call in suspect.observation.calls]
+    sizes = entry.sizes(suspect.case.device)
+    first = {name: each[0] for name, each in sizes.items()}
+    if facts is not None:
+        before = _REPEATED if facts.probe.startswith("after ") else 1
+        return [*[first] * before, facts.sizes]
+    others = [{**first, n: size} for n, each in sizes.items() for size in each[1:]]
+    repeats = REPLAYING_CALLS if suspect.case.uses_cuda_graphs else 2
+    varied = (*others, first) if "vary" in suspect.wants else ()
+    return [*[first] * repeats, *(each for each in varied for _ in range(repeats - 1))]
 
 
 def _brief_way(program: Program, shows: Shows) -> Iterator[Shows]:

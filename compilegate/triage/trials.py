@@ -48,7 +48,6 @@ class Trials:
         suspect: What is triaged.
         until: When to end.
         cold: Whether trials compile in empty caches.
-        count: How many trials were observed.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class Trials:
         tf32: bool,
         until: float,
     ) -> None:
-        self.suspect, self.until, self.count = suspect, until, 0
+        self.suspect, self.until = suspect, until
         self.cold = suspect.is_cold
         self._longest_s = _HANGS_S[1] / _TIMES
         self._has_ended = False
@@ -210,7 +209,6 @@ class Trials:
         suspect = self.suspect
         if time.monotonic() > self.until:
             raise OutOfTimeError
-        self.count += 1
         request = Request(
             case=case_id,
             wants=tuple(wants),

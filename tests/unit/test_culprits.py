@@ -2,21 +2,14 @@
 
 import pytest
 
-from compilegate.judging.budget import Budget
-from compilegate.judging.budgets import BudgetError
 from compilegate.judging.expected_failure import ExpectedFailure
-from compilegate.judging.rules import verdicts
 from compilegate.records.practice import Practice, Step
-from compilegate.records.verdict import Verdict
-from compilegate.triage.causes import known_entries
-from compilegate.triage.culprits import FAILED, Failure, counted, culprits, folded
-from compilegate.triage.known import read, unmatched
+from compilegate.triage.culprits import Failure, counted, culprits, folded
+from tests.unit.failing import WRONG, A, B, broken, failures, found, recompiled, wrong
 from tests.unit.making import (
     make_break,
     make_call,
-    make_capture,
     make_checked,
-    make_compilation,
     make_difference,
     make_error,
     make_failed_observation,
@@ -33,32 +26,6 @@ SETTINGS = [
 ]
 MODELS = ("resnet18", "resnet50", "densenet121")
 CASES = [f"{model}-cpu-{setting}" for model in MODELS for setting in SETTINGS][:44]
-A, B = "one-cpu-infer-f32-default-static", "two-cpu-infer-f32-default-static"
-WRONG = {"compiled_rms": 0.01, "compiled_max": 0.05}
-
-
-def failures(*observations, **budget):
-    """What the suites find wrong, in the order of the observations."""
-    found = ((o, v) for o in observations for v in verdicts(o, Budget(**budget)))
-    return [Failure(o, v) for o, v in found if v.outcome in FAILED]
-
-
-def found(*observations):
-    return culprits(failures(*observations))
-
-
-def wrong(case, **groups):
-    healthy = {"outputs": make_checked(make_error("output", **WRONG))}
-    return make_observation(case=case, calls=(make_call(**groups or healthy),) * 2)
-
-
-def broken(case, *breaks):
-    return make_observation(case=case, capture=make_capture(breaks=breaks))
-
-
-def recompiled(case, *reasons, code=None):
-    items = [make_compilation(i, reason, code) for i, reason in enumerate(("", *reasons))]
-    return make_observation(case=case, capture=make_capture(compilations=tuple(items)))
 
 
 def test_41_cases_of_one_fault_and_3_of_another_are_two_culprits():
@@ -249,115 +216,6 @@ def test_the_model_of_a_known_bug_names_its_issue():
     assert culprit.known == ["the model shows https://github.com/pytorch/pytorch/issues/123"]
 
 
-KNOWN = """
-[[known]]
-issue = "TICKET-1"
-aspect = "forward"
-cases = "*-cpu-*"
-match = "output .*root mean square"
-workaround = "config.x = False"
-
-[[known]]
-issue = "TICKET-2"
-match = "never seen"
-workaround = "config.y = False"
-
-[[known]]
-issue = "TICKET-3"
-cases = "*-cuda-*"
-"""
-
-
-@pytest.fixture
-def known(tmp_path):
-    (tmp_path / "known.toml").write_text(KNOWN)
-    return read([tmp_path / "known.toml"])
-
-
-def test_an_entry_of_the_team_joins_and_names_the_failures_that_it_matches(known):
-    seen = culprits(failures(wrong(A), wrong(B), broken(A, make_break())), known)
-    assert [culprit.cases for culprit in seen] == [[A, B], [A]]
-    assert seen[0].known == ["TICKET-1; workaround: config.x = False"]
-    label = "[known: TICKET-1; workaround: config.x = False]"
-    assert str(seen[0]).startswith(f"forward: {label} call 1: output")
-    assert str(seen[0]).endswith(f" ({A}, {B})")
-    assert not seen[1].known
-
-
-def test_an_entry_for_outputs_names_what_they_explain(tmp_path):
-    (tmp_path / "known.toml").write_text('[[known]]\nissue = "T"\naspect = "forward"')
-    gradients = make_checked(make_error("gradient weight", **WRONG))
-    both = wrong(
-        A.replace("infer", "train"), outputs=wrong(A).calls[0].outputs, gradients=gradients
-    )
-    (one,) = culprits(failures(both), read([tmp_path / "known.toml"]))
-    assert (one.aspects, one.known) == (["forward", "gradients"], ["T"])
-
-
-def test_an_entry_names_no_more_than_it_matches(tmp_path):
-    (tmp_path / "known.toml").write_text('[[known]]\nissue = "T"\naspect = "gradients"')
-    gradients = make_checked(make_error("gradient weight", **WRONG))
-    both = wrong(
-        A.replace("infer", "train"), outputs=wrong(A).calls[0].outputs, gradients=gradients
-    )
-    first, second = culprits(failures(both), read([tmp_path / "known.toml"]))
-    assert (first.aspects, first.known) == (["forward"], [])
-    assert (second.aspect, second.aspects, second.known) == ("gradients", ["gradients"], ["T"])
-
-
-def test_an_entry_whose_cases_no_longer_fail_is_reported(known):
-    red = [failure.verdict for failure in failures(wrong(A))]
-    (line,) = unmatched(known, red)
-    assert (
-        "known.toml:9: names no failure of 1 case that it is about: check whether TICKET-2" in line
-    )
-    assert line.endswith("and remove the entry and the workaround")
-    first, _ = unmatched(known, [make_verdict(case=A)])
-    assert "known.toml:2: " in first
-    skipped = Verdict(case=A, aspect="forward", outcome="skipped", summary="no GPU")
-    assert unmatched(known, [skipped]) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[[known]]", "missing required field `issue`"),
-        ('[[known]]\nissue = "1"\nmach = "a"', "unknown field `mach`"),
-        ('[[known]]\nissue = "1"\naspect = "foward"', "did you mean 'forward'"),
-        ('\n[[known]]\nissue = "1"\nmatch = "("', "known.toml:2: match = '('"),
-        ("[[known", "known.toml: "),
-    ],
-)
-def test_a_mistake_in_the_file_is_named(tmp_path, text, message):
-    (tmp_path / "known.toml").write_text(text)
-    with pytest.raises(BudgetError) as error:
-        read([tmp_path / "known.toml"])
-    assert message in str(error.value)
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(BudgetError, match="check --known"):
-        read([tmp_path / "none.toml"])
-
-
 def test_the_cases_of_a_culprit_are_folded():
     assert folded(["a", "b"]) == "a, b"
     assert folded(list("abcdef")) == "a, b, c and 3 more"
-
-
-@pytest.mark.parametrize("again", [0, 7])
-def test_each_break_of_a_case_keeps_its_own_name_in_reports(tmp_path, again):
-    """Another run shows other numbers."""
-
-    def found(number, *known):
-        reasons = f"Call to `f({number})`", f"a branch on x.size(0) == {number}"
-        return culprits(failures(broken(A, *map(make_break, reasons))), known)
-
-    one, other = found(0)
-    file = tmp_path / "culprits.toml"
-    entries = (*known_entries(one, "first"), *known_entries(other, "second"))
-    file.write_text("".join(entries), encoding="utf-8")
-    seen = found(again, *read([file]))
-    assert [(c.text, c.known) for c in seen] == [
-        (c.text, [name]) for c, name in zip(found(again), ("first", "second"), strict=True)
-    ]

@@ -1,0 +1,66 @@
+"""Workarounds: code that makes the case pass, each tried before a report names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from compilegate.triage import ladder
+from compilegate.triage.findings import Findings
+from compilegate.triage.trials import Trials, part
+
+#: The stances that are tried, and how they are taken.
+_STANCES = {
+    "eager_on_recompile": "model(*inputs)  # compiles for the first inputs\n"
+    'torch.compiler.set_stance("eager_on_recompile")',
+    "force_eager": 'torch.compiler.set_stance("force_eager")  # compiles nothing',
+}
+
+
+def find(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
+    """Try a mode, a backend, eager for the submodule, and stances.
+
+    Args:
+        trials: Observes the case with each of them.
+        findings: The stage and the place. They receive what helps.
+        say: Is given a line for each thing that is tried.
+
+    Raises:
+        OutOfTimeError: The time for the culprit is over.
+    """
+    below = findings.stage.below
+    if mode := findings.stage.cure:
+        code = f"torch.compile(model, {ladder.option(mode)})"
+        findings.workarounds.append((code, "the case passes in this mode"))
+    if below != ladder.OFF:
+        how = "the case passes with this backend"
+        findings.workarounds.append((f'torch.compile(model, backend="{below}")', how))
+    if findings.place.path:
+        _try_disabling(trials, findings, say)
+    _try_stances(trials, findings, say)
+
+
+def _try_disabling(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
+    """Leave the submodule to eager; if that does not help, all of its class."""
+    found = findings.place
+    one = f'part = model.get_submodule("{found.path}")\n'
+    one += "part.forward = torch.compiler.disable(part.forward)"
+    every = f'for part in model.modules():\n    if type(part).__name__ == "{found.kind}":\n'
+    every += "        part.forward = torch.compiler.disable(part.forward)"
+    for code, paths in ((one, [found.path]), (every, found.alike)):
+        seen = trials.of_part(part(disabled=tuple(paths)))
+        say(f"  torch.compiler.disable on {', '.join(paths)}: {seen.state}")
+        if seen.state == "good":
+            findings.workarounds.append((code, "the case passes"))
+            return
+
+
+def _try_stances(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
+    """Keep what is compiled and leave the rest to eager, if that may help; or leave all."""
+    suspect = trials.suspect
+    for stance, code in () if suspect.ran_eagerly else _STANCES.items():
+        if stance == "eager_on_recompile" and suspect.is_of_first_call:
+            continue
+        seen = trials.of_part(part(stance=stance))
+        say(f"  stance {stance}: {seen.state}")
+        if seen.state == "good":
+            findings.workarounds.append((code, "the case passes"))

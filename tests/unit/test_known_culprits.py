@@ -1,0 +1,124 @@
+"""A team's file of known culprits names failures, and changes no verdict."""
+
+import pytest
+
+from compilegate.judging.budgets import BudgetError
+from compilegate.records.verdict import Verdict
+from compilegate.triage.causes import known_entries
+from compilegate.triage.culprits import culprits
+from compilegate.triage.known import read, unmatched
+from tests.unit.failing import WRONG, A, B, broken, failures, wrong
+from tests.unit.making import (
+    make_break,
+    make_checked,
+    make_error,
+    make_verdict,
+)
+
+KNOWN = """
+[[known]]
+issue = "TICKET-1"
+aspect = "forward"
+cases = "*-cpu-*"
+match = "output .*root mean square"
+workaround = "config.x = False"
+
+[[known]]
+issue = "TICKET-2"
+match = "never seen"
+workaround = "config.y = False"
+
+[[known]]
+issue = "TICKET-3"
+cases = "*-cuda-*"
+"""
+
+
+@pytest.fixture
+def known(tmp_path):
+    (tmp_path / "known.toml").write_text(KNOWN)
+    return read([tmp_path / "known.toml"])
+
+
+def test_an_entry_of_the_team_joins_and_names_the_failures_that_it_matches(known):
+    seen = culprits(failures(wrong(A), wrong(B), broken(A, make_break())), known)
+    assert [culprit.cases for culprit in seen] == [[A, B], [A]]
+    assert seen[0].known == ["TICKET-1; workaround: config.x = False"]
+    label = "[known: TICKET-1; workaround: config.x = False]"
+    assert str(seen[0]).startswith(f"forward: {label} call 1: output")
+    assert str(seen[0]).endswith(f" ({A}, {B})")
+    assert not seen[1].known
+
+
+def test_an_entry_for_outputs_names_what_they_explain(tmp_path):
+    (tmp_path / "known.toml").write_text('[[known]]\nissue = "T"\naspect = "forward"')
+    gradients = make_checked(make_error("gradient weight", **WRONG))
+    both = wrong(
+        A.replace("infer", "train"), outputs=wrong(A).calls[0].outputs, gradients=gradients
+    )
+    (one,) = culprits(failures(both), read([tmp_path / "known.toml"]))
+    assert (one.aspects, one.known) == (["forward", "gradients"], ["T"])
+
+
+def test_an_entry_names_no_more_than_it_matches(tmp_path):
+    (tmp_path / "known.toml").write_text('[[known]]\nissue = "T"\naspect = "gradients"')
+    gradients = make_checked(make_error("gradient weight", **WRONG))
+    both = wrong(
+        A.replace("infer", "train"), outputs=wrong(A).calls[0].outputs, gradients=gradients
+    )
+    first, second = culprits(failures(both), read([tmp_path / "known.toml"]))
+    assert (first.aspects, first.known) == (["forward"], [])
+    assert (second.aspect, second.aspects, second.known) == ("gradients", ["gradients"], ["T"])
+
+
+def test_an_entry_whose_cases_no_longer_fail_is_reported(known):
+    red = [failure.verdict for failure in failures(wrong(A))]
+    (line,) = unmatched(known, red)
+    assert (
+        "known.toml:9: names no failure of 1 case that it is about: check whether TICKET-2" in line
+    )
+    assert line.endswith("and remove the entry and the workaround")
+    first, _ = unmatched(known, [make_verdict(case=A)])
+    assert "known.toml:2: " in first
+    skipped = Verdict(case=A, aspect="forward", outcome="skipped", summary="no GPU")
+    assert unmatched(known, [skipped]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[known]]", "missing required field `issue`"),
+        ('[[known]]\nissue = "1"\nmach = "a"', "unknown field `mach`"),
+        ('[[known]]\nissue = "1"\naspect = "foward"', "did you mean 'forward'"),
+        ('\n[[known]]\nissue = "1"\nmatch = "("', "known.toml:2: match = '('"),
+        ("[[known", "known.toml: "),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(tmp_path, text, message):
+    (tmp_path / "known.toml").write_text(text)
+    with pytest.raises(BudgetError) as error:
+        read([tmp_path / "known.toml"])
+    assert message in str(error.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(BudgetError, match="check --known"):
+        read([tmp_path / "none.toml"])
+
+
+@pytest.mark.parametrize("again", [0, 7])
+def test_each_break_of_a_case_keeps_its_own_name_in_reports(tmp_path, again):
+    """Another run shows other numbers."""
+
+    def found(number, *known):
+        reasons = f"Call to `f({number})`", f"a branch on x.size(0) == {number}"
+        return culprits(failures(broken(A, *map(make_break, reasons))), known)
+
+    one, other = found(0)
+    file = tmp_path / "culprits.toml"
+    entries = (*known_entries(one, "first"), *known_entries(other, "second"))
+    file.write_text("".join(entries), encoding="utf-8")
+    seen = found(again, *read([file]))
+    assert [(c.text, c.known) for c in seen] == [
+        (c.text, [name]) for c, name in zip(found(again), ("first", "second"), strict=True)
+    ]
