@@ -49,7 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status.
     """
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options, words = parser.parse_known_args(arguments)
+    if any(word.startswith("-") for word in words) or (words and not hasattr(options, "cases")):
+        parser.error(f"unrecognized arguments: {' '.join(words)}")
+    if words:  # argparse takes no globs that stand behind an option
+        options.cases = [*options.cases, *words]
     try:
         status: int = options.do(options)
     except _ERRORS as error:

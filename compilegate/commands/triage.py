@@ -69,6 +69,11 @@ def run(options: argparse.Namespace) -> int:
             raise ArgumentError(
                 f"no case of {path} matches {pattern!r}: CASE is a glob on case ids"
             )
+    if stored.truncated:
+        _say(f"{path}: its last line is incomplete and was dropped")
+    if not found and options.cases:
+        _say("nothing to triage: no case that matches fails")
+        return 0
     if not found:
         expected = folders.suspects(stored, budgets, ["*"])
         more = f"; {len(expected)} as expected: name cases to triage them" if expected else ""
@@ -80,7 +85,10 @@ def run(options: argparse.Namespace) -> int:
         for one in folders.triage(stored, found, target, minutes=options.minutes, say=_say):
             made.append(one)
     except KeyboardInterrupt:
-        _say(f"interrupted: what was found by then is in {target.resolve()}")
+        for line in (*map(folders.summary, made), *folders.conclude(made, target)):
+            _say(line)
+        left = len(found) - len(made)
+        _say(f"interrupted, {left} of {len(found)} left: what was found is in {target.resolve()}")
         return _INTERRUPTED
     for line in (*map(folders.summary, made), *folders.conclude(made, target)):
         _say(line)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from compilegate.fuzzing.program import Program
 from compilegate.triage.culprits import Culprit
-from compilegate.triage.evidence import normal
 from compilegate.triage.findings import Findings
 from compilegate.triage.programs import of_one_operator
 from compilegate.triage.suspect import Suspect
@@ -23,8 +22,6 @@ from compilegate.triage.trials import Trials
 _OPTION = re.compile(r"'(\w+)'")
 #: The stages in which there is no bisection.
 _UNBISECTED = ("Dynamo", "AOTAutograd")
-#: What has a meaning in a regular expression.
-_SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
 #: The number that FX gives a node.
 _NUMBER = re.compile(r"(?:_\d+)+$")
 
@@ -167,15 +164,10 @@ def known_entries(culprit: Culprit, issue: str) -> Iterator[str]:
         issue: What names it.
     """
     cases: dict[tuple[str, str], list[str]] = {}
-    for case, aspect, line in culprit.failures:
-        cases.setdefault((aspect, _pattern(line)), []).append(case)
+    for case, aspect, match in culprit.failures:
+        cases.setdefault((aspect, match), []).append(case)
     for (aspect, match), names in cases.items():
         fields = {"issue": issue, "aspect": aspect, "cases": names, "match": match}
         # JSON writes texts and lists as TOML does.
         lines = (f"{n} = {json.dumps(v, ensure_ascii=False)}\n" for n, v in fields.items() if v)
         yield f"[[known]]\n{''.join(lines)}\n"
-
-
-def _pattern(line: str) -> str:
-    """Return a regular expression that a line matches, whatever numbers and folders it has."""
-    return ".*".join(_SPECIAL.sub(r"\\\g<0>", part) for part in re.split(r"[#/]+", normal(line)))

@@ -65,8 +65,8 @@ class Culprit:
         aspects: The aspects in which any of them fails because of it.
         known: Who reports it, with workarounds; empty where nobody is known to.
         is_expected: Whether all of its failures are expected.
-        failures: Each failure that it causes: the case, the aspect, and what the verdict shows of
-            it, where that shows other culprits, too.
+        failures: Each failure that it causes: the case, the aspect, and a regular expression that
+            lines of the verdict match which show it.
     """
 
     key: Key
@@ -91,18 +91,18 @@ class Culprit:
         label = f"[{known}{'; '.join(names)}]" if names else ""
         return " ".join(filter(None, (label, self.text) if self.issue else (self.text, label)))
 
-    def add(self, verdict: Verdict, known: Iterable[str], line: str = "") -> None:
+    def add(self, verdict: Verdict, known: Iterable[str], match: str = "") -> None:
         """Add a failure that it causes, and what is known of it.
 
         Args:
             verdict: The verdict that failed.
             known: What is known of it.
-            line: What the verdict shows of this culprit; empty where it shows no other.
+            match: A regular expression that a line matches which shows it.
         """
         pairs = ((self.cases, [verdict.case]), (self.aspects, [verdict.aspect]))
         for found, names in (*pairs, (self.known, known)):
             found += [name for name in names if name and name not in found]
-        if (one := (verdict.case, verdict.aspect, line)) not in self.failures:
+        if (one := (verdict.case, verdict.aspect, match)) not in self.failures:
             self.failures.append(one)
 
     @property
@@ -151,8 +151,7 @@ def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[C
     named: dict[Key, Known] = {}
     several = {id(failure.verdict) for failure, found in red if len(found) > 1}
     for failure, own, before in _explained(red):
-        line = own.line if id(failure.verdict) in several else ""
-        lines = (own.text, line) if line else ()
+        lines = (own.text, own.line) if id(failure.verdict) in several else ()
         entry = next((entry for entry in known if entry.names(failure.verdict, lines)), None)
         if entry is not None:
             named.setdefault(own.key, entry)
@@ -164,7 +163,7 @@ def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[C
         alike = f"expected of other cases: {seen}" if (seen := reported.get(piece.key)) else ""
         title = entry.title if entry else ""
         names = (title, alike, _issue_of_model(failure.verdict.case))
-        culprit.add(failure.verdict, names, line)
+        culprit.add(failure.verdict, names, own.match)
     for failure, found in expected:
         key = ("expected", failure.reason) if failure.reason else ("expected", *found[0].key)
         culprit = made.setdefault(key, Culprit(key, found[0].text, found[0].aspect))

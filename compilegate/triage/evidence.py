@@ -24,11 +24,18 @@ _BATCH_NORM = ("running_mean", "running_var", "num_batches_tracked")
 #: What differs in numbers; a wrong output also makes gradients, buffers and steps wrong in these.
 _NUMBERS = ("values", "nonfinite", "elements")
 
+#: How each complaint about numbers that are finite reads.
+_INEXACT = "root mean square|largest error|one element|worst column|column|scale|rows are"
+#: What has a meaning in a regular expression.
+_SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
+
 _CALL = re.compile(r"(?P<call>(?P<probe>probing )?call(?: (?P<number>\d+))?[^:]*): (?P<rest>.*)")
 _TENSOR = re.compile(r"(?P<where>[^:]*?)(?: \(\w+\))?: (?P<rest>.*)")
 _EXACT = re.compile(r"(?P<what>\w+) differs?(?: by padding)?: ")
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>\S+)')
 _VARIABLE = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+#: A text that a guard compares with: each call may have another.
+_TEXT = re.compile(r"== '[^']*'")
 _FOLDER = re.compile(r"(?:/[^\s/:'\"]+)+/")
 
 
@@ -42,6 +49,7 @@ class Evidence:
         aspect: The aspect; empty where the whole case failed.
         is_of_numbers: Whether numbers are wrong, which a wrong number before them may explain.
         line: Of a break or a guard: what a line of the verdict contains of it.
+        match: A regular expression that lines match which show the same; empty for any.
     """
 
     key: Key
@@ -49,6 +57,7 @@ class Evidence:
     aspect: str = ""
     is_of_numbers: bool = False
     line: str = ""
+    match: str = ""
 
 
 def evidence(observation: Observation, verdict: Verdict) -> list[Evidence]:
@@ -104,7 +113,9 @@ def _breaks(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
         if found := known.get(line):
             place = str(found.place) if found.place else family_of(observation.case)
             key = "graph break", normal(found.reason), normal(found.cause), place
-            yield Evidence(key, f"graph break: {line}", verdict.aspect, line=line)
+            yield Evidence(
+                key, f"graph break: {line}", verdict.aspect, line=line, match=_pattern(line)
+            )
 
 
 def _guards(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
@@ -115,11 +126,13 @@ def _guards(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
         line = f"{item.code}, call {item.call + 1}: {item.reason}"
         if not item.reason or line not in (text.strip() for text in verdict.details):
             continue
-        key = "guard", f"{item.code.file} {item.code.function}", normal(item.reason)
+        reason = _TEXT.sub("== ''", normal(item.reason))
+        key = "guard", f"{item.code.file} {item.code.function}", reason
         if key not in seen:
             seen.add(key)
             text = f"recompiled: {item.code}: {item.reason}"
-            yield Evidence(key, text, verdict.aspect, line=item.reason)
+            match = _pattern(item.reason)
+            yield Evidence(key, text, verdict.aspect, line=item.reason, match=match)
 
 
 def _tensors(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
@@ -166,7 +179,14 @@ def _of_tensor(observation: Observation, verdict: Verdict, line: str, place: Key
         kind, shared = f"{kind} {_gist(rest)}", ""  # the step alone names what is wrong
     else:
         shared = family_of(observation.case)
-    return Evidence((*place, kind, what, shared), verdict.summary, verdict.aspect, what in _NUMBERS)
+    match = f"{what} differ" if exact else _INEXACT if re.search(_INEXACT, line) else ""
+    return Evidence(
+        (*place, kind, what, shared),
+        verdict.summary,
+        verdict.aspect,
+        is_of_numbers=what in _NUMBERS,
+        match=match,
+    )
 
 
 def _key_of_failure(observation: Observation) -> Key:
@@ -212,6 +232,12 @@ def _lines(verdict: Verdict) -> Iterator[str]:
 def normal(text: str) -> str:
     """Return a text without what differs from case to case: numbers, addresses, folders."""
     return _VARIABLE.sub("#", _FOLDER.sub("/", text))
+
+
+def _pattern(line: str) -> str:
+    """Return a regular expression that a line matches, whatever numbers and folders it has."""
+    parts = re.split(r"[#/]+", normal(line))
+    return ".*".join(_SPECIAL.sub(r"\\\g<0>", part) for part in parts)
 
 
 def _gist(text: str) -> str:

@@ -139,7 +139,8 @@ class Investigation:
 
     @property
     def _has_operators(self) -> bool:
-        return self._suspect.is_of_values or self._suspect.fails_as_a_whole
+        suspect = self._suspect
+        return not suspect.ran_eagerly and (suspect.is_of_values or suspect.fails_as_a_whole)
 
     def _find_place(self) -> None:
         if not self._has_operators:
@@ -160,7 +161,9 @@ class Investigation:
             return
         sizes, backend = calls[0].sizes, self._backend
         self._trials.within(_SIZES, lambda: smallest.shrink(self._trials, found, sizes, backend))
-        self._say(f"  smallest: {found.sizes or 'as in the case'}, in float32: {found.is_exact}")
+        sizes_text = ", ".join(f"{name}={size}" for name, size in found.sizes.items())
+        exact = {None: "", True: ", and in float32", False: ", and not in float32"}[found.is_exact]
+        self._say(f"  fails at {sizes_text or 'no smaller size'}{exact}")
 
     def _write_script(self) -> None:
         Scripting(
@@ -194,7 +197,8 @@ class Investigation:
         )
         (self._folder / "bisection.log").write_text(log, encoding="utf-8")
         findings.bisected = found
-        self._say(f"  bisected: {found}")
+        named = found.get("what") or found.get("subsystem") or found.get("why") or "nothing"
+        self._say(f"  the bisection names: {named}")
         for options in found.get("helps", ()):
             given = repr(options)
             if (mode := self._suspect.case.mode) != "default":  # torch.compile takes one of the two

@@ -82,6 +82,8 @@ def climb(trials: Trials) -> Stage:
     """
     own, stage = trials.suspect.observation.backend, Stage()
     stage.seen[own] = trials.of_backend(own)
+    if stage.seen[own].state == "good" and trials.widen():
+        stage.seen[own] = trials.of_backend(own)
     if stage.seen[own].state == "good" and not trials.cold:
         trials.cold = stage.is_cold = True
         stage.seen[own] = trials.of_backend(own)

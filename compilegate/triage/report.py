@@ -203,7 +203,15 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
         yield f"`python repro.py`, made from {findings.script.origin}: {verified.red}{end}."
         if not verified.holds:
             yield ""
-            yield "**The script is not verified**: it does not show the failure as described."
+            why = "without the stage it fails, too"
+            if not verified.red.shows:
+                why = "it does not show the failure"
+            elif verified.says not in verified.red.output:
+                why = f"it fails, but does not show *{verified.says}*"
+            yield f"**The script is not verified**: {why}."
+        if findings.smallest.is_exact and "float32" not in findings.script.origin:
+            yield ""
+            yield "The script computes in float32, where the failure shows, too."
     elif findings.stage.is_confirmed:
         yield "There is no script with torch alone."
     if verified is None or not verified.holds:
@@ -217,7 +225,8 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
         yield f"It has {len(lines)} lines: see `repro.py`."
     if verified is not None and verified.red.output:
         yield from ("It prints:", "", "```text", *_ends(verified.red.output), "```", "")
-    yield from ("With compilegate:", "", f"    {command}")
+    yield "With compilegate, which compares compiled models with eager (a *case* is a model under a"
+    yield from ("setting):", "", f"    {command}")
 
 
 def _ends(output: str) -> Iterator[str]:

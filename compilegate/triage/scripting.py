@@ -101,7 +101,10 @@ class Scripting:
         return made.holds
 
     def _scripts_of_programs(self) -> list[Script]:
-        if not (self.trials.suspect.is_of_values or self.trials.suspect.fails_as_a_whole):
+        suspect = self.trials.suspect
+        if suspect.ran_eagerly:
+            raise programs.UnprintableError("there is no graph, since nothing was compiled")
+        if not (suspect.is_of_values or suspect.fails_as_a_whole):
             raise programs.UnprintableError("no program of tensors shows breaks or recompilations")
         if (facts := self.trials.suspect.probing_call) is not None:
             raise programs.UnprintableError(f"a program makes no call with {facts.probe}")
@@ -157,7 +160,8 @@ class Scripting:
         entry = model[suspect.case.model]
         lines = recipe_lines(Path(entry.source), entry.name, suspect.case.device)
         calls = _calls(suspect, entry)
-        self._replace_others()
+        if not suspect.ran_eagerly:
+            self._replace_others()
         replaced, shows, smallest = (
             self.findings.place.identities,
             self._shows,
@@ -203,6 +207,8 @@ class Scripting:
             return lost[1]
         if failure is None and suspect.reason:
             return suspect.reason
+        if suspect.ran_eagerly:
+            return ""  # fullgraph=True raises whatever kept Dynamo from compiling
         if failure is None:
             return _ERRORS.get(_STRICT.get(suspect.verdict.aspect, ""), "")
         return failure.kind if suspect.observation.status == "raised" else ""
@@ -213,15 +219,16 @@ class Scripting:
         suspect = self.trials.suspect
         symptom = outcome_of(suspect.observation).symptom
         aspect = "" if suspect.fails_as_a_whole else suspect.verdict.aspect
-        states = [call.state for call in suspect.observation.calls]
+        probes = suspect.observation.probes
+        states = [call.state for call in (*suspect.observation.calls, *probes)]
         checked = [*(call.outputs for call in suspect.observation.calls), *states]
         allowed = _ALLOWED.search(suspect.verdict.summary) if aspect == "recompiles" else None
         return Shows(
             title=suspect.text,
             kind=symptom.kind if symptom and aspect not in _STRICT else "values",
-            change=self._change,
+            change=_change(suspect),
             aliasing=any(d.what == "aliasing" for one in checked for d in one.differences),
-            strict=_STRICT.get(aspect, ""),
+            strict="breaks" if suspect.ran_eagerly else _STRICT.get(aspect, ""),
             reason=suspect.reason,
             recompilations=int(allowed[1]) if allowed else None,
             where=next((d.where for one in states for d in one.differences), ""),
@@ -229,23 +236,22 @@ class Scripting:
             hangs_s=self.trials.hangs_s,
         )
 
-    @property
-    def _change(self) -> str:
-        """What the probing call that shows it changes, as code; empty for no change."""
-        suspect = self.trials.suspect
-        if (facts := suspect.probing_call) is None:
-            return ""
-        halves = {"bf16": "bfloat16", "f16": "float16"}
-        axes = suspect.case.precision, suspect.case.weights.removesuffix("_weights")
-        dtypes = (halves[name] for name in axes if name in halves)
-        return change_of(facts.probe, next(dtypes, "float32"))
-
     def _replace_others(self) -> None:
         with contextlib.suppress(OutOfTimeError):
             self.trials.within(
                 _OTHERS,
                 lambda: place.replace_others(self.trials, self.findings.place, self.backend),
             )
+
+
+def _change(suspect: Suspect) -> str:
+    """Return what the probing call that shows it changes, as code; empty for no change."""
+    if (facts := suspect.probing_call) is None:
+        return ""
+    halves = {"bf16": "bfloat16", "f16": "float16"}
+    axes = suspect.case.precision, suspect.case.weights.removesuffix("_weights")
+    dtypes = (halves[name] for name in axes if name in halves)
+    return change_of(facts.probe, next(dtypes, "float32"))
 
 
 def _calls(suspect: Suspect, entry: Model) -> list[dict[str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -18,6 +19,8 @@ from compilegate.triage.trials import OutOfTimeError
 
 #: Seconds after which a script that still runs hangs.
 HANGS_S = 150.0
+#: Scripts read no compiled code from caches: another build of PyTorch may have written it.
+_UNCACHED = {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
 
 
 @dataclass(frozen=True)
@@ -88,13 +91,19 @@ def verify(script: Path, below: str, until: float, says: str = "") -> Verified:
     Raises:
         OutOfTimeError: The time for the culprit is over.
     """
-    red = run([str(script)], script.parent, until)
-    green = run([str(script), *below.split()], script.parent, until) if red.shows else None
+    red = run([str(script)], script.parent, until, _UNCACHED, hangs_s=HANGS_S)
+    words = [str(script), *below.split()]
+    green = run(words, script.parent, until, _UNCACHED, hangs_s=HANGS_S) if red.shows else None
     return Verified(red, green, below, says)
 
 
 def run(
-    words: Sequence[str], folder: Path, until: float, extra: Mapping[str, str] | None = None
+    words: Sequence[str],
+    folder: Path,
+    until: float,
+    extra: Mapping[str, str],
+    *,
+    hangs_s: float = math.inf,
 ) -> Ended:
     """Run Python in a fresh interpreter.
 
@@ -103,18 +112,19 @@ def run(
         folder: The folder in which it runs.
         until: When to end, on the monotonic clock.
         extra: Variables that are added to the inherited ones.
+        hangs_s: Seconds after which it hangs, and is killed.
 
     Raises:
         OutOfTimeError: The time for the culprit is over.
     """
     began = time.monotonic()
-    left = min(HANGS_S if extra is None else until - began, until - began)
+    left = min(hangs_s, until - began)
     if left <= 0:
         raise OutOfTimeError
     process = subprocess.Popen(
         [sys.executable, "-P", *words],
         cwd=folder,
-        env={**os.environ, **QUIET, **(extra or {})},
+        env={**os.environ, **QUIET, **extra},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -133,7 +143,7 @@ def run(
         _kill(process)
         raise
     spent = time.monotonic() - began
-    if status is None and time.monotonic() > until and extra is None:
+    if status is None and time.monotonic() > until and math.isfinite(hangs_s):
         raise OutOfTimeError
     return Ended(status, output + errors, spent)
 

@@ -176,6 +176,9 @@ class Suspect:
         if (failure := observation.failure) is not None:
             text = f"{observation.status} in stage {failure.stage}: {failure.kind}"
             return Seen("unobservable", f"{text}: {failure.message}")
+        if self.ran_eagerly:
+            text = self.verdict.summary
+            return Seen("bad", text) if nothing_compiled(observation) else Seen("good")
         budget = replace(self.budget(self.case), expected_failures=())
         found = [v for v in verdicts(observation, budget) if v.aspect == self.verdict.aspect]
         return Seen.in_verdicts(found)

@@ -48,6 +48,7 @@ class Trials:
         suspect: What is triaged.
         until: When to end.
         cold: Whether trials compile in empty caches.
+        wants: What trials of the whole case observe.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Trials:
         until: float,
     ) -> None:
         self.suspect, self.until = suspect, until
-        self.cold = suspect.is_cold
+        self.cold, self.wants = suspect.is_cold, suspect.wants
         self._longest_s = _HANGS_S[1] / _TIMES
         self._has_ended = False
         self._folder, self._tf32, self._seed = folder, tf32, suspect.observation.seed
@@ -88,16 +89,16 @@ class Trials:
             backend: The compiler backend.
         """
         suspect = self.suspect
-        made = self._observe(case.id, case.model, backend, suspect.wants, seed=self._seed)
+        made = self._observe(case.id, case.model, backend, self.wants, seed=self._seed)
         return suspect.seen_in(made)
 
-    def of_part(self, part: Part, backend: str = "") -> Seen:
-        """Return whether a part of the model fails.
+    def widen(self) -> bool:
+        """Observe all that the run observed: timed rounds make calls, too. Return if it is more."""
+        narrow, self.wants = self.wants, self.suspect.observation.wants
+        return {*narrow} != {*self.wants}
 
-        Args:
-            part: The part. Its name, case and seed are filled in.
-            backend: The compiler backend; by default that of the case.
-        """
+    def of_part(self, part: Part, backend: str = "") -> Seen:
+        """Return whether a part of the model fails: see :meth:`of_parts`."""
         return next(self.of_parts([part], backend))
 
     def of_parts(self, parts: Sequence[Part], backend: str = "") -> Iterator[Seen]:
@@ -106,7 +107,7 @@ class Trials:
         One child observes all of them, so the model gets its weights once.
 
         Args:
-            parts: The parts, as in :meth:`of_part`.
+            parts: The parts. Their names, cases and seeds are filled in.
             backend: The compiler backend; by default that of the case.
         """
         suspect = self.suspect
@@ -116,7 +117,7 @@ class Trials:
         self._write(_PARTS.format(parts=[asdict(part) for part in named]))
         for part in named:
             is_alone = bool(part.path)
-            wants = ("capture",) if is_alone else suspect.wants
+            wants = ("capture",) if is_alone else self.wants
             case_id = _case_id(part.name, suspect)
             made = self._observe(case_id, named[0].name, backend, wants, seed=self._seed)
             if part.stance:

@@ -46,7 +46,10 @@ def _try_disabling(trials: Trials, findings: Findings, say: Callable[[str], None
     one += "part.forward = torch.compiler.disable(part.forward)"
     every = f'for part in model.modules():\n    if type(part).__name__ == "{found.kind}":\n'
     every += "        part.forward = torch.compiler.disable(part.forward)"
-    for code, paths in ((one, [found.path]), (every, found.alike)):
+    ways = [(one, [found.path])]
+    if found.alike != [found.path]:
+        ways.append((every, found.alike))
+    for code, paths in ways:
         seen = trials.of_part(part(disabled=tuple(paths)))
         say(f"  torch.compiler.disable on {', '.join(paths)}: {seen.state}")
         if seen.state == "good":

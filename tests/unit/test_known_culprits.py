@@ -11,6 +11,7 @@ from tests.unit.failing import WRONG, A, B, broken, failures, wrong
 from tests.unit.making import (
     make_break,
     make_checked,
+    make_difference,
     make_error,
     make_verdict,
 )
@@ -122,3 +123,14 @@ def test_each_break_of_a_case_keeps_its_own_name_in_reports(tmp_path, again):
     assert [(c.text, c.known) for c in seen] == [
         (c.text, [name]) for c, name in zip(found(again), ("first", "second"), strict=True)
     ]
+
+
+def test_another_failure_of_a_known_case_is_not_taken_for_the_known_one(tmp_path):
+    (scaled,) = culprits(failures(wrong(A)))
+    file = tmp_path / "culprits.toml"
+    file.write_text("".join(known_entries(scaled, "a wrong scale")), encoding="utf-8")
+    (again,) = culprits(failures(wrong(A)), read([file]))
+    assert again.known == ["a wrong scale"]
+    nan = make_checked(make_error(), differences=[make_difference(what="nonfinite")])
+    (other,) = culprits(failures(wrong(A, outputs=nan)), read([file]))
+    assert other.known == []

@@ -178,14 +178,16 @@ def test_a_process_whose_memory_ran_out_observes_no_further_case(lacks):
 
 
 @pytest.mark.parametrize(
-    ("is_shared", "free", "is_kept"), [(True, 24, False), (True, 26, True), (False, 0, True)]
+    ("is_shared", "mebibytes", "is_kept"),
+    [(True, 600, False), (True, 500, True), (False, 9000, True)],
 )
-def test_the_reference_stays_unless_other_processes_need_its_memory(is_shared, free, is_kept):
-    """It would keep up to 2 GiB of a GPU between two cases."""
+def test_a_large_reference_stays_where_no_other_process_needs_its_memory(
+    is_shared, mebibytes, is_kept
+):
     session = ModelSession({}, lambda stage: None)
     session._reference = (("m", ("cuda", "train", True), "", "", 0), object())
     allocator = create_autospec(CudaAllocator, instance=True)
-    allocator.free_and_total.return_value = (free, 100)
+    allocator.allocated.return_value = mebibytes << 20
     device = create_autospec(Cuda, instance=True, allocator=allocator)
     session._clean_up(device, is_shared=is_shared)
     assert (session._reference is not None) is is_kept
