@@ -257,7 +257,9 @@ def _change(suspect: Suspect) -> str:
 def _calls(suspect: Suspect, entry: Model) -> list[dict[str, int]]:
     """Return the sizes of each call that the case makes."""
     if (facts := suspect.probing_call) is None and suspect.observation.failure is None:
-        return [dict(call.sizes) for call in suspect.observation.calls]
+        calls = [dict(call.sizes) for call in suspect.observation.calls]
+        reaches_limit = "limit hit" in suspect.verdict.summary  # perhaps in rounds that were timed
+        return [*calls, *calls[-1:] * (_REPEATED * reaches_limit)]
     sizes = entry.sizes(suspect.case.device)
     first = {name: each[0] for name, each in sizes.items()}
     if facts is not None:

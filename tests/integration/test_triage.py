@@ -242,6 +242,21 @@ def test_each_break_has_its_own_script_and_guards_of_one_script_are_joined(compi
     assert "3 culprits in 1 case by cause; by evidence 4 culprits in 1 case" in session.output
 
 
+def test_what_timed_rounds_show_and_what_is_not_compiled_has_a_script(compilegate, tmp_path):
+    zoo = ("--zoo", str(ZOOS / "triaged.py"), "--models", "tagged", "--models", "refusing")
+    suites = ("suites/test_recompiles.py", "suites/test_speedup.py", "suites/test_compile_time.py")
+    session = compilegate(*suites, *zoo, "-m", "cpu", "--save", "red", "--triage", backend="eager")
+    folder = tmp_path / ".triage" / "red"
+    for name in ("tagged", "refusing"):
+        (written,) = folder.glob(f"*-{name}-*/report.md")
+        text = written.read_text()
+        assert "**Stage:** Dynamo: `eager`" in text, session.output
+        assert f"made from the recipe of {name}: exit status 1" in text
+        assert "**The script is not verified**" not in text
+        assert "**Submodule:**" not in text
+    assert "2 culprits in 2 cases" in session.output
+
+
 def test_what_was_found_before_ctrl_c_is_kept(stored, runs, tmp_path):
     stored("sound", "breaks")
     written = tmp_path / ".triage" / "stored" / "1-breaks-graph_breaks"

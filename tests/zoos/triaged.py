@@ -171,19 +171,57 @@ def counts():
     return Example(count, inputs=lambda: (torch.randn(4),))
 
 
-class Counter(nn.Module):
+class First(nn.Module):
     """Counts its calls in an attribute, then breaks the graph."""
 
-    def __init__(self, name):
+    def __init__(self):
         super().__init__()
-        self.name = name
-        setattr(self, name, 0)
+        self.first = 0
 
     def forward(self, x):
-        setattr(self, self.name, getattr(self, self.name) + 1)
-        x = x * getattr(self, self.name)
+        self.first += 1
+        x = x * self.first
         torch._dynamo.graph_break()
         return x
+
+
+class Next(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.next = 0
+
+    def forward(self, x):
+        self.next += 1
+        return x * self.next
+
+
+class Tagged(nn.Module):
+    """Has another tag in each call, so that the rounds which are timed reach Dynamo's limit."""
+
+    def __init__(self):
+        super().__init__()
+        self.tag = "a"
+
+    def forward(self, x):
+        self.tag += "a"
+        return x * len(self.tag)
+
+
+class Refusing(nn.Module):
+    def forward(self, x):
+        if torch.compiler.is_compiling():
+            raise ValueError("not for compilers")
+        return x + 1
+
+
+@model("tagged", settings=ONE)
+def tagged():
+    return Example(nn.Sequential(nn.Linear(4, 4), Tagged()), inputs=lambda: (torch.randn(3, 4),))
+
+
+@model("refusing", settings=ONE)
+def refusing():
+    return Example(nn.Sequential(nn.Linear(4, 4), Refusing()), inputs=lambda: (torch.randn(3, 4),))
 
 
 class Report(nn.Module):
@@ -194,7 +232,7 @@ class Report(nn.Module):
 
 @model("two_breaks_two_guards", settings=ONE)
 def two_breaks_two_guards():
-    module = nn.Sequential(Counter("first"), Report(), Counter("second"))
+    module = nn.Sequential(First(), Report(), Next())
     return Example(module, inputs=lambda: (torch.randn(4),))
 
 
