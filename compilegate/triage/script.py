@@ -220,6 +220,7 @@ def _text(
         "compares": shows.kind in SILENT and not shows.strict,
         "recompiles": shows.strict == "recompiles",
         "most": None if shows.recompilations is None else shows.recompilations + 1,
+        "strict": bool(shows.strict),
         "counted": shows.counted,
         "reason": shows.reason,
         "holds_attributes": holds_attributes,
