@@ -80,6 +80,9 @@ def run(options: argparse.Namespace) -> int:
         _say(f"nothing to triage{more}")
         return 0
     target = options.out or Path(".triage") / files.name_of(path)
+    earlier = len([*target.glob("[0-9]*/report.md")])
+    if earlier:
+        _say(f"{target} has {earlier} reports of an earlier triage: those of other names stay")
     made: list[folders.Triaged] = []
     try:
         for one in folders.triage(stored, found, target, minutes=options.minutes, say=_say):

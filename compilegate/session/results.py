@@ -37,6 +37,7 @@ class Results:
         comparison: The comparison with an earlier run, when the session is over.
         budget_changes: The lines that report what ``--budgets-update`` changed.
         saved: The cases whose observation the run file holds.
+        triage_s: The seconds that triage took.
     """
 
     def __init__(self, config: pytest.Config, plan: Plan) -> None:
@@ -48,7 +49,7 @@ class Results:
         resumed = plan.stored if plan.options.resume else None
         self.saved: set[str] = set(resumed.observations) if resumed else set()
         self._config = config
-        self._started = time.monotonic()
+        self._started, self.triage_s = time.monotonic(), 0.0
         #: The number of tests of each case that have ended.
         self._ended: Counter[str] = Counter()
         #: The number of tests of each case that wait for all other cases.
@@ -192,8 +193,8 @@ class Results:
 
     @property
     def wall_s(self) -> float:
-        """The seconds since the session began."""
-        return time.monotonic() - self._started
+        """The seconds since the session began, without those of triage."""
+        return time.monotonic() - self._started - self.triage_s
 
     @property
     def workers(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,13 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         def say(text: str) -> None:
             terminalreporter.write_line(visible(text))
 
+        began = time.monotonic()
         try:
             if _triage(plan, config.getoption("triage_minutes"), say):
                 junit_properties.rewrite(config)
         except (ObserverError, OSError, KeyboardInterrupt) as error:
             say(f"the triage ended early: {str(error) or 'interrupted'}")
+        config.stash[RESULTS].triage_s = time.monotonic() - began
 
 
 def _triage(plan: Plan, minutes: float, say: Any) -> bool:
@@ -70,7 +73,12 @@ def _triage(plan: Plan, minutes: float, say: Any) -> bool:
     plan.observer.close()  # its children hold memory that the next ones need
     target = plan.options.runs.parent / FOLDER / files.name_of(path)
     made = []
-    for one in folders.triage(run, found, target, minutes=minutes, say=lambda _: None):
+
+    def begins(line: str) -> None:
+        if not line.startswith(" "):  # a culprit, and nothing that is tried
+            say(line)
+
+    for one in folders.triage(run, found, target, minutes=minutes, say=begins):
         say(folders.summary(one))
         made.append(one)
     lines = [*folders.conclude(made, target)]

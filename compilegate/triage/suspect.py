@@ -140,7 +140,9 @@ class Suspect:
     @property
     def cost(self) -> Cost:
         """What compiled code costs too much of; empty for another failure."""
-        return "" if self.fails_as_a_whole else _COSTS.get(self.verdict.aspect, "")
+        return (
+            "" if self.fails_as_a_whole or self.ran_eagerly else _COSTS.get(self.verdict.aspect, "")
+        )
 
     @property
     def is_cold(self) -> bool:
