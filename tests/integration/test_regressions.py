@@ -23,13 +23,14 @@ BUDGETS = budgets_toml.read([], sorted(SHIPPED_BUDGETS.glob("*.toml")))
 TIMEOUT_S = 3000
 
 
-def expected(case: Case) -> set[str]:
-    """The aspects of a case that the installed torch is known to fail."""
+def expected(case: Case, *, strict: bool) -> set[str]:
+    """The aspects of a case that the installed torch is known to fail, always or perhaps."""
     budget = BUDGETS.budget(case, Machine(), version("torch"))
     return {
         aspect
         for failure in budget.expected_failures
         for aspect in ([failure.aspect] if failure.aspect else ASPECTS)
+        if failure.strict or not strict
     }
 
 
@@ -91,4 +92,4 @@ def test_a_known_bug_is_an_expected_failure(run, case):
         if of == case.id and verdict.outcome == "expected_failure"
     }
     seen = {aspect for of, aspect in run.verdicts if of == case.id}
-    assert failed == expected(case) & seen
+    assert expected(case, strict=True) & seen <= failed <= expected(case, strict=False)
