@@ -18,6 +18,8 @@ from compilegate.records.verdict import Verdict
 from compilegate.zoo import registry
 
 Key = tuple[str, ...]
+#: The first word of the key of a case of which nothing was compiled.
+NOT_COMPILED = "nothing compiled"
 
 #: The buffers of the batch norms in ``torch.nn``: they name the module in each model.
 _BATCH_NORM = ("running_mean", "running_var", "num_batches_tracked")
@@ -75,7 +77,7 @@ def evidence(observation: Observation, verdict: Verdict) -> list[Evidence]:
         return [Evidence(_key_of_failure(observation), verdict.summary)]
     _, is_eager, why = verdict.summary.partition("nothing was compiled, all of it ran eagerly")
     if is_eager and not is_of_change and nothing_compiled(observation):
-        return [Evidence(("nothing compiled", normal(why)), verdict.summary)]
+        return [Evidence((NOT_COMPILED, normal(why)), verdict.summary)]
     return [*_found(observation, verdict)] or [_otherwise(observation, verdict)]
 
 

@@ -140,7 +140,7 @@ class Investigation:
     @property
     def _has_operators(self) -> bool:
         suspect = self._suspect
-        return not suspect.ran_eagerly and (suspect.is_of_values or suspect.fails_as_a_whole)
+        return not suspect.was_not_compiled and (suspect.is_of_values or suspect.fails_as_a_whole)
 
     def _find_place(self) -> None:
         if not self._has_operators:

@@ -102,7 +102,7 @@ class Scripting:
 
     def _scripts_of_programs(self) -> list[Script]:
         suspect = self.trials.suspect
-        if suspect.ran_eagerly:
+        if suspect.was_not_compiled:
             raise programs.UnprintableError("there is no graph, since nothing was compiled")
         if not (suspect.is_of_values or suspect.fails_as_a_whole):
             raise programs.UnprintableError("no program of tensors shows breaks or recompilations")
@@ -160,7 +160,7 @@ class Scripting:
         entry = model[suspect.case.model]
         lines = recipe_lines(Path(entry.source), entry.name, suspect.case.device)
         calls = _calls(suspect, entry)
-        if not suspect.ran_eagerly:
+        if not suspect.was_not_compiled:
             self._replace_others()
         replaced, shows, smallest = (
             self.findings.place.identities,
@@ -207,7 +207,7 @@ class Scripting:
             return lost[1]
         if failure is None and suspect.reason:
             return suspect.reason
-        if suspect.ran_eagerly:
+        if suspect.was_not_compiled:
             return ""  # fullgraph=True raises whatever kept Dynamo from compiling
         if failure is None:
             return _ERRORS.get(_STRICT.get(suspect.verdict.aspect, ""), "")
@@ -228,7 +228,7 @@ class Scripting:
             kind=symptom.kind if symptom and aspect not in _STRICT else "values",
             change=_change(suspect),
             aliasing=any(d.what == "aliasing" for one in checked for d in one.differences),
-            strict="breaks" if suspect.ran_eagerly else _STRICT.get(aspect, ""),
+            strict="breaks" if suspect.was_not_compiled else _STRICT.get(aspect, ""),
             reason=suspect.reason,
             recompilations=int(allowed[1]) if allowed else None,
             where=next((d.where for one in states for d in one.differences), ""),

@@ -18,7 +18,7 @@ from compilegate.records.case import Case
 from compilegate.records.observation import WANTS, Observation, Status, Want
 from compilegate.records.verdict import Verdict
 from compilegate.triage.culprits import Culprit
-from compilegate.triage.evidence import Evidence, evidence
+from compilegate.triage.evidence import NOT_COMPILED, Evidence, evidence
 from compilegate.triage.releases import Seen
 
 #: How a part fails where its case ended with a status.
@@ -121,6 +121,11 @@ class Suspect:
         return not self.fails_as_a_whole and nothing_compiled(self.observation)
 
     @property
+    def was_not_compiled(self) -> bool:
+        """Whether the failure is that nothing was compiled, rather than what then differs."""
+        return self.evidence.key[0] == NOT_COMPILED
+
+    @property
     def hangs(self) -> bool:
         """Whether the case hung."""
         return self.observation.status == "timed_out"
@@ -141,7 +146,9 @@ class Suspect:
     def cost(self) -> Cost:
         """What compiled code costs too much of; empty for another failure."""
         return (
-            "" if self.fails_as_a_whole or self.ran_eagerly else _COSTS.get(self.verdict.aspect, "")
+            ""
+            if self.fails_as_a_whole or self.was_not_compiled
+            else _COSTS.get(self.verdict.aspect, "")
         )
 
     @property
@@ -178,7 +185,7 @@ class Suspect:
         if (failure := observation.failure) is not None:
             text = f"{observation.status} in stage {failure.stage}: {failure.kind}"
             return Seen("unobservable", f"{text}: {failure.message}")
-        if self.ran_eagerly:
+        if self.was_not_compiled:
             text = self.verdict.summary
             return Seen("bad", text) if nothing_compiled(observation) else Seen("good")
         budget = replace(self.budget(self.case), expected_failures=())
