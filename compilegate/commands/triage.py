@@ -88,14 +88,15 @@ def run(options: argparse.Namespace) -> int:
         for one in folders.triage(stored, found, target, minutes=options.minutes, say=_say):
             made.append(one)
     except KeyboardInterrupt:
-        for line in (*map(folders.summary, made), *folders.conclude(made, target)):
-            _say(line)
-        left = len(found) - len(made)
-        _say(f"interrupted, {left} of {len(found)} left: what was found is in {target.resolve()}")
-        return _INTERRUPTED
+        status = _INTERRUPTED
+    else:
+        status = 1
     for line in (*map(folders.summary, made), *folders.conclude(made, target)):
         _say(line)
-    return 1
+    if status == _INTERRUPTED:
+        left = len(found) - len(made)
+        _say(f"interrupted, {left} of {len(found)} left: what was found is in {target.resolve()}")
+    return status
 
 
 def _say(text: str) -> None:

@@ -209,7 +209,7 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
             elif verified.says not in verified.red.output:
                 why = f"it fails, but does not show *{verified.says}*"
             yield f"**The script is not verified**: {why}."
-        if findings.smallest.is_exact and "float32" not in findings.script.origin:
+        if findings.script.is_exact:
             yield ""
             yield "The script computes in float32, where the failure shows, too."
     elif findings.stage.is_confirmed:

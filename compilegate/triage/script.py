@@ -49,12 +49,14 @@ class Script:
         origin: From what it was made, in words.
         program: The reduced program; None for a script that holds the recipe of the model.
         says: What it prints where it shows the culprit and nothing else: the class of an error.
+        is_exact: Whether it computes in float32, unlike the case.
     """
 
     text: str
     origin: str
     program: Program | None = None
     says: str = ""
+    is_exact: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -171,10 +171,9 @@ class Scripting:
         if smallest:
             fewer = [{**call, **smallest.sizes} for call in calls]
             variants = [(smallest.case_of(suspect.case), fewer), *variants]
-        scripts = [
-            (
-                how,
-                of_recipe(
+        return [
+            Script(
+                text=of_recipe(
                     lines,
                     case,
                     how,
@@ -185,17 +184,13 @@ class Scripting:
                     tf32=self.files.tf32,
                     cold=self.findings.stage.is_cold,
                 ),
+                origin=f"the recipe of {entry.name}",
+                says=how.reason or _COUNTED if how.counted else self._says,
+                is_exact=case != suspect.case,
             )
             for case, given in variants
             for identities in ([replaced, []] if replaced else [[]])
             for how in _ways(shows)
-        ]
-        origin = f"the recipe of {entry.name}"
-        return [
-            Script(
-                text=text, origin=origin, says=how.reason or _COUNTED if how.counted else self._says
-            )
-            for how, text in scripts
         ]
 
     @property

@@ -116,11 +116,6 @@ class Suspect:
         return self.observation.failure is not None
 
     @property
-    def ran_eagerly(self) -> bool:
-        """Whether nothing of it was compiled, although it ended."""
-        return not self.fails_as_a_whole and nothing_compiled(self.observation)
-
-    @property
     def was_not_compiled(self) -> bool:
         """Whether the failure is that nothing was compiled, rather than what then differs."""
         return self.evidence.key[0] == NOT_COMPILED

@@ -60,7 +60,7 @@ def _try_disabling(trials: Trials, findings: Findings, say: Callable[[str], None
 def _try_stances(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
     """Keep what is compiled and leave the rest to eager, if that may help; or leave all."""
     suspect = trials.suspect
-    for stance, code in () if suspect.ran_eagerly else _STANCES.items():
+    for stance, code in () if suspect.was_not_compiled else _STANCES.items():
         if stance == "eager_on_recompile" and suspect.is_of_first_call:
             continue
         seen = trials.of_part(part(stance=stance))
