@@ -18,8 +18,10 @@ from compilegate.processes.file_locks import ALONE, IN_COMMON, NONE, lock, opene
 
 #: How often a case that does not fit looks again, and how often it reports that, in seconds.
 _LOOK_S, _REPORT_S = 0.1, 5.0
-#: A case that has waited for so long, in seconds, is served before others.
-_PATIENCE_S = 60.0
+#: A case that has waited for so long, in seconds, is served before others: the least, and what a
+#: case waits that wants all memory. While it is served first, all others stand still, the longer
+#: the more it wants.
+_PATIENCE_S, _PATIENCE_FOR_ALL_S = 60.0, 600.0
 
 Waiting = Callable[[], None]
 
@@ -32,10 +34,12 @@ class _Taken:
         bytes: The bytes that count.
         since: When it began to wait for more, by a clock that all processes of the machine share;
             0 if it does not wait.
+        until: When others begin to wait for it.
     """
 
     bytes: int = 0
     since: float = 0.0
+    until: float = 0.0
 
 
 class MemoryShares:
@@ -86,8 +90,9 @@ class MemoryShares:
         """Wait until memory is free, and take it.
 
         Who fits goes on at once, also where others have waited for longer, so that a large case
-        does not keep small ones waiting. A case that has waited for a minute is served first. It is
-        also given where all others that have some wait, too: none of them would free any.
+        does not keep small ones waiting. A case that has waited for a minute is served first, or
+        for up to ten if it wants far more than others. Memory is also given where all others that
+        have some wait, too: none of them would free any.
 
         Args:
             wanted: How many bytes.
@@ -95,7 +100,8 @@ class MemoryShares:
             held: The bytes that count while it waits.
         """
         since = reported = time.monotonic()
-        while not self._take(wanted, _Taken(held, since)):
+        patience_s = max(_PATIENCE_S, _PATIENCE_FOR_ALL_S * wanted / max(self.capacity, 1))
+        while not self._take(wanted, _Taken(held, since, since + patience_s)):
             time.sleep(_LOOK_S)
             if time.monotonic() - reported >= _REPORT_S:
                 reported = time.monotonic()
@@ -121,7 +127,7 @@ class MemoryShares:
     def _write(self, now: _Taken) -> None:
         """Add a line with what counts, so that nobody reads an empty file. The last line counts."""
         if now != self._written:
-            self._own.write(f"{now.bytes} {now.since}\n".encode())
+            self._own.write(f"{now.bytes} {now.since} {now.until}\n".encode())
             self._written = now
 
     def close(self) -> None:
@@ -132,8 +138,8 @@ class MemoryShares:
 
     def _has_room_for(self, wanted: int, since: float) -> bool:
         others = [_taken_in(path) for path in self._folder.glob("*.bytes") if path != self._path]
-        late = time.monotonic() - _PATIENCE_S
-        if any(0 < other.since < min(since, late) for other in others):
+        now = time.monotonic()
+        if any(0 < other.since < since and other.until < now for other in others):
             return False
         fits = sum(other.bytes for other in others) + wanted <= self.capacity
         return fits or all(other.since for other in others if other.bytes)
@@ -186,5 +192,5 @@ def _taken_in(path: Path) -> _Taken:
             lines = file.read().splitlines()
     except FileNotFoundError:  # it has closed since
         return _Taken()
-    taken, since = lines[-1].split() if lines else (0, 0)
-    return _Taken(int(taken), float(since))
+    taken, since, until = lines[-1].split() if lines else (0, 0, 0)
+    return _Taken(int(taken), float(since), float(until))

@@ -158,6 +158,7 @@ def test_a_case_that_fits_passes_one_that_waits(worker):
 
 def test_a_case_that_has_waited_for_long_is_served_first(worker, monkeypatch):
     monkeypatch.setattr(memory_shares, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(memory_shares, "_PATIENCE_FOR_ALL_S", 0.0)
     large, first, small = worker(), worker(), worker()
     with contextlib.ExitStack() as stack:
         held = stack.enter_context(contextlib.ExitStack())
@@ -172,6 +173,18 @@ def test_a_case_that_has_waited_for_long_is_served_first(worker, monkeypatch):
 
         with small.taken(2, waiting):
             assert waited
+
+
+def test_a_case_that_wants_nearly_all_lets_others_pass_for_longer(worker, monkeypatch):
+    monkeypatch.setattr(memory_shares, "_PATIENCE_S", 0.0)
+    large, first, small = worker(), worker(), worker()
+    with contextlib.ExitStack() as stack:
+        held = stack.enter_context(contextlib.ExitStack())
+        held.enter_context(first.taken(5))
+        waits_in_another_thread(stack, large, 9)
+        with small.taken(2, never):
+            pass
+        held.close()
 
 
 def test_a_case_that_wants_more_than_there_is_gets_all_of_it(worker):
