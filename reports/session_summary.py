@@ -11,13 +11,15 @@ from compilegate.records.observation import Observation
 from compilegate.reports import case_groups, culprit_groups
 from compilegate.reports.case_groups import CaseGroup
 from compilegate.reports.case_result import CaseResult
-from compilegate.reports.text import count, cut, duration
+from compilegate.reports.text import count, cut, duration, wrapped
 from compilegate.triage.culprits import Culprit, counted
 
 #: How many cases the command names that observes them again.
 _NAMED = 6
 #: How many lines of inconclusive verdicts are shown: a busy machine may affect all cases.
 _SHOWN = 10
+#: How many lines a culprit may have.
+_LINES = 5
 #: How many known culprits are shown whose failures are expected.
 _EXPECTED = 3
 
@@ -69,7 +71,8 @@ def summary_lines(
         for aspect in aspects:
             heading = aspect or "all aspects"
             yield f"{heading}, inconclusive:" if outcome == "inconclusive" else f"{heading}:"
-            lines = [_lines(group, width) for group in groups if group.aspect == aspect]
+            lines_of = _lines if outcome == "inconclusive" else _all_lines
+            lines = [lines_of(group, width) for group in groups if group.aspect == aspect]
             if outcome == "inconclusive" and len(lines) > _SHOWN:
                 lines[_SHOWN:] = [[f"  … and {len(lines) - _SHOWN} more; to see each: {page}"]]
             yield from (line for found in lines for line in found)
@@ -82,9 +85,19 @@ def _expected_lines(groups: Sequence[CaseGroup], width: int, page: str) -> Itera
     if groups:
         cases = len({case for group in groups for case in group.cases})
         yield f"as expected, {count(len(groups), 'known culprit')} in {count(cases, 'case')}:"
-        yield from (line for group in groups[:_EXPECTED] for line in _lines(group, width))
+        yield from (line for group in groups[:_EXPECTED] for line in _all_lines(group, width))
     if len(groups) > _EXPECTED:
         yield f"  … and {len(groups) - _EXPECTED} more; to see each: {page}"
+
+
+def _all_lines(group: CaseGroup, width: int) -> list[str]:
+    """Return a culprit in as many lines as it needs, up to a few: its report is named last."""
+    lines = wrapped(visible(f"  {group.who}: {group.text}"), width)
+    return (
+        lines
+        if len(lines) <= _LINES
+        else [*lines[: _LINES - 1], cut(f"{lines[_LINES - 1]} …", width)]
+    )
 
 
 def _lines(group: CaseGroup, width: int) -> list[str]:

@@ -290,6 +290,15 @@ def test_known_culprits_that_are_expected_are_counted_and_the_first_are_named():
     assert last == "  … and 2 more; to see each: compilegate html .runs/a.jsonl"
 
 
-def test_lines_of_the_summary_fit_the_terminal():
-    verdicts = [make_verdict("failed", summary="x" * 300)]
-    assert max(map(len, summary(results(train=verdicts), width=80))) == 80
+@pytest.mark.parametrize("width", [80, 120])
+def test_lines_of_the_summary_fit_the_terminal(width):
+    """A culprit has as many lines as it needs, up to five."""
+    address = "https://github.com/pytorch/pytorch/issues/152520"
+    of = {"short": f"{'error 0.4 ' * 20}({address})", "long": "error 0.4 " * 100}
+    for text in of.values():
+        verdicts = [make_verdict("failed", summary=text)]
+        lines = summary(results(train=verdicts), width=width)
+        assert max(map(len, lines)) <= width
+        assert len(lines) <= 2 + 5
+        assert any(address in line for line in lines) == (address in text)
+        assert any(line.endswith("…") for line in lines) == (text is of["long"])
