@@ -20,7 +20,7 @@ from compilegate.observe.device.protocol import Device
 from compilegate.observe.device.unsupported import UnsupportedError
 from compilegate.observe.measure.alternation import ParentConnection
 from compilegate.observe.model.global_state import put_back
-from compilegate.observe.model.reference import Reference
+from compilegate.observe.model.reference import MOST_KEPT, Reference
 from compilegate.observe.threads import one_thread
 from compilegate.records.case import Case
 from compilegate.records.host_memory import MemoryAccount
@@ -37,8 +37,8 @@ _EXPECTED_WARNINGS = (
     "Warning: Profiler clears events at the end of each cycle",
 )
 
-#: Next to other processes, the reference of a model stays for its next case if this process then
-#: occupies no more bytes of the device.
+#: Next to other processes, the reference of a model stays for its next case if its results, and
+#: all that this process then occupies of the device, have no more bytes.
 _MOST_KEPT = 512 << 20
 
 #: What determines the results of a reference: the model, the calls, its weights, the dtype of its
@@ -151,7 +151,9 @@ class ModelSession:
         if self._reference is None or self._reference[0] != key:
             self._reference = None
             gc.collect()  # models hold themselves in cycles
-            self._reference = (key, Reference(run.builder))
+            is_shared = run.device.allocator is not None and run.progress.machine.is_shared
+            most_kept = _MOST_KEPT if is_shared else MOST_KEPT
+            self._reference = (key, Reference(run.builder, most_kept=most_kept))
         return self._reference[1]
 
     def _treated_for(self, run: CaseRun) -> Treated:

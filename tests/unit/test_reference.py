@@ -9,7 +9,7 @@ from torch import nn
 from compilegate.observe.compare.results import CallResults, compare_outputs
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.random_draws import DrawRecording
-from compilegate.observe.model.reference import Reference
+from compilegate.observe.model.reference import MOST_KEPT, Reference
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.subject import Subject
 from compilegate.records.case import Case
@@ -29,7 +29,7 @@ def reference_of(function, case=INFER):
     return Reference(lambda lifting: Subject(model, case, 0, lifting=lifting)), model
 
 
-def trained():
+def trained(most_kept=MOST_KEPT):
     """Return the reference of a layer in training, the model, and the subjects of the reference."""
     model = Model("m", "m", build=lambda: Example(nn.Linear(8, 3), _inputs))
     subjects = []
@@ -38,7 +38,7 @@ def trained():
         subjects.append(Subject(model, TRAIN, 0, lifting=lifting))
         return subjects[-1]
 
-    return Reference(build), model, subjects
+    return Reference(build, most_kept=most_kept), model, subjects
 
 
 def _inputs():
@@ -61,12 +61,9 @@ def test_a_model_that_runs_in_float64_has_one_exact_reference():
     assert (reference.kind, reference.is_exact) == ("float64", True)
 
 
-@pytest.mark.parametrize(("most_kept", "built"), [(2**31, 1), (0, 2)])
-def test_results_that_are_too_large_to_keep_are_computed_again_for_the_next_case(
-    monkeypatch, most_kept, built
-):
-    monkeypatch.setattr("compilegate.observe.model.reference._MOST_KEPT", most_kept)
-    reference, _, subjects = trained()
+@pytest.mark.parametrize(("most_kept", "built"), [(MOST_KEPT, 1), (0, 2)])
+def test_results_that_are_too_large_to_keep_are_computed_again_for_the_next_case(most_kept, built):
+    reference, _, subjects = trained(most_kept)
     one, other = [[reference.results(call)[0] for call in (FIRST, SECOND)] for _ in range(2)]
     for ours, theirs in zip(one, other, strict=True):
         assert torch.equal(ours.output["output"], theirs.output["output"])

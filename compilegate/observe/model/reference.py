@@ -18,7 +18,7 @@ from compilegate.observe.model.subject import Subject
 Build = Callable[[Lifting], Subject]
 
 #: Results up to this size, in bytes, are kept for other cases.
-_MOST_KEPT = 2**31
+MOST_KEPT = 2 << 30
 
 
 class Reference:
@@ -30,15 +30,16 @@ class Reference:
 
     Args:
         build: Builds the model.
+        most_kept: Up to how many bytes of results are kept for other cases.
 
     Attributes:
         trouble: Why the reference is not in float64; empty if it is.
         rates: The learning rates of the training between calls.
     """
 
-    def __init__(self, build: Build) -> None:
-        self._build = build
-        self._run: _Run | None = _Run(build, Lifting())
+    def __init__(self, build: Build, *, most_kept: int = MOST_KEPT) -> None:
+        self._build, self._most_kept = build, most_kept
+        self._run: _Run | None = self._new_run(Lifting())
         self._alternative: _Run | None = None
         self._may_have_alternative = True
         self._replays = True
@@ -72,7 +73,8 @@ class Reference:
                 own.
         """
         if self._run is not None and self._run.has_dropped(planned):  # an earlier case made it
-            self._run, self._alternative = _Run(self._build, Lifting(self._run.lifting.dtype)), None
+            self._run = self._new_run(Lifting(self._run.lifting.dtype))
+            self._alternative = None
         while self._run is not None:
             recording = recording if self._replays else None
             try:
@@ -82,7 +84,7 @@ class Reference:
                 if isinstance(error, ReplayError) and not needs:
                     self._replays = False
                     if not self._run.has_results:
-                        self._run = _Run(self._build, Lifting(self._run.lifting.dtype))
+                        self._run = self._new_run(Lifting(self._run.lifting.dtype))
                     continue
                 if planned.overlaps:  # it is the last call; the results of the others stay valid
                     return []
@@ -91,10 +93,13 @@ class Reference:
             return found + self._alternatives(self._run, planned, recording)
         return []
 
+    def _new_run(self, lifting: Lifting) -> _Run:
+        return _Run(self._build, lifting, self._most_kept)
+
     def _fall_back(self, failed: _Run, error: Exception) -> None:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         if failed.lifting.dtype == torch.float64 and not failed.has_results:
-            self._run = _Run(self._build, Lifting(torch.float32))
+            self._run = self._new_run(Lifting(torch.float32))
             self.trouble = f"not float64: {reason}"
         else:
             self._run, self.trouble = None, reason
@@ -105,7 +110,7 @@ class Reference:
         if not (run.lifting.lifted_halves and self._may_have_alternative):
             return []
         if planned.index == run.first and self._alternative is None:
-            self._alternative = _Run(self._build, Lifting(run.lifting.dtype, halves=False))
+            self._alternative = self._new_run(Lifting(run.lifting.dtype, halves=False))
         if self._alternative is None:  # the first call had no such cast
             return []
         try:
@@ -122,9 +127,9 @@ class _Run:
     need more memory than a machine has.
     """
 
-    def __init__(self, build: Build, lifting: Lifting) -> None:
+    def __init__(self, build: Build, lifting: Lifting, most_kept: int) -> None:
         self.lifting = lifting
-        self._build = build
+        self._build, self._most_kept = build, most_kept
         self._subject: Subject | None = None
         self._results: dict[int, Result] = {}
         self._made = 0
@@ -165,6 +170,6 @@ class _Run:
     def _keep(self, index: int, result: Result) -> None:
         self._made = index + 1
         self._bytes += result.nbytes
-        if self._bytes > _MOST_KEPT:
+        if self._bytes > self._most_kept:
             self._results.clear()
         self._results[index] = result
