@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from compilegate.commands.observe import ArgumentError
 from compilegate.judging import budgets_toml
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.output.visible import visible
+from compilegate.reports.text import count
 from compilegate.runs import files, reproduction
+from compilegate.runs.files import Run
 from compilegate.triage import folders, known
 
 #: The exit status of a command that Ctrl-C ends.
@@ -35,6 +38,7 @@ def add_parser(commands: Any) -> None:
         "cases",
         metavar="CASE",
         nargs="*",
+        default=(),  # without it, argparse calls it required
         help="globs on case ids; failures that are expected count for them, too",
     )
     parser.add_argument("--minutes", type=float, default=10.0, metavar="N", help="a culprit's time")
@@ -60,17 +64,11 @@ def run(options: argparse.Namespace) -> int:
         raise ArgumentError(f"--minutes {options.minutes:g}: give a number above 0")
     path = files.find(options.run, options.runs)
     stored = files.read(path)
+    _check(stored, options.cases)
     words = stored.header.files or stored.header.arguments
     own = [Path(f) for f in [*reproduction.file_options(words, "--budgets")][1::2]]
     budgets = budgets_toml.read(own, sorted(SHIPPED_BUDGETS.glob("*.toml")))
     found = folders.suspects(stored, budgets, options.cases, known.read(options.known))
-    for pattern in options.cases:
-        if not any(fnmatchcase(case, pattern) for case in stored.observations):
-            raise ArgumentError(
-                f"no case of {path} matches {pattern!r}: CASE is a glob on case ids"
-            )
-    if stored.truncated:
-        _say(f"{path}: its last line is incomplete and was dropped")
     if not found and options.cases:
         _say("nothing to triage: no case that matches fails")
         return 0
@@ -79,10 +77,11 @@ def run(options: argparse.Namespace) -> int:
         more = f"; {len(expected)} as expected: name cases to triage them" if expected else ""
         _say(f"nothing to triage{more}")
         return 0
-    target = options.out or Path(".triage") / files.name_of(path)
-    earlier = len([*target.glob("[0-9]*/report.md")])
-    if earlier:
-        _say(f"{target} has {earlier} reports of an earlier triage: those of other names stay")
+    named = options.out or Path(".triage") / files.name_of(path)
+    target = folders.unused(named)
+    if target != named:
+        _say(f"{named} holds the reports of an earlier triage: these go to {target}")
+    _say(f"{count(len(found), 'culprit')}, {options.minutes:g} min each at most")
     made: list[folders.Triaged] = []
     try:
         for one in folders.triage(stored, found, target, minutes=options.minutes, say=_say):
@@ -97,6 +96,22 @@ def run(options: argparse.Namespace) -> int:
         left = len(found) - len(made)
         _say(f"interrupted, {left} of {len(found)} left: what was found is in {target.resolve()}")
     return status
+
+
+def _check(stored: Run, cases: Sequence[str]) -> None:
+    """Refuse a run without cases, and globs that match none; say what the run lacks."""
+    path, planned = stored.path, len(stored.header.planned)
+    if stored.truncated:
+        _say(f"{path}: its last line is incomplete and was dropped")
+    if not stored.observations:
+        raise ArgumentError(f"{path} holds none of its {planned} planned cases: use --resume first")
+    if stored.missing:
+        _say(f"{path} lacks {len(stored.missing)} of {planned} planned cases")
+    for pattern in cases:
+        if not any(fnmatchcase(case, pattern) for case in stored.observations):
+            raise ArgumentError(
+                f"no case of {path} matches {pattern!r}: CASE is a glob on case ids"
+            )
 
 
 def _say(text: str) -> None:

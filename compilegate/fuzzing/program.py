@@ -46,6 +46,7 @@ class Statement:
         alike: Variables of the same shape and dtype that may stand in for the one it makes.
         input_text: An expression that makes an input which may stand in for it; empty if none may.
         dims: The dimensions of that input whose size is ``n``.
+        source: The line of the user's code that it is from; empty if there is none.
     """
 
     text: str
@@ -57,6 +58,7 @@ class Statement:
     alike: tuple[str, ...] = ()
     input_text: str = ""
     dims: tuple[int, ...] = ()
+    source: str = ""
 
 
 #: Definitions that statements may need.

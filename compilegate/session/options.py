@@ -56,6 +56,7 @@ class Options:
     shard: str | None = None
     shard_by: str | None = None
     stop_after: float | None = None
+    triage_minutes: float = 10.0
     known: tuple[str, ...] = ()
     explicit: tuple[str, ...] = ()
     ini_files: tuple[str, ...] = ()
@@ -91,6 +92,7 @@ class Options:
             backend=option("backend") or BACKENDS[0],
             tf32=bool(option("tf32")),
             case_timeout=option("case_timeout"),
+            triage_minutes=option("triage_minutes"),
             save=option("save"),
             resume=option("resume"),
             replay=option("replay"),
@@ -155,6 +157,7 @@ def check(options: Options) -> None:
         _refuse_taken(options.save, options.runs)
     _check_duration("--case-timeout", options.case_timeout, "seconds")
     _check_duration("--stop-after", options.stop_after, "minutes")
+    _check_duration("--triage-minutes", options.triage_minutes, "minutes")
     for file in options.zoo:
         if not Path(file).is_file():
             raise ValueError(f"no zoo file {file}: check the path")

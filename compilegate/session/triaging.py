@@ -55,7 +55,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
         began = time.monotonic()
         try:
-            if _triage(plan, config.getoption("triage_minutes"), say):
+            if _triage(plan, plan.options.triage_minutes, say):
                 junit_properties.rewrite(config)
         except (ObserverError, OSError, KeyboardInterrupt) as error:
             say(f"the triage ended early: {str(error) or 'interrupted'}")
@@ -71,7 +71,7 @@ def _triage(plan: Plan, minutes: float, say: Any) -> bool:
         say("nothing to triage")
         return False
     plan.observer.close()  # its children hold memory that the next ones need
-    target = plan.options.runs.parent / FOLDER / files.name_of(path)
+    target = folders.unused(plan.options.runs.parent / FOLDER / files.name_of(path))
     made = []
 
     def begins(line: str) -> None:

@@ -143,7 +143,7 @@ def recognise(
         ]
         for one, symptom in zip(found, trials.symptoms(found), strict=True):
             if symptom is not None:
-                findings.place.operator = one.statements[0].operator
+                findings.place.name_operator(one.statements[0])
                 return True
     return False
 

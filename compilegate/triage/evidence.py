@@ -38,6 +38,8 @@ _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<functi
 _VARIABLE = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 #: A text that a guard compares with: each call may have another.
 _TEXT = re.compile(r"== '[^']*'")
+#: The place at the end of a guard, which is that of the code.
+_PLACE = re.compile(r"\s+# \S+:\d+ in \w+$")
 _FOLDER = re.compile(r"(?:/[^\s/:'\"]+)+/")
 
 
@@ -132,7 +134,7 @@ def _guards(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
         key = "guard", f"{item.code.file} {item.code.function}", reason
         if key not in seen:
             seen.add(key)
-            text = f"recompiled: {item.code}: {item.reason}"
+            text = f"recompiled: {item.code}: {_PLACE.sub('', item.reason)}"
             match = _pattern(item.reason)
             yield Evidence(key, text, verdict.aspect, line=item.reason, match=match)
 

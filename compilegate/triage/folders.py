@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -132,6 +133,16 @@ def _judged_again(
 ) -> Verdict | None:
     plain = replace(budget(Case.parse(observation.case)), expected_failures=())
     return next((v for v in judged(observation, plain) if v.aspect == aspect), None)
+
+
+def unused(target: Path) -> Path:
+    """Return a folder that holds no reports: this one, or else ``TARGET-2``, and so on."""
+    others = (target.with_name(f"{target.name}-{number}") for number in itertools.count(2))
+    return next(one for one in itertools.chain([target], others) if not _holds_reports(one))
+
+
+def _holds_reports(folder: Path) -> bool:
+    return any(folder.glob("[0-9]*/report.md"))
 
 
 def triage(

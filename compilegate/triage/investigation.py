@@ -163,7 +163,7 @@ class Investigation:
         self._trials.within(_SIZES, lambda: smallest.shrink(self._trials, found, sizes, backend))
         sizes_text = ", ".join(f"{name}={size}" for name, size in found.sizes.items())
         exact = {None: "", True: ", and in float32", False: ", and not in float32"}[found.is_exact]
-        self._say(f"  fails at {sizes_text or 'no smaller size'}{exact}")
+        self._say(f"  still fails at {sizes_text or 'no smaller size'}{exact}")
 
     def _write_script(self) -> None:
         Scripting(

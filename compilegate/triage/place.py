@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from compilegate.fuzzing.program import Statement
 from compilegate.triage.releases import Seen
 from compilegate.triage.trials import Trials, part
 
@@ -24,6 +25,7 @@ class Place:
         is_dissected: Whether each was left to eager in turn.
         kinds: The class of each submodule that a call enters.
         operator: The function of its graph that fails alone; empty if none does or none was found.
+        source: The line of the user's code that calls it; empty if that is not known.
     """
 
     path: str = ""
@@ -36,11 +38,16 @@ class Place:
     is_dissected: bool = False
     kinds: dict[str, str] = field(default_factory=dict)
     operator: str = ""
+    source: str = ""
 
     @property
     def alike(self) -> list[str]:
         """All submodules of its class: one cause may be in each of them."""
         return [path for path, kind in self.kinds.items() if kind == self.kind]
+
+    def name_operator(self, statement: Statement) -> None:
+        """Note that the operator of a statement fails alone."""
+        self.operator, self.source = statement.operator, statement.source
 
     def __str__(self) -> str:
         """The submodule and its class."""

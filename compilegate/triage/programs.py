@@ -55,6 +55,7 @@ def program_of(graph: Graph, case: Case, backend: str) -> Program:
                 operator=one["operator"],
                 alike=tuple(n for n, other in made.items() if layout and other == layout),
                 input_text=value["text"] if value else "",
+                source=one["source"],
             )
         )
         if layout:

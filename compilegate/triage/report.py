@@ -57,6 +57,7 @@ def cleaned_code(text: str) -> str:
 
 
 def _without_homes(text: str) -> str:
+    text = _PACKAGES.sub("", text)
     text = _KNOWN_TOKEN.sub(HIDDEN, _ADDRESS.sub(r"\1", text))
     home = str(Path.home())
     if home != "/":
@@ -64,13 +65,24 @@ def _without_homes(text: str) -> str:
     return re.sub(r"/(?:home|Users)/[^/\s'\":]+", "~", text)
 
 
+#: The folder of installed packages.
+_PACKAGES = re.compile(r"/[^\s'\":]*/site-packages/(?=\w)")
+#: What PyTorch says of every script on a machine without a GPU.
+_NO_GPU = "No CUDA runtime is found"
+#: How lines begin that need no aspect in a title, and what of them a title leaves out.
+_TELLING = "graph break: ", "recompiled: ", "raised ", "died ", "timed out"
+_CALL = re.compile(r"^(?:\w+: )?(?:probing )?call\b[^:]*: ")
+
+
 def title_of(suspect: Suspect, findings: Findings) -> str:
     """Return the title of the issue: the stage, the place and what is wrong."""
     found = findings.place
     where = found.operator or found.kind or suspect.case.model
     stage = f"[{findings.stage.name}] " if findings.stage.backend else ""
-    title = cleaned(f"{stage}{where}: {suspect.verdict.aspect}: {suspect.text}")
-    return textwrap.shorten(title, _TITLE, placeholder=" …")
+    what = _CALL.sub("", suspect.text)
+    if what == suspect.text and not what.startswith(_TELLING):
+        what = f"{suspect.verdict.aspect}: {what}"
+    return textwrap.shorten(cleaned(f"{stage}{where}: {what}"), _TITLE, placeholder=" …")
 
 
 def text(
@@ -159,6 +171,8 @@ def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
         yield ""
     if place.operator:
         yield f"**Operator:** `{place.operator}` fails alone, compiled as a graph of its own."
+        if place.source:
+            yield f"It is called at `{place.source}`."
         yield ""
 
 
@@ -231,7 +245,7 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
 
 def _ends(output: str) -> Iterator[str]:
     """Yield the first and the last lines of what a script prints: the verdict is the last one."""
-    lines = output.splitlines()
+    lines = [line for line in output.splitlines() if _NO_GPU not in line]
     left_out = len(lines) - _FIRST - _LAST
     if left_out <= 0:
         yield from lines

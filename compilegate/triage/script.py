@@ -199,13 +199,15 @@ def _text(
     if shows.strict == "breaks" and not shows.counted:
         options["fullgraph"] = True
     has_mode = case.mode != "default" and backend == "inductor"
-    cast, aliasing = _CAST.get(case.weights), shows.aliasing or shows.careful
+    looks = not shows.strict  # at tensors
+    cast, aliasing = _CAST.get(case.weights), looks and (shows.aliasing or shows.careful)
     holds_attributes = shows.where.startswith("attribute ") and facts["is_module"] is not False
-    numbers = holds_attributes or facts["holds_variable"]
-    trees = {"keystr": True, "tree_flatten_with_path": True, "tree_leaves": train or aliasing}
+    numbers = looks and (holds_attributes or facts["holds_variable"])
+    trees = {"keystr": looks, "tree_flatten_with_path": looks, "tree_leaves": train or aliasing}
     trees["tree_map_only"] = numbers or not facts["plain"]
     dies = _DIES.get(shows.kind, "").format(shows.hangs_s)
-    modules = {"copy": facts["loop"], "faulthandler": dies, "sys": True}
+    modules = {"copy": facts["loop"] and looks, "faulthandler": dies}
+    modules |= {"os": True, "sys": True}
     known = {
         "title": textwrap.shorten(plain(shows.title), _TITLE, placeholder=" …"),
         "marks": facts["marks"],
@@ -219,17 +221,17 @@ def _text(
         "mode": torch_mode(case.mode) if has_mode else "",
         "identities": identities,
         "raises": shows.raises,
-        "compares": shows.kind in SILENT and not shows.strict,
+        "compares": shows.kind in SILENT and looks,
         "recompiles": shows.strict == "recompiles",
         "most": None if shows.recompilations is None else shows.recompilations + 1,
         "strict": bool(shows.strict),
         "counted": shows.counted,
         "reason": shows.reason,
-        "holds_attributes": holds_attributes,
+        "holds_attributes": holds_attributes and looks,
         "aliasing": aliasing,
         "change": shows.change,
         "has_state": shows.kind == "state" and facts["is_module"] is not False,
-        "has_weights": train and facts["is_module"] is not False,
+        "has_weights": train and looks and facts["is_module"] is not False,
         "dies": dies,
         "hangs": shows.kind == "hang",
         "modules": [name for name, is_used in modules.items() if is_used],

@@ -76,7 +76,7 @@ class Scripting:
                         return
             except (programs.UnprintableError, NoSourceError) as error:
                 self.findings.tried_scripts.append(str(error))
-                self.say(f"  no such script: {error}")
+                self.say(f"  no script of the graph or the recipe: {error}")
             except OutOfTimeError:
                 if time.monotonic() > self.trials.until:
                     raise
@@ -84,14 +84,15 @@ class Scripting:
 
     def _verify(self, script: Script) -> bool:
         path = self.folder / "repro.py"
-        before = path.read_text(encoding="utf-8") if path.exists() else None
         path.write_text(cleaned_code(script.text), encoding="utf-8")
-        made = scripts_run.verify(path, self.findings.stage.off, self.trials.until, script.says)
-        if made.holds or self.findings.script is None:
-            self.findings.script, self.findings.verified = script, made
-            (self.folder / "repro.log").write_text(made.red.output, encoding="utf-8")
-        elif before is not None:
-            path.write_text(before, encoding="utf-8")
+        try:
+            made = scripts_run.verify(path, self.findings.stage.off, self.trials.until, script.says)
+            if made.holds or self.findings.script is None:
+                self.findings.script, self.findings.verified = script, made
+                (self.folder / "repro.log").write_text(made.red.output, encoding="utf-8")
+        finally:  # also where the time is over: the report shows the script that has a log
+            if (shipped := self.findings.script) is not None:
+                path.write_text(cleaned_code(shipped.text), encoding="utf-8")
         green = made.green or "not run"
         self.say(f"  script of {script.origin}: {made.red}; {made.below}: {green}")
         if not made.holds:
@@ -105,7 +106,9 @@ class Scripting:
         if suspect.was_not_compiled:
             raise programs.UnprintableError("there is no graph, since nothing was compiled")
         if not (suspect.is_of_values or suspect.fails_as_a_whole):
-            raise programs.UnprintableError("no program of tensors shows breaks or recompilations")
+            raise programs.UnprintableError(
+                "breaks and recompilations need the model, not its operators"
+            )
         if (facts := self.trials.suspect.probing_call) is not None:
             raise programs.UnprintableError(f"a program makes no call with {facts.probe}")
         if stage := self.findings.stage.left_out:
@@ -135,7 +138,7 @@ class Scripting:
         alone = programs.of_one_operator(whole)
         for one, symptom in zip(alone, self.trials.symptoms(alone), strict=True):
             if symptom is not None:
-                self.findings.place.operator = one.statements[0].operator
+                self.findings.place.name_operator(one.statements[0])
                 self.say(f"  operator: {one.statements[0].text}")
                 break
         else:
@@ -159,7 +162,7 @@ class Scripting:
         model = registry.load() | models
         entry = model[suspect.case.model]
         lines = recipe_lines(Path(entry.source), entry.name, suspect.case.device)
-        calls = _calls(suspect, entry)
+        calls = _calls(suspect, entry, reaches_limit=self._allowed is None)
         if not suspect.was_not_compiled:
             self._replace_others()
         replaced, shows, smallest = (
@@ -209,6 +212,13 @@ class Scripting:
         return failure.kind if suspect.observation.status == "raised" else ""
 
     @property
+    def _allowed(self) -> int | None:
+        """How many recompilations the suite allows, where a verdict says so."""
+        seen = (each.text for each in self.findings.stage.seen.values())
+        said = map(_ALLOWED.search, (self.trials.suspect.verdict.summary, *seen))
+        return next((int(found[1]) for found in said if found), None)
+
+    @property
     def _shows(self) -> Shows:
         """What a script of the model shows."""
         suspect = self.trials.suspect
@@ -217,7 +227,6 @@ class Scripting:
         probes = suspect.observation.probes
         states = [call.state for call in (*suspect.observation.calls, *probes)]
         checked = [*(call.outputs for call in suspect.observation.calls), *states]
-        allowed = _ALLOWED.search(suspect.verdict.summary) if aspect == "recompiles" else None
         return Shows(
             title=suspect.text,
             kind=symptom.kind if symptom and aspect not in _STRICT else "values",
@@ -225,7 +234,7 @@ class Scripting:
             aliasing=any(d.what == "aliasing" for one in checked for d in one.differences),
             strict="breaks" if suspect.was_not_compiled else _STRICT.get(aspect, ""),
             reason=suspect.reason,
-            recompilations=int(allowed[1]) if allowed else None,
+            recompilations=self._allowed if aspect == "recompiles" else None,
             where=next((d.where for one in states for d in one.differences), ""),
             calls=1 if suspect.is_of_first_call and not self.findings.stage.cure else 0,
             hangs_s=self.trials.hangs_s,
@@ -249,11 +258,17 @@ def _change(suspect: Suspect) -> str:
     return change_of(facts.probe, next(dtypes, "float32"))
 
 
-def _calls(suspect: Suspect, entry: Model) -> list[dict[str, int]]:
-    """Return the sizes of each call that the case makes."""
+def _calls(suspect: Suspect, entry: Model, *, reaches_limit: bool) -> list[dict[str, int]]:
+    """Return the sizes of each call that the case makes.
+
+    Args:
+        suspect: The case.
+        entry: Its model.
+        reaches_limit: Whether so many calls follow that PyTorch's limit is hit, if the case does.
+    """
     if (facts := suspect.probing_call) is None and suspect.observation.failure is None:
         calls = [dict(call.sizes) for call in suspect.observation.calls]
-        reaches_limit = "limit hit" in suspect.verdict.summary  # perhaps in rounds that were timed
+        reaches_limit &= "limit hit" in suspect.verdict.summary  # perhaps in rounds that are timed
         return [*calls, *calls[-1:] * (_REPEATED * reaches_limit)]
     sizes = entry.sizes(suspect.case.device)
     first = {name: each[0] for name, each in sizes.items()}

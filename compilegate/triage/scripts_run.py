@@ -19,8 +19,11 @@ from compilegate.triage.trials import OutOfTimeError
 
 #: Seconds after which a script that still runs hangs.
 HANGS_S = 150.0
-#: Scripts read no compiled code from caches: another build of PyTorch may have written it.
-_UNCACHED = {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
+#: Scripts read no compiled code from caches: another build of PyTorch may have written it. PyTorch
+#: warns of that.
+_NO_WARNING = {"PYTHONWARNINGS": "ignore:dynamo_pgo force disabled"}
+#: What a script says that shows the bug.
+_SAYS = "compiled code is WRONG", "the graph BREAKS", "compiled TOO OFTEN", "Timeout ("
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Ended:
         """
         if self.status != 1:
             return self.status is None or self.status < 0
-        return any(word in self.output for word in ("compiled code is WRONG", "Timeout ("))
+        return any(words in self.output for words in _SAYS)
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,9 @@ def verify(script: Path, below: str, until: float, says: str = "") -> Verified:
     Raises:
         OutOfTimeError: The time for the culprit is over.
     """
-    red = run([str(script)], script.parent, until, _UNCACHED, hangs_s=HANGS_S)
+    red = run([str(script)], script.parent, until, _NO_WARNING, hangs_s=HANGS_S)
     words = [str(script), *below.split()]
-    green = run(words, script.parent, until, _UNCACHED, hangs_s=HANGS_S) if red.shows else None
+    green = run(words, script.parent, until, _NO_WARNING, hangs_s=HANGS_S) if red.shows else None
     return Verified(red, green, below, says)
 
 

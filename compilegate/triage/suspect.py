@@ -15,7 +15,7 @@ from compilegate.judging.rules import rules, verdicts
 from compilegate.processes import lost_device
 from compilegate.records.call import CallFacts, name_of_probe
 from compilegate.records.case import Case
-from compilegate.records.observation import WANTS, Observation, Status, Want
+from compilegate.records.observation import WANTS, GraphBreak, Observation, Status, Want
 from compilegate.records.verdict import Verdict
 from compilegate.triage.culprits import Culprit
 from compilegate.triage.evidence import NOT_COMPILED, Evidence, evidence
@@ -105,10 +105,18 @@ class Suspect:
     @property
     def reason(self) -> str:
         """The reason of a break that is not the only one of its case; empty otherwise."""
+        reasons = [one.reason for one in self._breaks]
+        own = self._own_break
+        return own.reason if own is not None and len({*reasons}) > 1 else ""
+
+    @property
+    def _breaks(self) -> Sequence[GraphBreak]:
         capture = self.observation.capture
-        breaks = capture.breaks if capture and self.verdict.aspect == "graph_breaks" else ()
-        reasons = [one.reason for one in breaks if str(one) == self.evidence.line]
-        return reasons[0] if reasons and len({one.reason for one in breaks}) > 1 else ""
+        return capture.breaks if capture and self.verdict.aspect == "graph_breaks" else ()
+
+    @property
+    def _own_break(self) -> GraphBreak | None:
+        return next((one for one in self._breaks if str(one) == self.evidence.line), None)
 
     @property
     def fails_as_a_whole(self) -> bool:
@@ -133,6 +141,8 @@ class Suspect:
     @property
     def is_of_first_call(self) -> bool:
         """Whether the first call shows it, before anything is compiled a second time."""
+        if self._own_break is not None:
+            return 0 in self._own_break.calls
         failure = self.observation.failure
         said = failure.call if failure else "\n".join(self.verdict.details[:1])
         return bool(re.match(r"call 1\b", said))

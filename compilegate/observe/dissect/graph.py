@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,6 +20,9 @@ from compilegate.zoo.example import Call
 
 #: Names in generated code, and how a script writes them.
 _KNOWN = {"device": "torch.device", "inf": 'float("inf")', "nan": 'float("nan")'}
+#: A frame of a stack, with its line of code.
+_FRAME = re.compile(r'File "(.+)", line (\d+), in (\S+)\n\s*(.+)')
+_TORCH = Path(torch.__file__).parent
 #: The most elements of a constant that are written down.
 _CONSTANT = 16
 
@@ -30,8 +35,9 @@ def describe(run: Any, call: Call, case: Case, *, with_grad: bool) -> dict[str, 
     """Return the graph of a call: its values, its statements and what it returns.
 
     Each value has a name and an expression that makes one like it: of the same shape, strides,
-    dtype and range. Each statement has its text, the names that it makes, reads and writes, and
-    such an expression. ``why`` says why there is no such graph; then there is nothing else.
+    dtype and range. Each statement has its text, the names that it makes, reads and writes, its
+    line of the user's code, and such an expression. ``why`` says why there is no such graph; then
+    there is nothing else.
 
     Args:
         run: The module or function.
@@ -122,6 +128,7 @@ def _strided(text: str, value: torch.Tensor) -> str:
 
 
 def _described(graph: fx.GraphModule, values: dict[str, Any]) -> dict[str, Any]:
+    _leave_out_defaults(graph)
     code = graph.graph.python_code("self")
     tree = ast.parse(inspect.cleandoc(code.src))
     (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef))
@@ -146,6 +153,9 @@ def _described(graph: fx.GraphModule, values: dict[str, Any]) -> dict[str, Any]:
             continue
         elif (made := _statement(node, constants)) is not None:
             statements.append(made | {"value": values.get((made["makes"] or [""])[0])})
+    sources = {node.name: _source(node) for node in graph.graph.nodes}
+    for one in statements:
+        one["source"] = next((sources[name] for name in one["makes"] if name in sources), "")
     texts = " ".join(one["text"] for one in statements)
     if odd := sorted(name for name in unknown if name in texts):
         raise UnprintableError(f"the graph uses {', '.join(odd)}")
@@ -156,6 +166,35 @@ def _described(graph: fx.GraphModule, values: dict[str, Any]) -> dict[str, Any]:
         ],
         "statements": statements,
         "returns": returns,
+    }
+
+
+def _source(node: fx.Node) -> str:
+    """Return the line of the user's code that made a node: its file, number and text."""
+    frames = _FRAME.findall(node.stack_trace or "")
+    own = [frame for frame in frames if not Path(frame[0]).is_relative_to(_TORCH)]
+    if not own:
+        return ""
+    file, line, function, text = own[-1]
+    return f"{Path(file).name}:{line} in {function}: {text}"
+
+
+def _leave_out_defaults(graph: fx.GraphModule) -> None:
+    """Leave out words that an operator takes for granted: one computation has one text."""
+    for node in graph.graph.nodes:
+        if node.op == "call_function":
+            words = {name: word for name, word in node.kwargs.items() if isinstance(word, str)}
+            granted = words.items() & _defaults(node.target.__name__)
+            node.kwargs = {n: given for n, given in node.kwargs.items() if n not in dict(granted)}
+
+
+def _defaults(operator: str) -> set[tuple[str, Any]]:
+    """Return the words that an operator takes where it is given none."""
+    packet = getattr(torch.ops.aten, operator, None)
+    overloads = (getattr(packet, name) for name in packet.overloads()) if packet else ()
+    arguments = (argument for overload in overloads for argument in overload._schema.arguments)
+    return {
+        (one.name, one.default_value) for one in arguments if isinstance(one.default_value, str)
     }
 
 
