@@ -66,7 +66,7 @@ def _without_homes(text: str) -> str:
 
 
 #: The folder of installed packages.
-_PACKAGES = re.compile(r"/[^\s'\":]*/site-packages/(?=\w)")
+_PACKAGES = re.compile(r"[^\s'\":(]*/site-packages/(?=\w)")
 #: What PyTorch says of every script on a machine without a GPU.
 _NO_GPU = "No CUDA runtime is found"
 #: How lines begin that need no aspect in a title, and what of them a title leaves out.
@@ -125,8 +125,9 @@ def _what(suspect: Suspect) -> Iterator[str]:
     yield f"Aspects: {', '.join(culprit.aspects)}. First in `{observation.case}`:"
     yield ""
     yield "```text"
-    yield f"{suspect.verdict.aspect}: {suspect.shown[0]}"
-    for line in suspect.shown[1:21]:
+    first, *others = suspect.shown
+    yield f"{suspect.verdict.aspect}: {first}"
+    for line in [line for line in others if line != first][:20]:
         yield from line.splitlines()[:30]
     yield "```"
     said = "\n".join(suspect.shown)

@@ -81,6 +81,11 @@ class Scripting:
                 if time.monotonic() > self.trials.until:
                     raise
                 self.findings.tried_scripts.append("there was too little time to reduce the graph")
+        if self.files.zoo and self.findings.script is not None:
+            self.findings.notes.append(
+                "a verified script: scripts import no zoo file, and do not show what depends on "
+                "one, such as a change to the compiler"
+            )
 
     def _verify(self, script: Script) -> bool:
         path = self.folder / "repro.py"
@@ -162,7 +167,7 @@ class Scripting:
         model = registry.load() | models
         entry = model[suspect.case.model]
         lines = recipe_lines(Path(entry.source), entry.name, suspect.case.device)
-        calls = _calls(suspect, entry, reaches_limit=self._allowed is None)
+        calls = _calls(suspect, entry, reaches_limit=self._shows.recompilations is None)
         if not suspect.was_not_compiled:
             self._replace_others()
         replaced, shows, smallest = (
@@ -212,13 +217,6 @@ class Scripting:
         return failure.kind if suspect.observation.status == "raised" else ""
 
     @property
-    def _allowed(self) -> int | None:
-        """How many recompilations the suite allows, where a verdict says so."""
-        seen = (each.text for each in self.findings.stage.seen.values())
-        said = map(_ALLOWED.search, (self.trials.suspect.verdict.summary, *seen))
-        return next((int(found[1]) for found in said if found), None)
-
-    @property
     def _shows(self) -> Shows:
         """What a script of the model shows."""
         suspect = self.trials.suspect
@@ -234,7 +232,7 @@ class Scripting:
             aliasing=any(d.what == "aliasing" for one in checked for d in one.differences),
             strict="breaks" if suspect.was_not_compiled else _STRICT.get(aspect, ""),
             reason=suspect.reason,
-            recompilations=self._allowed if aspect == "recompiles" else None,
+            recompilations=_allowed(suspect, self.findings) if aspect == "recompiles" else None,
             where=next((d.where for one in states for d in one.differences), ""),
             calls=1 if suspect.is_of_first_call and not self.findings.stage.cure else 0,
             hangs_s=self.trials.hangs_s,
@@ -246,6 +244,13 @@ class Scripting:
                 _OTHERS,
                 lambda: place.replace_others(self.trials, self.findings.place, self.backend),
             )
+
+
+def _allowed(suspect: Suspect, findings: Findings) -> int | None:
+    """Return how many recompilations the suite allows, where a verdict says so."""
+    seen = (each.text for each in findings.stage.seen.values())
+    said = map(_ALLOWED.search, (suspect.verdict.summary, *seen))
+    return next((int(found[1]) for found in said if found), None)
 
 
 def _change(suspect: Suspect) -> str:
@@ -264,7 +269,7 @@ def _calls(suspect: Suspect, entry: Model, *, reaches_limit: bool) -> list[dict[
     Args:
         suspect: The case.
         entry: Its model.
-        reaches_limit: Whether so many calls follow that PyTorch's limit is hit, if the case does.
+        reaches_limit: Whether calls follow until PyTorch's limit is hit, if the case hits it.
     """
     if (facts := suspect.probing_call) is None and suspect.observation.failure is None:
         calls = [dict(call.sizes) for call in suspect.observation.calls]

@@ -232,6 +232,14 @@ def test_a_bug_exits_with_2_and_shows_its_traceback(reports, three, monkeypatch)
     assert errors.endswith("compilegate: this is a bug: report it with the lines above\n")
 
 
+def test_a_run_without_a_case_cannot_be_triaged(reports, tmp_path, three):
+    header, _, _ = (tmp_path / "old.jsonl").read_text().partition("\n")
+    (tmp_path / "begun.jsonl").write_text(f"{header}\n")
+    status, output, errors = reports("triage", "begun")
+    assert (status, output) == (2, "")
+    assert "begun.jsonl holds none of its 3 planned cases" in errors
+
+
 @pytest.mark.parametrize("arguments", [[], ["compare", "a"], ["frobnicate"]])
 def test_a_wrong_command_line_exits_with_2(arguments):
     with pytest.raises(SystemExit) as ended:

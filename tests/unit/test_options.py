@@ -47,6 +47,14 @@ def test_a_replay_has_no_candidate(options_of):
         check(options_of("--replay", "run", "--candidate", "/new/bin/python"))
 
 
+@pytest.mark.parametrize("name", ["--case-timeout", "--stop-after", "--triage-minutes"])
+def test_a_duration_must_be_positive(options_of, name):
+    for value in ("0", "-1", "inf"):
+        with pytest.raises(ValueError, match=f"^{name} {value}: expected .* above 0"):
+            check(options_of(name, value))
+    check(options_of(name, "0.5"))
+
+
 @pytest.mark.parametrize("folder", [".", "sub"])
 def test_paths_of_the_ini_file_start_from_its_folder(pytester, options_of, folder):
     pytester.makeini("[pytest]\nruns_dir = kept\nzoo = mine.py\nbudgets = mine.toml\n")

@@ -14,7 +14,7 @@ from compilegate.records.case import Case
 from compilegate.records.variables import HIDDEN
 from compilegate.runs import files
 from compilegate.triage import programs, report
-from compilegate.triage.folders import suspects
+from compilegate.triage.folders import suspects, unused
 from compilegate.triage.ladder import Stage
 from compilegate.triage.releases import Seen
 from compilegate.triage.script import Shows, of_program
@@ -67,6 +67,26 @@ def test_each_kind_of_operator_is_one_program():
     found = described(nn.Sequential(nn.Tanh(), nn.Tanh(), nn.ReLU()), torch.randn(3, 4))
     alone = programs.of_one_operator(programs.program_of(found, INFER, "eager"))
     assert [one.statements[0].operator for one in alone] == ["tanh", "relu"]
+
+
+def test_words_that_an_operator_takes_for_granted_are_left_out():
+    """So ``nn.GELU()`` and ``F.gelu(x)`` are one computation, and *tanh* is another."""
+    texts = []
+    for module in (nn.GELU(), nn.GELU(approximate="none"), nn.GELU(approximate="tanh")):
+        (statement,) = programs.program_of(
+            described(module, torch.randn(3)), INFER, "eager"
+        ).statements
+        texts.append(statement.text.partition("gelu(")[2])
+    assert texts[0] == texts[1]
+    assert "approximate='tanh'" in texts[2]
+
+
+def test_a_statement_knows_the_line_of_the_code_of_the_user():
+    found = described(Net(), torch.randn(3, 4), torch.tensor([0]))
+    lines = {one["operator"]: one["source"] for one in found["statements"]}
+    text = "x = self.second(self.first(x).relu()).relu()"
+    code = [line.strip() for line in Path(__file__).read_text().splitlines()]
+    assert lines["relu"] == f"test_triage.py:{code.index(text) + 1} in forward: {text}"
 
 
 def test_a_graph_that_no_program_can_hold_says_why():
@@ -134,6 +154,23 @@ def test_a_script_has_no_secrets_and_still_runs():
         assert secret not in clean
 
 
+def test_a_report_shows_no_folder_of_installed_packages():
+    for folder in ("/srv/env", ".venv"):
+        line = f"at {folder}/lib/python3.11/site-packages/torch/_dynamo/pgo.py:605: UserWarning"
+        assert report.cleaned(line) == "at torch/_dynamo/pgo.py:605: UserWarning"
+
+
+def test_an_earlier_triage_is_not_overwritten(tmp_path):
+    target = tmp_path / "run"
+    assert unused(target) == target
+    target.mkdir()
+    assert unused(target) == target
+    for name in ("run", "run-2"):
+        (tmp_path / name / "1-m-forward").mkdir(parents=True)
+        (tmp_path / name / "1-m-forward" / "report.md").touch()
+    assert unused(target) == tmp_path / "run-3"
+
+
 def test_a_case_in_float32_stands_for_a_culprit():
     run = files.read(DATA / "h200-known-bugs.jsonl.gz")
     budgets = budgets_toml.read([], sorted(SHIPPED_BUDGETS.glob("*.toml")))
@@ -159,3 +196,7 @@ def test_a_case_that_cannot_be_observed_does_not_count_as_passing(state, doubt):
     stage = Stage(seen={"inductor": Seen(state, "no GPU")})
     assert not stage.is_confirmed
     assert stage.doubt == doubt
+
+
+def test_a_case_that_there_was_no_time_for_does_not_count_as_passing():
+    assert Stage().doubt == "the time was over before that"
