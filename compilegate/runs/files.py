@@ -102,7 +102,9 @@ def find(name: str, directory: Path) -> Path:
         raise RunError(f"{name} is a directory; give a run in it by its path")
     known = sorted({name_of(path) for end in _SUFFIXES for path in directory.glob(f"*{end}")})
     nearest = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known) or 'none'}"
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
+    if not known:
+        hint = "this folder holds none: give the path of the file, which its session printed"
     raise RunError(f"no run {name!r} in {directory}; {hint}")
 
 

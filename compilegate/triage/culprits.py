@@ -12,7 +12,7 @@ from compilegate.records.case import computes_in_half, model_of
 from compilegate.records.observation import Observation
 from compilegate.records.verdict import Verdict
 from compilegate.triage.evidence import Evidence, Key, evidence
-from compilegate.triage.known import Known
+from compilegate.triage.known import WORKAROUND, Known
 
 #: The summary of an expected failure begins with its reason and the issue.
 _EXPECTED = re.compile(r"(?P<title>.*? \(https?://[^\s)]+\)): ")
@@ -90,6 +90,12 @@ class Culprit:
         known = "" if self.issue.startswith(TRIAGED) else "known: "
         label = f"[{known}{'; '.join(names)}]" if names else ""
         return " ".join(filter(None, (label, self.text) if self.issue else (self.text, label)))
+
+    @property
+    def workaround(self) -> str:
+        """What a team's file says that helps; empty if it says nothing."""
+        titles = (name.partition(WORKAROUND) for name in self.known)
+        return next((helps for issue, _, helps in titles if issue == self.issue), "")
 
     def add(self, verdict: Verdict, known: Iterable[str], match: str = "") -> None:
         """Add a failure that it causes, and what is known of it.

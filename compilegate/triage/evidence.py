@@ -36,6 +36,8 @@ _TENSOR = re.compile(r"(?P<where>[^:]*?)(?: \(\w+\))?: (?P<rest>.*)")
 _EXACT = re.compile(r"(?P<what>\w+) differs?(?: by padding)?: ")
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>\S+)')
 _VARIABLE = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+#: How many characters of a message tell it from others.
+_SAID = 80
 #: A text that a guard compares with: each call may have another.
 _TEXT = re.compile(r"== '[^']*'")
 #: The place at the end of a guard, which is that of the code.
@@ -76,7 +78,9 @@ def evidence(observation: Observation, verdict: Verdict) -> list[Evidence]:
         return [Evidence(("stopped failing", reason), verdict.summary, verdict.aspect)]
     is_of_change = aspect_named(verdict.aspect).change == "itself"
     if observation.failure is not None and not is_of_change:
-        return [Evidence(_key_of_failure(observation), verdict.summary)]
+        said = observation.failure.message.partition("\n")[0][:_SAID]
+        match = _pattern(said) if said in verdict.summary else ""
+        return [Evidence(_key_of_failure(observation), verdict.summary, match=match)]
     _, is_eager, why = verdict.summary.partition("nothing was compiled, all of it ran eagerly")
     if is_eager and not is_of_change and nothing_compiled(observation):
         return [Evidence((NOT_COMPILED, normal(why)), verdict.summary)]
@@ -134,8 +138,8 @@ def _guards(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
         key = "guard", f"{item.code.file} {item.code.function}", reason
         if key not in seen:
             seen.add(key)
-            text = f"recompiled: {item.code}: {_PLACE.sub('', item.reason)}"
-            match = _pattern(item.reason)
+            guard = _PLACE.sub("", item.reason)
+            text, match = f"recompiled: {item.code}: {guard}", _pattern(guard)
             yield Evidence(key, text, verdict.aspect, line=item.reason, match=match)
 
 
@@ -177,13 +181,16 @@ def _of_tensor(observation: Observation, verdict: Verdict, line: str, place: Key
     what = exact["what"] if exact else _gist(line) if "raises" in line[:13] else "values"
     kind = where.split(" ")[0].partition("[")[0].partition(".")[0]
     leaf = where.rpartition(".")[2]
+    said = leaf if leaf in _BATCH_NORM else kind
     if leaf in _BATCH_NORM:
         kind, shared = leaf, "torch.nn batch norm"
     elif place[0] == "step" and exact and what not in _NUMBERS:
         kind, shared = f"{kind} {_gist(rest)}", ""  # the step alone names what is wrong
     else:
         shared = family_of(observation.case)
-    match = f"{what} differ" if exact else _INEXACT if re.search(_INEXACT, line) else ""
+    match = f"{what} differ" if exact else ""
+    if not exact and re.search(_INEXACT, line):
+        match = rf"\b{said}\b.*(?:{_INEXACT})" if said.isidentifier() else _INEXACT
     return Evidence(
         (*place, kind, what, shared),
         verdict.summary,

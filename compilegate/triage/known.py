@@ -26,6 +26,9 @@ from compilegate.judging.budgets import BudgetError
 from compilegate.records.case import UnknownNameError
 from compilegate.records.verdict import Verdict
 
+#: What stands between an issue and its workaround.
+WORKAROUND = "; workaround: "
+
 
 class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An entry of the file.
@@ -65,7 +68,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def title(self) -> str:
         """The issue, and what helps until it is fixed."""
-        return f"{self.issue}; workaround: {self.workaround}" if self.workaround else self.issue
+        return f"{self.issue}{WORKAROUND}{self.workaround}" if self.workaround else self.issue
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):

@@ -6,13 +6,14 @@ from compilegate.judging.budgets import BudgetError
 from compilegate.records.verdict import Verdict
 from compilegate.triage.causes import known_entries
 from compilegate.triage.culprits import culprits
-from compilegate.triage.known import read, unmatched
+from compilegate.triage.known import Known, read, unmatched
 from tests.unit.failing import WRONG, A, B, broken, failures, wrong
 from tests.unit.making import (
     make_break,
     make_checked,
     make_difference,
     make_error,
+    make_failed_observation,
     make_verdict,
 )
 
@@ -134,3 +135,34 @@ def test_another_failure_of_a_known_case_is_not_taken_for_the_known_one(tmp_path
     nan = make_checked(make_error(), differences=[make_difference(what="nonfinite")])
     (other,) = culprits(failures(wrong(A, outputs=nan)), read([file]))
     assert other.known == []
+
+
+def test_wrong_numbers_elsewhere_in_a_known_case_are_another_failure(tmp_path):
+    (scaled,) = culprits(failures(wrong(A)))
+    file = tmp_path / "culprits.toml"
+    file.write_text("".join(known_entries(scaled, "a wrong output")), encoding="utf-8")
+    elsewhere = make_checked(make_error("input[0]", **WRONG))
+    found = culprits(failures(wrong(A, state=elsewhere)), read([file]))
+    assert [culprit.known for culprit in found] == [[]]
+
+
+@pytest.mark.parametrize(("message", "is_known"), [("no loops", True), ("no dtype", False)])
+def test_a_case_that_raises_has_one_entry_for_all_of_its_aspects(tmp_path, message, is_known):
+    def raising(said):
+        return failures(make_failed_observation("raised", A, kind="LoweringError", message=said))
+
+    (culprit,) = culprits(raising("no loops"))
+    assert len(culprit.aspects) > 1
+    (entry,) = known_entries(culprit, "TICKET-9")
+    file = tmp_path / "culprits.toml"
+    file.write_text(entry, encoding="utf-8")
+    (seen,) = culprits(raising(message), read([file]))
+    assert seen.known == ["TICKET-9"] * is_known
+
+
+def test_an_entry_keeps_the_workaround_of_the_team(tmp_path):
+    known = [Known(issue="TICKET-1", workaround="config.x = False")]
+    (culprit,) = culprits(failures(wrong(A)), known)
+    file = tmp_path / "culprits.toml"
+    file.write_text("".join(known_entries(culprit, culprit.issue)), encoding="utf-8")
+    assert [entry.workaround for entry in read([file])] == ["config.x = False"]

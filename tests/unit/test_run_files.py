@@ -256,7 +256,7 @@ def test_an_unknown_run_lists_the_known_ones(path):
 
 
 def test_an_unknown_run_is_refused_where_there_are_no_runs(tmp_path):
-    with pytest.raises(RunError, match="known: none"):
+    with pytest.raises(RunError, match="holds none: give the path of the file"):
         find("nightly", tmp_path / "nowhere")
 
 
