@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import sys
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,7 +15,7 @@ from compilegate.commands.observe import ArgumentError
 from compilegate.judging import budgets_toml
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.output.visible import visible
-from compilegate.reports.text import count
+from compilegate.reports.text import count, wrapped
 from compilegate.runs import files, reproduction
 from compilegate.runs.files import Run
 from compilegate.triage import folders, known
@@ -115,4 +117,7 @@ def _check(stored: Run, cases: Sequence[str]) -> None:
 
 
 def _say(text: str) -> None:
-    print(visible(text), flush=True)
+    """Print a line, in as many lines as a terminal needs; a file keeps it whole."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    for line in wrapped(visible(text), width) if width else [visible(text)]:
+        print(line, flush=True)

@@ -14,6 +14,7 @@ from compilegate.records.part import Held, Kernel
 from compilegate.triage import ladder, place, programs, scripts_run, smallest, workarounds
 from compilegate.triage.causes import Cause, recognise
 from compilegate.triage.findings import Files, Findings
+from compilegate.triage.releases import Seen
 from compilegate.triage.scripting import Scripting
 from compilegate.triage.suspect import Suspect
 from compilegate.triage.trials import OutOfTimeError, Trials, part
@@ -102,8 +103,13 @@ class Investigation:
     def _find_stage(self) -> None:
         self.findings.stage = stage = ladder.climb(self._trials)
         for backend, seen in stage.seen.items():
-            self._say(f"  {backend}: {seen}")
+            self._say(f"  {backend}: {self._shown(seen)}")
         self._say(f"  stage: {stage.name}")
+
+    def _shown(self, seen: Seen) -> str:
+        is_same = seen.text.endswith(self._suspect.verdict.summary)
+        text = "the same" if is_same else seen.text
+        return f"{seen.outcome}: {text}" if text else seen.outcome
 
     @property
     def _backend(self) -> str:
@@ -150,7 +156,7 @@ class Investigation:
             self._trials.within(_PLACE, lambda: place.descend(self._trials, found, self._backend))
         finally:
             for path, seen in found.tried.items():
-                self._say(f"  {path}: {seen}")
+                self._say(f"  {path} alone: {self._shown(seen)}")
             self._say(f"  place: {found}")
 
     def _shrink(self) -> None:

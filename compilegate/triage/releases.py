@@ -27,6 +27,11 @@ class Seen:
     state: State
     text: str = ""
 
+    @property
+    def outcome(self) -> str:
+        """The state as a test would say it."""
+        return {"bad": "fails", "good": "passes", "unobservable": "undecided"}[self.state]
+
     def __str__(self) -> str:
         """The state, and the text if there is one."""
         return f"{self.state}: {self.text}" if self.text else self.state

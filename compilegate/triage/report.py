@@ -30,8 +30,6 @@ _WORDS = {
     "fp64": "the same model in float64",
     "not budgeted": "that nobody has declared as expected",
 }
-#: What became of the case with a backend.
-_OUTCOMES = {"bad": "fails", "good": "passes", "unobservable": "undecided"}
 #: Stands for the script until the rest of the report is clean.
 _SCRIPT = "<the script>"
 _SECRET = re.compile(
@@ -154,7 +152,7 @@ def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
     yield "| --- | --- | --- |"
     for backend, seen in stage.seen.items():
         text = "the same" if seen.text.endswith(suspect.verdict.summary) else seen.text
-        yield f"| `{backend}` | {_OUTCOMES[seen.state]} | {text.replace('|', '/')} |"
+        yield f"| `{backend}` | {seen.outcome} | {text.replace('|', '/')} |"
     yield ""
     if place.path:
         yield f"**Submodule:** `{place.path}`, a `{place.kind}`, fails when compiled alone with"

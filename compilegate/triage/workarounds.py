@@ -51,7 +51,7 @@ def _try_disabling(trials: Trials, findings: Findings, say: Callable[[str], None
         ways.append((every, found.alike))
     for code, paths in ways:
         seen = trials.of_part(part(disabled=tuple(paths)))
-        say(f"  torch.compiler.disable on {', '.join(paths)}: {seen.state}")
+        say(f"  torch.compiler.disable on {', '.join(paths)}: {seen.outcome}")
         if seen.state == "good":
             findings.workarounds.append((code, "the case passes"))
             return
@@ -64,6 +64,6 @@ def _try_stances(trials: Trials, findings: Findings, say: Callable[[str], None])
         if stance == "eager_on_recompile" and suspect.is_of_first_call:
             continue
         seen = trials.of_part(part(stance=stance))
-        say(f"  stance {stance}: {seen.state}")
+        say(f"  stance {stance}: {seen.outcome}")
         if seen.state == "good":
             findings.workarounds.append((code, "the case passes"))
