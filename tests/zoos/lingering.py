@@ -8,11 +8,15 @@ from torch import nn
 from compilegate import Example, model
 
 SECONDS = 25.0
+#: The builds of this process: the first one lingers.
+_builds: list[str] = []
 
 
 @model("a_lingering", family="tiny")
 def lingering():
-    time.sleep(SECONDS)
+    if not _builds:
+        time.sleep(SECONDS)
+    _builds.append("one")
     return healthy()
 
 
