@@ -68,7 +68,7 @@ class Stage:
         """Why nothing follows where the failure is not confirmed."""
         if self.seen and all(seen.state == "unobservable" for seen in self.seen.values()):
             return f"the case could not be observed here: {next(iter(self.seen.values())).text}"
-        return "the failure did not show again" if self.seen else "the time was over before that"
+        return "the failure did not show again" if self.seen else "the search ended too early"
 
 
 def climb(trials: Trials) -> Stage:

@@ -45,8 +45,8 @@ _KNOWN_TOKEN = re.compile(r"\b(?:gh[pousr]_|github_pat_|hf_|sk-|AKIA)[A-Za-z0-9_
 
 
 def cleaned(text: str) -> str:
-    """Return a text without secrets, and without the paths of home directories."""
-    return _without_homes(_SECRET.sub(rf"\g<1>{HIDDEN}", text))
+    """Return a text without secrets, and without the paths of homes and installed packages."""
+    return _without_homes(_SECRET.sub(rf"\g<1>{HIDDEN}", _PACKAGES.sub("", text)))
 
 
 def cleaned_code(text: str) -> str:
@@ -55,7 +55,6 @@ def cleaned_code(text: str) -> str:
 
 
 def _without_homes(text: str) -> str:
-    text = _PACKAGES.sub("", text)
     text = _KNOWN_TOKEN.sub(HIDDEN, _ADDRESS.sub(r"\1", text))
     home = str(Path.home())
     if home != "/":
