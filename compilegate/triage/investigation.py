@@ -107,8 +107,7 @@ class Investigation:
         self._say(f"  stage: {stage.name}")
 
     def _shown(self, seen: Seen) -> str:
-        is_same = seen.text.endswith(self._suspect.verdict.summary)
-        text = "the same" if is_same else seen.text
+        text = seen.besides(self._suspect.verdict.summary)
         return f"{seen.outcome}: {text}" if text else seen.outcome
 
     @property

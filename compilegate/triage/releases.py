@@ -32,6 +32,14 @@ class Seen:
         """The state as a test would say it."""
         return {"bad": "fails", "good": "passes", "unobservable": "undecided"}[self.state]
 
+    def besides(self, summary: str) -> str:
+        """The text, or that it is the same as in the run.
+
+        Args:
+            summary: What the run showed.
+        """
+        return "the same" if self.text.endswith(summary) else self.text
+
     def __str__(self) -> str:
         """The state, and the text if there is one."""
         return f"{self.state}: {self.text}" if self.text else self.state

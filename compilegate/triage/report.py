@@ -30,6 +30,13 @@ _WORDS = {
     "fp64": "the same model in float64",
     "not budgeted": "that nobody has declared as expected",
 }
+#: The folder of installed packages.
+_PACKAGES = re.compile(r"[^\s'\":(]*/site-packages/(?=\w)")
+#: What PyTorch says of every script on a machine without a GPU.
+_NO_GPU = "No CUDA runtime is found"
+#: How lines begin that need no aspect in a title, and what of them a title leaves out.
+_TELLING = "graph break: ", "recompiled: ", "raised ", "died ", "timed out"
+_CALL = re.compile(r"^(?:\w+: )?(?:probing )?call\b[^:]*: ")
 #: Stands for the script until the rest of the report is clean.
 _SCRIPT = "<the script>"
 _SECRET = re.compile(
@@ -60,15 +67,6 @@ def _without_homes(text: str) -> str:
     if home != "/":
         text = re.sub(rf"{re.escape(home)}(?=[/\s'\":]|$)", "~", text)
     return re.sub(r"/(?:home|Users)/[^/\s'\":]+", "~", text)
-
-
-#: The folder of installed packages.
-_PACKAGES = re.compile(r"[^\s'\":(]*/site-packages/(?=\w)")
-#: What PyTorch says of every script on a machine without a GPU.
-_NO_GPU = "No CUDA runtime is found"
-#: How lines begin that need no aspect in a title, and what of them a title leaves out.
-_TELLING = "graph break: ", "recompiled: ", "raised ", "died ", "timed out"
-_CALL = re.compile(r"^(?:\w+: )?(?:probing )?call\b[^:]*: ")
 
 
 def title_of(suspect: Suspect, findings: Findings) -> str:
@@ -150,7 +148,7 @@ def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
     yield "| backend | outcome | what it shows |"
     yield "| --- | --- | --- |"
     for backend, seen in stage.seen.items():
-        text = "the same" if seen.text.endswith(suspect.verdict.summary) else seen.text
+        text = seen.besides(suspect.verdict.summary)
         yield f"| `{backend}` | {seen.outcome} | {text.replace('|', '/')} |"
     yield ""
     if place.path:

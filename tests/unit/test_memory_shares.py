@@ -156,9 +156,11 @@ def test_a_case_that_fits_passes_one_that_waits(worker):
         held.close()
 
 
-def test_a_case_that_has_waited_for_long_is_served_first(worker, monkeypatch):
+@pytest.mark.parametrize("patience_for_all_s", [0.0, 600.0])
+def test_a_case_that_has_waited_for_long_is_served_first(worker, monkeypatch, patience_for_all_s):
+    """One that wants nearly all lets others pass for longer."""
     monkeypatch.setattr(memory_shares, "_PATIENCE_S", 0.0)
-    monkeypatch.setattr(memory_shares, "_PATIENCE_FOR_ALL_S", 0.0)
+    monkeypatch.setattr(memory_shares, "_PATIENCE_FOR_ALL_S", patience_for_all_s)
     large, first, small = worker(), worker(), worker()
     with contextlib.ExitStack() as stack:
         held = stack.enter_context(contextlib.ExitStack())
@@ -172,18 +174,7 @@ def test_a_case_that_has_waited_for_long_is_served_first(worker, monkeypatch):
             end()
 
         with small.taken(2, waiting):
-            assert waited
-
-
-def test_a_case_that_wants_nearly_all_lets_others_pass_for_longer(worker, monkeypatch):
-    monkeypatch.setattr(memory_shares, "_PATIENCE_S", 0.0)
-    large, first, small = worker(), worker(), worker()
-    with contextlib.ExitStack() as stack:
-        held = stack.enter_context(contextlib.ExitStack())
-        held.enter_context(first.taken(5))
-        waits_in_another_thread(stack, large, 9)
-        with small.taken(2, never):
-            pass
+            assert bool(waited) == (patience_for_all_s == 0.0)
         held.close()
 
 
