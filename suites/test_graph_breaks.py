@@ -28,9 +28,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     """No more distinct breaks than budgeted, each of a known kind at a known place."""
     capture = observation.capture
     assert capture is not None
-    # A frame that is left to eager for the reason of a break is that break met again.
-    met_already = {(found.reason, found.file) for found in capture.breaks}
-    left = [f for f in capture.fallbacks if (f.reason, f.file) not in met_already]
+    left = [found for found in capture.fallbacks if not _is_met(found, capture.breaks)]
     met = [*capture.breaks, *left]
     met = [found for found in met if not _is_of_an_error(found, observation.calls)]
     unknown = [
@@ -39,12 +37,14 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         if not any(is_allowed(found, allowed) for allowed in budget.graph_breaks)
     ]
     known = len(met) - len(unknown)
-    if len(unknown) > budget.max_graph_breaks:
-        count = f"{len(unknown)} graph break{'s' * (len(unknown) != 1)} not budgeted"
+    # One line may leave several frames to eager: the last is the innermost.
+    distinct = [*{(found.reason, found.source): found for found in unknown}.values()]
+    if len(distinct) > budget.max_graph_breaks:
+        count = f"{len(distinct)} graph break{'s' * (len(distinct) != 1)} not budgeted"
         return Finding(
             "failed",
-            f"{count}: {unknown[0]}",
-            tuple(_describe(unknown)),
+            f"{count}: {distinct[0]}",
+            tuple(_describe(distinct)),
             _proposal(budget, unknown),
         )
     budgeted = f" ({known} budgeted)" if known else ""
@@ -52,6 +52,16 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         "passed",
         f"{counted(capture.graphs, 'graph')}, {counted(len(met), 'graph break')}{budgeted}",
     )
+
+
+def _is_met(frame: GraphBreak, breaks: Sequence[GraphBreak]) -> bool:
+    """Whether a frame is left to eager for a line that breaks another frame, too.
+
+    Runs of earlier versions name no line, so there the same reason in the same file is the same.
+    """
+    if frame.broken_at:
+        return any((one.reason, one.source) == (frame.reason, frame.source) for one in breaks)
+    return any((one.reason, one.file) == (frame.reason, frame.file) for one in breaks)
 
 
 def _is_of_an_error(found: GraphBreak, calls: Sequence[CallFacts]) -> bool:

@@ -5,6 +5,7 @@ Plain data, and standard library only, since the observed interpreter need not h
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -110,6 +111,15 @@ class Failure:
     others_took: float | None = None
 
 
+#: How Dynamo names what is left of a function after a graph break.
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
+
+
+def written(function: str) -> str:
+    """Return the name that a function has in the source, also where Dynamo resumes in it."""
+    return _RESUMED.sub(r"\1", function)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """A line of source. ``file`` is relative to its package: ``timm/layers/pool.py``.
@@ -129,8 +139,13 @@ class Place:
     function: str
     owner: str
 
+    @property
+    def source(self) -> str:
+        """File and line."""
+        return f"{self.file}:{self.line}"
+
     def __str__(self) -> str:
-        return f"{self.file}:{self.line} in {self.function}"
+        return f"{self.source} in {self.function}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +160,8 @@ class GraphBreak:
         hint: Dynamo's hints how to avoid it, one a line.
         calls: Indices into ``calls`` of the calls that it occurred in. Empty where that is not
             known, as in runs of earlier versions.
+        broken_at: Of a frame that is left to eager: file and line of the code that it is left for.
+            Empty where that is not known, as in runs of earlier versions.
     """
 
     reason: str
@@ -153,6 +170,12 @@ class GraphBreak:
     explanation: str = field(default="", compare=False)
     hint: str = field(default="", compare=False)
     calls: tuple[int, ...] = field(default=(), compare=False)
+    broken_at: str = field(default="", compare=False)
+
+    @property
+    def source(self) -> str:
+        """File and line of the code that Dynamo cannot trace; empty where that is not known."""
+        return self.broken_at or (self.place.source if self.place else "")
 
     @property
     def cause(self) -> str:
@@ -175,9 +198,10 @@ class GraphBreak:
     @property
     def help(self) -> tuple[str, ...]:
         """What explains it and how to avoid it, a line each, as far as PyTorch documents it."""
+        frame = (f"the frame is left to eager for {self.broken_at}",) if self.broken_at else ()
         explanation = (f"explanation: {self.explanation}",) if self.explanation else ()
         hints = (f"hint: {hint}" for hint in self.hint.splitlines())
-        return (*explanation, *hints, *((f"see {self.page}",) if self.page else ()))
+        return (*frame, *explanation, *hints, *((f"see {self.page}",) if self.page else ()))
 
     def __str__(self) -> str:
         place = f" at {self.place} ({self.place.owner})" if self.place else ""

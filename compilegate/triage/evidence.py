@@ -119,7 +119,7 @@ def _breaks(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
     known = {str(b): b for b in (*capture.breaks, *capture.fallbacks)} if capture else {}
     for line in _lines(verdict):
         if found := known.get(line):
-            place = str(found.place) if found.place else family_of(observation.case)
+            place = found.source or family_of(observation.case)
             key = "graph break", normal(found.reason), normal(found.cause), place
             yield Evidence(
                 key, f"graph break: {line}", verdict.aspect, line=line, match=_pattern(line)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from operator import truediv
 
 from compilegate.judging.aspects import ASPECTS
-from compilegate.records.observation import Capture, GraphBreak, Place
+from compilegate.records.observation import Capture, GraphBreak, Place, written
 from compilegate.records.performance import Timing
 from compilegate.records.statistics import paired_speedup
 from compilegate.runs.slim import SlimObservation
@@ -118,7 +118,8 @@ def breaks(capture: Capture) -> dict[tuple[str, str, str], GraphBreak]:
     found: dict[tuple[str, str, str], GraphBreak] = {}
     for item in (*capture.breaks, *capture.fallbacks):
         file, function = _name(item.place) if item.place else ("", "")
-        found.setdefault((item.id or item.reason, file, function), item)
+        # Runs of earlier versions name the function in which Dynamo resumes.
+        found.setdefault((item.id or item.reason, file, written(function)), item)
     return found
 
 

@@ -1,5 +1,7 @@
 """What torch.compile captures of a function."""
 
+import inspect
+
 import torch
 
 from compilegate.observe.capture.compile_log import CompileLog
@@ -15,3 +17,8 @@ def run(function, *calls, backend="eager", **options):
         compiled(*arguments)
         log.after_call(index)
     return log.capture()
+
+
+def line_of(function, text):
+    lines, first = inspect.getsourcelines(function)
+    return first + next(i for i, line in enumerate(lines) if text in line)

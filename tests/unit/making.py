@@ -64,8 +64,8 @@ def make_call(*, sizes=None, numbers=None, rest="same", **groups):
     return CallFacts(sizes=sizes or {}, numbers=numbers or {}, rest=rest, **healthy | groups)
 
 
-def make_break(reason="Call to `print`", gb_id="GB0001", place=None):
-    return GraphBreak(reason=reason, id=gb_id, place=place or make_place())
+def make_break(reason="Call to `print`", gb_id="GB0001", place=None, broken_at=""):
+    return GraphBreak(reason=reason, id=gb_id, place=place or make_place(), broken_at=broken_at)
 
 
 def make_compilation(call=0, reason="", code=None, **changed):

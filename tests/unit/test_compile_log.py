@@ -1,6 +1,5 @@
 """The log of torch.compile, on functions so small that they compile in no time."""
 
-import inspect
 import time
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from compilegate.observe.capture import compile_log
 from compilegate.observe.capture.compile_log import CompileLog, compile_time
 from compilegate.observe.wall_clock import WallClock
 from compilegate.suites import test_graph_breaks
-from tests.unit.captured import X, run
+from tests.unit.captured import X, line_of, run
 from tests.unit.making import make_observation
 
 #: The file of the functions below, as a place names it.
@@ -28,11 +27,6 @@ def clean():
     compile_log.reset()
     yield
     compile_log.reset()
-
-
-def line_of(function, text):
-    lines, first = inspect.getsourcelines(function)
-    return first + next(i for i, line in enumerate(lines) if text in line)
 
 
 def whole(x):

@@ -9,6 +9,7 @@ from tests.unit.failing import WRONG, A, B, broken, failures, found, recompiled,
 from tests.unit.making import (
     make_break,
     make_call,
+    make_capture,
     make_checked,
     make_difference,
     make_error,
@@ -99,6 +100,14 @@ def test_the_buffer_of_a_batch_norm_names_its_module_in_all_models():
 )
 def test_a_break_is_known_by_its_reason_and_its_place(other, count):
     assert len(found(broken(A, make_break()), broken(B, other))) == count
+
+
+@pytest.mark.parametrize(("line", "count"), [(10, 1), (11, 2)], ids=["its line", "another line"])
+def test_a_frame_that_is_left_to_eager_for_the_line_of_a_break_has_its_culprit(line, count):
+    frame = make_break(place=make_place(3, "loops", "other.py"), broken_at=f"net.py:{line}")
+    left = make_observation(case=B, capture=make_capture(fallbacks=(frame,)))
+    assert make_break().source == "net.py:10"
+    assert len(found(broken(A, make_break()), left)) == count
 
 
 def test_each_break_of_a_case_is_a_culprit():

@@ -20,7 +20,7 @@ from compilegate.observe.capture import cuda_graphs
 from compilegate.observe.capture.source_place import place
 from compilegate.records.bounded_text import bounded
 from compilegate.records.call import name_of_call
-from compilegate.records.observation import Capture, Compilation, GraphBreak
+from compilegate.records.observation import Capture, Compilation, GraphBreak, written
 from compilegate.records.performance import CompileTime
 
 #: Dynamo's message where it compiled a code object so often that it gives up.
@@ -106,6 +106,8 @@ class CompileLog:
         self._compilations: list[Compilation] = []
         #: The call of each graph break that Dynamo noted so far.
         self._calls_of_breaks: list[int] = []
+        #: Each frame that was left to eager, with its call.
+        self._left: list[tuple[GraphBreak, int]] = []
         self._not_lowered: dict[GraphBreak, None] = {}
 
     def after_call(self, index: int, sizes: Mapping[str, int] | None = None) -> None:
@@ -121,6 +123,8 @@ class CompileLog:
         self._compilations += [compilation for _, compilation in found]
         reason = f"Inductor generated no code for the graph of {name_of_call(index, sizes or {})}"
         for entry, compilation in found:
+            if compilation.failure and not compilation.graph:
+                self._left.append((_left_to_eager(entry, compilation), index))
             if self._lowers and _has_operators(entry) and not _is_lowered(entry):
                 self._not_lowered[GraphBreak(reason=reason, id="", place=compilation.code)] = None
         self._seen = len(metrics)
@@ -158,9 +162,8 @@ class CompileLog:
         Dynamo leaves a frame to eager for a break inside a loop or a ``with`` block, for example. A
         backend leaves a graph to eager where it returns the graph itself.
         """
-        left = [c for c in self._compilations if c.failure and not c.graph]
-        frames = [GraphBreak(reason=c.failure, id="", place=c.code) for c in left]
-        return [*_in_calls(frames, [c.call for c in left]), *self._not_lowered]
+        frames, calls = [frame for frame, _ in self._left], [call for _, call in self._left]
+        return [*_in_calls(frames, calls), *self._not_lowered]
 
 
 #: Fields of a compilation's metrics: how often a cache held the code of its graph.
@@ -237,6 +240,17 @@ def _compilation(entry: Any, call: int) -> Compilation:
     )
 
 
+def _left_to_eager(entry: Any, compilation: Compilation) -> GraphBreak:
+    """Return a frame that Dynamo does not compile, and the line of a function in it or below."""
+    file, line = entry.fail_user_frame_filename, entry.fail_user_frame_lineno
+    return GraphBreak(
+        reason=compilation.failure,
+        id="",
+        place=compilation.code,
+        broken_at=place(file, line or 0, "").source if file else "",
+    )
+
+
 #: The name of a node in a text such as ``{'l_x_': ['s33', 4], 'sin': ['s33', 4]}``, unless it is an
 #: input, the sizes of a node, and a symbol in them.
 _OPERATOR = re.compile(r"'(?![lg]_)(\w+)': \[")
@@ -274,7 +288,7 @@ def _breaks(calls: Sequence[int]) -> list[GraphBreak]:
     found = []
     for item in dynamo.graph_break_reasons:
         frame = item.user_stack[-1] if item.user_stack else None
-        where = place(frame.filename, frame.lineno or 0, frame.name) if frame else None
+        where = place(frame.filename, frame.lineno or 0, written(frame.name)) if frame else None
         number = re.search(r"gb/gb(\d+)", item.reason)
         reason = bounded(item.reason)
         graph_break = GraphBreak(

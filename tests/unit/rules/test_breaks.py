@@ -158,6 +158,19 @@ def test_a_frame_elsewhere_is_not_hidden_by_a_budgeted_break_of_the_same_reason(
     assert test_graph_breaks.rule(broken(PRINT, fallbacks=(frame,)), budget).outcome == "failed"
 
 
+@pytest.mark.parametrize(
+    ("line", "count"), [(PRINT.source, 1), ("net.py:99", 2)], ids=["its line", "another line"]
+)
+def test_frames_are_left_to_eager_for_the_line_of_a_break_or_for_another(line, count):
+    left = [
+        make_break(PRINT.reason, "", make_place(number, file=file), line)
+        for number, file in ((3, "net.py"), (5, "timm/layers/pool.py"))
+    ]
+    finding = test_graph_breaks.rule(broken(PRINT, fallbacks=tuple(left)), Budget())
+    assert finding.summary.startswith(f"{count} graph break{'s' * (count > 1)} not budgeted")
+    assert_proposal_helps(test_graph_breaks.rule, broken(PRINT, fallbacks=tuple(left)), Budget())
+
+
 def test_a_frame_that_raises_like_eager_is_not_a_graph_break():
     observed = make_break("Observed exception")
     calls = (make_call(), make_call(raised="ValueError: no"))

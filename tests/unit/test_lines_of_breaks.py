@@ -1,0 +1,75 @@
+"""The line of the user's code that a graph break, or a frame left to eager, is about."""
+
+from pathlib import Path
+
+import pytest
+
+from compilegate.judging.budget import Budget
+from compilegate.observe.capture import compile_log
+from compilegate.suites import test_graph_breaks
+from tests.unit.captured import X, line_of, run
+from tests.unit.making import make_observation
+
+#: The file of the functions below, as a place names it.
+HERE = Path(__file__).name
+
+
+@pytest.fixture(autouse=True)
+def clean():
+    """Reset the compiler before and after each test."""
+    compile_log.reset()
+    yield
+    compile_log.reset()
+
+
+def shows(x):
+    print("here", end="")
+    return x + 1
+
+
+def in_a_loop(x):
+    for _ in range(2):
+        x = shows(x)
+    return x
+
+
+def shows_in_a_loop(x):
+    for _ in range(2):
+        print("here", end="")
+        x = x + 1
+    return x
+
+
+def in_two_loops(x):
+    for _ in range(2):
+        x = shows_in_a_loop(x)
+    return x
+
+
+def then_branches(x):
+    print("here", end="")
+    if x.sum() > 0:
+        return x.sin()
+    return x.cos()
+
+
+@pytest.mark.parametrize(
+    ("function", "of"),
+    [(in_a_loop, shows), (shows_in_a_loop, shows_in_a_loop), (in_two_loops, shows_in_a_loop)],
+    ids=["another function's", "its own", "that of another frame left to eager"],
+)
+def test_a_frame_that_is_left_to_eager_names_the_line_that_it_is_left_for(function, of):
+    seen = run(function, (X,))
+    line = f"{HERE}:{line_of(of, 'print(')}"
+    assert {left.source for left in seen.fallbacks} == {line}
+    assert f"the frame is left to eager for {line}" in seen.fallbacks[0].help
+    finding = test_graph_breaks.rule(make_observation(capture=seen), Budget())
+    assert finding.summary.startswith("1 graph break not budgeted")
+
+
+def test_a_branch_behind_a_break_is_a_break_in_the_function_that_is_written():
+    prints, branches = run(then_branches, (X,)).breaks
+    lines = [line_of(then_branches, "print("), line_of(then_branches, "if x.sum()")]
+    assert [found.place.line for found in (prints, branches)] == lines
+    assert prints.place.function == branches.place.function == "then_branches"
+    assert prints.reason != branches.reason
