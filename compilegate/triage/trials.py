@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from compilegate.fuzzing.outcome import Symptom, outcome_of
 from compilegate.fuzzing.program import Program, zoo_text
+from compilegate.judging.judge import nothing_compiled
 from compilegate.processes.observer import Observer
 from compilegate.processes.server_process import Launch
 from compilegate.records.case import REPLAYING_CALLS, Case
@@ -28,6 +29,8 @@ from compilegate.triage.suspect import Suspect
 #: Seconds without progress after which a trial hangs. Where the case hung, they are as many times
 #: as the longest trial that ended took, within these bounds.
 _STUCK_S, _HANGS_S, _TIMES = 240.0, (20.0, 60.0), 5
+#: What is seen of a case whose disabled submodules are all of it.
+NOTHING_LEFT = "nothing would be left to compile"
 
 
 class OutOfTimeError(Exception):
@@ -116,14 +119,10 @@ class Trials:
         named = [replace(self._named(part), calls=max(part.calls, least)) for part in parts]
         self._write(_PARTS.format(parts=[asdict(part) for part in named]))
         for part in named:
-            is_alone = bool(part.path)
-            wants = ("capture",) if is_alone else self.wants
+            wants = ("capture",) if part.path else self.wants
             case_id = _case_id(part.name, suspect)
             made = self._observe(case_id, named[0].name, backend, wants, seed=self._seed)
-            if part.stance:
-                yield suspect.seen_in_eager(made)
-            else:
-                yield suspect.seen_in_part(made) if is_alone else suspect.seen_in(made)
+            yield _seen(suspect, part, made)
 
     def told(
         self, part: Part, what: Literal["tree", "graph", "kernels", "held"]
@@ -246,6 +245,17 @@ parts.register({parts})
 def part(**fields: Any) -> Part:
     """Return a part whose name, case and seed :class:`Trials` fills in."""
     return Part(name="", case="", seed=0, **fields)
+
+
+def _seen(suspect: Suspect, part: Part, made: Observation) -> Seen:
+    """Return whether a part fails, in which submodules or a stance may leave much to eager."""
+    if part.stance:
+        return suspect.seen_in_eager(made)
+    if part.path:
+        return suspect.seen_in_part(made)
+    if part.disabled and made.status == "completed" and nothing_compiled(made):
+        return Seen("unobservable", NOTHING_LEFT)
+    return suspect.seen_in(made)
 
 
 def _case_id(name: str, suspect: Suspect) -> str:

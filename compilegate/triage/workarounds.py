@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from compilegate.triage import ladder
 from compilegate.triage.findings import Findings
-from compilegate.triage.trials import Trials, part
+from compilegate.triage.trials import NOTHING_LEFT, Trials, part
 
 #: The stances that are tried, and how they are taken.
 _STANCES = {
@@ -51,7 +51,12 @@ def _try_disabling(trials: Trials, findings: Findings, say: Callable[[str], None
         ways.append((every, found.alike))
     for code, paths in ways:
         seen = trials.of_part(part(disabled=tuple(paths)))
-        say(f"  torch.compiler.disable on {', '.join(paths)}: {seen.outcome}")
+        tried = f"torch.compiler.disable on {', '.join(paths)}"
+        if seen.text == NOTHING_LEFT:  # nor would more be with all of the class
+            findings.notes.append(f"no workaround by {tried}: {NOTHING_LEFT}")
+            say(f"  {tried}: {NOTHING_LEFT}")
+            return
+        say(f"  {tried}: {seen.outcome}")
         if seen.state == "good":
             findings.workarounds.append((code, "the case passes"))
             return

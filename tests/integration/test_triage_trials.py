@@ -11,13 +11,13 @@ from compilegate.records.case import Case
 from compilegate.records.observation import Observation
 from compilegate.records.part import Held, Kernel
 from compilegate.records.verdict import Verdict
-from compilegate.triage import ladder, report, scripts_run
+from compilegate.triage import ladder, report, scripts_run, workarounds
 from compilegate.triage.culprits import Culprit
 from compilegate.triage.findings import Findings
 from compilegate.triage.place import Place, descend
 from compilegate.triage.script import Shows, of_recipe
 from compilegate.triage.suspect import Suspect
-from compilegate.triage.trials import Trials, part
+from compilegate.triage.trials import NOTHING_LEFT, Trials, part
 from tests.integration.conftest import ZOOS
 from tests.unit.making import make_environment
 
@@ -116,6 +116,31 @@ def test_a_stance_helps_where_compiled_code_exists_and_is_right(counts):
     unknown = counts.of_part(part(stance="lenient"))
     assert unknown.state == "unobservable"
     assert "lenient" in unknown.text
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "path", "note"),
+    [
+        ("copies", "Scaled", "2", []),
+        (
+            "scaled",
+            "Scaled",
+            "0",
+            [f"no workaround by torch.compiler.disable on 0: {NOTHING_LEFT}"],
+        ),
+    ],
+)
+def test_a_submodule_that_is_all_of_the_model_is_no_workaround(model, kind, path, note, tmp_path):
+    found = Findings(place=Place(path=path, kind=kind, kinds={path: kind}))
+    with contextlib.closing(
+        trials_of(model, "forward", "triaged", tmp_path, backend="eager")
+    ) as trials:
+        found.stage = ladder.climb(trials)
+        workarounds.find(trials, found, print)
+    assert found.notes == note
+    helps = "\n".join(code for code, _ in found.workarounds)
+    assert ("get_submodule" in helps) == (not note)
+    assert "force_eager" in helps
 
 
 WAITS = """\

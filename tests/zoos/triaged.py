@@ -131,6 +131,11 @@ def copies():
     return example(Copy(), Scaled())
 
 
+@model("scaled", settings=ONE)
+def scaled():
+    return Example(nn.Sequential(Scaled()), inputs=(torch.randn(5, 8),))
+
+
 @model("together", settings=ONE)
 def together():
     return example(Pair())
