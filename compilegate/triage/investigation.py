@@ -23,6 +23,8 @@ from compilegate.triage.trials import OutOfTimeError, Trials, part
 _PLACE = 0.35
 #: The same for smaller sizes.
 _SIZES = 0.2
+#: The steps whose results the report of an earlier culprit of the same cause has.
+_OF_FIRST = ("sizes", "script", "bisection")
 #: Seconds after which a script hangs whose case did not.
 _STUCK_S = 120.0
 #: With less time than this, in seconds, no bisection is begun.
@@ -77,6 +79,8 @@ class Investigation:
         }
         try:
             for name, step in steps.items():
+                if self.findings.is_recognised and name in _OF_FIRST:
+                    continue
                 began = time.monotonic()
                 try:
                     step()
@@ -93,8 +97,6 @@ class Investigation:
                 finally:
                     self.findings.seconds[name] = time.monotonic() - began
                 if name == "stage" and not self.findings.stage.is_confirmed:
-                    break
-                if self.findings.is_recognised:
                     break
         finally:
             self._trials.close()
@@ -139,7 +141,8 @@ class Investigation:
             return
         findings.is_recognised = recognise(self._trials, findings, program, self._earlier)
         if findings.is_recognised:
-            findings.notes.append("place and script: an earlier culprit has the same cause")
+            steps = f"{', '.join(_OF_FIRST[:-1])} and {_OF_FIRST[-1]}"
+            findings.notes.append(f"{steps}: an earlier culprit has the same cause")
             self._say(f"  recognised: {findings.place.operator} fails alone, as in another culprit")
 
     @property
