@@ -268,7 +268,7 @@ def _bisection(findings: Findings) -> Iterator[str]:
 
 def _versions(environment: Environment) -> Iterator[str]:
     yield ", ".join(f"{name} {version}" for name, version in environment.versions.items())
-    yield f"Python {environment.python}; `environment.txt` has everything."
+    yield f"Python {environment.python}; `environment.txt` has more."
 
 
 def _links(suspect: Suspect) -> Iterator[str]:
@@ -290,7 +290,15 @@ def environment_text(environment: Environment) -> str:
         known = {name: value for name, value in vars(device).items() if value}
         facts.append(", ".join(f"{name} {value}" for name, value in known.items()))
     if (inventory := environment.inventory) is not None:
-        for group in ("distributions", "libraries", "variables", "configuration", "machine"):
-            named: dict[str, str] = getattr(inventory, group)
-            facts += ["", f"{group}:", *(f"  {name} {value}" for name, value in named.items())]
+        named = {name: inventory.distributions.get(name, "") for name in inventory.decisive}
+        others = {name: named[name] for name in named if name not in environment.versions}
+        for heading, group in (
+            ("distributions that models and torch need", others),
+            ("libraries", inventory.libraries),
+            ("variables", inventory.variables),
+            ("configuration", inventory.configuration),
+            ("machine", inventory.machine),
+        ):
+            if group:
+                facts += ["", f"{heading}:", *(f"  {name} {it}" for name, it in group.items())]
     return cleaned("\n".join(map(visible, facts)) + "\n")

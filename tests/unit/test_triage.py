@@ -19,6 +19,7 @@ from compilegate.triage.ladder import Stage
 from compilegate.triage.releases import Seen
 from compilegate.triage.script import Shows, of_program
 from compilegate.zoo.example import Call
+from tests.unit.making import make_environment
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
 GRAPHS = Case.parse("m-cuda-train-f32-reduce_overhead-dynamic")
@@ -159,6 +160,15 @@ def test_a_report_shows_no_folder_of_installed_packages():
         line = f"at {folder}/lib/python3.11/site-packages/torch/_dynamo/pgo.py:605: UserWarning"
         assert report.cleaned(line) == "at torch/_dynamo/pgo.py:605: UserWarning"
         assert report.cleaned_code(line) == line, "a script opens its files"
+
+
+def test_an_environment_lists_what_models_and_torch_need():
+    text = report.environment_text(make_environment())
+    assert "  timm 1.0.20\n" in text
+    assert "pip" not in text  # no model needs it
+    assert text.count("torch 2.15.0") == 1
+    assert "OMP_NUM_THREADS 4" in text
+    assert "configuration" not in text  # all of it is the default
 
 
 def test_an_earlier_triage_is_not_overwritten(tmp_path):
