@@ -259,7 +259,7 @@ def _capture(capture: Capture) -> dict[str, Any]:
             for item in found
         ],
         "recompiles": [
-            [item.call + 1, str(item.code), item.reason]
+            [item.call + 1, str(item.code), item.guard]
             for item in capture.compilations
             if item.reason
         ],

@@ -9,7 +9,7 @@ https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programmi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 import pytest
 
@@ -21,9 +21,10 @@ from compilegate.records.observation import Capture, Compilation, Observation, P
 
 #: What to do about a recompile limit: no number of recompilations lifts it.
 _LIMIT_HELP = (
-    "no budget key allows it, because the code runs eagerly from there on: change what the guards",
-    "test, raise torch._dynamo.config.recompile_limit in a zoo file, or accept it in a budgets",
-    'file: [[expected_failure]] with aspect = "recompiles" and a reason',
+    "no budget key allows it, because the code runs eagerly from there on:",
+    "change what the guards test, raise torch._dynamo.config.recompile_limit in",
+    "a zoo file, or accept it in a budgets file:",
+    '[[expected_failure]] with aspect = "recompiles" and a reason',
 )
 
 
@@ -93,15 +94,11 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         seen += f"; no input has a dimension {', '.join(names)}: no other size was tried"
     if most <= allowed:
         return Finding("passed", seen)
-    lines = [
-        line
-        for code, count in compiled.items()
-        if count - 1 > allowed
-        for line in _history(code, capture)
-    ]
+    again = _history({code for code, count in compiled.items() if count - 1 > allowed}, capture)
+    lines = [*_with_code(shorten([*again]), again)]
     if dynamic == "dynamic":
         lines += _equal_by_accident(returning)
-    return Finding("failed", seen, shorten(lines), {"recompiles": most - setting})
+    return Finding("failed", seen, tuple(lines), {"recompiles": most - setting})
 
 
 def _is_of_an_error(item: Compilation, observation: Observation) -> bool:
@@ -130,10 +127,12 @@ def _equal_by_accident(calls: Sequence[CallFacts]) -> Iterator[str]:
     for name in sorted(varying):
         equal = sorted(n for n in sizes.keys() - varying if sizes[n] == sizes[name])
         if equal:
-            yield (
-                f"in the first call, {name} and {equal[0]} are both {sizes[name]:g}, and only the "
-                "first varies: equal sizes share a symbol, so what fixes one fixes the other; give "
-                "the example another size"
+            yield f"in the first call, {name} and {equal[0]} are both {sizes[name]:g}"
+            yield from indented(
+                [
+                    "only the first varies: equal sizes share a symbol, so what fixes one",
+                    "fixes the other; give the example another size",
+                ]
             )
 
 
@@ -162,16 +161,25 @@ def _never_compiled(
 def _guards_at_limit(capture: Capture) -> Iterator[str]:
     """Yield the guard that failed each time, for the code that was compiled most often."""
     compiled = Counter(item.code for item in capture.compilations if item.reason)
-    for code, count in compiled.items():
-        if count == max(compiled.values()):
-            yield from _history(code, capture)
+    most = max(compiled.values(), default=0)
+    again = _history({code for code, count in compiled.items() if count == most}, capture)
+    return _with_code(again, again)
 
 
-def _history(code: Place, capture: Capture) -> Iterator[str]:
-    """Yield when and why a code object was compiled again."""
-    for item in capture.compilations:
-        if item.code == code and item.reason:
-            yield f"{code}, call {item.call + 1}: {item.reason}"
+def _history(codes: Container[Place], capture: Capture) -> dict[str, str]:
+    """Return when and why code was compiled again, each with the line that its guard is for."""
+    return {
+        f"{item.code}, call {item.call + 1}: {item.guard}": item.guarded
+        for item in capture.compilations
+        if item.code in codes and item.reason
+    }
+
+
+def _with_code(lines: Iterable[str], again: Mapping[str, str]) -> Iterator[str]:
+    """Yield lines, and below each the line of code that its guard is for."""
+    for line in lines:
+        yield line
+        yield from indented(filter(None, [again.get(line)]))
 
 
 @pytest.mark.aspect("recompiles")

@@ -209,6 +209,10 @@ class GraphBreak:
         return f"{self.reason}{f' [{self.id}]' if self.id else ''}{place}{cause}"
 
 
+#: What PyTorch writes after a guard: the line that it is for, and the end of that line's path.
+_COMMENT = re.compile(r"\s+# (?:(?P<source>.*?)\s+# )?(?:\S+:\d+ in \S+.*|\(unknown source .*)$")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Compilation:
     """One compilation of one code object by Dynamo.
@@ -230,6 +234,17 @@ class Compilation:
     reason: str = ""
     failure: str = ""
     symbolic: bool = False
+
+    @property
+    def guard(self) -> str:
+        """The guard that failed, without PyTorch's comment; empty for a first compilation."""
+        return _COMMENT.sub("", self.reason)
+
+    @property
+    def guarded(self) -> str:
+        """The line of code that the guard is for; empty where PyTorch names none."""
+        found = _COMMENT.search(self.reason)
+        return (found["source"] or "") if found else ""
 
 
 @dataclass(frozen=True, kw_only=True)

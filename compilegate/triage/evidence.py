@@ -40,8 +40,6 @@ _VARIABLE = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _SAID = 80
 #: A text that a guard compares with: each call may have another.
 _TEXT = re.compile(r"== '[^']*'")
-#: The place at the end of a guard, which is that of the code.
-_PLACE = re.compile(r"\s+# \S+:\d+ in \w+$")
 _FOLDER = re.compile(r"(?:/[^\s/:'\"]+)+/")
 
 
@@ -131,16 +129,16 @@ def _guards(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
     capture = observation.capture
     seen: set[Key] = set()
     for item in capture.compilations if capture else ():
-        line = f"{item.code}, call {item.call + 1}: {item.reason}"
-        if not item.reason or line not in (text.strip() for text in verdict.details):
+        # Runs of earlier versions end the line with PyTorch's comment.
+        line = f"{item.code}, call {item.call + 1}: {item.guard}"
+        if not item.guard or not any(text.strip().startswith(line) for text in verdict.details):
             continue
-        reason = _TEXT.sub("== ''", normal(item.reason))
+        reason = _TEXT.sub("== ''", normal(item.guard))
         key = "guard", f"{item.code.file} {item.code.function}", reason
         if key not in seen:
             seen.add(key)
-            guard = _PLACE.sub("", item.reason)
-            text, match = f"recompiled: {item.code}: {guard}", _pattern(guard)
-            yield Evidence(key, text, verdict.aspect, line=item.reason, match=match)
+            text, match = f"recompiled: {item.code}: {item.guard}", _pattern(item.guard)
+            yield Evidence(key, text, verdict.aspect, line=item.guard, match=match)
 
 
 def _tensors(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:

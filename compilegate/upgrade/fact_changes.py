@@ -140,7 +140,7 @@ def of_recompilations(then: Capture, now: Capture) -> Iterator[Change]:
     grown = later - earlier
     (file, function), _ = grown.most_common(1)[0]
     reasons = tuple(
-        f"at call {item.call + 1}: {item.reason}"
+        f"at call {item.call + 1}: {item.guard}"
         for item in now.compilations
         if item.reason and _name(item.code) == (file, function)
     )

@@ -134,6 +134,16 @@ def test_a_recompilation_is_known_by_its_guard_and_its_code(guard, code, count):
     assert len(found(recompiled(A, first), recompiled(B, guard, code=code))) == count
 
 
+def test_a_guard_is_one_culprit_whatever_comment_an_earlier_run_shows_with_it():
+    plain, comment = "0/0: k == 0.0", " # return x + k # rk/zoo.py:5 in forward"
+    now, before = recompiled(A, plain), recompiled(B, plain + comment)
+    old = "net.py:10 in forward, call 2: " + plain + comment
+    stored = make_verdict("failed", case=B, aspect="recompiles", details=(old,))
+    (one,) = culprits([*failures(now), Failure(before, stored)])
+    assert one.cases == [A, B]
+    assert one.text.endswith(plain)
+
+
 FRAME = 'File "/home/me/lib/site-packages/torch/_inductor/{}.py", line 12, in lower\n'
 
 

@@ -60,7 +60,7 @@ def reasons_of_recompilation(first: int) -> list[str]:
         first: How many compilations since the last reset are left out.
     """
     seen = [_compilation(entry, 0) for entry in _compiled()[first:]]
-    failed = [f"{one.reason} ({one.code})" for one in seen if one.reason]
+    failed = [f"{one.guard} ({one.code})" for one in seen if one.reason]
     new = [f"compiled for the first time: {one.code}" for one in seen if not one.reason]
     return [*dict.fromkeys(failed + new)]
 

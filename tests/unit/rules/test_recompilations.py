@@ -163,7 +163,7 @@ def test_a_recompile_limit_fails_whatever_the_budget():
 def test_a_recompile_limit_shows_the_guard_that_failed_each_time():
     limit = "Dynamo recompile limit exceeded"
     observation = recompiled("static", 8, batches(4), limits=(limit,))
-    first, *guards, _, _, _ = test_recompiles.rule(observation, Budget()).details
+    first, *guards, _, _, _, _ = test_recompiles.rule(observation, Budget()).details
     assert first == limit
     assert guards == [
         f"  net.py:12 in forward, call {i + 2}: tensor 'x' size mismatch {i}" for i in range(8)
@@ -200,6 +200,23 @@ def test_only_the_code_that_recompiled_too_often_is_shown():
     observation = make_observation(capture=make_capture(compilations=compilations))
     details = test_recompiles.rule(observation, Budget()).details
     assert details == ("net.py:2 in loud, call 2: because",)
+
+
+@pytest.mark.parametrize(
+    ("comment", "code"),
+    [
+        ("", ()),
+        (" # rk/zoo.py:5 in forward", ()),
+        (' # return x + k["a"] # rk/zoo.py:5 in forward', ('  return x + k["a"]',)),
+        (" # x = f(x)  # nn/f.py:9 in f (_dynamo/utils.py:3 in run)", ("  x = f(x)",)),
+        (" # (unknown source k['a'], please file a bug)", ()),
+    ],
+)
+def test_a_guard_is_shown_without_the_cut_path_and_with_its_code_below(comment, code):
+    again = make_compilation(1, f"0/0: k['a'] == 0.0{comment}")
+    observation = make_observation(capture=make_capture(compilations=(make_compilation(0), again)))
+    details = test_recompiles.rule(observation, Budget()).details
+    assert details == ("net.py:10 in forward, call 2: 0/0: k['a'] == 0.0", *code)
 
 
 def test_a_size_that_static_never_compiled_for_fails():
@@ -270,5 +287,5 @@ def test_sizes_that_no_input_takes_are_named(shapes, expected):
 def test_a_size_that_is_equal_by_accident_explains_a_recompilation(dynamic, sizes, is_hinted):
     found = test_recompiles.rule(recompiled(dynamic, 2, batches(*sizes)), Budget())
     assert found.outcome == "failed"
-    hint = "input[0] dim 0 and input[0] dim 1 are both 8, and only the first varies"
+    hint = "in the first call, input[0] dim 0 and input[0] dim 1 are both 8"
     assert any(hint in line for line in found.details) == is_hinted
