@@ -13,13 +13,14 @@ from compilegate.judging.tolerances import Check, has_jumped, in_half
 from compilegate.records.call import TensorError
 from compilegate.records.observation import Observation
 
-#: A gradient, a buffer or a column of an output in half precision may be out of bounds in only one
-#: of several calls of a kind, by less than this factor: where few roundings decide, one draw may
-#: lie above the largest of nine. A buffer that keeps what it has seen may be so in two calls that
-#: follow each other.
+#: A gradient, the update of a parameter, a buffer or a column of an output in half precision may be
+#: out of bounds in only one of several calls of a kind, by less than this factor: where few
+#: roundings decide, one draw may lie above the largest of nine. A buffer that keeps what it has
+#: seen may be so in two calls that follow each other.
 ONCE = 1.5
-#: The same for a gradient in single precision that jumps, at one of several calls of these sizes. A
-#: ReLU of a late layer opens in one call in twenty, and four nudged runs often miss it.
+#: The same for a gradient or an update in single precision that jumps, at one of several calls of
+#: these sizes. A ReLU of a late layer opens in one call in twenty, and four nudged runs often miss
+#: it.
 ONCE_JUMPED = 2.0
 
 
@@ -54,8 +55,10 @@ def _is_chance(
 ) -> bool:
     """Whether a tensor is out of bounds by little, and only once."""
     half, name = in_half(observation), one.error.name
+    jumps = half or has_jumped(one.error)
     may = {
-        "gradient": half or has_jumped(one.error),
+        "gradient": jumps,
+        "update": jumps,
         "buffer": half,
     }.get(name.partition(" ")[0], half and {c.what for c in one.beyond} == {"worst column"})
     alike = [other for other in excesses if other.error.name == name]

@@ -9,7 +9,7 @@ a fault: it is *blind*.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compilegate.records.call import TensorError
@@ -197,11 +197,11 @@ def checks(
     beyond_rounding = not is_half and noise > ROUNDING * eps
     chaotic = is_half and noise > CHAOS
     wider = JUMPY if error.jumps else CHAOTIC if chaotic else 1.0
-    unit = _one_number(error)
+    rounded = _one_number(error) | _stored(error)
 
     def allowed_of(figure: str, noise: float, wider: float = wider) -> float:
         allowance = allowances[figure]
-        floor = max(allowance.floor, unit.get(figure, 0.0))
+        floor = max(allowance.floor, rounded.get(figure, 0.0))
         return wider * allowance.factor * noise + floor * eps
 
     jumping = JUMPY if beyond_rounding else wider
@@ -240,7 +240,16 @@ def checks(
     )
 
 
-def _one_number(error: TensorError) -> Mapping[str, float]:
+def _stored(error: TensorError) -> dict[str, float]:
+    """Return the error by figure, in eps, where a parameter in half precision is stored.
+
+    Each step rounds it, so more than one element in a hundred may be one unit off.
+    """
+    is_stored = error.name.startswith("parameter ") and error.dtype in ("bfloat16", "float16")
+    return {"quantile": 1.0} if is_stored else {}
+
+
+def _one_number(error: TensorError) -> dict[str, float]:
     """Return the error by figure, in eps, where one number is rounded the other way.
 
     That matters in a tensor of few elements. All elements of this number err then, and it may be

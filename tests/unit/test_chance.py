@@ -59,6 +59,24 @@ def test_a_gradient_may_be_out_of_bounds_in_one_probing_call(case, allowed):
     assert complaints(case, [more], [sound], probing=True) == 1
 
 
+@pytest.mark.parametrize(
+    ("factors", "expected"),
+    [((1.1, 0.5), 0), ((1.1, 1.1), 2), ((MORE, 0.5), 1)],
+    ids=["once, by little", "twice", "once, by more"],
+)
+def test_an_update_may_be_out_of_bounds_once_as_its_gradient_may(factors, expected):
+    calls = [[out_by(factor, "update weight")] for factor in factors]
+    assert complaints(HALF, *calls) == expected
+
+
+@pytest.mark.parametrize(("units", "expected"), [(1, 0), (2, 1)])
+def test_elements_of_a_parameter_in_half_precision_may_be_one_unit_off(units, expected):
+    """Each step rounds the parameter: here, many elements the other way."""
+    off = {"compiled_rms": NOISE, "compiled_quantile": units * EPS["bfloat16"]}
+    stepped = out_by(0, "parameter weight", dtype="bfloat16", **off)
+    assert complaints(HALF, [stepped], [out_by(0)]) == expected
+
+
 @pytest.mark.parametrize("case", [HALF, HALF_ON_CPU], ids=["on a GPU", "on a CPU"])
 def test_one_parameter_that_is_out_of_bounds_in_each_call_is_wrong(case):
     call = [out_by(LITTLE), out_by(0, "gradient bias")]

@@ -1,11 +1,13 @@
-"""Compiled code draws eager's random numbers, in whatever layout Inductor computes."""
+"""Compiled code draws eager's random numbers, however Inductor lays out and orders its kernels."""
 
 import pytest
 import torch
 import torch._inductor.config
 from torch import nn
 from torch._inductor import lowering
+from torch._inductor.scheduler import Scheduler
 from torch._inductor.utils import fresh_cache
+from torch.torch_version import TorchVersion
 
 from compilegate.observe.capture import compiling
 
@@ -54,3 +56,31 @@ def test_own_draws_need_no_layout(without_constraint):
     constraint = lowering._maybe_layout_constraints[DROPOUT]
     with torch._inductor.config.patch(fallback_random=False):
         assert constraint(None, 1, p=2) == ((1,), {"p": 2})
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_kernels_draw_in_the_order_of_the_graph_if_it_is_kept(is_kept, monkeypatch):
+    """Here the last kernel that depends on no other comes first. 2.13 keeps the order by itself."""
+    monkeypatch.setattr(Scheduler, "compute_dependencies", Scheduler.compute_dependencies)
+    if is_kept:
+        compiling.keep_order_of_draws.__wrapped__()
+
+    def from_the_last(kernels):
+        return Scheduler.topological_sort_schedule(None, kernels[::-1])
+
+    def drops(x):
+        return torch.rand(8) < x, torch.rand(9) < x
+
+    x = torch.full((), 0.5)
+    torch._dynamo.reset()
+    changed = {
+        "fallback_random": True,
+        "_post_fusion_custom_pass": from_the_last,
+        "reorder_for_peak_memory": False,
+        "compile_threads": 1,
+    }
+    with torch._inductor.config.patch(changed), fresh_cache():
+        eager, compiled = call(drops, x), call(torch.compile(drops), x)
+    always = TorchVersion(torch.__version__) >= compiling.KEEPS_LAYOUT_AND_ORDER
+    assert all(map(torch.equal, eager, compiled)) is (is_kept or always)
+    torch._dynamo.reset()

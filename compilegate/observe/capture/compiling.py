@@ -6,8 +6,9 @@ https://docs.pytorch.org/docs/stable/generated/torch.compile.html
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import torch
@@ -22,8 +23,8 @@ from compilegate.records.case import Case, torch_mode
 from compilegate.zoo.example import Call
 from compilegate.zoo.registry import Model
 
-#: From here on, Inductor keeps the layout of dropout's inputs by itself.
-_KEEPS_LAYOUTS = TorchVersion("2.13.0a0")
+#: From here on, Inductor keeps the layout of dropout's inputs and the order of draws by itself.
+KEEPS_LAYOUT_AND_ORDER = TorchVersion("2.13.0a0")
 _DYNAMIC = {"static": False, "auto": None, "dynamic": True, "marked": None}
 
 
@@ -40,16 +41,18 @@ def draw_as_eager(backend: str, *, enabled: bool = True) -> None:
     """Choose whether compiled code draws the random numbers that eager draws.
 
     Dropout draws in the order of memory, and Inductor may give it inputs in another layout than
-    eager. From 2.13 on, it does not while it draws as eager. This adds the same constraint to
-    earlier versions.
+    eager; it may also draw in another order. From 2.13 on, it does neither while it draws as eager.
+    This adds the same constraints to earlier versions.
 
     Args:
         backend: The compiler backend.
         enabled: Whether it does.
     """
     torch._inductor.config.fallback_random = enabled
-    if enabled and backend == "inductor" and TorchVersion(torch.__version__) < _KEEPS_LAYOUTS:
+    is_old = TorchVersion(torch.__version__) < KEEPS_LAYOUT_AND_ORDER
+    if enabled and backend == "inductor" and is_old:
         keep_layout_of_dropout()
+        keep_order_of_draws()
 
 
 def keep_layout_of_dropout() -> None:
@@ -62,6 +65,35 @@ def keep_layout_of_dropout() -> None:
         return lowering.constrain_to_fx_strides(node, *args, **kwargs)
 
     lowering.add_layout_constraint(torch.ops.aten.native_dropout.default, constrained)
+
+
+@functools.cache
+def keep_order_of_draws() -> None:
+    """Let Inductor call kernels that draw in the order of the graph, while it draws as eager.
+
+    Its scheduler knows of no dependency between them. After a fusion, it sorts what a kernel needs
+    by name: ``buf12`` comes before ``buf6``, and takes the numbers that eager draws for ``buf6``.
+    """
+    from torch._inductor.dependencies import WeakDep  # as above
+    from torch._inductor.scheduler import Scheduler
+
+    compute = Scheduler.compute_dependencies
+
+    def computed(self: Any) -> None:
+        compute(self)
+        if not torch._inductor.config.fallback_random:
+            return
+        for before, after in pairwise(filter(_draws, self.nodes)):
+            (first, *_), (then, *_) = before.get_buffer_names(), after.get_buffer_names()
+            after.add_fake_dep(WeakDep(first, mutating_buf=then, is_fake=True))
+
+    Scheduler.compute_dependencies = computed  # type: ignore[method-assign]
+
+
+def _draws(node: Any) -> bool:
+    """Whether a node of Inductor's scheduler calls an operator that draws random numbers."""
+    operator = getattr(node.node, "op_overload", None)
+    return torch.Tag.nondeterministic_seeded in getattr(operator, "tags", ())
 
 
 _CONFIGS: dict[str, Any] = {
