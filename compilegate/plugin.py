@@ -16,6 +16,7 @@ from compilegate.session.plan import PLAN
 
 pytest_plugins = (
     "compilegate.session.clean_terminal",
+    "compilegate.session.interrupts",
     "compilegate.session.unreadable_run",
     "compilegate.session.xdist_hooks",
     "compilegate.session.suite_fixtures",
