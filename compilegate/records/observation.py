@@ -82,6 +82,8 @@ BUSY_MACHINE = "busy machine"
 WAITING = "wait for turns"
 #: And while others had the memory that it needs.
 WAITING_FOR_MEMORY = "wait for memory"
+#: And of one that was observed before, where others took the memory or the processor it needed.
+EARLIER_ATTEMPTS = "earlier attempts"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ import msgspec
 
 from compilegate.records.case import Case, device_of
 from compilegate.records.memory_needs import needed_bytes
-from compilegate.records.observation import WAITING, WAITING_FOR_MEMORY
+from compilegate.records.observation import EARLIER_ATTEMPTS, WAITING, WAITING_FOR_MEMORY
 from compilegate.records.performance import Memory
 from compilegate.runs.reader import Reader, RunError
 
@@ -154,6 +154,6 @@ def _taken(device: str, seen: _Seen) -> Taken:
     if memory is not None:
         peaks = (memory.eager_peak_bytes, memory.compiled_peak_bytes, memory.compile_peak_bytes)
         memory_bytes = needed_bytes(device, parameters=seen.parameters, peak_bytes=max(peaks))
-    waits = (WAITING, WAITING_FOR_MEMORY)
-    own_s = sum(s for name, s in seen.spent_s.items() if name not in waits)
+    others = (WAITING, WAITING_FOR_MEMORY, EARLIER_ATTEMPTS)
+    own_s = sum(s for name, s in seen.spent_s.items() if name not in others)
     return Taken(own_s, memory_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,11 @@ from pathlib import Path
 from compilegate.processes.attempt import Progress
 from compilegate.processes.memory_shares import MemoryShares
 from compilegate.records.case import Case
-from compilegate.records.observation import Observation
+from compilegate.records.observation import (
+    EARLIER_ATTEMPTS,
+    WAITING_FOR_MEMORY,
+    Observation,
+)
 from compilegate.records.statistics import BUSY
 from compilegate.session.plan import Plan
 from compilegate.session.workers import Share
@@ -53,10 +58,10 @@ class NextToOthers:
         capacity = self._shares(asked.case.device).capacity
         for wanted in (_MORE * had, capacity):
             if had < wanted <= capacity and self._lacked_memory(made, asked.case):
-                made, had = self._observe(asked, wanted, at_least=wanted)
+                made, had = self._observe(asked, wanted, at_least=wanted, before=made)
         seen = (made, *self._before(asked.case))
         if any(self._compiled_for_long(one, asked) for one in seen):
-            return self._observe(alone, had, at_least=had)[0]
+            return self._observe(alone, had, at_least=had, before=made)[0]
         return made
 
     def _lacked_memory(self, made: Observation, case: Case) -> bool:
@@ -68,19 +73,33 @@ class NextToOthers:
         return [paired.observed[case.id]] if paired is not None else []
 
     def _observe(
-        self, asked: CaseRequest, memory_bytes: int, *, at_least: int
+        self,
+        asked: CaseRequest,
+        memory_bytes: int,
+        *,
+        at_least: int,
+        before: Observation | None = None,
     ) -> tuple[Observation, int]:
-        """Observe a case as soon as so much memory is free; return also how much it had."""
-        case = asked.case
+        """Observe a case as soon as so much memory is free; return also how much it had.
+
+        What the case waited, and what an attempt before took, counts as spent on it.
+        """
+        case, began = asked.case, time.monotonic()
 
         def waiting() -> None:
             self._progress(case.id, "start", 0.0, "waits for memory")
 
         shares = self._shares(case.device)
         with shares.taken(memory_bytes, waiting, at_least=at_least) as memory:
+            waited_s = time.monotonic() - began
             # Under two versions, two children hold the case.
             self._plan.observer.memory = memory if self._plan.paired is None else None
-            return self._observe_at_once(asked), memory.planned
+            made = self._observe_at_once(asked)
+            spent_s = {**made.spent_s}
+            spent_s[WAITING_FOR_MEMORY] = spent_s.get(WAITING_FOR_MEMORY, 0.0) + waited_s
+            if before is not None:
+                spent_s[EARLIER_ATTEMPTS] = sum(before.spent_s.values())
+            return replace(made, spent_s=spent_s), memory.planned
 
     def _compiled_for_long(self, made: Observation, asked: CaseRequest) -> bool:
         allowed_s = self._plan.budget(asked.case).max_compile_s

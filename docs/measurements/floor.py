@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from compilegate.records.observation import WAITING, WAITING_FOR_MEMORY
+from compilegate.records.observation import EARLIER_ATTEMPTS, WAITING, WAITING_FOR_MEMORY
 from compilegate.runs import files
 from compilegate.runs.files import Run
 
@@ -16,7 +16,7 @@ from compilegate.runs.files import Run
 FLOOR = ("import", "compile", "run")
 #: What the session does outside of the observing processes: it starts them, and judges.
 OUTSIDE = "starting and judging"
-_WAITS = (WAITING, WAITING_FOR_MEMORY)
+_WAITS = (WAITING, WAITING_FOR_MEMORY, EARLIER_ATTEMPTS)
 
 
 def seconds(run: Run) -> Counter[str]:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from compilegate.judging.budget import Budget
+from compilegate.records.observation import EARLIER_ATTEMPTS, WAITING_FOR_MEMORY
 from compilegate.records.request import Request
 from compilegate.session.next_to_others import NextToOthers
 from compilegate.session.workers import Share
@@ -114,6 +115,19 @@ def test_a_case_that_lacked_more_than_was_planned_gets_three_times_as_much(plan,
     taken = taken_by(plan, monkeypatch, needs=20_000)
     observe(plan, Both(plan, "out_of_memory"), cold=False)
     assert taken == [500, 60_000]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_an_earlier_attempt_took_is_spent_on_the_case(plan, monkeypatch, again):
+    taken_by(plan, monkeypatch)
+    statuses = ["out_of_memory"] if again else []
+    made = observe(plan, Both(plan, *statuses, spent_s={"compile": 3.0}), cold=False)
+    waited_s = made.spent_s.pop(WAITING_FOR_MEMORY)
+    assert 0.0 <= waited_s < 1.0
+    assert made.spent_s.pop("compile") == 3.0
+    earlier_s = made.spent_s.pop(EARLIER_ATTEMPTS, 0.0)
+    assert made.spent_s == {}
+    assert earlier_s >= 3.0 if again else earlier_s == 0.0
 
 
 @pytest.mark.parametrize("seen", [None, 500])
