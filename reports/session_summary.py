@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from compilegate.output.visible import visible
 from compilegate.records.observation import Observation
@@ -16,6 +16,8 @@ from compilegate.triage.culprits import Culprit, counted
 
 #: How many cases the command names that observes them again.
 _NAMED = 6
+#: How many cases are shown that a stop of the session interrupted.
+_INTERRUPTED = 3
 #: How many lines of inconclusive verdicts are shown: a busy machine may affect all cases.
 _SHOWN = 10
 #: How many lines a culprit may have.
@@ -32,13 +34,18 @@ class Effort:
         wall_s: Seconds from its beginning to its end.
         made: What it observed, under both versions in an upgrade; nothing from a stored run.
         workers: How many processes observed cases at the same time.
-        unfinished_s: Seconds that workers spent on cases that did not end.
+        unfinished: Cases that did not end: their ids, and the seconds that were spent on each.
     """
 
     wall_s: float
     made: Sequence[Observation] = ()
     workers: int = 1
-    unfinished_s: float = 0.0
+    unfinished: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def unfinished_s(self) -> float:
+        """Seconds that were spent on cases that did not end."""
+        return sum(self.unfinished.values())
 
 
 def summary_lines(
@@ -152,6 +159,15 @@ def lost_lines(
     if unsaved:
         more = f" and {len(unsaved) - _NAMED} more" if len(unsaved) > _NAMED else ""
         yield f"observed, but not in the file: {', '.join(unsaved[:_NAMED])}{more}"
+
+
+def unfinished_lines(effort: Effort) -> Iterator[str]:
+    """Yield the cases that a stop of the session interrupted, the longest first."""
+    longest = sorted(effort.unfinished.items(), key=lambda item: item[1], reverse=True)
+    if longest:
+        shown = [f"{case_id} ({duration(seconds)})" for case_id, seconds in longest[:_INTERRUPTED]]
+        more = f" and {len(longest) - len(shown)} more" if len(longest) > len(shown) else ""
+        yield f"did not end: {', '.join(shown)}{more}"
 
 
 def time_lines(effort: Effort) -> Iterator[str]:

@@ -83,10 +83,11 @@ class TerminalSummary:
         if legend := case_line.legend(letters):
             self._write_wrapped(f"letters: {legend}")
         effort = session_summary.Effort(
-            session.wall_s, session.made, session.workers, session.unfinished_s
+            session.wall_s, session.made, session.workers, session.unfinished
         )
-        for text in session_summary.time_lines(effort):
-            self._write_wrapped(text)
+        for lines in (session_summary.unfinished_lines, session_summary.time_lines):
+            for text in lines(effort):
+                self._write_wrapped(text)
         self._write_commands()
         self._write_budgets()
         self._write_files()

@@ -90,6 +90,13 @@ class Recorder:
         if self._files.trouble:
             raise pytest.UsageError(f"cannot write {self._files.trouble}; nothing was observed")
 
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Note that a test begins, perhaps on a worker.
+
+        https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_runtest_logstart
+        """
+        self._results.note_start(nodeid)
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Write the records that came with a report, before the terminal shows it.
@@ -142,7 +149,7 @@ class Recorder:
             note = self._results.saved.add if is_saved else self._results.saved.discard
             note(record.case)
         if not is_saved:
-            self._stop()
+            _stop(self._config)
         return record
 
     def _is_stored(self, record: Any) -> bool:
@@ -157,19 +164,7 @@ class Recorder:
         if self._files is not None:
             self._files.write_baseline(*lines)
             if self._files.trouble:
-                self._stop()
-
-    def _stop(self) -> None:
-        """Stop the session, since a run file cannot be written: what follows would be lost."""
-        plugins = self._config.pluginmanager
-        # Under xdist, its controller runs the loop, and does not look at the session.
-        controller: Any = plugins.get_plugin("dsession")
-        loop: Any = controller or plugins.get_plugin("session")
-        if loop.shouldstop:
-            return
-        loop.shouldstop = "compilegate: the run file cannot be written"
-        if controller is not None:
-            controller.sched.abandon()
+                _stop(self._config)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -233,3 +228,16 @@ class Recorder:
         files.close()
         if not files.candidate.holds_records:
             self._results.saved.clear()  # it was removed
+
+
+def _stop(config: pytest.Config) -> None:
+    """Stop the session, since a run file cannot be written: what follows would be lost."""
+    plugins = config.pluginmanager
+    # Under xdist, its controller runs the loop, and does not look at the session.
+    controller: Any = plugins.get_plugin("dsession")
+    loop: Any = controller or plugins.get_plugin("session")
+    if loop.shouldstop:
+        return
+    loop.shouldstop = "compilegate: the run file cannot be written"
+    if controller is not None:
+        controller.sched.abandon()

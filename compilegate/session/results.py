@@ -56,8 +56,8 @@ class Results:
         self._last: Counter[str] = Counter()
         self._observations: dict[str, Observation] = {}
         self._weights: dict[str, float] = {}
-        #: When the last test of each worker ended.
-        self._worker_ended: dict[str, float] = {}
+        #: When the first test of each case began.
+        self._began: dict[str, float] = {}
 
     def expect(self, nodeids: Iterable[str]) -> None:
         """Note the tests that pytest collected, by node id."""
@@ -74,9 +74,14 @@ class Results:
         """Note an observation."""
         self._observations[observation.case] = observation
 
+    def note_start(self, nodeid: str) -> None:
+        """Note that a test begins."""
+        case_id = case_id_of(nodeid)
+        if case_id in self.expected:
+            self._began.setdefault(case_id, time.monotonic())
+
     def note_report(self, report: Any) -> None:
         """Note that a phase of a test has ended."""
-        self._worker_ended[getattr(report, "worker_id", "")] = time.monotonic()
         case_id = case_id_of(report.nodeid)
         if case_id in self.expected:
             self._ended[case_id] += report.when == "teardown"
@@ -202,11 +207,11 @@ class Results:
         return count_of(self._config)
 
     @property
-    def unfinished_s(self) -> float:
-        """The seconds that workers spent on tests that a stop of the session interrupted."""
-        if self.is_whole:
-            return 0.0
+    def unfinished(self) -> dict[str, float]:
+        """The cases that a stop of the session interrupted, with the seconds since each began."""
         now = time.monotonic()
-        in_their_first = self.workers - len(self._worker_ended)
-        ends = [*self._worker_ended.values(), *[self._started] * in_their_first]
-        return sum(now - end for end in ends)
+        return {
+            case_id: now - began
+            for case_id, began in self._began.items()
+            if not self._ended[case_id] and self.observation(case_id) is None
+        }

@@ -1,5 +1,6 @@
 """What a session knows of its cases: how much of it is left."""
 
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -43,3 +44,15 @@ def test_a_case_weighs_what_it_took_in_an_earlier_run(results):
     results.plan.earlier = Earlier(family=str, is_slow=lambda _: False, taken=taken)
     results.add(make_observation(case=QUICK.id))
     assert results.left == 12.0
+
+
+def test_a_case_that_began_and_was_not_observed_did_not_end(results, monkeypatch):
+    now = iter([10.0, 20.0, 30.0, 50.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(now))
+    for case in (QUICK, LONG, NEXT):
+        results.note_start(f"suites/test_forward.py::test_it[{case.id}]")
+    results.note_start("tests/test_own.py::test_it")
+    results.add(make_observation(case=QUICK.id))
+    skipped = f"suites/test_forward.py::test_it[{LONG.id}]"
+    results.note_report(SimpleNamespace(nodeid=skipped, when="teardown"))
+    assert results.unfinished == {NEXT.id: 20.0}

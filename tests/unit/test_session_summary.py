@@ -4,7 +4,13 @@ import pytest
 
 from compilegate.records.environment import Device
 from compilegate.reports.case_result import CaseResult
-from compilegate.reports.session_summary import Effort, lost_lines, summary_lines, time_lines
+from compilegate.reports.session_summary import (
+    Effort,
+    lost_lines,
+    summary_lines,
+    time_lines,
+    unfinished_lines,
+)
 from compilegate.reports.titles import is_judged, is_open, of_cases, of_decision, where
 from compilegate.runs.archive import CaseRecord
 from compilegate.triage.culprits import FAILED, Failure, culprits, in_order
@@ -128,18 +134,33 @@ SPENT = [
             "(reference 10%, starting, waiting and judging 30%)",
         ),
         (
-            Effort(98.0, SPENT, unfinished_s=28.0),
+            Effort(98.0, SPENT, unfinished={CASE_ID: 28.0}),
             "time: 98 s, 28 s of it for cases that did not end; of the rest 14% is neither "
             "compiling nor running models (reference 14%)",
         ),
         (  # all tests wait for fresh pairs, and the session was stopped before the first ended
-            Effort(98.0, SPENT, unfinished_s=97.99),
+            Effort(98.0, SPENT, unfinished={CASE_ID: 97.99}),
             "time: 98 s, 98 s of it for cases that did not end",
         ),
     ],
 )
 def test_the_time_is_accounted_for(effort, line):
     assert list(time_lines(effort)) == [line]
+
+
+@pytest.mark.parametrize(
+    ("unfinished", "lines"),
+    [
+        ({}, []),
+        ({"b": 75.0}, ["did not end: b (75 s)"]),
+        (
+            {"a": 3.0, "b": 75.0, "c": 20.0, "d": 8.0},
+            ["did not end: b (75 s), c (20 s), d (8 s) and 1 more"],
+        ),
+    ],
+)
+def test_the_longest_cases_that_a_stop_interrupted_are_named(unfinished, lines):
+    assert list(unfinished_lines(Effort(98.0, unfinished=unfinished))) == lines
 
 
 def test_warming_the_toolchain_is_compiling():
