@@ -28,6 +28,7 @@ from compilegate.commands import (
 from compilegate.commands.observe import ArgumentError
 from compilegate.judging.budgets import BudgetError
 from compilegate.output.streams import clean_streams
+from compilegate.processes import interrupts
 from compilegate.processes.child_process import ObserverError
 from compilegate.reports import candidates_text, comparison_text, issues, markdown
 from compilegate.runs import files, merge
@@ -56,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words:  # argparse takes no globs that stand behind an option
         options.cases = [*options.cases, *words]
     try:
-        status: int = options.do(options)
+        with interrupts.taken_together():
+            status: int = options.do(options)
     except _ERRORS as error:
         print(f"compilegate: {error}", file=sys.stderr)
         return 2

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Generator, Sequence
+from typing import Any
 
 import pytest
 
 from compilegate.judging.aspects import Aspect
+from compilegate.processes import interrupts
 from compilegate.session import collection, hookspecs, start
 from compilegate.session.command_line import add_options
 from compilegate.session.description import describe
@@ -16,7 +19,6 @@ from compilegate.session.plan import PLAN
 
 pytest_plugins = (
     "compilegate.session.clean_terminal",
-    "compilegate.session.interrupts",
     "compilegate.session.unreadable_run",
     "compilegate.session.xdist_hooks",
     "compilegate.session.suite_fixtures",
@@ -42,6 +44,16 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_addhooks
     """
     pluginmanager.add_hookspecs(hookspecs)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
+    """Take two interrupts at once for one.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_cmdline_main
+    """
+    with interrupts.taken_together() if judges_suites(config) else contextlib.nullcontext():
+        return (yield)
 
 
 def pytest_configure(config: pytest.Config) -> None:

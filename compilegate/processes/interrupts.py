@@ -1,18 +1,16 @@
 """Takes two interrupts at once for one: ``timeout -s INT`` sends a second to the process group.
 
-The second would break off what pytest does about the first: end the children, and show the summary.
+The second would break off what is done about the first: end the children, and show the summary.
 """
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from types import FrameType
-
-import pytest
-
-from compilegate.session.options import judges_suites
 
 #: Interrupts that are so close together, in seconds, are one.
 _TOGETHER_S = 1.0
@@ -35,21 +33,16 @@ class Interrupts:
             signal.default_int_handler(number, frame)
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Handle interrupts of a session of the suites, if nobody else does.
-
-    https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_sessionstart
-    """
-    is_free = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+@contextlib.contextmanager
+def taken_together() -> Iterator[None]:
+    """Handle interrupts in a ``with`` block, if nobody else does."""
+    before = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()  # no other may set handlers
-    if is_free and is_main and judges_suites(session.config):
-        signal.signal(signal.SIGINT, Interrupts())
-
-
-def pytest_unconfigure() -> None:
-    """Give interrupts back.
-
-    https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_unconfigure
-    """
-    if isinstance(signal.getsignal(signal.SIGINT), Interrupts):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if before is not signal.default_int_handler or not is_main:
+        yield
+        return
+    signal.signal(signal.SIGINT, Interrupts())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
