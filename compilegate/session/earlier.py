@@ -21,8 +21,9 @@ from compilegate.runs.reader import Reader, RunError
 #: The newest files that are looked at for a run of the same cases.
 _MOST_FILES = 20
 #: What one case takes next to another, where no run says: training compiles a backward, autotuning
-#: compiles many kernels to choose one, and a slow model is large.
-_TRAINS, _AUTOTUNES, _SLOW = 2.0, 10.0, 3.0
+#: compiles many kernels to choose one, a slow model is large, and a case with marked dimensions
+#: compiles once for all sizes.
+_TRAINS, _AUTOTUNES, _SLOW, _MARKED = 2.0, 10.0, 3.0, 0.6
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class Earlier:
     def _weight(self, case: Case) -> float:
         weight = _TRAINS if case.phase == "train" else 1.0
         weight *= _AUTOTUNES if case.autotunes else 1.0
+        weight *= _MARKED if case.dynamic == "marked" else 1.0
         return weight * (_SLOW if self.is_slow(case.model) else 1.0)
 
     def _seconds_of_weight(self, case: Case) -> float:

@@ -1,5 +1,7 @@
 """Shards hold every case once, and take about as long as each other."""
 
+from dataclasses import replace
+
 import pytest
 
 from compilegate.records.case import Case
@@ -71,6 +73,8 @@ def test_cases_take_as_long_as_they_were_seen_to_and_others_as_long_as_their_kin
     assert known.seconds(cousin) == 30.0
     assert known.seconds(slow) == 90.0
     assert seen_in({}).seconds(slow) == 3.0, "next to 1 for a usual case"
+    marked = replace(case, dynamic="marked")
+    assert known.seconds(marked) == pytest.approx(18.0), "it compiles once for all sizes"
 
 
 def test_memory_is_that_of_the_case_or_the_most_of_its_kin():
