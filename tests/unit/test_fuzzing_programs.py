@@ -4,13 +4,15 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from compilegate.fuzzing.generate import generate
+from compilegate.fuzzing.operators.mutation import with_another
 from compilegate.fuzzing.program import Program, Statement, Value, zoo_text
 from compilegate.fuzzing.reduction import Reducer
-from compilegate.fuzzing.scope import promoted
+from compilegate.fuzzing.scope import Variable, promoted
 from compilegate.fuzzing.script import entry_text, script_text
 from compilegate.records.case import Case
 
@@ -50,6 +52,29 @@ def test_generating_needs_no_torch():
     code = "import sys; from compilegate.fuzzing.generate import generate; generate(0, 0)\n"
     code += "sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        (Variable("v1", ((3, 3), (1, 1)), "int64", root="x"), "x.sub_(v1.clone())"),
+        (Variable("y", ((3, 3), (1, 1)), "int64"), "x.sub_(y)"),
+        (Variable("x", ((3, 3), (2, 2)), "int64"), "x.sub_(x)"),
+    ],
+    ids=["a view of itself", "another", "itself"],
+)
+def test_a_tensor_is_changed_by_a_copy_of_what_is_a_part_of_it(other, text):
+    picked = iter([Variable("x", ((3, 3), (2, 2)), "int64"), other])
+    written = []
+    scope = SimpleNamespace(
+        values=[],
+        trains=False,
+        pick=lambda fits: next(picked),
+        rng=SimpleNamespace(choice=lambda texts: "{x}.sub_({y})"),
+        write=lambda name, line, target, others: written.append(line),
+    )
+    with_another(scope)
+    assert written == [text]
 
 
 @pytest.mark.parametrize("text_of", [script_text, entry_text])

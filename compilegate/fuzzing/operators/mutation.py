@@ -50,7 +50,11 @@ def whole(s: Scope) -> object:
 
 @operator("mutation", 3)
 def with_another(s: Scope) -> object:
-    """Change a tensor by another one, which may share its memory."""
+    """Change a tensor by another one.
+
+    A view of the same memory is copied first. Eager does not always notice that it reads what it
+    has just written.
+    """
     x = _target(s, least=1)
     if x is None:
         return None
@@ -65,7 +69,9 @@ def with_another(s: Scope) -> object:
     text = s.rng.choice(
         ("{x}.add_({y})", "{x}.mul_({y})", "{x}.copy_({y})", "{x}.sub_({y})", "{x} += {y}")
     )
-    s.write(text.replace("{x}", "x").replace("{y}", "y"), text.format(x=x.name, y=y.name), x, [y])
+    shares = y.name != x.name and (y.root or y.name) == (x.root or x.name)
+    other = f"{y.name}.clone()" if shares else y.name
+    s.write(text.replace("{x}", "x").replace("{y}", "y"), text.format(x=x.name, y=other), x, [y])
     return x
 
 
