@@ -43,7 +43,9 @@ def add_parser(commands: Any) -> None:
         default=(),  # without it, argparse calls it required
         help="globs on case ids; failures that are expected count for them, too",
     )
-    parser.add_argument("--minutes", type=float, default=10.0, metavar="N", help="a culprit's time")
+    parser.add_argument(
+        "--minutes", type=float, default=10.0, metavar="N", help="a culprit's time (default: 10)"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: .triage/RUN")
     parser.add_argument(
         "--known", action="append", default=[], metavar="FILE", help="known culprits (repeatable)"

@@ -26,7 +26,8 @@ _FIRST, _LAST = 12, 28
 _WORDS = {
     "probing call": "a call that compilegate makes after those of the model; its name says what is "
     "special about its inputs",
-    "allowed": "what the suite accepts: for a number, a bound by eager's own error against float64",
+    "allowed": "what the suite accepts: of an error, a bound by eager's own against float64; of a "
+    "count, what the setting needs or a budget grants",
     "fp64": "the same model in float64",
     "not budgeted": "that nobody has declared as expected",
 }

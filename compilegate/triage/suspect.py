@@ -144,6 +144,8 @@ class Suspect:
         if self._own_break is not None:
             return 0 in self._own_break.calls
         failure = self.observation.failure
+        if failure is not None and not failure.call:  # the process died, and said nothing more
+            return failure.stage == "compile"
         said = failure.call if failure else "\n".join(self.verdict.details[:1])
         return bool(re.match(r"call 1\b", said))
 

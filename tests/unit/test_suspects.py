@@ -3,6 +3,7 @@
 import pytest
 
 from compilegate.judging.budget import Budget
+from compilegate.records.observation import Failure
 from compilegate.triage.culprits import Culprit
 from compilegate.triage.suspect import Suspect
 from tests.unit.making import (
@@ -67,3 +68,18 @@ def test_a_lost_gpu_raises_or_aborts(of_case, of_part, state):
     suspect = suspect_of(of_case)
     assert suspect.seen_in_part(of_part).state == state
     assert suspect.seen_in(of_part).state == state
+
+
+@pytest.mark.parametrize(
+    ("stage", "call", "is_first"),
+    [
+        ("compile", "", True),
+        ("vary", "", False),
+        ("compile", "call 1 (batch=2)", True),
+        ("vary", "call 2 (batch=3)", False),
+    ],
+)
+def test_a_process_that_died_while_compiling_died_in_the_first_call(stage, call, is_first):
+    failure = Failure(stage=stage, kind="signal", message="SIGSEGV", call=call)
+    made = make_observation(status="crashed", failure=failure)
+    assert suspect_of(made).is_of_first_call is is_first
