@@ -9,6 +9,16 @@ from compilegate.zoo import registry as zoo
 
 
 @pytest.fixture
+def clean_compiler():
+    """Reset the compiler before and after the test."""
+    from compilegate.observe.capture import compile_log  # most unit tests need no torch
+
+    compile_log.reset()
+    yield
+    compile_log.reset()
+
+
+@pytest.fixture
 def load_budgets(tmp_path):
     """Budgets of TOML texts, from the lowest layer to the highest."""
 

@@ -21,12 +21,7 @@ from tests.unit.making import make_observation
 HERE = Path(__file__).name
 
 
-@pytest.fixture(autouse=True)
-def clean():
-    """Reset the compiler before and after each test."""
-    compile_log.reset()
-    yield
-    compile_log.reset()
+pytestmark = pytest.mark.usefixtures("clean_compiler")
 
 
 def whole(x):

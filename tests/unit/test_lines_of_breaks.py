@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from compilegate.judging.budget import Budget
-from compilegate.observe.capture import compile_log
 from compilegate.suites import test_graph_breaks
 from tests.unit.captured import X, line_of, run
 from tests.unit.making import make_observation
@@ -14,12 +13,7 @@ from tests.unit.making import make_observation
 HERE = Path(__file__).name
 
 
-@pytest.fixture(autouse=True)
-def clean():
-    """Reset the compiler before and after each test."""
-    compile_log.reset()
-    yield
-    compile_log.reset()
+pytestmark = pytest.mark.usefixtures("clean_compiler")
 
 
 def shows(x):

@@ -4,17 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from compilegate.observe.capture import compile_log
 from compilegate.observe.capture.compile_log import CompileLog
 from tests.unit.captured import X, run
 
-
-@pytest.fixture(autouse=True)
-def clean():
-    """Reset the compiler before and after each test."""
-    compile_log.reset()
-    yield
-    compile_log.reset()
+pytestmark = pytest.mark.usefixtures("clean_compiler")
 
 
 def whole(x):
