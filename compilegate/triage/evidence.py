@@ -75,10 +75,12 @@ def evidence(observation: Observation, verdict: Verdict) -> list[Evidence]:
         reason = verdict.summary.partition(". Remove the entry")[0]
         return [Evidence(("stopped failing", reason), verdict.summary, verdict.aspect)]
     is_of_change = aspect_named(verdict.aspect).change == "itself"
-    if observation.failure is not None and not is_of_change:
-        said = observation.failure.message.partition("\n")[0][:_SAID]
-        match = _pattern(said) if said in verdict.summary else ""
-        return [Evidence(_key_of_failure(observation), verdict.summary, match=match)]
+    if (failure := observation.failure) is not None:
+        said = failure.message.partition("\n")[0][:_SAID]
+        is_said = said in verdict.summary  # also by an aspect of a change, which had no other say
+        if is_said or not is_of_change:
+            match = _pattern(said) if is_said else ""
+            return [Evidence(_key_of_failure(observation), verdict.summary, match=match)]
     _, is_eager, why = verdict.summary.partition("nothing was compiled, all of it ran eagerly")
     if is_eager and not is_of_change and nothing_compiled(observation):
         return [Evidence((NOT_COMPILED, normal(why)), verdict.summary)]

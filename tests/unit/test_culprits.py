@@ -1,5 +1,7 @@
 """Failures of one cause are one culprit, and failures of two causes stay two."""
 
+from dataclasses import replace
+
 import pytest
 
 from compilegate.judging.expected_failure import ExpectedFailure
@@ -168,6 +170,18 @@ def test_an_exception_is_known_by_its_class_its_message_and_its_place(kind, mess
     seen = found(one, raised(B, kind, message, file))
     assert len(seen) == count
     assert seen[0].aspect == ""
+
+
+def test_a_case_that_ends_early_is_one_culprit_also_where_work_and_changes_are_judged():
+    made = make_failed_observation("raised", A, kind="LoweringError", message="no loops")
+    raised = replace(made, wants=(*made.wants, "compile_work"))
+    said = "broken: raised in stage compile: LoweringError: no loops"
+    changed = make_verdict("failed", case=A, aspect="upgrade", summary=said)
+    (one,) = culprits([*failures(raised), Failure(raised, changed)])
+    assert {"forward", "compile_work", "upgrade"} <= {*one.aspects}
+    slower = make_verdict("failed", case=A, aspect="upgrade", summary="regressed: energy grew")
+    _, other = culprits([*failures(raised), Failure(raised, slower)])
+    assert other.aspects == ["upgrade"]
 
 
 def test_a_crash_is_known_by_its_frame_and_without_one_by_its_family():
