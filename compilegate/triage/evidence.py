@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compilegate.judging.aspects import aspect_named
 from compilegate.judging.judge import nothing_compiled
 from compilegate.records.case import computes_in_half, model_of
-from compilegate.records.observation import Failure, Observation
+from compilegate.records.observation import Compilation, Failure, GraphBreak, Observation
 from compilegate.records.verdict import Verdict
 from compilegate.zoo import registry
 
 Key = tuple[str, ...]
-#: The first word of the key of a case of which nothing was compiled.
+#: The first word of the key of a case of which nothing was compiled, for no line of code.
 NOT_COMPILED = "nothing compiled"
 
 #: The buffers of the batch norms in ``torch.nn``: they name the module in each model.
@@ -40,6 +40,11 @@ _VARIABLE = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _SAID = 80
 #: A text that a guard compares with: each call may have another.
 _TEXT = re.compile(r"== '[^']*'")
+#: Dynamo's name of what is left of a function after a break, and of a value that the line had made.
+_RESUMED = re.compile(r"torch_dynamo_resume_in_.+_at_(?P<line>\d+)")
+_LEFT = "___stack"
+#: How PyTorch's own files begin.
+_TORCH = "torch/"
 _FOLDER = re.compile(r"(?:/[^\s/:'\"]+)+/")
 
 
@@ -52,7 +57,9 @@ class Evidence:
         text: One line that shows it in one case.
         aspect: The aspect; empty where the whole case failed.
         is_of_numbers: Whether numbers are wrong, which a wrong number before them may explain.
+        is_uncompiled: Whether nothing was compiled, rather than that something differs.
         line: Of a break or a guard: what a line of the verdict contains of it.
+        source: File and line of the user's code that shows it; empty where that is not known.
         match: A regular expression that lines match which show the same; empty for any.
     """
 
@@ -60,7 +67,9 @@ class Evidence:
     text: str
     aspect: str = ""
     is_of_numbers: bool = False
+    is_uncompiled: bool = False
     line: str = ""
+    source: str = ""
     match: str = ""
 
 
@@ -83,7 +92,9 @@ def evidence(observation: Observation, verdict: Verdict) -> list[Evidence]:
             return [Evidence(_key_of_failure(observation), verdict.summary, match=match)]
     _, is_eager, why = verdict.summary.partition("nothing was compiled, all of it ran eagerly")
     if is_eager and not is_of_change and nothing_compiled(observation):
-        return [Evidence((NOT_COMPILED, normal(why)), verdict.summary)]
+        reasons = [replace(piece, text=verdict.summary) for piece in _breaks(observation, verdict)]
+        found = reasons or [Evidence((NOT_COMPILED, normal(why)), verdict.summary)]
+        return [replace(piece, aspect="", is_uncompiled=True) for piece in found]
     return [*_found(observation, verdict)] or [_otherwise(observation, verdict)]
 
 
@@ -119,11 +130,25 @@ def _breaks(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
     known = {str(b): b for b in (*capture.breaks, *capture.fallbacks)} if capture else {}
     for line in _lines(verdict):
         if found := known.get(line):
-            place = found.source or family_of(observation.case)
-            key = "graph break", normal(found.reason), normal(found.cause), place
             yield Evidence(
-                key, f"graph break: {line}", verdict.aspect, line=line, match=_pattern(line)
+                _key_of_break(found, observation.case),
+                f"graph break: {line}",
+                verdict.aspect,
+                line=line,
+                source=found.source,
+                match=_pattern(line),
             )
+
+
+def _key_of_break(found: GraphBreak, case_id: str) -> Key:
+    """Return the key of a break: its line, whatever Dynamo cannot trace there.
+
+    A line of torch calls the code of many models, so there the reason counts, too.
+    """
+    if found.source and not found.source.startswith(_TORCH):
+        return "graph break", found.source
+    place = found.source or family_of(case_id)
+    return "graph break", normal(found.reason), normal(found.cause), place
 
 
 def _guards(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
@@ -139,8 +164,23 @@ def _guards(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
         key = "guard", f"{item.code.file} {item.code.function}", reason
         if key not in seen:
             seen.add(key)
-            text, match = f"recompiled: {item.code}: {item.guard}", _pattern(item.guard)
-            yield Evidence(key, text, verdict.aspect, line=item.guard, match=match)
+            broken_at = _left_by(item)
+            yield Evidence(
+                ("graph break", broken_at) if broken_at else key,
+                f"recompiled: {item.code}: {item.guard}",
+                verdict.aspect,
+                line=item.guard,
+                source=broken_at or item.code.source,
+                match=_pattern(item.guard),
+            )
+
+
+def _left_by(item: Compilation) -> str:
+    """Return the line that broke the graph and left a value which the guard tests; else empty."""
+    resumed = _RESUMED.fullmatch(item.code.function)
+    if resumed is None or _LEFT not in item.guard or item.code.file.startswith(_TORCH):
+        return ""
+    return f"{item.code.file}:{resumed['line']}"
 
 
 def _tensors(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:

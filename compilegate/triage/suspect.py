@@ -18,7 +18,7 @@ from compilegate.records.case import Case
 from compilegate.records.observation import WANTS, GraphBreak, Observation, Status, Want
 from compilegate.records.verdict import Verdict
 from compilegate.triage.culprits import Culprit
-from compilegate.triage.evidence import NOT_COMPILED, Evidence, evidence
+from compilegate.triage.evidence import Evidence, evidence
 from compilegate.triage.releases import Seen
 
 #: How a part fails where its case ended with a status.
@@ -86,17 +86,23 @@ class Suspect:
     @property
     def evidence(self) -> Evidence:
         """What the verdict shows of the culprit: it may name several breaks or guards."""
+        return self._pieces[0]
+
+    @property
+    def _pieces(self) -> Sequence[Evidence]:
+        """All that the verdict shows of the culprit."""
         found = evidence(self.observation, self.verdict)
-        return next((piece for piece in found if piece.key == self.culprit.key), found[0])
+        return [piece for piece in found if piece.key == self.culprit.key] or found[:1]
 
     @property
     def shown(self) -> Sequence[str]:
         """The lines of the verdict for a maintainer: of several breaks, the culprit's own."""
-        own, line = [], self.evidence.line
-        if line and len(evidence(self.observation, self.verdict)) > 1:
-            is_own = False
+        lines = [piece.line for piece in self._pieces if piece.line]
+        if lines and len(evidence(self.observation, self.verdict)) > len(lines):
+            own, is_own = list[str](), False
             for each in self.verdict.details:
-                is_own = line in each if not each.startswith("  ") else is_own
+                if not each.startswith("  "):
+                    is_own = any(line in each for line in lines)
                 own += [each] * is_own
             return (self.text, *own)
         details = [each for each in self.verdict.details if not each.startswith(BUDGET_KEY)]
@@ -112,7 +118,8 @@ class Suspect:
     @property
     def _breaks(self) -> Sequence[GraphBreak]:
         capture = self.observation.capture
-        return capture.breaks if capture and self.verdict.aspect == "graph_breaks" else ()
+        is_of_breaks = self.was_not_compiled or self.verdict.aspect == "graph_breaks"
+        return capture.breaks if capture and is_of_breaks else ()
 
     @property
     def _own_break(self) -> GraphBreak | None:
@@ -126,7 +133,7 @@ class Suspect:
     @property
     def was_not_compiled(self) -> bool:
         """Whether the failure is that nothing was compiled, rather than what then differs."""
-        return self.evidence.key[0] == NOT_COMPILED
+        return self.evidence.is_uncompiled
 
     @property
     def hangs(self) -> bool:

@@ -96,12 +96,41 @@ def test_the_buffer_of_a_batch_norm_names_its_module_in_all_models():
     [
         (make_break(), 1),
         (make_break(place=make_place(line=11)), 2),
-        (make_break(reason="Call to `input`"), 2),
+        (make_break(reason="Call to `input`"), 1),
     ],
-    ids=["the same", "another place", "another reason"],
+    ids=["the same", "another line", "another reason"],
 )
-def test_a_break_is_known_by_its_reason_and_its_place(other, count):
+def test_a_break_is_known_by_its_line(other, count):
     assert len(found(broken(A, make_break()), broken(B, other))) == count
+
+
+def test_a_line_of_torch_that_calls_all_models_joins_no_two_reasons():
+    line = make_place(file="torch/nn/modules/container.py", owner="torch")
+    one, other = make_break(place=line), make_break(reason="Call to `input`", place=line)
+    assert len(found(broken(A, one), broken(B, one))) == 1
+    assert len(found(broken(A, one), broken(B, other))) == 2
+
+
+@pytest.mark.parametrize(("line", "count"), [(10, 1), (11, 2)], ids=["its line", "another line"])
+def test_a_case_of_which_nothing_is_compiled_for_the_line_of_a_break_has_its_culprit(line, count):
+    capture = make_capture(graphs=0, breaks=(make_break(place=make_place(line=line)),))
+    seen = found(broken(A, make_break()), make_observation(case=B, capture=capture))
+    assert [culprit.cases for culprit in seen] == ([[A, B]] if count == 1 else [[A], [B]])
+
+
+@pytest.mark.parametrize(
+    ("function", "guard", "count"),
+    [
+        ("torch_dynamo_resume_in_forward_at_10", "2/0: ___stack2 == 0.5", 1),
+        ("torch_dynamo_resume_in_forward_at_11", "2/0: ___stack2 == 0.5", 2),
+        ("torch_dynamo_resume_in_forward_at_10", "2/0: self.count == 1", 2),
+        ("forward", "0/0: ___stack2 == 0.5", 2),
+    ],
+    ids=["a value of its line", "of another line", "another value", "no break before"],
+)
+def test_a_recompilation_for_a_value_that_a_break_left_has_its_culprit(function, guard, count):
+    code = make_place(function=function)
+    assert len(found(broken(A, make_break()), recompiled(B, guard, code=code))) == count
 
 
 @pytest.mark.parametrize(("line", "count"), [(10, 1), (11, 2)], ids=["its line", "another line"])

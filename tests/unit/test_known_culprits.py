@@ -14,6 +14,7 @@ from tests.unit.making import (
     make_difference,
     make_error,
     make_failed_observation,
+    make_place,
     make_verdict,
 )
 
@@ -114,7 +115,8 @@ def test_each_break_of_a_case_keeps_its_own_name_in_reports(tmp_path, again):
 
     def found(number, *known):
         reasons = f"Call to `f({number})`", f"a branch on x.size(0) == {number}"
-        return culprits(failures(broken(A, *map(make_break, reasons))), known)
+        breaks = (make_break(r, place=make_place(n)) for n, r in enumerate(reasons, 10))
+        return culprits(failures(broken(A, *breaks)), known)
 
     one, other = found(0)
     file = tmp_path / "culprits.toml"

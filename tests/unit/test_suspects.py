@@ -4,15 +4,19 @@ import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.records.observation import Failure
-from compilegate.triage.culprits import Culprit
+from compilegate.triage.culprits import Culprit, culprits
 from compilegate.triage.suspect import Suspect
+from tests.unit.failing import failures
 from tests.unit.making import (
+    make_break,
     make_call,
+    make_capture,
     make_checked,
     make_difference,
     make_error,
     make_failed_observation,
     make_observation,
+    make_place,
     make_verdict,
 )
 
@@ -68,6 +72,36 @@ def test_a_lost_gpu_raises_or_aborts(of_case, of_part, state):
     suspect = suspect_of(of_case)
     assert suspect.seen_in_part(of_part).state == state
     assert suspect.seen_in(of_part).state == state
+
+
+def test_a_suspect_shows_all_that_breaks_at_the_line_of_its_culprit():
+    reasons = ("Call to `print`", 10), ("Call to `.item()`", 10), ("Call to `input`", 11)
+    breaks = (make_break(reason, place=make_place(line)) for reason, line in reasons)
+    found = failures(make_observation(capture=make_capture(breaks=tuple(breaks))))
+    first, other = culprits(found)
+    shown = [
+        "\n".join(suspect.shown)
+        for culprit in (first, other)
+        for suspect in [
+            Suspect(culprit, found[0].observation, [found[0].verdict], lambda _: Budget(), "2.15.0")
+        ]
+    ]
+    assert all(word in shown[0] for word in ("print", "item"))
+    assert "input" not in shown[0]
+    assert "item" not in shown[1]
+
+
+def test_of_a_case_that_compiles_nothing_the_break_is_shown():
+    capture = make_capture(graphs=0, breaks=(make_break(), make_break("Call to `f`")))
+    made = make_observation(capture=capture)
+    found = failures(made)
+    (culprit,) = culprits(found)
+    suspect = Suspect(culprit, made, [found[0].verdict], lambda _: Budget(), "2.15.0")
+    assert suspect.was_not_compiled
+    assert suspect.reason == make_break().reason
+    assert suspect.seen_in(made).state == "bad"
+    partly = make_observation(capture=make_capture(breaks=(make_break(),)))
+    assert suspect.seen_in(partly).state == "good"
 
 
 @pytest.mark.parametrize(
