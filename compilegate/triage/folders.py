@@ -60,9 +60,10 @@ class Triaged:
 
     @property
     def place(self) -> str:
-        """The stage, the submodule and the operator."""
+        """The stage, the line or the submodule, and the operator."""
+        where = self.suspect.evidence.source or self.findings.place
         operator = f", {self.findings.place.operator}" if self.findings.place.operator else ""
-        return f"{self.findings.stage.name}, {self.findings.place}{operator}"
+        return f"{self.findings.stage.name}, {where}{operator}"
 
 
 def suspects(
@@ -207,7 +208,7 @@ def _join(first: Triaged, other: Triaged, number: int) -> None:
     other.folder = other.folder.rename(folder)
     culprit = other.suspect.culprit
     first.findings.also.append(
-        f"{folded(culprit.cases)}: {other.findings.place}: see `{SAME_CAUSE}/{folder.name}`"
+        f"{folded(culprit.cases)}: {other.place}: see `{SAME_CAUSE}/{folder.name}`"
     )
     first.suspect = replace(first.suspect, culprit=first.suspect.culprit.joined(culprit))
 

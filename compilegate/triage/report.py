@@ -133,7 +133,12 @@ def _what(suspect: Suspect) -> Iterator[str]:
 
 
 def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
-    stage, place = findings.stage, findings.place
+    yield from _stage(suspect, findings.stage)
+    yield from _place(suspect, findings)
+
+
+def _stage(suspect: Suspect, stage: ladder.Stage) -> Iterator[str]:
+    """Yield the part of the compiler, and what each backend shows."""
     if not stage.is_confirmed:
         yield f"Nothing was searched, because {stage.doubt}:"
     elif stage.cure:
@@ -152,6 +157,13 @@ def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
         text = seen.besides(suspect.verdict.summary)
         yield f"| `{backend}` | {seen.outcome} | {text.replace('|', '/')} |"
     yield ""
+
+
+def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
+    """Yield the line, the submodule and the operator, as far as they are known."""
+    place = findings.place
+    if line := suspect.evidence.source:
+        yield from (f"**Line:** `{line}`", "")
     if place.path:
         yield f"**Submodule:** `{place.path}`, a `{place.kind}`, fails when compiled alone with"
         yield f"eager's inputs: {place.text}"

@@ -57,6 +57,10 @@ class Finder(importlib.abc.MetaPathFinder):
 
 sys.meta_path.insert(0, Finder())
 """
+#: The line that recompilations are for.
+COUNTED = "tests/zoos/triaged.py:{}".format(
+    next(n for n, line in enumerate((ZOOS / "triaged.py").open(), 1) if "def count(x)" in line)
+)
 DECOMPOSED = "aot_eager_decomp_partition"
 #: Models that are wrong in a probing call alone, and in which submodule.
 PROBED = {"one_row": "`1`, a `OneRow`", "transposed": "`0`, a `Transposed`"}
@@ -216,7 +220,9 @@ def test_the_option_triages_what_a_session_finds(compilegate, tmp_path):
     assert "**Stage:** Dynamo: `eager`" in text
     assert "| `eager` | fails |" in text
     assert 'torch.compiler.set_stance("eager_on_recompile")' in text
-    assert f"{written.parent}: Dynamo, the whole model, script verified" in session.output
+    assert f"{written.parent}: Dynamo, {COUNTED}, script verified" in session.output
+    assert f"triage found Dynamo, {COUNTED}: " in (written.parents[1] / "culprits.toml").read_text()
+    assert f"**Line:** `{COUNTED}`" in text
     assert session.run("red").closing is not None
 
 
