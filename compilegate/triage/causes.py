@@ -22,6 +22,8 @@ from compilegate.triage.trials import Trials
 _OPTION = re.compile(r"'(\w+)'")
 #: The stages in which there is no bisection.
 _UNBISECTED = ("Dynamo", "AOTAutograd")
+#: Inductor's name of a pass that replaces many patterns, one of which may be wrong.
+_MANY_PATTERNS = re.compile(r"\b(pass_pattern_\d+|joint_graph_passes)$")
 #: The number that FX gives a node.
 _NUMBER = re.compile(r"(?:_\d+)+$")
 
@@ -51,23 +53,36 @@ class Cause:
     def is_that_of(self, other: Cause) -> bool:
         """Whether two culprits have this cause: the same operator fails alone at the same stage.
 
-        Where no operator fails alone, the bisection must name the same, in submodules of one class.
-        Where it names two different passes, lowerings or decompositions, the causes differ. Before
-        decompositions there is no bisection, and submodules of one class must fail alone. Two
-        guards that one script shows are one cause.
+        Where that is not known of one of them, the bisection must name the same. Where it names two
+        different passes, lowerings or decompositions, the causes differ. Before decompositions
+        there is no bisection, and submodules of one class must fail alone, as where the bisection
+        names many patterns at once. Two guards that one script shows are one cause.
         """
         if not self.stage or (self.stage, self.failing) != (other.stage, other.failing):
             return False
         if self.script and self.script == other.script:
             return True
-        if self.named and other.named and self.named != other.named:
+        return not self._contradicts(other) and self._shares_evidence_with(other)
+
+    def _contradicts(self, other: Cause) -> bool:
+        """Whether something is known of both that differs."""
+        known = (
+            (self.named or None, other.named or None),
+            (self.options, other.options),
+            (self.operator or None, other.operator or None),
+        )
+        return any(None not in pair and pair[0] != pair[1] for pair in known)
+
+    def _shares_evidence_with(self, other: Cause) -> bool:
+        """Whether both have an operator, what the bisection names, or a class of submodules."""
+        if self.operator and other.operator:
+            return True
+        is_bisected = bool(self.named and other.named)
+        if is_bisected and not _MANY_PATTERNS.search(self.named):
+            return True
+        if self.operator or other.operator or not (is_bisected or self.stage in _UNBISECTED):
             return False
-        if None not in (self.options, other.options) and self.options != other.options:
-            return False
-        if self.operator or other.operator:
-            return self.operator == other.operator
-        is_told = bool(self.named) or self.stage in _UNBISECTED
-        return bool(is_told and self.kind) and (self.named, self.kind) == (other.named, other.kind)
+        return bool(self.kind) and self.kind == other.kind
 
 
 def cause_of(suspect: Suspect, findings: Findings) -> Cause:

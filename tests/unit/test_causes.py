@@ -56,8 +56,9 @@ def cause(  # noqa: PLR0917
         {"bisected": {}},
         {"operator": "gelu_"},
         {"text": "y = gelu(x, approximate='none')", "operator": "gelu"},
+        {"operator": ""},
     ],
-    ids=["another submodule", "no bisection", "in place", "an option"],
+    ids=["another submodule", "no bisection", "in place", "an option", "bisected alone"],
 )
 def test_one_operator_at_one_stage_is_one_cause(other):
     first = cause(text="y = gelu(x, approximate='none')") if "text" in other else cause()
@@ -69,7 +70,7 @@ def test_one_operator_at_one_stage_is_one_cause(other):
     [
         {"backend": "inductor"},
         {"operator": "silu"},
-        {"operator": ""},
+        {"operator": "", "bisected": {}},
         {"aspect": "gradients"},
         {"bisected": {"subsystem": "decomposition", "what": "aten.erf.default"}},
         {"text": "y = gelu(x, approximate='tanh')"},
@@ -98,12 +99,16 @@ def test_without_an_operator_the_bisection_names_the_cause():
 
     assert fused("mul_12").is_that_of(fused())
     assert not fused("add_3").is_that_of(fused())
-    assert not fused(kind="").is_that_of(fused(kind=""))
-    assert not fused(kind="Mlp").is_that_of(fused())
+    assert fused("mul_12", kind="").is_that_of(fused(kind="Mlp"))
+    assert not fused("add_3", kind="").is_that_of(fused(kind=""))
     nothing = cause("inductor", operator="", bisected={})
     assert not nothing.is_that_of(nothing)
     number = {"subsystem": "post_grad_passes", "what": "pass_pattern_{}"}
     one, two = (cause(bisected=number | {"what": f"pass_pattern_{n}"}) for n in (1, 2))
+    assert not one.is_that_of(two)
+    number["what"] = "pass_pattern_1"  # replaces many patterns
+    one, two = (cause(operator="", bisected=number, kind=kind) for kind in ("Block", "Mlp"))
+    assert one.is_that_of(one)
     assert not one.is_that_of(two)
 
 
