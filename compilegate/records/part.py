@@ -27,6 +27,8 @@ class Part:
             is taken after the first call.
         tree: The file that receives the submodules as JSON; empty for none.
         graph: The file that receives the graph as JSON; empty for none. Then nothing is observed.
+        operators: The file that receives the operators of its graphs as JSON; empty for none. Then
+            nothing is observed.
         kernels: The file that receives the kernels as JSON; empty for none. Then nothing is
             observed.
         held: The file that receives what memory holds at the peak, as JSON; empty for none. Then
@@ -45,6 +47,7 @@ class Part:
     stance: str = ""
     tree: str = ""
     graph: str = ""
+    operators: str = ""
     kernels: str = ""
     held: str = ""
 

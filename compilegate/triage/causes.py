@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from compilegate.fuzzing.program import Program
 from compilegate.triage.culprits import Culprit
-from compilegate.triage.findings import Findings
+from compilegate.triage.findings import NUMBER, Findings
 from compilegate.triage.programs import of_one_operator
 from compilegate.triage.suspect import Suspect
 from compilegate.triage.trials import Trials
@@ -24,8 +24,6 @@ _OPTION = re.compile(r"'(\w+)'")
 _UNBISECTED = ("Dynamo", "AOTAutograd")
 #: Inductor's name of a pass that replaces many patterns, one of which may be wrong.
 _MANY_PATTERNS = re.compile(r"\b(pass_pattern_\d+|joint_graph_passes)$")
-#: The number that FX gives a node.
-_NUMBER = re.compile(r"(?:_\d+)+$")
 
 
 @dataclass(frozen=True)
@@ -167,7 +165,7 @@ def _named(findings: Findings) -> str:
     found = findings.bisected
     what = str(found.get("what") or "")
     if found.get("subsystem") == "lowerings":
-        what = _NUMBER.sub("", what)
+        what = NUMBER.sub("", what)
     return f"{found['subsystem']}: {what}" if what else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,11 @@ from compilegate.triage.place import Place
 from compilegate.triage.script import Script
 from compilegate.triage.scripts_run import Verified
 from compilegate.triage.smallest import Smallest
+
+#: The name of an operator in that of an overload: ``gelu`` in ``aten.gelu.default``.
+_PACKET = re.compile(r"\w+(?:\.|::)(\w+)")
+#: The number that FX gives a node.
+NUMBER = re.compile(r"(?:_\d+)+$")
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,7 @@ class Findings:
         verified: What the script did; None if it was not run.
         tried_scripts: What became of the scripts that are not shipped.
         bisected: What torch's bisector found.
+        called_at: The lines of the user's code that call the operator which the bisector named.
         workarounds: Code that makes the case pass, and how that was tried.
         notes: What could not be done, and why.
         is_recognised: Whether the operator of an earlier culprit fails alone here, too.
@@ -57,8 +64,31 @@ class Findings:
     verified: Verified | None = None
     tried_scripts: list[str] = field(default_factory=list)
     bisected: dict[str, Any] = field(default_factory=dict)
+    called_at: list[str] = field(default_factory=list)
     workarounds: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     is_recognised: bool = False
     also: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def bisected_operator(self) -> str:
+        """The operator whose decomposition or lowering the bisector named; empty for a pass."""
+        what = str(self.bisected.get("what") or "")
+        match self.bisected.get("subsystem"):
+            case "decomposition":
+                found = _PACKET.search(what)
+                return found[1] if found else ""
+            case "lowerings":
+                return NUMBER.sub("", what)
+        return ""
+
+    @property
+    def operator(self) -> str:
+        """The operator that fails alone, or else the one that the bisector named."""
+        return self.place.operator or self.bisected_operator
+
+    @property
+    def sources(self) -> list[str]:
+        """The lines of the user's code that call the operator."""
+        return [self.place.source] if self.place.source else self.called_at

@@ -61,9 +61,12 @@ class Triaged:
     @property
     def place(self) -> str:
         """The stage, the line or the submodule, and the operator."""
-        where = self.suspect.evidence.source or self.findings.place
-        operator = f", {self.findings.place.operator}" if self.findings.place.operator else ""
-        return f"{self.findings.stage.name}, {where}{operator}"
+        found = self.findings
+        line = next((line.partition(" in ")[0] for line in found.sources), "")
+        operator = f"{found.operator} at {line}" if line else found.operator
+        where = self.suspect.evidence.source or (found.place.path and str(found.place))
+        known = [text for text in (where, operator) if text] or [str(found.place)]
+        return ", ".join([found.stage.name, *known])
 
 
 def suspects(

@@ -24,7 +24,7 @@ _PLACE = 0.35
 #: The same for smaller sizes.
 _SIZES = 0.2
 #: The steps whose results the report of an earlier culprit of the same cause has.
-_OF_FIRST = ("sizes", "script", "bisection")
+_OF_FIRST = ("sizes", "script", "bisection", "line")
 #: Seconds after which a script hangs whose case did not.
 _STUCK_S = 120.0
 #: With less time than this, in seconds, no bisection is begun.
@@ -75,6 +75,7 @@ class Investigation:
             "sizes": self._shrink,
             "script": self._write_script,
             "bisection": self._bisect,
+            "line": self._find_line,
             "workaround": lambda: workarounds.find(self._trials, self.findings, self._say),
         }
         try:
@@ -214,3 +215,18 @@ class Investigation:
                 given = f"{{**{own}, **{given}}}"
             code = f"torch.compile(model, options={given})"
             findings.workarounds.append((code, "repro.py passes with these options of Inductor"))
+
+    def _find_line(self) -> None:
+        """Look for the lines that call the operator which the bisection named."""
+        findings = self.findings
+        name = findings.bisected_operator
+        if not name or findings.place.source:
+            return
+        told, why = self._trials.told(part(path=findings.place.path), "operators")
+        key = "of" if findings.bisected["subsystem"] == "decomposition" else "name"
+        lines = [one["source"] for one in told or () if one[key] == name]
+        findings.called_at = [*dict.fromkeys(filter(None, lines))]
+        if why:
+            findings.notes.append(f"no line of code that calls {name}: {why}")
+        for line in findings.called_at[:1]:
+            self._say(f"  {name} is called at {line}")

@@ -22,6 +22,8 @@ _LONGEST = 150
 _TITLE = 160
 #: How many of the first and of the last lines that a script prints are shown.
 _FIRST, _LAST = 12, 28
+#: How many lines that call an operator are named.
+_LINES = 3
 #: What the words of compilegate mean that a report may contain.
 _WORDS = {
     "probing call": "a call that compilegate makes after those of the model; its name says what is "
@@ -178,11 +180,21 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
     if place.identities:
         yield f"It still fails with `nn.Identity` in place of {', '.join(place.identities)}."
         yield ""
-    if place.operator:
-        yield f"**Operator:** `{place.operator}` fails alone, compiled as a graph of its own."
-        if place.source:
-            yield f"It is called at `{place.source}`."
-        yield ""
+    yield from _operator(findings)
+
+
+def _operator(findings: Findings) -> Iterator[str]:
+    """Yield the operator, and the lines that call it."""
+    if not findings.operator:
+        return
+    how = "fails alone, compiled as a graph of its own."
+    if not findings.place.operator:
+        how = "has the decomposition or lowering that the bisection names."
+    yield f"**Operator:** `{findings.operator}` {how}"
+    yield from (f"It is called at `{line}`." for line in findings.sources[:_LINES])
+    if (more := len(findings.sources) - _LINES) > 0:
+        yield f"{more} other lines call it, too."
+    yield ""
 
 
 def _smallest(found: Smallest) -> Iterator[str]:

@@ -125,7 +125,7 @@ class Trials:
             yield _seen(suspect, part, made)
 
     def told(
-        self, part: Part, what: Literal["tree", "graph", "kernels", "held"]
+        self, part: Part, what: Literal["tree", "graph", "operators", "kernels", "held"]
     ) -> tuple[Any, str]:
         """Return what a child tells of a part; None, and why, if the child could not.
 

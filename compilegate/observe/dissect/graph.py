@@ -153,7 +153,7 @@ def _described(graph: fx.GraphModule, values: dict[str, Any]) -> dict[str, Any]:
             continue
         elif (made := _statement(node, constants)) is not None:
             statements.append(made | {"value": values.get((made["makes"] or [""])[0])})
-    sources = {node.name: _source(node) for node in graph.graph.nodes}
+    sources = {node.name: source_of(node) for node in graph.graph.nodes}
     for one in statements:
         one["source"] = next((sources[name] for name in one["makes"] if name in sources), "")
     texts = " ".join(one["text"] for one in statements)
@@ -169,7 +169,7 @@ def _described(graph: fx.GraphModule, values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _source(node: fx.Node) -> str:
+def source_of(node: fx.Node) -> str:
     """Return the line of the user's code that made a node: its file, number and text."""
     frames = _FRAME.findall(node.stack_trace or "")
     own = [frame for frame in frames if not Path(frame[0]).is_relative_to(_TORCH)]

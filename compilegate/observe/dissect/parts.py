@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from compilegate.observe import nested
 from compilegate.observe.capture import compiling
 from compilegate.observe.conditioning.signal import treat
-from compilegate.observe.dissect import allocations, graph, profile
+from compilegate.observe.dissect import allocations, graph, operators, profile
 from compilegate.observe.model.calls import evaluate, first_call, invoke
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases import probing
@@ -67,7 +67,7 @@ def _build(part: Part) -> Example:
     example, module = subject.example, subject.module
     if part.tree and isinstance(module, nn.Module):
         Path(part.tree).write_text(json.dumps(_tree(subject, part.path)), encoding="utf-8")
-    if part.graph:
+    if part.graph or part.operators:
         return _tell_graph(part, subject)
     if part.kernels or part.held:
         return _tell_costs(part, subject)
@@ -231,7 +231,7 @@ def _below(module: nn.Module, path: str) -> Iterator[tuple[str, nn.Module]]:
 
 
 def _tell_graph(part: Part, subject: Subject) -> Example:
-    """Write the graph of a part, and return an example that shows nothing."""
+    """Write the graph or the operators of a part, and return an example that shows nothing."""
     case = subject.case
     model = registry.load()[case.model]
     if part.path:
@@ -240,8 +240,9 @@ def _tell_graph(part: Part, subject: Subject) -> Example:
         call = Call(*_recorded(part))
     else:
         run, call = subject.module, subject.prepare(first_call(model.sizes(case.device)))
-    found = graph.describe(run, call, case, with_grad=subject.example.with_grad)
-    Path(part.graph).write_text(json.dumps(found), encoding="utf-8")
+    tell: Callable[..., Any] = graph.describe if part.graph else operators.called
+    found = tell(run, call, case, with_grad=subject.example.with_grad)
+    Path(part.graph or part.operators).write_text(json.dumps(found), encoding="utf-8")
     return _nothing()
 
 
