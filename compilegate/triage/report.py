@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,10 +15,10 @@ from compilegate.triage.findings import Findings
 from compilegate.triage.place import Place
 from compilegate.triage.smallest import Smallest
 from compilegate.triage.suspect import Suspect
+from compilegate.triage.title import title_of
 
-#: The longest script that a report contains, in lines, and the longest title.
+#: The longest script that a report contains, in lines.
 _LONGEST = 150
-_TITLE = 160
 #: How many of the first and of the last lines that a script prints are shown.
 _FIRST, _LAST = 12, 28
 #: How many lines that call an operator are named.
@@ -37,9 +36,6 @@ _WORDS = {
 _PACKAGES = re.compile(r"[^\s'\":(]*/site-packages/(?=\w)")
 #: What PyTorch says of every script on a machine without a GPU.
 _NO_GPU = "No CUDA runtime is found"
-#: How lines begin that need no aspect in a title, and what of them a title leaves out.
-_TELLING = "graph break: ", "recompiled: ", "raised ", "died ", "timed out"
-_CALL = re.compile(r"^(?:\w+: )?(?:probing )?call\b[^:]*: ")
 #: Stands for the script until the rest of the report is clean.
 _SCRIPT = "<the script>"
 _SECRET = re.compile(
@@ -70,17 +66,6 @@ def _without_homes(text: str) -> str:
     if home != "/":
         text = re.sub(rf"{re.escape(home)}(?=[/\s'\":]|$)", "~", text)
     return re.sub(r"/(?:home|Users)/[^/\s'\":]+", "~", text)
-
-
-def title_of(suspect: Suspect, findings: Findings) -> str:
-    """Return the title of the issue: the stage, the place and what is wrong."""
-    found = findings.place
-    where = found.operator or found.kind or suspect.case.model
-    stage = f"[{findings.stage.name}] " if findings.stage.backend else ""
-    what = _CALL.sub("", suspect.text)
-    if what == suspect.text and not what.startswith(_TELLING):
-        what = f"{suspect.verdict.aspect}: {what}"
-    return textwrap.shorten(cleaned(f"{stage}{where}: {what}"), _TITLE, placeholder=" …")
 
 
 def text(

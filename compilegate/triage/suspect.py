@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -99,12 +99,7 @@ class Suspect:
         """The lines of the verdict for a maintainer: of several breaks, the culprit's own."""
         lines = [piece.line for piece in self._pieces if piece.line]
         if lines and len(evidence(self.observation, self.verdict)) > len(lines):
-            own, is_own = list[str](), False
-            for each in self.verdict.details:
-                if not each.startswith("  "):
-                    is_own = any(line in each for line in lines)
-                own += [each] * is_own
-            return (self.text, *own)
+            return (self.text, *_about(lines, self.verdict.details))
         details = [each for each in self.verdict.details if not each.startswith(BUDGET_KEY)]
         return (self.verdict.summary, *details)
 
@@ -112,7 +107,7 @@ class Suspect:
     def reason(self) -> str:
         """The reason of a break that is not the only one of its case; empty otherwise."""
         reasons = [one.reason for one in self._breaks]
-        own = self._own_break
+        own = self.graph_break
         return own.reason if own is not None and len({*reasons}) > 1 else ""
 
     @property
@@ -122,7 +117,8 @@ class Suspect:
         return capture.breaks if capture and is_of_breaks else ()
 
     @property
-    def _own_break(self) -> GraphBreak | None:
+    def graph_break(self) -> GraphBreak | None:
+        """The break that is the culprit; None where it is another failure."""
         return next((one for one in self._breaks if str(one) == self.evidence.line), None)
 
     @property
@@ -148,8 +144,8 @@ class Suspect:
     @property
     def is_of_first_call(self) -> bool:
         """Whether the first call shows it, before anything is compiled a second time."""
-        if self._own_break is not None:
-            return 0 in self._own_break.calls
+        if self.graph_break is not None:
+            return 0 in self.graph_break.calls
         failure = self.observation.failure
         if failure is not None and not failure.call:  # the process died, and said nothing more
             return failure.stage == "compile"
@@ -251,6 +247,16 @@ class Suspect:
         if is_compiled and (observation.status == self.observation.status or loses_it_too):
             return Seen("bad", text)
         return Seen("unobservable", text)
+
+
+def _about(lines: Sequence[str], details: Sequence[str]) -> Iterator[str]:
+    """Yield the details that contain one of some lines, and those that explain them."""
+    is_own = False
+    for each in details:
+        if not each.startswith("  "):
+            is_own = any(line in each for line in lines)
+        if is_own:
+            yield each
 
 
 def _loses_the_gpu(observation: Observation) -> bool:

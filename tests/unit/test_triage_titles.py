@@ -1,0 +1,111 @@
+"""The title of a report is that of an issue: stage, place, and what is wrong, without a call."""
+
+from dataclasses import replace
+
+import pytest
+
+from compilegate.judging.budget import Budget
+from compilegate.triage.culprits import culprits
+from compilegate.triage.findings import Findings
+from compilegate.triage.ladder import Stage
+from compilegate.triage.place import Place
+from compilegate.triage.suspect import Suspect
+from compilegate.triage.title import title_of
+from tests.unit.failing import WRONG, A, broken, failures, recompiled, wrong
+from tests.unit.making import (
+    make_break,
+    make_capture,
+    make_checked,
+    make_difference,
+    make_error,
+    make_failed_observation,
+    make_observation,
+)
+
+PRINT = replace(
+    make_break("Failed to trace builtin operator"),
+    explanation="Dynamo does not know how to trace builtin operator `print` with ['str']",
+)
+GELU = Place(path="act", kind="GELU", operator="gelu")
+BISECTED = {"subsystem": "decomposition", "what": "aten.erf.default"}
+STRIDES = make_checked(make_error(), differences=[make_difference("output", "stride")])
+BACKEND = "backend='inductor' raised: LoweringError: no loops"
+NUMBERS = "wrong output in float32 (error 0.01, eager "
+
+
+def title(observation, backend="inductor", **fields):
+    found = failures(observation)
+    (culprit,) = culprits(found)
+    verdict = [found[0].verdict]
+    suspect = Suspect(culprit, observation, verdict, lambda case: Budget(), "2.15.0")
+    return title_of(suspect, Findings(stage=Stage(backend), **fields))
+
+
+@pytest.mark.parametrize(
+    ("observation", "fields", "begins"),
+    [
+        (wrong(A), {"place": GELU}, f"[Inductor] gelu: {NUMBERS}"),
+        (wrong(A), {"place": Place("act", "GELU")}, f"[Inductor] GELU: {NUMBERS}"),
+        (wrong(A), {}, f"[Inductor] one: {NUMBERS}"),
+        (wrong(A), {"backend": ""}, f"one: {NUMBERS}"),
+        (wrong(A), {"bisected": BISECTED}, f"[decompositions] erf: {NUMBERS}"),
+        (wrong(A, outputs=STRIDES), {}, "[Inductor] one: output: stride differs: eager "),
+    ],
+    ids=["operator", "class", "model", "no stage", "bisected", "exact"],
+)
+def test_wrong_numbers_have_a_place_a_tensor_and_their_error(observation, fields, begins):
+    assert title(observation, **fields).startswith(begins)
+
+
+def test_an_input_is_wrong_after_the_call():
+    state = make_checked(make_error("input[0]", **WRONG))
+    assert "wrong input after the call in float32" in title(wrong(A, state=state))
+
+
+@pytest.mark.parametrize(
+    ("observation", "expected"),
+    [
+        (
+            broken(A, PRINT),
+            "[Dynamo] graph break: Failed to trace builtin operator `print` at net.py:10",
+        ),
+        (broken(A, make_break()), "[Dynamo] graph break: Call to `print` at net.py:10"),
+        (
+            make_observation(case=A, capture=make_capture(graphs=0, breaks=(make_break(),))),
+            "[Dynamo] nothing is compiled: Call to `print` at net.py:10",
+        ),
+        (
+            recompiled(A, *["0/0: self.n == 1"] * 2),
+            "[Dynamo] recompilation for self.n == 1 at net.py:10",
+        ),
+    ],
+    ids=["a call in the explanation", "a call in the reason", "nothing compiled", "a guard"],
+)
+def test_what_a_line_of_code_does_has_the_line(observation, expected):
+    assert title(observation, "eager") == expected
+
+
+def test_the_line_stays_where_the_reason_is_too_long():
+    made = title(broken(A, make_break("very " * 40)), "eager")
+    assert len(made) <= 100
+    assert made.startswith("[Dynamo] graph break: very very")
+    assert made.endswith(" … at net.py:10")
+
+
+@pytest.mark.parametrize(
+    ("status", "failure", "expected"),
+    [
+        ("crashed", {"kind": "SIGSEGV"}, "SIGSEGV in the first call"),
+        ("crashed", {"kind": "SIGSEGV", "stage": "vary"}, "SIGSEGV in a later call"),
+        ("timed_out", {"kind": "timeout"}, "hangs in the first call"),
+        ("raised", {"kind": "KeyError", "message": "'a'"}, "KeyError: 'a'"),
+        (
+            "raised",
+            {"kind": "BackendCompilerFailed", "message": BACKEND},
+            "LoweringError: no loops",
+        ),
+    ],
+)
+def test_a_case_that_ends_early_says_how_and_when(status, failure, expected):
+    made = make_failed_observation(status, A, **{"message": "died", "stage": "compile", **failure})
+    assert title(made) == f"[Inductor] one: {expected}"
