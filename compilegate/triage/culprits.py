@@ -168,7 +168,8 @@ def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[C
         culprit = made.setdefault(key, Culprit(key, piece.text, piece.aspect))
         alike = f"expected of other cases: {seen}" if (seen := reported.get(piece.key)) else ""
         title = entry.title if entry else ""
-        names = (title, alike, _issue_of_model(failure.verdict.case))
+        issue = issue_of(model_of(failure.verdict.case))
+        names = (title, alike, f"the model shows {issue}" if issue else "")
         culprit.add(failure.verdict, names, own.match)
     for failure, found in expected:
         key = ("expected", failure.reason) if failure.reason else ("expected", *found[0].key)
@@ -209,9 +210,10 @@ def _explained(
             yield failure, piece, explains if piece.is_of_numbers else piece
 
 
-def _issue_of_model(case_id: str) -> str:
-    found = _KNOWN_BUG.match(model_of(case_id))
-    return f"the model shows {_ISSUES}{found[1]}" if found else ""
+def issue_of(model: str) -> str:
+    """Return the address of the issue that a model of the zoo is named after; empty for none."""
+    found = _KNOWN_BUG.match(model)
+    return f"{_ISSUES}{found[1]}" if found else ""
 
 
 def counted(found: Sequence[Culprit]) -> str:

@@ -10,6 +10,7 @@ from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
 from compilegate.records.variables import HIDDEN
 from compilegate.triage import cost_tables, ladder
+from compilegate.triage.candidates import candidates
 from compilegate.triage.culprits import folded
 from compilegate.triage.findings import Findings
 from compilegate.triage.place import Place
@@ -91,7 +92,7 @@ def text(
         ("Reproduce", _reproduce(findings, command, script)),
         ("Bisection", _bisection(findings)),
         ("Versions", _versions(environment)),
-        ("Links", _links(suspect)),
+        ("Links", _links(suspect, findings)),
         ("For the team: workarounds that were tried and work", _workarounds(findings)),
         ("What this report lacks", (f"- {note}" for note in findings.notes)),
     ):
@@ -281,9 +282,11 @@ def _versions(environment: Environment) -> Iterator[str]:
     yield f"Python {environment.python}; `environment.txt` has more."
 
 
-def _links(suspect: Suspect) -> Iterator[str]:
+def _links(suspect: Suspect, findings: Findings) -> Iterator[str]:
     for name in suspect.culprit.known:
         yield f"- {name}"
+    for issue, model in candidates(suspect, findings):
+        yield f"- may be {issue}: `{model}` of the zoo fails at the same stage by the same operator"
 
 
 def _workarounds(findings: Findings) -> Iterator[str]:
