@@ -40,8 +40,11 @@ BUGS = (
     Bug("gh194501_negative_beta", _DECOMPOSED, ("smooth_l1_loss",)),
     Bug("gh197109_channel_shuffle", _DECOMPOSED, ("channel_shuffle",)),
     Bug("gh198364_transposed_first", _DECOMPOSED, ("xlogy", "copysign")),
+    Bug("gh198201_unchanged_size", "aot_eager", ("interpolate",)),
     Bug("gh191499_uint8_minimum", _INDUCTOR, ("min",)),
     Bug("gh195675_unrepresentable_limit", _INDUCTOR, ("clamp", "clamp_max")),
+    Bug("gh198057_infinite_divisor", _INDUCTOR, ("remainder", "mod")),
+    Bug("gh198081_any_byte", _INDUCTOR, ("any",)),
     Bug("gh198119_overhanging_windows", _INDUCTOR, ("avg_pool2d", "avg_pool2d_backward")),
 )
 

@@ -12,6 +12,7 @@ from compilegate.records.variables import HIDDEN
 from compilegate.triage import cost_tables, ladder
 from compilegate.triage.candidates import candidates
 from compilegate.triage.culprits import folded
+from compilegate.triage.dumps import decisive
 from compilegate.triage.findings import Findings
 from compilegate.triage.place import Place
 from compilegate.triage.smallest import Smallest
@@ -20,8 +21,6 @@ from compilegate.triage.title import title_of
 
 #: The longest script that a report contains, in lines.
 _LONGEST = 150
-#: How many of the first and of the last lines that a script prints are shown.
-_FIRST, _LAST = 12, 28
 #: How many lines that call an operator are named.
 _LINES = 3
 #: What the words of compilegate mean that a report may contain.
@@ -35,8 +34,6 @@ _WORDS = {
 }
 #: The folder of installed packages.
 _PACKAGES = re.compile(r"[^\s'\":(]*/site-packages/(?=\w)")
-#: What PyTorch says of every script on a machine without a GPU.
-_NO_GPU = "No CUDA runtime is found"
 #: Stands for the script until the rest of the report is clean.
 _SCRIPT = "<the script>"
 _SECRET = re.compile(
@@ -111,8 +108,11 @@ def _what(suspect: Suspect) -> Iterator[str]:
     yield "```text"
     first, *others = suspect.shown
     yield f"{suspect.verdict.aspect}: {first}"
-    for line in [line for line in others if line != first][:20]:
-        yield from line.splitlines()[:30]
+    if (failure := observation.failure) is not None:
+        yield from decisive(failure.traceback or failure.output, "the run file")
+    else:
+        for line in [line for line in others if line != first][:20]:
+            yield from line.splitlines()[:30]
     yield "```"
     said = "\n".join(suspect.shown)
     words = [f"*{word}*: {what}." for word, what in _WORDS.items() if word in said]
@@ -245,21 +245,10 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
     elif script:
         yield f"It has {len(lines)} lines: see `repro.py`."
     if verified is not None and verified.red.output:
-        yield from ("It prints:", "", "```text", *_ends(verified.red.output), "```", "")
+        yield from ("It prints:", "", "```text", *decisive(verified.red.output, "repro.log"))
+        yield from ("```", "")
     yield "With compilegate, which compares compiled models with eager (a *case* is a model under a"
     yield from ("setting):", "", f"    {command}")
-
-
-def _ends(output: str) -> Iterator[str]:
-    """Yield the first and the last lines of what a script prints: the verdict is the last one."""
-    lines = [line for line in output.splitlines() if _NO_GPU not in line]
-    left_out = len(lines) - _FIRST - _LAST
-    if left_out <= 0:
-        yield from lines
-        return
-    yield from lines[:_FIRST]
-    yield f"… {left_out} lines left out: see repro.log …"
-    yield from lines[-_LAST:]
 
 
 def _bisection(findings: Findings) -> Iterator[str]:
