@@ -13,6 +13,7 @@ from typing import Literal
 from compilegate.judging.aspects import ASPECTS
 from compilegate.records.observation import Observation
 from compilegate.records.practice import ratios_in
+from compilegate.records.recompilations import total_of
 from compilegate.records.statistics import Interval, paired_speedup
 from compilegate.runs.slim import SlimObservation
 from compilegate.runs.worst_error import worst_error
@@ -103,8 +104,7 @@ def _breaks(measured: Measured) -> float | None:
 
 
 def _recompilations(measured: Measured) -> float | None:
-    capture = measured.capture
-    return sum(bool(found.reason) for found in capture.compilations) if capture else None
+    return total_of(measured.capture) if measured.capture else None
 
 
 def _speedup(measured: Measured) -> Interval | None:
@@ -148,7 +148,7 @@ _BY_NAME = {
             "recompiles",
             "recomp",
             "count",
-            "compilations after the first one of each code object",
+            "compilations after the first one of each code object, of all code objects together",
             _recompilations,
         ),
         Column(

@@ -18,6 +18,7 @@ from compilegate.judging.judge import Finding, Judge, indented, shorten
 from compilegate.records.call import CallFacts
 from compilegate.records.case import Case
 from compilegate.records.observation import Capture, Compilation, Observation, Place
+from compilegate.records.recompilations import recompilations, total_of
 
 #: What to do about a recompile limit: no number of recompilations lifts it.
 _LIMIT_HELP = (
@@ -66,8 +67,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     returning = [call for call in observation.calls if not call.raised]
     made = [c for c in capture.compilations if c.graph and not _is_of_an_error(c, observation)]
     counted = [item for item in made if not _is_known(item, budget)]
-    compiled = Counter(item.code for item in counted)
-    most = max((count - 1 for count in compiled.values()), default=0)
+    compiled_again = recompilations(counted)
+    most = max(compiled_again.values(), default=0)
     case = Case.parse(observation.case)
     dynamic = case.dynamic
     setting = allowed_by_setting(dynamic, returning) if returning else 0
@@ -90,11 +91,14 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     seen = f"{most} recompilations of one code object, {allowed} allowed for {dynamic!r}"
     if known := sum(_is_known(item, budget) for item in capture.compilations):
         seen += f", not counting {known} whose guards are known to fail"
+    if (total := total_of(capture)) > most + known:
+        seen += f"; {total} of all code objects"
     if names := _without_effect(observation.calls):
         seen += f"; no input has a dimension {', '.join(names)}: no other size was tried"
     if most <= allowed:
         return Finding("passed", seen)
-    again = _history({code for code, count in compiled.items() if count - 1 > allowed}, capture)
+    beyond = {code for (code, _), count in compiled_again.items() if count > allowed}
+    again = _history(beyond, capture)
     lines = [*_with_code(shorten([*again]), again)]
     if dynamic == "dynamic":
         lines += _equal_by_accident(returning)

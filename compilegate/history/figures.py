@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from compilegate.records.pair import Costs
+from compilegate.records.recompilations import total_of
 from compilegate.records.statistics import (
     ALPHA,
     BUSY,
@@ -161,9 +162,7 @@ def _graph_breaks(seen: SlimObservation) -> Reading | None:
 
 
 def _recompilations(seen: SlimObservation) -> Reading | None:
-    if seen.capture is None:
-        return None
-    return Reading(sum(bool(found.reason) for found in seen.capture.compilations))
+    return Reading(total_of(seen.capture)) if seen.capture else None
 
 
 def _error(seen: SlimObservation) -> Reading | None:

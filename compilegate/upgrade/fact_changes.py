@@ -14,6 +14,7 @@ from operator import truediv
 from compilegate.judging.aspects import ASPECTS
 from compilegate.records.observation import Capture, GraphBreak, Place, written
 from compilegate.records.performance import Timing
+from compilegate.records.recompilations import recompilations
 from compilegate.records.statistics import paired_speedup
 from compilegate.runs.slim import SlimObservation
 from compilegate.upgrade import error_growth, work_growth
@@ -129,7 +130,7 @@ def of_recompilations(then: Capture, now: Capture) -> Iterator[Change]:
         yield Change("recompiles", "worse", f"recompile limit hit: {now.limits[0]}", now.limits[1:])
     if then.limits and not now.limits:
         yield Change("recompiles", "better", f"recompile limit no longer hit: {then.limits[0]}")
-    earlier, later = recompilations(then), recompilations(now)
+    earlier, later = _by_function(then), _by_function(now)
     before, total = sum(earlier.values()), sum(later.values())
     if before == total:
         return
@@ -147,13 +148,11 @@ def of_recompilations(then: Capture, now: Capture) -> Iterator[Change]:
     yield Change("recompiles", "worse", f"{text}, most in {file} in {function}", reasons)
 
 
-def recompilations(capture: Capture) -> Counter[tuple[str, str]]:
+def _by_function(capture: Capture) -> Counter[tuple[str, str]]:
     """Return how often code was compiled again, by file and function."""
-    compiled = Counter(item.code for item in capture.compilations if item.graph)
     again: Counter[tuple[str, str]] = Counter()
-    for code, count in compiled.items():
-        if count > 1:
-            again[_name(code)] += count - 1
+    for (code, _), count in recompilations(capture.compilations).items():
+        again[_name(code)] += count
     return again
 
 

@@ -5,6 +5,8 @@ import pytest
 from compilegate.judging.budget import Budget
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.judge import judge
+from compilegate.records.recompilations import total_of
+from compilegate.reports.columns import figures_of
 from compilegate.session.suite_fixtures import _message
 from compilegate.suites import test_recompiles
 from compilegate.suites.test_recompiles import allowed_by_setting
@@ -136,6 +138,29 @@ def test_recompilations_count_per_code_object():
     compilations = [make_compilation(0, code=make_place(line)) for line in (1, 2, 3)]
     observation = make_observation(capture=make_capture(compilations=tuple(compilations)))
     assert test_recompiles.rule(observation, Budget()).outcome == "passed"
+
+
+@pytest.mark.parametrize(
+    ("compiled", "most", "others"),
+    [
+        ([(0, "0/0"), (0, "1/0")], 0, ""),
+        ([(0, "0/0"), (0, "1/0"), (1, "0/1"), (2, "0/2")], 2, ""),
+        (
+            [(0, "0/0"), (0, "1/0"), (1, "0/1"), (2, "0/2"), (2, "1/1")],
+            2,
+            "; 3 of all code objects",
+        ),
+        ([(0, "0/0"), (1, "1/0"), (2, "2/0")], 2, ""),
+    ],
+    ids=["two at one place", "one of them again", "both again", "new in each call"],
+)
+def test_two_code_objects_of_one_place_are_counted_apart(compiled, most, others):
+    made = tuple(make_compilation(call, compile_id=number) for call, number in compiled)
+    observation = make_observation(capture=make_capture(compilations=made))
+    summary = test_recompiles.rule(observation, Budget()).summary
+    assert summary.startswith(f"{most} recompilations of one code object, 0 allowed for")
+    assert summary.partition("allowed for 'static'")[2] == others
+    assert figures_of(observation).values["recompiles"] == total_of(observation.capture)
 
 
 def test_skipped_frames_are_no_recompilations():
