@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from compilegate.processes.child_process import ObserverError
@@ -189,10 +189,13 @@ class Investigation:
         if findings.stage.backend not in ("inductor", "aot_eager_decomp_partition"):
             return
         if part_of := findings.stage.left_out:
-            findings.notes.append(f"no bisection: without {part_of}, Inductor's code is right")
+            findings.notes.append(f"a bisection of Inductor: without {part_of}, its code is right")
             return
         if findings.verified is None or not findings.verified.holds:
-            findings.notes.append("no bisection: it needs a verified script")
+            findings.notes.append(
+                "a bisection of the compiler: it needs a script that shows the failure, so write "
+                "one by hand, or give more --minutes"
+            )
             return
         if time.monotonic() + _BISECTION_S > self._until:
             raise OutOfTimeError
@@ -223,10 +226,17 @@ class Investigation:
         if not name or findings.place.source:
             return
         told, why = self._trials.told(part(path=findings.place.path), "operators")
-        key = "of" if findings.bisected["subsystem"] == "decomposition" else "name"
-        lines = [one["source"] for one in told or () if one[key] == name]
-        findings.called_at = [*dict.fromkeys(filter(None, lines))]
+        findings.called_at = _lines_that_call(name, told or (), findings)
         if why:
             findings.notes.append(f"no line of code that calls {name}: {why}")
         for line in findings.called_at[:1]:
             self._say(f"  {name} is called at {line}")
+
+
+def _lines_that_call(
+    name: str, operators: Sequence[Mapping[str, str]], findings: Findings
+) -> list[str]:
+    """Return the lines of code that call the operator which the bisection named, each once."""
+    key = "of" if findings.bisected["subsystem"] == "decomposition" else "name"
+    lines = (one["source"] for one in operators if one[key] == name)
+    return [*dict.fromkeys(filter(None, lines))]

@@ -35,7 +35,7 @@ def program_of(graph: Graph, case: Case, backend: str) -> Program:
     if why := graph.get("why"):
         raise UnprintableError(why)
     if case.device != "cpu" or case.precision != "f32" or case.weights != "f32_weights":
-        raise UnprintableError("a program computes in float32 on a CPU")
+        raise UnprintableError("it computes in float32 on a CPU, and the case does not")
     names = _short_names(graph)
     made = {names[v["name"]]: _layout(v) for v in graph["values"]}
     statements = []

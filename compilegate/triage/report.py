@@ -157,8 +157,9 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
         yield f"eager's inputs: {place.text}"
         yield ""
     elif place.tried:
-        alone = "none of them fails" if place.is_complete else "none that there was time for fails"
-        yield f"**Submodule:** of {len(place.tried)} compiled alone, {alone}."
+        tried = folded([f"`{path}`" for path in place.tried])
+        late = "" if place.is_complete else " There was no time for the others."
+        yield f"**Submodule:** none fails where it is compiled alone: {tried}.{late}"
         yield ""
     yield from _smallest(findings.smallest)
     if place.is_dissected and place.without:
@@ -234,7 +235,8 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
             yield ""
             yield "The script computes in float32, where the failure shows, too."
     elif findings.stage.is_confirmed:
-        yield "There is no script with torch alone."
+        yield "No script shows it with torch alone. The command below shows it with compilegate,"
+        yield "and with your zoo file if the model is in one: send both."
     if verified is None or not verified.holds:
         for line in dict.fromkeys(findings.tried_scripts):
             yield f"- tried: {line}"
@@ -261,7 +263,7 @@ def _bisection(findings: Findings) -> Iterator[str]:
         if found.get("what"):
             yield from ("", "```text", found["what"], "```")
     elif found.get("backend"):
-        yield f"CompilerBisector: backend `{found['backend']}`, in none of the steps that it knows."
+        yield f"CompilerBisector: backend `{found['backend']}`. It found each of its steps right."
     for options in found.get("helps", ()):
         yield f"- the script passes with `{options}`"
 

@@ -23,6 +23,7 @@ from compilegate.triage.recipe import NoSourceError, recipe_lines
 from compilegate.triage.report import cleaned_code
 from compilegate.triage.script import Script, Shows, may_be_brief, of_program, of_recipe
 from compilegate.triage.suspect import Suspect
+from compilegate.triage.title import title_of
 from compilegate.triage.trials import OutOfTimeError, Trials, part
 from compilegate.zoo import registry
 from compilegate.zoo.registry import Model
@@ -69,22 +70,26 @@ class Scripting:
 
     def write(self) -> None:
         """Try scripts, from the smallest to the largest, until one is verified."""
-        for make in (self._scripts_of_programs, self._scripts_of_recipe):
+        ways = {
+            "a script of single operators": self._scripts_of_programs,
+            "a script with the model's source": self._scripts_of_recipe,
+        }
+        for what, make in ways.items():
             try:
                 for script in make():
                     if self._verify(script):
                         return
             except (programs.UnprintableError, NoSourceError) as error:
-                self.findings.tried_scripts.append(str(error))
-                self.say(f"  no script of the graph or the recipe: {error}")
+                self.findings.tried_scripts.append(f"{what} is not possible: {error}")
+                self.say(f"  {self.findings.tried_scripts[-1]}")
             except OutOfTimeError:
                 if time.monotonic() > self.trials.until:
                     raise
                 self.findings.tried_scripts.append("there was too little time to reduce the graph")
         if self.files.zoo and self.findings.script is not None:
             self.findings.notes.append(
-                "a verified script: scripts import no zoo file, and do not show what depends on "
-                "one, such as a change to the compiler"
+                "a script that shows what your zoo file changes, such as an option of the "
+                "compiler: scripts import no zoo file"
             )
 
     def _verify(self, script: Script) -> bool:
@@ -109,19 +114,19 @@ class Scripting:
     def _scripts_of_programs(self) -> list[Script]:
         suspect = self.trials.suspect
         if suspect.was_not_compiled:
-            raise programs.UnprintableError("there is no graph, since nothing was compiled")
+            raise programs.UnprintableError("nothing was compiled, so there are none")
         if not (suspect.is_of_values or suspect.fails_as_a_whole):
             raise programs.UnprintableError(
-                "breaks and recompilations need the model, not its operators"
+                "a break or a recompilation is of the model's code, not of an operator"
             )
         if (facts := self.trials.suspect.probing_call) is not None:
-            raise programs.UnprintableError(f"a program makes no call with {facts.probe}")
+            raise programs.UnprintableError(f"it makes no call with {facts.probe}")
         if stage := self.findings.stage.left_out:
-            raise programs.UnprintableError(f"a program needs no {stage}")
+            raise programs.UnprintableError(f"they show no fault of {stage}")
         found_at, case = self.findings.place, self.trials.suspect.case
         graph, why = self.trials.told(part(path=found_at.path), "graph")
         if graph is None:
-            raise programs.UnprintableError(f"no graph could be captured: {why}")
+            raise programs.UnprintableError(f"PyTorch captured no graph: {why}")
         whole = programs.program_of(graph, case, self.backend)
         found: list[Program] = []
         symptoms: list[Symptom] = []
@@ -149,7 +154,7 @@ class Scripting:
         else:
             one, symptom = whole, next(self.trials.symptoms([whole]))
         if symptom is None:
-            raise programs.UnprintableError("the graph on random data does not fail")
+            raise programs.UnprintableError("on random data, the model's operators are right")
         symptoms.append(symptom)
         left = self.trials.until - time.monotonic()
         reducer = Reducer(
@@ -226,7 +231,7 @@ class Scripting:
         states = [call.state for call in (*suspect.observation.calls, *probes)]
         checked = [*(call.outputs for call in suspect.observation.calls), *states]
         return Shows(
-            title=suspect.text,
+            title=title_of(suspect, self.findings),
             kind=symptom.kind if symptom and aspect not in _STRICT else "values",
             change=_change(suspect),
             aliasing=any(d.what == "aliasing" for one in checked for d in one.differences),

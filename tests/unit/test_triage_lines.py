@@ -16,6 +16,8 @@ from compilegate.triage.folders import Triaged
 from compilegate.triage.ladder import Stage
 from compilegate.triage.place import Place
 from compilegate.triage.releases import Seen
+from compilegate.triage.script import Script
+from compilegate.triage.scripts_run import Ended, Verified
 from compilegate.triage.suspect import Suspect
 from compilegate.zoo.example import Call
 from tests.unit.failing import A, broken, failures, recompiled, wrong
@@ -87,6 +89,22 @@ def test_a_report_names_the_lines_that_call_a_bisected_operator():
     assert "**Operator:** `gelu_` fails alone" in alone
     assert "net.py:9 in" in alone
     assert "**Operator:**" not in text(bisected={"subsystem": "post_grad_passes", "what": "x"})
+
+
+def test_a_report_says_what_was_tried_and_what_to_do_where_no_script_shows_it():
+    why = "a script with the model's source is not possible: it takes arguments"
+
+    def text(**fields):
+        made = found(tried_scripts=[why], **fields)
+        return report.text(suspect_of(wrong(A)), made, make_environment(), "observe", "x = 1")
+
+    assert f"- tried: {why}" in text()
+    assert "The command below shows it with compilegate" in text()
+    script = Script(text="x = 1", origin="the recipe of one")
+    red, green = Ended(1, "compiled code is WRONG", 1.0), Ended(0, "", 1.0)
+    shipped = text(script=script, verified=Verified(red, green, "off"))
+    assert "tried" not in shipped
+    assert "The command below" not in shipped
 
 
 @pytest.mark.parametrize(
