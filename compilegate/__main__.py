@@ -30,7 +30,8 @@ from compilegate.judging.budgets import BudgetError
 from compilegate.output.streams import clean_streams
 from compilegate.processes import interrupts
 from compilegate.processes.child_process import ObserverError
-from compilegate.reports import candidates_text, comparison_text, issues, markdown
+from compilegate.reports import candidates_text, comparison_text, issues, markdown, titles
+from compilegate.reports.case_result import results_of
 from compilegate.runs import files, merge
 from compilegate.runs.archive import Archive
 from compilegate.runs.reader import RunError
@@ -39,6 +40,11 @@ from compilegate.upgrade.comparison import CompareError, compare
 from compilegate.upgrade.decision import decide
 from compilegate.upgrade.paired_costs import cost_changes
 
+#: The exit status of a command that shows one run, which is written in any case.
+_OF_ONE_RUN = (
+    "Exit status: 0 no verdict of the run failed, 1 one did, 2 cases are missing or were not "
+    "judged, or the run cannot be read. A run that can be read is written, whatever failed in it."
+)
 #: Their messages say what is wrong, and what to do.
 _ERRORS = (RunError, CompareError, BudgetError, ObserverError, ArgumentError, ThresholdsError)
 
@@ -103,6 +109,7 @@ def _add_run_commands(commands: Any) -> None:
         "compare", parents=[shared], help="compare run B with run A, and decide"
     )
     one.epilog = (
+        "Exit status: 0 it is safe to move, 1 something is worse, 2 the runs cannot say. "
         "With several runs B, one table shows the decision on each, and names the newest safe "
         "PyTorch. The exit status is then 0 if one is safe, 1 if none may be adopted, 2 otherwise."
     )
@@ -117,7 +124,10 @@ def _add_run_commands(commands: Any) -> None:
     one.set_defaults(do=_compare)
 
     one = commands.add_parser(
-        "html", parents=[shared], help="write one page for a run, or for a run and its baseline"
+        "html",
+        parents=[shared],
+        help="write one page for a run, or for a run and its baseline",
+        epilog=f"{_OF_ONE_RUN} With a BASELINE, it is that of compare.",
     )
     one.add_argument("run", metavar="RUN", help="the run to show")
     one.add_argument(
@@ -127,7 +137,10 @@ def _add_run_commands(commands: Any) -> None:
     one.set_defaults(do=_html)
 
     one = commands.add_parser(
-        "markdown", parents=[shared], help="write a run as a GitHub job summary"
+        "markdown",
+        parents=[shared],
+        help="write a run as a GitHub job summary",
+        epilog=_OF_ONE_RUN,
     )
     one.add_argument("run", metavar="RUN", help="the run to show")
     _add_known(one)
@@ -180,7 +193,10 @@ def _compare(options: argparse.Namespace) -> int:
 
                 page = html.of_comparison(comparison, baseline, candidate)
                 _write_page(options, candidate.path, page)
-    return decide(comparison).exit_status
+    decision = decide(comparison)
+    if options.format == "html":
+        _explain(decision.exit_status, str(decision))
+    return decision.exit_status
 
 
 def _compare_several(options: argparse.Namespace) -> int:
@@ -208,7 +224,7 @@ def _html(options: argparse.Namespace) -> int:
         return _compare(options)
     with Archive(_find(options.run, options)) as run:
         _write_page(options, run.path, html.of_run(run, known.read(options.known)))
-        return markdown.exit_status(run)
+        return _status_of(run)
 
 
 def _markdown(options: argparse.Namespace) -> int:
@@ -218,7 +234,20 @@ def _markdown(options: argparse.Namespace) -> int:
         if options.issues:
             found = issues.of_run(run, options.workflow, named)
             _write(options.issues, [issues.dump(found)])
-        return markdown.exit_status(run)
+        return _status_of(run)
+
+
+def _status_of(run: Archive) -> int:
+    """Return the exit status of showing one run, and say why it is not 0."""
+    status = markdown.exit_status(run)
+    _explain(status, titles.of_cases(results_of(run)))
+    return status
+
+
+def _explain(status: int, why: str) -> None:
+    """Say why the exit status is not 0, although the output was written."""
+    if status:
+        print(f"compilegate: exit status {status}: {why}", file=sys.stderr)
 
 
 def _merge(options: argparse.Namespace) -> int:

@@ -173,7 +173,10 @@ def test_pages_are_written_to_files(reports, tmp_path, three, monkeypatch):
         (("html", "old", "-o", "page.html"), "page.html", 0),
         (("compare", "old", "new", "--format", "html", "-o", "two.html"), "two.html", 1),
     ):
-        assert reports(*arguments) == (status, f"{name}\n", "")
+        *written, errors = reports(*arguments)
+        assert written == [status, f"{name}\n"]
+        assert errors.count("compilegate: exit status 1: ") == status
+        assert bool(errors) == bool(status)
         page = (tmp_path / name).read_text()
         assert page.startswith("<!doctype html>")
         two_runs = "old" in arguments[2:3] or "new" in arguments[2:3]
@@ -254,6 +257,13 @@ def test_help_lists_every_subcommand_with_a_line(capsys):
     shown = capsys.readouterr().out
     for name in ("compare", "html", "markdown", "merge", "observe", "thresholds"):
         assert re.search(rf"^    {name}\s+\w+ \w+", shown, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("name", ["html", "markdown", "compare"])
+def test_help_says_what_the_exit_status_of_a_run_with_failures_is(name, capsys):
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    assert re.search(r"Exit status: 0 .*\b1 .*\b2 ", capsys.readouterr().out, re.DOTALL)
 
 
 def test_comparing_needs_neither_torch_nor_pytest(tmp_path, three):
