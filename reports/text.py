@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Iterator
 
 #: Where a command begins in a sentence: after a colon.
 _COMMAND = re.compile(r": (?=(?:\S*/)?(?:python[\d.]*|pytest|compilegate) )")
+
+#: Where an expression may be broken: before what is called or indexed, or after that.
+_BRACKET = re.compile(r"(?<=\S)[\[(]|(?<=[\])])\.")
 
 
 def cut(line: str, width: int) -> str:
@@ -18,7 +22,8 @@ def wrapped(line: str, width: int) -> list[str]:
     """Return a sentence in lines of at most ``width`` characters, later ones further indented.
 
     A word stays whole, such as a case id, and so does a command that ends the sentence: it is a
-    line of its own, to be copied.
+    line of its own, to be copied. An expression that is too long, such as a guard, is broken
+    before a bracket.
     """
     if len(line) <= width:
         return [line]
@@ -32,7 +37,19 @@ def wrapped(line: str, width: int) -> list[str]:
         break_on_hyphens=False,
         drop_whitespace=True,
     )
-    return [*lines, *(f"{indent}{text}" for text in command)]
+    whole = (text for line in lines for text in _broken(line, width, indent))
+    return [*whole, *(f"{indent}{text}" for text in command)]
+
+
+def _broken(line: str, width: int, indent: str) -> Iterator[str]:
+    """Yield a line in parts that fit, as far as it has brackets."""
+    while len(line) > width:
+        places = [found.start() for found in _BRACKET.finditer(line, len(indent) + 1, width + 1)]
+        if not places or not line[: places[-1]].strip():
+            break
+        yield line[: places[-1]]
+        line = indent + line[places[-1] :]
+    yield line
 
 
 def count(number: int, what: str) -> str:

@@ -57,6 +57,16 @@ def test_a_sentence_wraps_and_its_ids_and_its_command_stay_whole():
     assert wrapped("short: pytest suites/", 80) == ["short: pytest suites/"]
 
 
+def test_a_long_guard_is_broken_at_brackets_and_a_long_path_is_whole():
+    modules = "".join(f"._modules['{name}']" for name in ("layers", "0", "attention", "query"))
+    guard = f"___check_obj_id(L['self']{modules}._forward_hooks, 7)"
+    lines = wrapped(f"  recompiled: net.py:10 in forward: 0/0: {guard}", 60)
+    assert max(map(len, lines)) <= 60
+    assert "".join(line.strip() for line in lines).endswith(guard.replace(" ", ""))
+    path = f"/runs/{'folder' * 12}/report.md"
+    assert f"  {path}" in [f"  {line.strip()}" for line in wrapped(f"its report is {path}", 60)]
+
+
 def test_lines_are_printable_and_fit():
     assert visible("a\x1b[2Jb\nc") == r"a\u001b[2Jb\u000ac"
     assert cut("abcdef", 6) == "abcdef"
