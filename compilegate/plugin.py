@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,6 +83,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """
     if plan := config.stash.get(PLAN, None):
         plan.close()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Module | None:
+    """Name a suite by its file, also where it is outside of the root directory.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_pycollect_makemodule
+    """
+    return collection.suite_outside(module_path, parent)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

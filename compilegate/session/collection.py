@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from compilegate.judging.aspects import Aspect
+from compilegate.layout import SUITES
 from compilegate.records.case import Case, case_id_of, model_of
 from compilegate.session.markers import selects
 from compilegate.session.observations import Observations
 from compilegate.session.plan import Plan
+
+
+def suite_outside(path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Return the module of a suite outside of pytest's root directory; None for any other file.
+
+    pytest leaves the file out of an id if it is outside and an argument. The aspect is in its name.
+    """
+    if path.is_relative_to(parent.config.rootpath) or path.resolve().parent != SUITES:
+        return None
+    return pytest.Module.from_parent(parent, path=path, nodeid=path.name)
 
 
 def parametrize(metafunc: pytest.Metafunc, aspect: Aspect, plan: Plan) -> None:
