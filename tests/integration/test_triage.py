@@ -168,7 +168,8 @@ def test_one_cause_in_two_models_is_one_culprit_and_another_that_looks_alike_is_
     (other,) = (folders["divides"] / "same-cause").iterdir()
     assert f"see `same-cause/{other.name}`" in report
     recognised = (other / "report.md").read_text()
-    assert "sizes, script and bisection: an earlier culprit has the same cause" in recognised
+    steps = "sizes, script, bisection and line"
+    assert f"{steps}: an earlier culprit has the same cause" in recognised
     assert 'torch.compile(model, backend="aot_eager")' in recognised
     assert 'torch.compiler.set_stance("force_eager")' in recognised
     assert "by torch.compiler.disable on 2: nothing would be left to compile" in recognised
