@@ -179,16 +179,9 @@ def known_entries(culprit: Culprit, issue: str) -> Iterator[str]:
     cases: dict[tuple[str, str], list[str]] = {}
     for case, aspect, match in culprit.failures:
         cases.setdefault((aspect, match), []).append(case)
-    aspects: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (aspect, match), names in cases.items():
-        aspects.setdefault((match, tuple(names)), []).append(aspect)
-    for (match, found), of in aspects.items():
-        # A case that raises says so in each of its aspects.
-        for aspect in [""] if match and len(of) > 1 else of:
-            fields = {"issue": issue, "aspect": aspect, "cases": [*found], "match": match}
-            fields["workaround"] = culprit.workaround
-            # JSON writes texts and lists as TOML does.
-            pairs = (
-                (name, json.dumps(it, ensure_ascii=False)) for name, it in fields.items() if it
-            )
-            yield "\n".join(["[[known]]", *map(" = ".join, pairs), "\n"])
+    for (aspect, match), found in cases.items():
+        fields = {"issue": issue, "aspect": aspect, "cases": found, "match": match}
+        fields["workaround"] = culprit.workaround
+        # JSON writes texts and lists as TOML does.
+        pairs = ((name, json.dumps(it, ensure_ascii=False)) for name, it in fields.items() if it)
+        yield "\n".join(["[[known]]", *map(" = ".join, pairs), "\n"])

@@ -66,7 +66,7 @@ class Culprit:
         known: Who reports it, with workarounds; empty where nobody is known to.
         is_expected: Whether all of its failures are expected.
         failures: Each failure that it causes: the case, the aspect, and a regular expression that
-            lines of the verdict match which show it.
+            lines of the verdict match which show it. The aspect is empty where any may show it.
     """
 
     key: Key
@@ -97,18 +97,20 @@ class Culprit:
         titles = (name.partition(WORKAROUND) for name in self.known)
         return next((helps for issue, _, helps in titles if issue == self.issue), "")
 
-    def add(self, verdict: Verdict, known: Iterable[str], match: str = "") -> None:
+    def add(self, verdict: Verdict, known: Iterable[str], shows: Evidence | None = None) -> None:
         """Add a failure that it causes, and what is known of it.
 
         Args:
             verdict: The verdict that failed.
             known: What is known of it.
-            match: A regular expression that a line matches which shows it.
+            shows: The evidence in the verdict; None if only the aspect tells it.
         """
+        match = shows.match if shows else ""
+        aspect = shows.aspect if shows and match else verdict.aspect
         pairs = ((self.cases, [verdict.case]), (self.aspects, [verdict.aspect]))
         for found, names in (*pairs, (self.known, known)):
             found += [name for name in names if name and name not in found]
-        if (one := (verdict.case, verdict.aspect, match)) not in self.failures:
+        if (one := (verdict.case, aspect, match)) not in self.failures:
             self.failures.append(one)
 
     @property
@@ -170,7 +172,7 @@ def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[C
         title = entry.title if entry else ""
         issue = issue_of(model_of(failure.verdict.case))
         names = (title, alike, f"the model shows {issue}" if issue else "")
-        culprit.add(failure.verdict, names, own.match)
+        culprit.add(failure.verdict, names, own)
     for failure, found in expected:
         key = ("expected", failure.reason) if failure.reason else ("expected", *found[0].key)
         culprit = made.setdefault(key, Culprit(key, found[0].text, found[0].aspect))

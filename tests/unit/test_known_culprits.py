@@ -1,5 +1,7 @@
 """A team's file of known culprits names failures, and changes no verdict."""
 
+from dataclasses import replace
+
 import pytest
 
 from compilegate.judging.budgets import BudgetError
@@ -10,10 +12,12 @@ from compilegate.triage.known import Known, read, unmatched
 from tests.unit.failing import WRONG, A, B, broken, failures, wrong
 from tests.unit.making import (
     make_break,
+    make_capture,
     make_checked,
     make_difference,
     make_error,
     make_failed_observation,
+    make_observation,
     make_place,
     make_verdict,
 )
@@ -160,6 +164,21 @@ def test_a_case_that_raises_has_one_entry_for_all_of_its_aspects(tmp_path, messa
     file.write_text(entry, encoding="utf-8")
     (seen,) = culprits(raising(message), read([file]))
     assert seen.known == ["TICKET-9"] * is_known
+
+
+def test_an_entry_names_a_case_of_which_nothing_is_compiled_whichever_aspect_says_so(tmp_path):
+    capture = make_capture(graphs=0, breaks=(make_break(),))
+    (said,) = failures(make_observation(case=A, capture=capture))
+    (culprit,) = culprits([said])
+    (entry,) = known_entries(culprit, "TICKET-9")
+    file = tmp_path / "culprits.toml"
+    file.write_text(entry, encoding="utf-8")
+    other = said._replace(verdict=replace(said.verdict, aspect="speedup"))
+    (again,) = culprits([other], read([file]))
+    assert again.known == ["TICKET-9"]
+    capture = make_capture(graphs=0, breaks=(make_break("Call to `input`"),))
+    (unknown,) = culprits(failures(make_observation(case=A, capture=capture)), read([file]))
+    assert unknown.known == []
 
 
 def test_an_entry_keeps_the_workaround_of_the_team(tmp_path):
