@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -28,6 +29,14 @@ def attributes_of(value: object) -> dict[str, Any]:
     names = [name for some in slots for name in ((some,) if isinstance(some, str) else some)]
     in_slots = [name for name in names if not name.startswith("__") and hasattr(value, name)]
     return {name: getattr(value, name) for name in in_slots} | getattr(value, "__dict__", {})
+
+
+def set_attributes(value: object, attributes: Mapping[str, Any]) -> None:
+    """Restore the attributes of an object that have changed, in slots, too."""
+    now = attributes_of(value)
+    for name, held in attributes.items():
+        if name not in now or now[name] is not held:
+            object.__setattr__(value, name, held)
 
 
 def name_of(made: type) -> str:

@@ -17,7 +17,7 @@ from compilegate.zoo.example import Call
 #: Types whose values Dynamo guards.
 _WORDS = (bool, str, bytes, type(None), slice, enum.Enum, torch.dtype, torch.device)
 #: Prefixes of the names of Python values that a model keeps. See :meth:`Subject.state`.
-_KEPT = ("attribute ", "closure ")
+_KEPT = ("attribute ", "class ", "closure ", "function ", "global ")
 
 
 @dataclass(frozen=True)

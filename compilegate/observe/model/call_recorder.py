@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,6 +27,7 @@ from compilegate.observe.model.result import (
     layout_of,
 )
 from compilegate.observe.model.seeding import seed_everything
+from compilegate.observe.model.shared_state import SharedState
 from compilegate.zoo.example import Call
 
 if TYPE_CHECKING:
@@ -38,10 +40,15 @@ class CallRecorder:
     Args:
         subject: The subject.
         seed: The call with number ``index`` has the seed ``seed + 1 + index``.
+
+    Attributes:
+        shared: The variables that the subject shares with others.
+        state: The state of the subject.
     """
 
     def __init__(self, subject: Subject, seed: int) -> None:
-        self.state = CallState(subject.module, subject.case)
+        self.shared = SharedState(subject.module)
+        self.state = CallState(subject.module, subject.case, self.shared)
         self._subject = subject
         self._seed = seed
         self._writes_parameters = False  # whether the last call wrote to parameters
@@ -54,6 +61,17 @@ class CallRecorder:
         around: AbstractContextManager[object] | None = None,
     ) -> Result:
         """Make a call and return its result. See :meth:`Subject.call` for the arguments."""
+        with self.shared.as_left() as began:
+            result = self._record(call, index, recording, around)
+        return replace(result, began=began)
+
+    def _record(
+        self,
+        call: Call,
+        index: int,
+        recording: DrawRecording | None,
+        around: AbstractContextManager[object] | None,
+    ) -> Result:
         swaps_weights = False
         if call.before is not None:  # it may step an optimizer with the gradients of the last call
             held = self._weights()

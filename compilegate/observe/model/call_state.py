@@ -11,6 +11,7 @@ from compilegate.observe.model.build import buffers_of
 from compilegate.observe.model.calls import input_leaves
 from compilegate.observe.model.result import GENERATOR, KEPT
 from compilegate.observe.model.seeding import generator_state
+from compilegate.observe.model.shared_state import SharedState
 from compilegate.observe.model.state import attributes, cells_of, contents, orders, variables
 from compilegate.records.case import Case
 from compilegate.zoo.example import Call
@@ -26,11 +27,13 @@ class CallState:
     Args:
         module: The module, or a function.
         case: The case, which determines the device.
+        shared: The variables that the module shares with other subjects.
     """
 
-    def __init__(self, module: object, case: Case) -> None:
+    def __init__(self, module: object, case: Case, shared: SharedState) -> None:
         self._module = module
         self._case = case
+        self._shared = shared
         self._cells = cells_of(module)
         self._kept: dict[str, torch.Tensor] = {}
 
@@ -38,8 +41,9 @@ class CallState:
         """Return everything that a call may change in addition to its output, by name.
 
         These are its arguments and the objects among them, buffers, plain attributes of modules,
-        variables that functions close over, the random generator, and the output of an earlier
-        call. That output may share memory with state, or lie in the memory of a CUDA graph.
+        variables that functions close over, those that all sides share, the random generator, and
+        the output of an earlier call. That output may share memory with state, or lie in the memory
+        of a CUDA graph.
         """
         named = [(f"input.{key}", given) for key, given in call.kwargs.items()]
         return {
@@ -50,6 +54,7 @@ class CallState:
             **{f"buffer {name}": buffer for name, buffer in buffers_of(self._module).items()},
             **{f"attribute {name}": value for name, value in attributes(self._module)},
             **{f"closure {name}": value for name, value in variables(self._cells)},
+            **dict(self._shared.read()),
             **self._kept,
             GENERATOR: generator_state(self._case.device),
         }

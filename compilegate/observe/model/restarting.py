@@ -10,7 +10,7 @@ from compilegate.observe.model.subject import Subject
 
 
 def start_as(subject: Subject, other: Subject, made: Result) -> None:
-    """Write the parameters and buffers that a subject had before a call to another one.
+    """Give a subject the parameters, buffers and shared variables of another one before a call.
 
     Args:
         subject: Is written to, in its own precision.
@@ -18,6 +18,7 @@ def start_as(subject: Subject, other: Subject, made: Result) -> None:
             them.
         made: The result of the call.
     """
+    subject.recorder.shared.left = made.began
     theirs = other.parameters()
     with torch.no_grad():
         for name, parameter in subject.parameters().items():

@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from compilegate.observe import nested
 from compilegate.observe.model.random_draws import DrawRecording
+
+if TYPE_CHECKING:
+    from compilegate.observe.model.shared_state import Moment
 
 #: The name of the random generator among the state.
 GENERATOR = "random generator"
@@ -34,6 +37,7 @@ class Result:
         nesting: The structure of the output as text.
         aliases: Groups of tensors that share memory. Each group contains at least one output.
         gradients: The gradients by the names of parameters and inputs; None if none arrived.
+        began: The variables that all sides share, as they were before the call.
         before: The state before the call. See :class:`.call_state.CallState`.
         state: The state after the call.
         written: The names of state tensors and parameters that the call wrote to or replaced, even
@@ -58,6 +62,7 @@ class Result:
     nesting: str = ""
     aliases: frozenset[frozenset[str]] = frozenset()
     gradients: dict[str, torch.Tensor | None] = field(default_factory=dict)
+    began: Moment | None = None
     before: dict[str, Any] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
     written: frozenset[str] = frozenset()

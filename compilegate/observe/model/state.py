@@ -49,13 +49,13 @@ def attributes(model: object) -> Iterator[tuple[str, Any]]:
     """Yield plain attributes of all modules and of the classes that the builder made, by path."""
     for class_name, made in classes_of(model).items():
         for name, value in held_by(made).items():
-            yield from _plain(value, f"class {class_name}.{name}")
+            yield from plain(value, f"class {class_name}.{name}")
     seen: set[int] = set()  # many modules of a model hold one configuration
     for prefix, module in model.named_modules() if isinstance(model, nn.Module) else ():
         for name, value in vars(module).items():
             if name not in OF_EVERY_MODULE:
                 path = f"{prefix}.{name}" if prefix else name
-                for at, leaf in (*_plain(value, path), *contents(value, path, seen)):
+                for at, leaf in (*plain(value, path), *contents(value, path, seen)):
                     if not isinstance(leaf, nn.Parameter):
                         yield at, leaf
 
@@ -68,7 +68,7 @@ def classes_of(model: object) -> dict[str, type]:
     modules = model.modules() if isinstance(model, nn.Module) else ()
     found: dict[str, type] = {}
     for made in dict.fromkeys(made for module in modules for made in type(module).__mro__):
-        if _is_builders_own(made):
+        if is_builders_own(made):
             found[_not_among(found, made.__name__)] = made
     return found
 
@@ -114,14 +114,14 @@ def contents(
     """
     for name, found in objects(arguments, path, seen).items():
         for attribute, held in attributes_of(found).items():
-            yield from _plain(held, f"{name}.{attribute}")
+            yield from plain(held, f"{name}.{attribute}")
 
 
 def variables(cells: Mapping[str, CellType]) -> Iterator[tuple[str, Any]]:
     """Yield the plain values in some cells, by path."""
     for name, cell in cells.items():
         with contextlib.suppress(ValueError):  # a variable that is not assigned yet
-            yield from _plain(cell.cell_contents, name)
+            yield from plain(cell.cell_contents, name)
 
 
 def cells_of(model: object) -> dict[str, CellType]:
@@ -140,8 +140,8 @@ def cells_of(model: object) -> dict[str, CellType]:
         level = []
         for value in new.values():
             if not isinstance(value, FunctionType):
-                level += _parts(value)
-            elif value is model or _is_builders_own(value):
+                level += unwrapped(value)
+            elif value is model or is_builders_own(value):
                 level.append(getattr(value, "__wrapped__", None))
                 for variable, cell in zip(
                     value.__code__.co_freevars, value.__closure__ or (), strict=True
@@ -155,7 +155,7 @@ def cells_of(model: object) -> dict[str, CellType]:
     return found
 
 
-def _parts(value: object) -> Iterable[object]:
+def unwrapped(value: object) -> Iterable[object]:
     """The contents of a value that may lead to functions."""
     if isinstance(value, (list, tuple)):
         return value if len(value) <= _LONGEST_CONTAINER else ()
@@ -164,15 +164,16 @@ def _parts(value: object) -> Iterable[object]:
     if isinstance(value, _WRAPPERS):
         return [getattr(value, name, None) for name in _WRAPPED]
     if isinstance(value, type):
-        classes = filter(_is_builders_own, value.__mro__)
+        classes = filter(is_builders_own, value.__mro__)
         return [member for each in classes for member in vars(each).values()]
-    if isinstance(value, nn.Module) or _is_builders_own(type(value)):
+    if isinstance(value, nn.Module) or is_builders_own(type(value)):
         own = getattr(value, "__dict__", {}).items()
         return [type(value), *(held for name, held in own if name not in _EMPTY or held)]
     return ()
 
 
-def _plain(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def plain(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the numbers, texts and tensors in a value, and the orders of its keys, by path."""
     value = list(value) if isinstance(value, deque) else value
     if isinstance(value, (list, tuple, dict, set, frozenset)) and len(value) > _LONGEST_CONTAINER:
         return
@@ -197,7 +198,7 @@ def orders(value: object, path: str) -> Iterator[tuple[str, str]]:
             yield from orders(item, f"{path}{inner}")
 
 
-def _is_builders_own(function_or_class: Any) -> bool:
+def is_builders_own(function_or_class: Any) -> bool:
     """Whether each run of the builder makes another function or class."""
     return "<locals>" in function_or_class.__qualname__
 

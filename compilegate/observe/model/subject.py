@@ -47,6 +47,7 @@ class Subject:
     Attributes:
         example: What the recipe returned.
         module: The module, or a function.
+        recorder: Makes the judged calls, and knows what they left in shared variables.
         run: What :meth:`forward` calls: the module, or the result of compiling it.
         returned: What the module returned in the last step, where ``Example.output`` picks a part.
     """
@@ -79,7 +80,7 @@ class Subject:
             written_inputs=written_inputs,
         )
         self._backward = Backward(case, seed, lifting, self.leaves)
-        self._recorder = CallRecorder(self, seed)
+        self.recorder = CallRecorder(self, seed)
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """The parameters of the module by name. A function has none."""
@@ -92,7 +93,7 @@ class Subject:
     def hold(self, module: nn.Module) -> None:
         """Read parameters and buffers from another module, such as a copy of the model."""
         self.module = module
-        self._recorder = CallRecorder(self, self._seed)
+        self.recorder = CallRecorder(self, self._seed)
 
     def fingerprint(self) -> str:
         """Return a digest of the names, shapes and dtypes of parameters and buffers."""
@@ -175,7 +176,7 @@ class Subject:
 
     def let_go(self) -> None:
         """Drop tensors of earlier calls. They may lie in memory that ends with a CUDA graph."""
-        self._recorder.state.forget_outputs()
+        self.recorder.state.forget_outputs()
         for parameter in self.parameters().values():
             parameter.grad = None
 
@@ -196,7 +197,7 @@ class Subject:
             recording: Records the random numbers that the model draws.
             around: A context manager, entered for the work of the model alone.
         """
-        return self._recorder.record(call, index, recording, around)
+        return self.recorder.record(call, index, recording, around)
 
     def output_of(self, call: Call, output: Any) -> Result:
         """Record what :meth:`forward` returned, and nothing else, which threads may do at once.
@@ -205,7 +206,7 @@ class Subject:
             call: The arguments.
             output: What was returned.
         """
-        return self._recorder.record_output(output, call)
+        return self.recorder.record_output(output, call)
 
     def update(self, rates: Mapping[str, float]) -> None:
         """Take one step of gradient descent with the gradients of the last call.

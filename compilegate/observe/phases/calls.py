@@ -134,7 +134,10 @@ class PairedCalls:
         if not self._has_room_for_two(peak_bytes):
             self.seen.left_out = "two calls might not fit into the GPU's memory"
             return
-        before = [Snapshot(side.module, parameters=True) for side in (self.eager, self.compiled)]
+        before = [
+            Snapshot(side.module, parameters=True, shared=side.recorder.shared)
+            for side in (self.eager, self.compiled)
+        ]
         try:
             made = self.call_eager(planned)
             if made.error is None:

@@ -149,7 +149,12 @@ def stepping(
     """
     steps_weights = any(name.startswith("parameter ") for name in first.result.written)
     kept = [
-        Snapshot(side.module, parameters=steps_weights, given=fixed_arguments(side.example))
+        Snapshot(
+            side.module,
+            parameters=steps_weights,
+            given=fixed_arguments(side.example),
+            shared=side.recorder.shared,
+        )
         for side in (first.eager, compiled)
     ]
     steps = prepare(first.eager, compiled, planned, device)

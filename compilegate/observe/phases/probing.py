@@ -163,7 +163,7 @@ class Probing:
         """
         sides = (self.calls.eager, self.calls.compiled)
         begun, before = time.monotonic(), len(self.facts)
-        kept = [Snapshot(side.module, parameters=True) for side in sides]
+        kept = [Snapshot(one.module, parameters=True, shared=one.recorder.shared) for one in sides]
         with torch._dynamo.config.patch(recompile_limit=_RAISED_LIMIT):
             for one in planned:
                 if len(self.facts) - before == at_most:

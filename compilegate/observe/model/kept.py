@@ -1,0 +1,105 @@
+"""Keeps values, and restores them in place: their containers and the content of their tensors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+from compilegate.observe.model.equality import is_same
+from compilegate.observe.model.result import clone_of
+from compilegate.observe.objects import attributes_of, set_attributes
+
+
+class Kept:
+    """The contents of some values.
+
+    Guards and CUDA graphs depend on the identity of objects. So :meth:`put_back` writes to tensors
+    and refills containers.
+
+    Args:
+        largest: The content of a tensor with more elements is not kept; None keeps all.
+    """
+
+    def __init__(self, *, largest: int | None = None) -> None:
+        self._largest = largest
+        self._lists: list[tuple[list[Any] | deque[Any], list[Any]]] = []
+        self._dicts: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
+        self._sets: list[tuple[set[Any], set[Any]]] = []
+        self._records: list[tuple[object, dict[str, Any]]] = []
+        #: By id: the tensor, its version and its content.
+        self._tensors: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
+
+    def add(self, values: Iterable[Any]) -> None:
+        """Keep what some values contain."""
+        for value in values:
+            for tensor in self._inside(value):
+                content = None if self._is_left_out(tensor) else clone_of(tensor)
+                if content is not None:
+                    self._tensors[id(tensor)] = (tensor, tensor._version, content)
+
+    def _is_left_out(self, tensor: torch.Tensor) -> bool:
+        too_large = self._largest is not None and tensor.numel() > self._largest
+        return tensor.is_inference() or too_large
+
+    def _inside(self, value: Any) -> Iterator[torch.Tensor]:
+        """Yield the tensors in a value, and keep its containers."""
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif type(value) in (list, deque):
+            self._lists.append((value, list(value)))
+            for item in value:
+                yield from self._inside(item)
+        elif type(value) is dict:
+            self._dicts.append((value, dict(value)))
+            for item in value.values():
+                yield from self._inside(item)
+        elif type(value) is set:
+            self._sets.append((value, set(value)))
+        elif type(value) is tuple:
+            for item in value:
+                yield from self._inside(item)
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            self._records.append((value, attributes_of(value)))
+            for item in attributes_of(value).values():
+                yield from self._inside(item)
+
+    def put_back(self) -> None:
+        """Restore the containers and the tensors."""
+        for held, items in self._lists:
+            if [*map(id, held)] != [*map(id, items)]:
+                held.clear()
+                held.extend(items)
+        for table, entries in self._dicts:
+            if _ids(table) != _ids(entries):
+                table.clear()
+                table.update(entries)
+        for group, members in self._sets:
+            if group != members:
+                group.clear()
+                group.update(members)
+        for record, attributes in self._records:
+            set_attributes(record, attributes)
+        with torch.no_grad():
+            for tensor, version, content in self._tensors.values():
+                written = tensor._version != version or _holds_others(tensor, content)
+                if written and tensor.shape == content.shape:
+                    tensor.copy_(content)
+
+
+def _ids(table: dict[Any, Any]) -> list[tuple[int, int]]:
+    return [(id(key), id(value)) for key, value in table.items()]
+
+
+def _holds_others(tensor: torch.Tensor, content: torch.Tensor) -> bool:
+    """Whether a tensor's values changed.
+
+    Its version is not enough: eager batch norm writes its running statistics without raising it.
+    """
+    try:
+        return not is_same(tensor, content)
+    except Exception:  # sparse, a tensor subclass, or in memory that a CUDA graph has reused
+        return False
