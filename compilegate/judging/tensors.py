@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from compilegate.judging.borrowed_noise import with_noise
+from compilegate.judging.borrowed_noise import with_noise, with_noise_of_all_calls
 from compilegate.judging.chance import Excess, certain
 from compilegate.judging.difference import describe_difference
 from compilegate.judging.judge import Finding, shorten
@@ -165,7 +165,8 @@ def examine_groups(
     always_zero: set[str] = set()
     worst = 0.0
     half, on_cpu = in_half(observation), is_on_cpu(observation)
-    for index, (_, checked) in enumerate(with_noise(groups)):
+    known = with_noise(groups)
+    for index, (_, checked) in enumerate(with_noise_of_all_calls(known) if half else known):
         tensors += checked.tensors
         compared += checked.tensors - len(checked.opaque)
         floating += len(checked.errors)

@@ -32,3 +32,44 @@ def test_without_any_samples_only_rounding_is_allowed():
 def test_a_call_with_a_reference_keeps_its_own_noise():
     exact = UNKNOWN | {"has_reference": True}
     assert complaints(error(5e-3, SAMPLED), error(5e-3, exact)) == 1
+
+
+# Few elements, near the truth by chance.
+
+#: Eager's errors of a loss in bf16, call by call, and those of compiled code: a ViT on a GPU.
+OURS = (9.9e-6, 2.4e-7, 3.7e-7, 7.0e-6, 1.1e-5, 1.6e-5, 1.4e-5)
+THEIRS = (1.7e-6, 3.5e-8, 2.9e-6, 5.7e-6, 6.4e-6, 2.4e-6, 2.6e-6)
+
+
+def loss(ours, theirs, **fields):
+    figures = {"eager_own": ours, "eager_rms": ours, "eager_max": ours}
+    return make_error(
+        name="output.loss",
+        **(figures | {"numel": 1, "compiled_rms": theirs, "compiled_max": theirs} | fields),
+    )
+
+
+def complaints_of_losses(ours, theirs, case=CASE, **fields):
+    errors = (loss(*pair, **fields) for pair in zip(ours, theirs, strict=True))
+    calls = tuple(make_call(outputs=make_checked(error)) for error in errors)
+    return len(examine(make_observation(case=case, calls=calls), "outputs").complaints)
+
+
+def test_few_elements_in_half_precision_have_the_noise_of_all_calls():
+    assert complaints_of_losses(OURS, THEIRS) == 0
+    assert complaints_of_losses(OURS[1:3], THEIRS[1:3]) == 1
+
+
+@pytest.mark.parametrize("call", [1, 5])
+def test_few_elements_that_are_wrong_in_one_call_fail(call):
+    wrong = [1e-4 if index == call else error for index, error in enumerate(THEIRS)]
+    assert complaints_of_losses(OURS, wrong) == 1
+
+
+def test_many_elements_and_single_precision_keep_the_noise_of_each_call():
+    assert complaints_of_losses(OURS, THEIRS, numel=1000) == 1
+    assert complaints_of_losses(OURS, THEIRS, "resnet18-cpu-infer-f32-default-static") == 1
+
+
+def test_a_call_that_jumped_is_not_the_noise_of_others():
+    assert complaints_of_losses((0.2, *OURS), (0.2, *THEIRS[:-1], 1e-3)) == 1

@@ -112,6 +112,21 @@ def test_rows_of_few_numbers_are_joined(width):
     assert along_rows(rows(40, width), [rows(40, width)]).examined == 40 * width // 4
 
 
+def test_what_all_rows_have_in_common_is_no_error_of_single_rows():
+    truth = torch.randn(32, 1000, generator=torch.Generator().manual_seed(0)).double()
+    _, medians, highs = along_rows(truth, [1.001 * truth])
+    assert (*medians, *highs) == pytest.approx((0.0, 0.0), abs=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.6])
+def test_a_part_of_the_rows_that_is_too_large_shows(share):
+    truth = torch.randn(40, 1000, generator=torch.Generator().manual_seed(0)).double()
+    factors = torch.ones(40, 1).double()
+    factors[: int(40 * share)] = 1.005
+    _, _, highs = along_rows(truth, [factors * truth])
+    assert highs == pytest.approx([0.005], rel=1e-3)
+
+
 def boxes(conf_factor=1.0, seed=1):
     """Return coordinates in pixels next to confidences, rounded to bfloat16."""
     generator = torch.Generator().manual_seed(0)

@@ -37,6 +37,9 @@ class Rows(NamedTuple):
 def along_rows(truth: torch.Tensor, sides: Sequence[torch.Tensor]) -> Rows:
     """Return how many rows were examined, and their scale errors for each side.
 
+    The scale errors are those apart from what all rows have in common: all rows share the weights,
+    and with them how these are rounded.
+
     One row that jumped does not move the median. Few wrong rows move only the high figure. If
     elements err independently, the scale error is far smaller than theirs. If a row was divided by
     a wrong number, it is as large.
@@ -60,7 +63,8 @@ def along_rows(truth: torch.Tensor, sides: Sequence[torch.Tensor]) -> Rows:
     counted = torch.isfinite(power) & (power > 0)
     least = _LEAST_POWER * power.where(counted, math.nan).nanmean()
     power = power.clamp(min=least).where(counted, math.nan)
-    off = torch.stack([(((rows_of(side) - known) * known).sum(1) / power).abs() for side in sides])
+    off = torch.stack([((rows_of(side) - known) * known).sum(1) / power for side in sides])
+    off = (off - off.nanmedian(dim=1, keepdim=True).values.nan_to_num(0.0, 0.0, 0.0)).abs()
     ranks = torch.tensor([0.5, _HIGH], dtype=torch.float64, device=off.device)
     figures = off.nanquantile(ranks, dim=1, interpolation="lower").nan_to_num(0.0, 0.0, 0.0)
     medians, highs = figures.tolist()
