@@ -180,6 +180,11 @@ def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Check
         for name, what in compiled.moved.items()
         if name in eager.stayed
     ]
+    untouched = [
+        exact.difference(name, "requires_grad", "changes it", "leaves it unchanged")
+        for name, what in eager.moved.items()
+        if "requires_grad" in what and name in compiled.stayed
+    ]
     present = eager.state.keys() | compiled.before.keys()
     changed += [n for n in compiled.state if n not in present and not _is_private(n)]
     changed += [n for n in compiled.state if n in eager.before and n not in eager.state]
@@ -189,7 +194,8 @@ def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Check
 
     values = call.compare(of, known)
     tensors = sum(isinstance(value, torch.Tensor) for value in eager.state.values())
-    return replace(values, tensors=tensors, differences=(*touched, *values.differences))
+    differences = (*touched, *values.differences, *untouched)
+    return replace(values, tensors=tensors, differences=differences)
 
 
 def _is_unnoticed(name: str, eager: Result, compiled: Result) -> bool:

@@ -9,8 +9,8 @@ import torch
 
 from compilegate.observe.model.build import buffers_of
 from compilegate.observe.model.calls import input_leaves
-from compilegate.observe.model.result import GENERATOR, KEPT
-from compilegate.observe.model.seeding import generator_state
+from compilegate.observe.model.result import GENERATOR, KEPT, own_attributes
+from compilegate.observe.model.seeding import generator_state, python_generators
 from compilegate.observe.model.shared_state import SharedState
 from compilegate.observe.model.state import attributes, cells_of, contents, orders, variables
 from compilegate.records.case import Case
@@ -41,13 +41,20 @@ class CallState:
         """Return everything that a call may change in addition to its output, by name.
 
         These are its arguments and the objects among them, buffers, plain attributes of modules,
-        variables that functions close over, those that all sides share, the random generator, and
-        the output of an earlier call. That output may share memory with state, or lie in the memory
+        variables that functions close over, those that all sides share, random generators, and the
+        output of an earlier call. That output may share memory with state, or lie in the memory
         of a CUDA graph.
         """
+        inputs = input_leaves(call)
         named = [(f"input.{key}", given) for key, given in call.kwargs.items()]
         return {
-            **input_leaves(call),
+            **inputs,
+            **{
+                f"{path}.{name}": value
+                for path, leaf in inputs.items()
+                if isinstance(leaf, torch.Tensor)
+                for name, value in own_attributes(leaf).items()
+            },
             **dict(orders(call.args, "input")),
             **{name: order for path, given in named for name, order in orders(given, path)},
             **dict([*contents(call.args, "input"), *contents(call.kwargs, "input")]),
@@ -57,6 +64,7 @@ class CallState:
             **dict(self._shared.read()),
             **self._kept,
             GENERATOR: generator_state(self._case.device),
+            **python_generators(),
         }
 
     def keep_outputs(self, outputs: Mapping[str, torch.Tensor], index: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -53,7 +53,7 @@ class Kept:
             self._lists.append((value, list(value)))
             for item in value:
                 yield from self._inside(item)
-        elif type(value) is dict:
+        elif type(value) in (dict, OrderedDict):
             self._dicts.append((value, dict(value)))
             for item in value.values():
                 yield from self._inside(item)

@@ -221,7 +221,15 @@ def layout_of(tensor: torch.Tensor) -> dict[str, str]:
         "stride": str(strides).replace("'", ""),
         "device": tensor.device.type,
         "requires_grad": str(tensor.requires_grad),
+        "attributes": str(own_attributes(tensor)),
     }
+
+
+def own_attributes(tensor: torch.Tensor) -> dict[str, object]:
+    """Return the plain attributes that a model has given to a tensor, by name."""
+    held = sorted(getattr(tensor, "__dict__", {}).items())
+    plain = (bool, int, float, str, type(None))
+    return {n: value for n, value in held if not n.startswith("_") and isinstance(value, plain)}
 
 
 def aliases_of(

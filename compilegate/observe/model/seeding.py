@@ -64,6 +64,17 @@ def generator_state(device: str) -> str:
     return hashlib.sha256(bytes(state.tolist())).hexdigest()[:8]
 
 
+def python_generators() -> dict[str, str]:
+    """Return digests of the states of Python's and, if it is loaded, NumPy's generator, by name."""
+    states: dict[str, object] = {"Python's random generator": random.getstate()}
+    if "numpy" in sys.modules:
+        _, numbers, *place = sys.modules["numpy"].random.get_state()
+        states["NumPy's random generator"] = (numbers.tolist(), place)
+    return {
+        name: hashlib.sha256(repr(state).encode()).hexdigest()[:8] for name, state in states.items()
+    }
+
+
 def factors(tensor: torch.Tensor, amount: float, generator: torch.Generator) -> torch.Tensor:
     """Return random factors in the shape of a tensor, at most ``amount`` away from one.
 

@@ -12,7 +12,14 @@ from torch import nn
 from compilegate.observe.model.global_state import GlobalState
 from compilegate.observe.model.kept import Kept
 from compilegate.observe.model.shared_state import SharedState
-from compilegate.observe.model.state import OF_EVERY_MODULE, cells_of, classes_of, held_by, objects
+from compilegate.observe.model.state import (
+    HOOKS,
+    OF_EVERY_MODULE,
+    cells_of,
+    classes_of,
+    held_by,
+    objects,
+)
 from compilegate.observe.objects import attributes_of, set_attributes
 
 
@@ -51,6 +58,7 @@ class Snapshot:
                 self._keep(part._parameters, dict(part._parameters))
             own = {n: v for n, v in vars(part).items() if n not in OF_EVERY_MODULE}
             self._keep(vars(part), own)
+            self._inside.add(vars(part).get(name) for name in HOOKS)
             held_by_modules.append(own)
         for made in classes_of(module).values():
             held = held_by(made)

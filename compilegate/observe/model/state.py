@@ -17,9 +17,11 @@ from compilegate.observe import nested
 from compilegate.observe.objects import CLOSED, attributes_of
 
 #: Attributes that every module has. They belong to nn.Module, not to the computation.
-OF_EVERY_MODULE = frozenset(vars(nn.Module())) | {"_compiled_call_impl"}
+OF_EVERY_MODULE = (frozenset(vars(nn.Module())) | {"_compiled_call_impl"}) - {"training"}
 #: Attributes that are empty in nearly all modules, such as hooks.
 _EMPTY = frozenset(name for name, value in vars(nn.Module()).items() if not value)
+#: Where modules keep hooks.
+HOOKS = tuple(name for name in vars(nn.Module()) if name.endswith("_hooks"))
 _PLAIN = (bool, int, float, str, type(None), torch.Tensor)
 #: The suffix of the name under which the order of a dict's keys is state.
 ORDER = " (order of keys)"
@@ -46,7 +48,10 @@ _WRAPPED = (
 
 
 def attributes(model: object) -> Iterator[tuple[str, Any]]:
-    """Yield plain attributes of all modules and of the classes that the builder made, by path."""
+    """Yield plain attributes of all modules and of the classes that the builder made, by path.
+
+    Of hooks, it is their number.
+    """
     for class_name, made in classes_of(model).items():
         for name, value in held_by(made).items():
             yield from plain(value, f"class {class_name}.{name}")
@@ -58,6 +63,8 @@ def attributes(model: object) -> Iterator[tuple[str, Any]]:
                 for at, leaf in (*plain(value, path), *contents(value, path, seen)):
                     if not isinstance(leaf, nn.Parameter):
                         yield at, leaf
+        if hooks := sum(len(vars(module).get(name) or ()) for name in HOOKS):
+            yield f"hooks of {prefix or 'the model'}", hooks
 
 
 def classes_of(model: object) -> dict[str, type]:
