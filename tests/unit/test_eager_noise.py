@@ -117,6 +117,18 @@ def test_a_reference_far_from_eager_does_not_hide_an_error():
     assert exceeds(error, 0.0)
 
 
+@pytest.mark.parametrize("wrong_by", [2e-3, 2e-2])
+def test_a_gradient_of_a_cast_to_half_precision_has_its_rounding(wrong_by):
+    """See ``x.half().logsumexp(-1)``: eager and the rounded reference do the same."""
+    truth = torch.linspace(0.3, 0.5, 24).double()
+    rounded = (truth * (1 + 1e-3)).half()
+    eager, compiled = rounded.float(), (truth * (1 - wrong_by)).half().float()
+    references = [truth, rounded.double() * (1 + 2e-6)]
+    (error,) = tensor_errors([Sides("x", eager, compiled, references)])
+    assert error.eager_rms == pytest.approx(1e-3, rel=0.2)
+    assert bool(exceeds(error, 0.0)) is (wrong_by > 1e-2)
+
+
 def test_sampling_does_not_change_the_eager_model():
     eager, result, _ = sampled(normed, TRAIN)
     assert eager.buffers()["1.num_batches_tracked"] == 1

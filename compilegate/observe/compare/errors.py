@@ -30,8 +30,9 @@ _JUMP = 4.0
 #: Runs that differ by rounding have similar errors. A run with this factor more has jumped.
 _UNSTEADY = 8.0
 #: A reference in half precision that equals eager was computed as eager was, and shows no rounding.
-#: Its distance counts as this number of units of the dtype's resolution away.
-_HALVES, _COPIED = (torch.float16, torch.bfloat16), 2.0
+#: Its distance counts as the first number of units of the dtype's resolution away, if it is below
+#: the second number.
+_HALVES, _COPIED, _EQUAL = (torch.bfloat16, torch.float16), 2.0, 1 / 64
 #: In a tensor of more elements, single values do not decide the root mean square error.
 _FEW = 4096
 #: In a case in half precision, eager computes a tensor in float32 on two conditions: its error is
@@ -87,12 +88,15 @@ class _Nearest:
         compiled: The errors of compiled code.
         own: The errors of eager against the reference without any rounding.
         truth: The reference that eager is closest to.
+        hidden: The rounding of half precision that this reference shares with eager, in a tensor of
+            single precision.
     """
 
     eager: Measured
     compiled: Measured
     own: Measured
     truth: torch.Tensor
+    hidden: float = 0.0
 
 
 def tensor_errors(
@@ -140,12 +144,25 @@ def _nearest(tensors: Sequence[Sides]) -> list[_Nearest]:
     for sides, some in zip(tensors, candidates, strict=True):
         errors = [(next(measured), one.truth) for one in some]
         own = errors[0][0][0]
-        dtype = nested.real(sides.eager).dtype
-        unknown = _COPIED * torch.finfo(dtype).eps if dtype in _HALVES else 0.0
-        distances = [sides_of_one[0].rms or unknown for sides_of_one, _ in errors]
-        (eager, compiled), truth = errors[distances.index(min(distances))]
-        found.append(_Nearest(eager, compiled, own, truth))
+        unit = _unit_in_half(nested.real(sides.eager)) if len(errors) > 1 else 0.0
+        shown = [eager.rms if eager.rms > _EQUAL * unit else 0.0 for (eager, _), _ in errors]
+        distances = [rms or _COPIED * unit for rms in shown]
+        nearest = distances.index(min(distances))
+        (eager, compiled), truth = errors[nearest]
+        is_hidden = not shown[nearest] and any(shown) and sides.eager.dtype not in _HALVES
+        found.append(_Nearest(eager, compiled, own, truth, unit if is_hidden else 0.0))
     return found
+
+
+def _unit_in_half(tensor: torch.Tensor) -> float:
+    """Return the resolution of the half precision of a tensor, or of its values; 0 without it.
+
+    The gradient of a cast to half precision has the values of half precision in float32.
+    """
+    for half in _HALVES if tensor.dtype == torch.float32 else ():
+        if bool(((tensor == tensor.to(half)) | tensor.isnan()).all()):
+            return torch.finfo(half).eps
+    return torch.finfo(tensor.dtype).eps if tensor.dtype in _HALVES else 0.0
 
 
 def _drawn(
@@ -222,10 +239,10 @@ def _tensor_error(
         has_reference=bool(sides.references),
         samples=len(drawn),
         jumps=any(jumped for _, jumped in sampled) or jumps_already,
-        eager_max=max(one.max for one in noise),
-        eager_rms=max(one.rms for one in noise),
+        eager_max=max(near.hidden, *(one.max for one in noise)),
+        eager_rms=max(near.hidden, *(one.rms for one in noise)),
         eager_projection=max((one.projection for one in noise), key=abs),
-        eager_quantile=max(one.quantile for one in noise),
+        eager_quantile=max(near.hidden, *(one.quantile for one in noise)),
         eager_own=eager.rms,
         compiled_max=compiled.max,
         compiled_rms=compiled.rms,
