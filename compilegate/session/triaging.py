@@ -66,7 +66,8 @@ def _triage(plan: Plan, minutes: float, say: Any) -> bool:
     """Triage the failures of a session. Return whether it found anything."""
     path = _run_of(plan)
     run = files.read(path)
-    found = folders.suspects(run, plan.budgets, known=plan.known)
+    chosen = {case.id for case in plan.cases}
+    found = folders.suspects(run, plan.budgets, known=plan.known, among=chosen)
     if not found:
         say("nothing to triage")
         return False
@@ -78,9 +79,12 @@ def _triage(plan: Plan, minutes: float, say: Any) -> bool:
         if not line.startswith(" "):  # a culprit, and nothing that is tried
             say(line)
 
-    for one in folders.triage(run, found, target, minutes=minutes, say=begins):
-        say(folders.summary(one))
-        made.append(one)
+    try:
+        for one in folders.triage(run, found, target, minutes=minutes, say=begins):
+            say(folders.summary(one))
+            made.append(one)
+    except KeyboardInterrupt:
+        say(f"interrupted, {len(found) - len(made)} of {len(found)} left")
     lines = [*folders.conclude(made, target)]
     for line in lines:
         say(line)

@@ -228,7 +228,8 @@ def _of_tensor(observation: Observation, verdict: Verdict, line: str, place: Key
         kind, shared = f"{kind} {_gist(rest)}", ""  # the step alone names what is wrong
     else:
         shared = family_of(observation.case)
-    match = f"{what} differ" if exact else ""
+    named = f"{_pattern(where)}: " if verdict.aspect == "side_effects" else ""
+    match = f"{named}{what} differ" if exact else ""
     if not exact and re.search(_INEXACT, line):
         match = rf"\b{said}\b.*(?:{_INEXACT})" if said.isidentifier() else _INEXACT
     return Evidence(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -70,7 +70,11 @@ class Triaged:
 
 
 def suspects(
-    run: Run, budgets: Budgets, patterns: Sequence[str] = (), known: Sequence[Known] = ()
+    run: Run,
+    budgets: Budgets,
+    patterns: Sequence[str] = (),
+    known: Sequence[Known] = (),
+    among: Container[str] | None = None,
 ) -> list[Suspect]:
     """Return a case for each culprit of a run: of those that show it, the cheapest.
 
@@ -79,8 +83,9 @@ def suspects(
         budgets: The budgets that the run is judged by.
         patterns: Globs on case ids. With some, culprits that are expected count, too.
         known: What a team knows.
+        among: The ids of the cases that count; None for all of the run.
     """
-    failures = [*_failures(run)]
+    failures = [one for one in _failures(run) if among is None or one.verdict.case in among]
     found = []
     for culprit in culprits(failures, known):
         cases = [c for c in culprit.cases if _matches(c, patterns)]

@@ -90,8 +90,10 @@ class Investigation:
                         self.findings.notes.append(f"the time was over in this step: {name}")
                         break
                     self.findings.notes.append(f"there was too little time for all of: {name}")
-                except ObserverError as error:
-                    self.findings.notes.append(f"{name}: {error}")
+                except OSError:  # the disk is full: no other step can write, either
+                    raise
+                except Exception as error:
+                    self.findings.notes.append(_note_of(name, error))
                 except KeyboardInterrupt:
                     self.findings.notes.append(f"Ctrl-C ended it in this step: {name}")
                     raise
@@ -136,8 +138,10 @@ class Investigation:
         if not self._earlier or backend in ("", "inductor") or not self._has_operators:
             return
         graph, _ = self._trials.told(part(), "graph")
+        if graph is None:  # the child died, as the case does
+            return
         try:
-            program = programs.program_of(graph or {"why": ""}, self._suspect.case, backend)
+            program = programs.program_of(graph, self._suspect.case, backend)
         except programs.UnprintableError:
             return
         findings.is_recognised = recognise(self._trials, findings, program, self._earlier)
@@ -212,11 +216,7 @@ class Investigation:
         named = found.get("what") or found.get("subsystem") or found.get("why") or "nothing"
         self._say(f"  the bisection names: {named}")
         for options in found.get("helps", ()):
-            given = repr(options)
-            if (mode := self._suspect.case.mode) != "default":  # torch.compile takes one of the two
-                own = f'torch._inductor.list_mode_options("{torch_mode(mode)}")'
-                given = f"{{**{own}, **{given}}}"
-            code = f"torch.compile(model, options={given})"
+            code = f"torch.compile(model, options={_options(options, self._suspect.case.mode)})"
             findings.workarounds.append((code, "repro.py passes with these options of Inductor"))
 
     def _find_line(self) -> None:
@@ -231,6 +231,20 @@ class Investigation:
             findings.notes.append(f"no line of code that calls {name}: {why}")
         for line in findings.called_at[:1]:
             self._say(f"  {name} is called at {line}")
+
+
+def _note_of(step: str, error: Exception) -> str:
+    """Return what a report says of a step that failed: it costs no other culprit its report."""
+    if isinstance(error, ObserverError):
+        return f"{step}: {error}"
+    return f"{step}: a bug of compilegate, {type(error).__name__}: {error}"
+
+
+def _options(options: object, mode: str) -> str:
+    """Return options as code, with those of a mode: torch.compile takes only one of the two."""
+    if mode == "default":
+        return repr(options)
+    return f'{{**torch._inductor.list_mode_options("{torch_mode(mode)}"), **{options!r}}}'
 
 
 def _lines_that_call(
