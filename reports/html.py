@@ -181,7 +181,7 @@ def _render(
     yield from template.stream(
         **texts,
         first=groups[:FIRST],
-        more=max(len(groups) - FIRST, 0),
+        rest=groups[FIRST:],
         means=means,
         modes=modes,
         changed=any(mean.before is not None for mean in means),
