@@ -81,6 +81,10 @@ def run(options: argparse.Namespace) -> int:
         more = f"; {len(expected)} as expected: name cases to triage them" if expected else ""
         _say(f"nothing to triage{more}")
         return 0
+    if missing := [file for file in folders.zoo_files(stored) if not Path(file).is_file()]:
+        raise ArgumentError(
+            f"the run needs the zoo file {missing[0]}, which is not there: put it back"
+        )
     named = options.out or Path(".triage") / files.name_of(path)
     target = folders.unused(named)
     if target != named:

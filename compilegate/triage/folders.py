@@ -179,7 +179,7 @@ def triage(
         KeyboardInterrupt: Somebody pressed Ctrl-C. A report says what was found by then.
     """
     words = reproduction.files_of(run.header)
-    zoo = [str(Path(file).resolve()) for file in _zoo_files(run)]
+    zoo = [str(Path(file).resolve()) for file in zoo_files(run)]
     firsts: list[Triaged] = []
     for number, suspect in enumerate(found, 1):
         folder = target.resolve() / f"{len(firsts) + 1}-{_slug(suspect)}"
@@ -255,7 +255,8 @@ def _from_here(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def _zoo_files(run: Run) -> list[str]:
+def zoo_files(run: Run) -> list[str]:
+    """Return the zoo files that the session of a run was given."""
     words = run.header.files or run.header.arguments
     return [*reproduction.file_options(words, "--zoo")][1::2]
 

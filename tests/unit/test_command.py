@@ -243,6 +243,13 @@ def test_a_run_without_a_case_cannot_be_triaged(reports, tmp_path, three):
     assert "begun.jsonl holds none of its 3 planned cases" in errors
 
 
+def test_a_run_whose_zoo_file_is_gone_cannot_be_triaged(reports, tmp_path, three):
+    run(tmp_path, "red", *three, outcome="failed", files=("--zoo", "/gone/models.py"))
+    status, _, errors = reports("triage", "red")
+    assert status == 2
+    assert "the run needs the zoo file /gone/models.py, which is not there" in errors
+
+
 @pytest.mark.parametrize("arguments", [[], ["compare", "a"], ["frobnicate"]])
 def test_a_wrong_command_line_exits_with_2(arguments):
     with pytest.raises(SystemExit) as ended:
