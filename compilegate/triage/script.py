@@ -230,7 +230,8 @@ def _text(
         "holds_attributes": holds_attributes and looks,
         "aliasing": aliasing,
         "change": shows.change,
-        "has_state": shows.kind == "state" and facts["is_module"] is not False,
+        "has_state": holds_attributes
+        or (shows.kind == "state" and facts["is_module"] is not False),
         "has_weights": train and looks and facts["is_module"] is not False,
         "dies": dies,
         "hangs": shows.kind == "hang",

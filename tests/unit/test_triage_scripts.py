@@ -189,9 +189,10 @@ def recipe():
     ("recipe", "where"),
     [(COUNTING, "attribute calls"), (CLOSING, "closure sizes[0]"), (CLOSING, "closure f.sizes")],
 )
+@pytest.mark.parametrize("kind", ["state", "values"])
 @pytest.mark.parametrize("step", [1, 2])
-def test_a_script_compares_the_python_state_that_differs(recipe, where, step, tmp_path):
-    wrong = replace(WRONG, kind="state", where=where)
+def test_a_script_compares_the_python_state_that_differs(recipe, where, kind, step, tmp_path):
+    wrong = replace(WRONG, kind=kind, where=where, calls=1 if kind == "values" else 0)
     text = of_recipe(recipe.replace("STEP", str(step)).splitlines(), INFER, wrong, [{}, {}])
     done = ran(text, tmp_path)
     assert done.returncode == step - 1, done.stderr
