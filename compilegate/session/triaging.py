@@ -84,7 +84,7 @@ def _triage(plan: Plan, minutes: float, say: Any) -> bool:
             say(folders.summary(one))
             made.append(one)
     except KeyboardInterrupt:
-        say(f"interrupted, {len(found) - len(made)} of {len(found)} left")
+        say(f"the triage ended early: interrupted, {len(found) - len(made)} of {len(found)} left")
     lines = [*folders.conclude(made, target)]
     for line in lines:
         say(line)

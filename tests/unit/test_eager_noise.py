@@ -124,7 +124,7 @@ def test_a_gradient_of_a_cast_to_half_precision_has_its_rounding(wrong_by):
     rounded = (truth * (1 + 1e-3)).half()
     eager, compiled = rounded.float(), (truth * (1 - wrong_by)).half().float()
     references = [truth, rounded.double() * (1 + 2e-6)]
-    (error,) = tensor_errors([Sides("x", eager, compiled, references)])
+    (error,) = tensor_errors([Sides("gradient x", eager, compiled, references)])
     assert error.eager_rms == pytest.approx(1e-3, rel=0.2)
     assert bool(exceeds(error, 0.0)) is (wrong_by > 1e-2)
 

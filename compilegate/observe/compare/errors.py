@@ -144,7 +144,7 @@ def _nearest(tensors: Sequence[Sides]) -> list[_Nearest]:
     for sides, some in zip(tensors, candidates, strict=True):
         errors = [(next(measured), one.truth) for one in some]
         own = errors[0][0][0]
-        unit = _unit_in_half(nested.real(sides.eager)) if len(errors) > 1 else 0.0
+        unit = _unit_in_half(sides) if len(errors) > 1 else 0.0
         shown = [eager.rms if eager.rms > _EQUAL * unit else 0.0 for (eager, _), _ in errors]
         distances = [rms or _COPIED * unit for rms in shown]
         nearest = distances.index(min(distances))
@@ -154,12 +154,15 @@ def _nearest(tensors: Sequence[Sides]) -> list[_Nearest]:
     return found
 
 
-def _unit_in_half(tensor: torch.Tensor) -> float:
-    """Return the resolution of the half precision of a tensor, or of its values; 0 without it.
+def _unit_in_half(sides: Sides) -> float:
+    """Return the resolution of half precision in a tensor, or in its values; 0 without it.
 
-    The gradient of a cast to half precision has the values of half precision in float32.
+    The gradient of a cast to half precision has the values of half precision in float32. In an
+    output, such values come from a cast that the code asks for, and compiled code must keep it.
     """
-    for half in _HALVES if tensor.dtype == torch.float32 else ():
+    tensor = nested.real(sides.eager)
+    is_gradient = sides.name.startswith(("gradient ", "update "))
+    for half in _HALVES if is_gradient and tensor.dtype == torch.float32 else ():
         if bool(((tensor == tensor.to(half)) | tensor.isnan()).all()):
             return torch.finfo(half).eps
     return torch.finfo(tensor.dtype).eps if tensor.dtype in _HALVES else 0.0
