@@ -11,7 +11,7 @@ noise is that of all its calls.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from compilegate.records.call import Checked, TensorError
@@ -44,10 +44,7 @@ def with_noise(groups: Sequence[tuple[str, Checked]]) -> list[tuple[str, Checked
         figures = {name: max(getattr(error, name), getattr(other, name)) for name in _OF_EAGER}
         return replace(error, samples=other.samples, jumps=other.jumps, **figures)
 
-    return [
-        (name, replace(checked, errors=tuple(map(completed, checked.errors))))
-        for name, checked in groups
-    ]
+    return _changed(groups, completed)
 
 
 def with_noise_of_all_calls(groups: Sequence[tuple[str, Checked]]) -> list[tuple[str, Checked]]:
@@ -70,6 +67,12 @@ def with_noise_of_all_calls(groups: Sequence[tuple[str, Checked]]) -> list[tuple
         figures = {name: max(getattr(error, name), least) for name in ("eager_max", "eager_rms")}
         return replace(error, **figures)
 
+    return _changed(groups, completed)
+
+
+def _changed(
+    groups: Iterable[tuple[str, Checked]], completed: Callable[[TensorError], TensorError]
+) -> list[tuple[str, Checked]]:
     return [
         (name, replace(checked, errors=tuple(map(completed, checked.errors))))
         for name, checked in groups

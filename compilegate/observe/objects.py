@@ -39,6 +39,14 @@ def set_attributes(value: object, attributes: Mapping[str, Any]) -> None:
             object.__setattr__(value, name, held)
 
 
+def set_class_attributes(made: type, attributes: Mapping[str, Any]) -> None:
+    """Restore the attributes of a class that have changed."""
+    now = vars(made)
+    for name, value in attributes.items():
+        if name not in now or now[name] is not value:
+            type.__setattr__(made, name, value)
+
+
 def name_of(made: type) -> str:
     """Return the qualified name of a class, without the marks of local scopes."""
     return made.__qualname__.replace("<locals>.", "")

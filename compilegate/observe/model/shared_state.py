@@ -28,7 +28,7 @@ from compilegate.observe.model.state import (
     plain,
     unwrapped,
 )
-from compilegate.observe.objects import attributes_of, set_attributes
+from compilegate.observe.objects import attributes_of, set_attributes, set_class_attributes
 
 #: Packages that belong to no model of a user, in addition to the standard library. Their variables
 #: are caches and registries.
@@ -95,12 +95,9 @@ class _Class:
         return f"class {self.made.__name__}.{name}"
 
     def put_back(self, values: dict[str, Any]) -> None:
-        now = self.values()
-        for name in now.keys() - values.keys():
+        for name in self.values().keys() - values.keys():
             type.__delattr__(self.made, name)
-        for name, value in values.items():
-            if name not in now or now[name] is not value:
-                type.__setattr__(self.made, name, value)
+        set_class_attributes(self.made, values)
 
 
 @dataclass(frozen=True, eq=False)

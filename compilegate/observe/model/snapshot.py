@@ -20,7 +20,7 @@ from compilegate.observe.model.state import (
     held_by,
     objects,
 )
-from compilegate.observe.objects import attributes_of, set_attributes
+from compilegate.observe.objects import attributes_of, set_attributes, set_class_attributes
 
 
 class Snapshot:
@@ -85,7 +85,7 @@ class Snapshot:
                 if holder.get(name, self) is not value:
                     holder[name] = value
         for made, attributes in self._classes:
-            _set_again(made, attributes)
+            set_class_attributes(made, attributes)
         for found, attributes in self._objects:
             set_attributes(found, attributes)
         for cell, contents in self._cells:
@@ -95,11 +95,3 @@ class Snapshot:
             shared, left, now = self._shared
             shared.left = left
             now.put_back()
-
-
-def _set_again(made: type, attributes: dict[str, Any]) -> None:
-    """Restore the attributes of a class that have changed."""
-    now = vars(made)
-    for name, value in attributes.items():
-        if name not in now or now[name] is not value:
-            type.__setattr__(made, name, value)
