@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import sys
 from collections.abc import Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -16,6 +17,12 @@ CLOSED = (
     *(torch.Tensor, nn.Module),
     *(type, FunctionType, MethodType, BuiltinFunctionType, ModuleType),
 )
+
+
+def is_array(value: object) -> bool:
+    """Whether a value is an array or a scalar of NumPy."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
 
 
 def attributes_of(value: object) -> dict[str, Any]:

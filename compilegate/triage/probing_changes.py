@@ -45,6 +45,8 @@ def change_of(probe: str, dtype: str = "float32") -> str:
     """
     if probe in _LAYOUTS:
         return f"return {_LAYOUTS[probe]}"
+    if probe == "numbers 32 times as large":
+        return "return 32 * t if t.is_floating_point() else t"
     if probe in _ELEMENTS:
         return _written("row[row.numel() // 2] = value", _ELEMENTS[probe])
     if probe == "a row of zeros and one of denormals":

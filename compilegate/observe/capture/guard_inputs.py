@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from compilegate.observe import nested
-from compilegate.observe.model.state import ORDER
+from compilegate.observe.model.state import STRUCTURE
 from compilegate.zoo.example import Call
 
 #: Types whose values Dynamo guards.
@@ -67,7 +67,7 @@ def of(
         else:  # its address would differ from call to call
             rest.append(type(leaf).__qualname__)
     for name, value in sorted(state.items()):
-        words = isinstance(value, (bool, str, type(None))) and not name.endswith(ORDER)
+        words = isinstance(value, (bool, str, type(None))) and not name.endswith(STRUCTURE)
         if name.startswith(_KEPT) and words:
             rest.append(f"{name} {value!r}")
     if call.before is not None and not swaps_weights:

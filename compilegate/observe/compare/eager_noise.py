@@ -93,7 +93,7 @@ class Sampler:
         try:
             inputs = input_tensors(self._prepare(planned)).values()
             kept = {tensor: tensor.detach().clone() for tensor in inputs}
-            repeated = self._call(self._restored(planned, eager, result), planned)
+            repeated = self._call(self._restored(planned, eager, result), planned, result)
             if not repeats(repeated.output, result.output):
                 return None
             drawn = [self._nudged(planned, eager, result, nudge, seed) for seed in range(SAMPLES)]
@@ -118,7 +118,7 @@ class Sampler:
                 [one for one in moved if not _overlaps_itself(one)], amount, _FIRST_SEED + seed
             )
         units = nudge if size <= amount else size / unit
-        return Sample(self._call(call, planned), Nudge(units, units * unit / UNIT["f32"]))
+        return Sample(self._call(call, planned, known), Nudge(units, units * unit / UNIT["f32"]))
 
     @functools.cached_property
     def _built(self) -> Subject:
@@ -129,15 +129,26 @@ class Sampler:
         call = self._prepare(planned)
         start_as(self._built, eager, known)
         with torch.no_grad():
-            for name, tensor in input_tensors(call).items():
-                if not is_same(tensor, known.before[name]):  # a call or a nudge wrote to it
-                    tensor.copy_(known.before[name])
+            held = {**self._built.recorder.state.tensors(), **input_tensors(call)}
+            for name, tensor in held.items():
+                before = known.before.get(name)
+                if not isinstance(before, torch.Tensor) or before.shape != tensor.shape:
+                    continue
+                if not is_same(tensor, before):  # a call or a nudge wrote to it
+                    tensor.copy_(before)
         return call
 
-    def _call(self, call: Call, planned: PlannedCall) -> Result:
+    def _call(self, call: Call, planned: PlannedCall, known: Result) -> Result:
+        """Make a call. Its state is that which began as the state of the known call did."""
         result = eager_calls.call(self._built, call, planned.index)
         if result.error is not None:
             raise result.error
+        nudged = {*input_tensors(call), *(f"buffer {name}" for name in self._built.buffers())}
+        result.state = {
+            name: value
+            for name, value in result.state.items()
+            if name in nudged or is_same(result.before.get(name), known.before.get(name))
+        }
         return result
 
     def _prepare(self, planned: PlannedCall) -> Call:

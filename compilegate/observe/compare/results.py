@@ -22,6 +22,7 @@ from compilegate.observe.compare.values import NOTHING_KNOWN, compare_values
 from compilegate.observe.model.equality import PLAIN, is_same
 from compilegate.observe.model.global_state import CHANGED_BY_LOADING
 from compilegate.observe.model.result import KEPT, OVERWRITTEN, Result
+from compilegate.observe.model.state import STRUCTURE
 from compilegate.records.call import Checked, Difference
 
 
@@ -138,7 +139,13 @@ def compare_gradients(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> C
     eager, compiled = call.eager, call.compiled
     if eager.error is not None or compiled.error is not None or overflowed(eager, compiled):
         return Checked()
-    return call.compare(_gradients, known)
+    layouts = tuple(
+        exact.difference(f"gradient {name}", "layout", layout, compiled.gradient_layouts[name])
+        for name, layout in eager.gradient_layouts.items()
+        if compiled.gradient_layouts.get(name, layout) != layout
+    )
+    values = call.compare(_gradients, known)
+    return replace(values, differences=(*layouts, *values.differences))
 
 
 def overflowed(eager: Result, compiled: Result) -> bool:
@@ -185,6 +192,13 @@ def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Check
         for name, what in eager.moved.items()
         if "requires_grad" in what and name in compiled.stayed
     ]
+    untouched += [
+        exact.difference(
+            name, "requires_grad", *(name in side.tracked for side in (eager, compiled))
+        )
+        for name in eager.tracked ^ compiled.tracked
+        if all(isinstance(side.state.get(name), torch.Tensor) for side in (eager, compiled))
+    ]
     present = eager.state.keys() | compiled.before.keys()
     changed += [n for n in compiled.state if n not in present and not _is_private(n)]
     changed += [n for n in compiled.state if n in eager.before and n not in eager.state]
@@ -194,8 +208,19 @@ def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Check
 
     values = call.compare(of, known)
     tensors = sum(isinstance(value, torch.Tensor) for value in eager.state.values())
-    differences = (*touched, *values.differences, *untouched)
+    differences = _without_repetition([*touched, *values.differences, *untouched])
     return replace(values, tensors=tensors, differences=differences)
+
+
+def _without_repetition(differences: Sequence[Difference]) -> tuple[Difference, ...]:
+    """Leave out that the structure of a value differs where a part of it is shown to differ."""
+    parts = [one.where for one in differences if not one.where.endswith(STRUCTURE)]
+
+    def is_shown(whole: str) -> bool:
+        value = whole.removesuffix(STRUCTURE)
+        return value != whole and any(part.startswith((f"{value}.", f"{value}[")) for part in parts)
+
+    return tuple(one for one in differences if not is_shown(one.where))
 
 
 def _is_unnoticed(name: str, eager: Result, compiled: Result) -> bool:

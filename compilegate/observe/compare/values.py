@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ FEW_TIES = 4
 #: If all tensors together err more than eager by this factor, nudged runs show how much is chance.
 #: It is below the factor that the suites allow (:mod:`compilegate.judging.pooled`).
 DOUBT_AS_A_WHOLE = 1.04
+#: Numbers of Python that are as close are equal: Dynamo simplifies formulas of sizes.
+_PYTHONS_ROUNDING = 1e-12
 #: The known result before the first comparison.
 NOTHING_KNOWN = Checked()
 
@@ -55,7 +58,7 @@ def compare_values(
     for name in (*eager, *(extra for extra in compiled if extra not in eager)):
         ours, theirs = eager.get(name), compiled.get(name)
         if isinstance(ours, float) and isinstance(theirs, float):
-            ours, theirs = torch.tensor(ours), torch.tensor(theirs)
+            ours, theirs = _numbers(ours, theirs, [truth.get(name) for truth in references])
         if not (isinstance(ours, torch.Tensor) and isinstance(theirs, torch.Tensor)):
             if not equal_objects(ours, theirs):
                 differences.append(
@@ -102,6 +105,17 @@ def compare_values(
         decisions=tuple(decision for decision in decided if decision is not None),
         pooled=pooled_errors(floating, errors) if half else None,
     )
+
+
+def _numbers(ours: float, theirs: float, truths: Sequence[Any]) -> tuple[Any, Any]:
+    """Return two numbers of Python as they are compared: exactly, or as tensors.
+
+    Where the reference has the very same number, Python alone computed it. Otherwise it may be an
+    element of a tensor, which eager has computed in single precision.
+    """
+    if not (truths and all(equal_objects(ours, truth) for truth in truths)):
+        return torch.tensor(ours), torch.tensor(theirs)
+    return ours, ours if math.isclose(ours, theirs, rel_tol=_PYTHONS_ROUNDING) else theirs
 
 
 def _compare_integers(sides: Sides) -> tuple[Difference | None, int, Decision | None]:

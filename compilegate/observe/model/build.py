@@ -9,6 +9,7 @@ from torch import nn
 
 from compilegate.observe.model import cast_weights
 from compilegate.observe.model.calls import arguments, first_call
+from compilegate.observe.model.holder import holder_of
 from compilegate.observe.model.seeding import QuickWeights, seed_everything
 from compilegate.observe.threads import one_thread
 from compilegate.records.case import Case
@@ -36,26 +37,25 @@ def build(
     seed_everything(seed)
     with one_thread(), QuickWeights():
         example = model.example(case.device)
-    module = example.module
-    if isinstance(module, nn.Module):
-        _initialize_lazy_parameters(module, model, example, case.device)
-        module.train(case.phase == "train")
-        with torch.no_grad():
-            for name, tensor in {**parameters_of(module), **buffers_of(module)}.items():
-                if weights and name in weights:
-                    tensor.copy_(weights[name])
-        cast_weights.cast(module, case, lifted=dtype)
+    module = holder_of(example.module)
+    _initialize_lazy_parameters(module, model, example, case.device)
+    module.train(case.phase == "train")
+    with torch.no_grad():
+        for name, tensor in {**parameters_of(module), **buffers_of(module)}.items():
+            if weights and name in weights:
+                tensor.copy_(weights[name])
+    cast_weights.cast(module, case, lifted=dtype)
     return example
 
 
 def parameters_of(module: object) -> dict[str, nn.Parameter]:
-    """The parameters of a module by name. A function has none."""
-    return dict(module.named_parameters()) if isinstance(module, nn.Module) else {}
+    """The parameters of a model by name; of a function, those of the modules that it holds."""
+    return dict(holder_of(module).named_parameters())
 
 
 def buffers_of(module: object) -> dict[str, torch.Tensor]:
-    """The buffers of a module by name. A function has none."""
-    return dict(module.named_buffers()) if isinstance(module, nn.Module) else {}
+    """The buffers of a model by name; of a function, those of the modules that it holds."""
+    return dict(holder_of(module).named_buffers())
 
 
 def _initialize_lazy_parameters(
@@ -66,4 +66,5 @@ def _initialize_lazy_parameters(
     if any(map(nn.parameter.is_lazy, state)):
         call = arguments(example, first_call(model.sizes(device)))
         with torch.no_grad():
-            module.eval()(*call.args, **call.kwargs)
+            module.eval()
+            example.module(*call.args, **call.kwargs)

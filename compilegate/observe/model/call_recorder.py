@@ -23,8 +23,10 @@ from compilegate.observe.model.result import (
     Result,
     aliases_of,
     copies,
+    copy_of,
     fingerprints,
     layout_of,
+    tensors_on,
 )
 from compilegate.observe.model.seeding import seed_everything
 from compilegate.observe.model.shared_state import SharedState
@@ -104,7 +106,9 @@ class CallRecorder:
         result.state |= copies(after) | global_state.after
         now = fingerprints(after, self._named_parameters())
         result.written = frozenset(name for name in now if known.get(name) != now[name])
-        result.stayed, result.moved = placed.until(self._placed(after))
+        after_call = self._placed(after)
+        result.stayed, result.moved = placed.until(after_call)
+        result.tracked = after_call.new_with_grad(placed)
         self._record_parameters(result, started)
         if call.after is not None:
             try:
@@ -146,15 +150,25 @@ class CallRecorder:
         result.layout = {path: layout_of(tensor) for path, tensor in outputs.items()}
         result.aliases = aliases_of(outputs, self._shareable(call))
         result.output = copies(dict(nested.leaves(output, "output", nested.Opening())))
+        result.output |= {
+            f"{path}.{name}": copy_of(held)
+            for path, tensor in outputs.items()
+            for name, held in tensors_on(tensor).items()
+        }
         if subject.case.phase == "train":
-            result.gradients = copies(
-                {name: parameter.grad for name, parameter in subject.parameters().items()}
-                | {
-                    n: t.grad
-                    for n, t in input_tensors(call).items()
-                    if t.is_leaf and t.requires_grad
-                }
-            )
+            given = input_tensors(call).items()
+            leaves: dict[str, torch.Tensor] = {
+                **subject.parameters(),
+                **{name: t for name, t in given if t.is_leaf and t.requires_grad},
+                **self.state.leaves(call),
+            }
+            gradients = {name: leaf.grad for name, leaf in leaves.items()}
+            result.gradients = copies(gradients)
+            result.gradient_layouts = {
+                name: str(gradient.layout).removeprefix("torch.")
+                for name, gradient in gradients.items()
+                if gradient is not None
+            }
             found_inf = subject.found_inf
             if found_inf is not None:
                 result.found_inf = result.state["found_inf"] = found_inf
@@ -162,7 +176,10 @@ class CallRecorder:
     def _shareable(self, call: Call) -> dict[str, torch.Tensor]:
         """Return the tensors whose memory an output may share."""
         subject = self._subject
-        return {**input_tensors(call), **subject.parameters(), **subject.buffers()}
+        held = {**input_tensors(call), **subject.parameters(), **subject.buffers()}
+        if subject.case.uses_cuda_graphs:  # a replay writes to the memory of what it left before
+            return held
+        return {**self.state.tensors(), **held}
 
     def _record_rest(self, result: Result, picked: Mapping[str, torch.Tensor], call: Call) -> None:
         """Record what the recipe does not pick from the output, and let go of it."""

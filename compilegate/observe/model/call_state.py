@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 
-from compilegate.observe.model.build import buffers_of
+from compilegate.observe import nested
+from compilegate.observe.model.build import buffers_of, parameters_of
 from compilegate.observe.model.calls import input_leaves
-from compilegate.observe.model.result import GENERATOR, KEPT, own_attributes
+from compilegate.observe.model.result import GENERATOR, KEPT, own_attributes, tensors_on
 from compilegate.observe.model.seeding import generator_state, python_generators
 from compilegate.observe.model.shared_state import SharedState
-from compilegate.observe.model.state import attributes, cells_of, contents, orders, variables
+from compilegate.observe.model.state import STRUCTURE, attributes, cells_of, contents, variables
 from compilegate.records.case import Case
 from compilegate.zoo.example import Call
 
@@ -46,18 +47,21 @@ class CallState:
         of a CUDA graph.
         """
         inputs = input_leaves(call)
-        named = [(f"input.{key}", given) for key, given in call.kwargs.items()]
         return {
             **inputs,
             **{
                 f"{path}.{name}": value
                 for path, leaf in inputs.items()
                 if isinstance(leaf, torch.Tensor)
-                for name, value in own_attributes(leaf).items()
+                for name, value in (own_attributes(leaf) | tensors_on(leaf)).items()
             },
-            **dict(orders(call.args, "input")),
-            **{name: order for path, given in named for name, order in orders(given, path)},
+            f"input{STRUCTURE}": nested.structure([call.args, call.kwargs]),
             **dict([*contents(call.args, "input"), *contents(call.kwargs, "input")]),
+            **{
+                f"parameter {name}.{attribute}": value
+                for name, parameter in parameters_of(self._module).items()
+                for attribute, value in own_attributes(parameter).items()
+            },
             **{f"buffer {name}": buffer for name, buffer in buffers_of(self._module).items()},
             **{f"attribute {name}": value for name, value in attributes(self._module)},
             **{f"closure {name}": value for name, value in variables(self._cells)},
@@ -66,6 +70,29 @@ class CallState:
             GENERATOR: generator_state(self._case.device),
             **python_generators(),
         }
+
+    def leaves(self, call: Call) -> dict[str, torch.Tensor]:
+        """Return the tensors that require gradients and are neither parameters nor arguments.
+
+        A model may hold them as buffers, attributes, variables or in the objects of its arguments.
+        """
+        held = (
+            *((f"buffer {name}", value) for name, value in buffers_of(self._module).items()),
+            *((f"attribute {name}", value) for name, value in attributes(self._module)),
+            *((f"closure {name}", value) for name, value in variables(self._cells)),
+            *contents(call.args, "input"),
+            *contents(call.kwargs, "input"),
+        )
+        return {
+            name: value
+            for name, value in held
+            if isinstance(value, torch.Tensor) and value.is_leaf and value.requires_grad
+        }
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Return the tensors among the attributes of modules, by name."""
+        found = attributes(self._module)
+        return {f"attribute {n}": value for n, value in found if isinstance(value, torch.Tensor)}
 
     def keep_outputs(self, outputs: Mapping[str, torch.Tensor], index: int) -> None:
         """Keep the outputs of a call as state of later calls.

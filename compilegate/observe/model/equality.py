@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from typing import Any
 
 import torch
@@ -26,6 +27,10 @@ def equal_objects(ours: Any, theirs: Any) -> bool:
         return False
     if isinstance(ours, enum.Enum) and type(ours) is not type(theirs):
         return (ours.name, ours.value) == (theirs.name, theirs.value)
+    if isinstance(ours, complex):
+        return equal_objects(ours.real, theirs.real) and equal_objects(ours.imag, theirs.imag)
+    if isinstance(ours, float):
+        return bool(ours == theirs) or (math.isnan(ours) and math.isnan(theirs))
     return not isinstance(ours, PLAIN) or bool(ours == theirs)
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
+from compilegate.observe.model import generators
 from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.result import clone_of
-from compilegate.observe.objects import attributes_of, set_attributes
+from compilegate.observe.objects import attributes_of, is_array, set_attributes
 
 
 class Kept:
@@ -32,6 +33,8 @@ class Kept:
         self._records: list[tuple[object, dict[str, Any]]] = []
         #: By id: the tensor, its version and its content.
         self._tensors: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
+        self._arrays: list[tuple[Any, Any]] = []
+        self._generators: list[tuple[object, Any]] = []
 
     def add(self, values: Iterable[Any]) -> None:
         """Keep what some values contain."""
@@ -62,13 +65,17 @@ class Kept:
         elif type(value) is tuple:
             for item in value:
                 yield from self._inside(item)
+        elif is_array(value):
+            self._arrays.append((value, value.copy()))
+        elif (state := generators.state_of(value)) is not None:
+            self._generators.append((value, state))
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
             self._records.append((value, attributes_of(value)))
             for item in attributes_of(value).values():
                 yield from self._inside(item)
 
     def put_back(self) -> None:
-        """Restore the containers and the tensors."""
+        """Restore the containers, the arrays, the random generators and the tensors."""
         for held, items in self._lists:
             if [*map(id, held)] != [*map(id, items)]:
                 held.clear()
@@ -83,6 +90,11 @@ class Kept:
                 group.update(members)
         for record, attributes in self._records:
             set_attributes(record, attributes)
+        for array, numbers in self._arrays:
+            if array.ndim and array.flags.writeable:  # a scalar cannot change
+                array[...] = numbers
+        for generator, state in self._generators:
+            generators.set_state(generator, state)
         with torch.no_grad():
             for tensor, version, content in self._tensors.values():
                 written = tensor._version != version or _holds_others(tensor, content)

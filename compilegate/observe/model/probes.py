@@ -140,9 +140,14 @@ def extremes(case: Case) -> tuple[Probe, ...]:
     )
     return (
         *probes,
+        Probe("numbers 32 times as large", lambda tensor: _multiplied(tensor, 32.0)),
         Probe("large numbers", large, is_extreme=True, rival=larger),
         Probe("numbers near the largest", near, is_extreme=True, may_overflow=True, rival=at),
     )
+
+
+def _multiplied(tensor: Tensor, factor: float) -> Tensor:
+    return tensor * factor if tensor.is_floating_point() and tensor.numel() else tensor
 
 
 def _transposed(tensor: Tensor) -> Tensor:

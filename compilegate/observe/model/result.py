@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from compilegate.observe import nested
+from compilegate.observe import nested, objects
 from compilegate.observe.model.random_draws import DrawRecording
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ class Result:
             stride, requires_grad, device and so on.
         nesting: The structure of the output as text.
         aliases: Groups of tensors that share memory. Each group contains at least one output.
-        gradients: The gradients by the names of parameters and inputs; None if none arrived.
+        gradients: The gradients by the names of parameters, inputs and other leaves of autograd;
+            None if none arrived.
+        gradient_layouts: The layout of each gradient: ``strided`` or ``sparse_coo``.
         began: The variables that all sides share, as they were before the call.
         before: The state before the call. See :class:`.call_state.CallState`.
         state: The state after the call.
@@ -45,6 +47,7 @@ class Result:
         stayed: The names of state tensors and parameters that are the same object in the same
             memory after the call, with the same strides and the same ``requires_grad``.
         moved: The changed properties of the others: ``memory``, ``stride``, ``requires_grad``.
+        tracked: The names of new state tensors that require gradients.
         parameters: The parameters that the call wrote to, after it. If actions around the calls may
             write to parameters, all of them.
         started: The values of these parameters before the call, if they are known.
@@ -62,12 +65,14 @@ class Result:
     nesting: str = ""
     aliases: frozenset[frozenset[str]] = frozenset()
     gradients: dict[str, torch.Tensor | None] = field(default_factory=dict)
+    gradient_layouts: dict[str, str] = field(default_factory=dict)
     began: Moment | None = None
     before: dict[str, Any] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
     written: frozenset[str] = frozenset()
     stayed: frozenset[str] = frozenset()
     moved: dict[str, str] = field(default_factory=dict)
+    tracked: frozenset[str] = frozenset()
     parameters: dict[str, torch.Tensor] = field(default_factory=dict)
     started: dict[str, torch.Tensor] = field(default_factory=dict)
     recording: DrawRecording | None = None
@@ -110,6 +115,11 @@ class Placed:
         }
         stayed = (n for n, what in moved.items() if not what and self._is_same(n, later))
         return frozenset(stayed), {name: what for name, what in moved.items() if what}
+
+    def new_with_grad(self, earlier: Placed) -> frozenset[str]:
+        """Return the names of tensors that require gradients and were not there before."""
+        new = self._tensors.keys() - earlier._tensors.keys()
+        return frozenset(name for name in new if self._tensors[name].requires_grad)
 
     def _is_same(self, name: str, later: Placed) -> bool:
         return self._tensors[name] is later._tensors[name]
@@ -173,15 +183,22 @@ def copies(leaves: Mapping[str, Any]) -> dict[str, Any]:
 def copy_of(leaf: Any) -> Any:
     """Return a copy of a leaf.
 
-    A tensor becomes a dense copy without autograd history, and a NumPy array becomes a tensor. The
-    result is OVERWRITTEN if a later call of a CUDA graph has reused the memory of the tensor.
+    A tensor becomes a dense copy without autograd history, a NumPy array a tensor, and a set one
+    that cannot change. The result is OVERWRITTEN if a later call of a CUDA graph has reused the
+    memory of the tensor.
     """
+    if isinstance(leaf, set):
+        return frozenset(leaf)
     if not isinstance(leaf, torch.Tensor):
-        return _copy_of_array(leaf)
+        return _copy_of_array(leaf) if objects.is_array(leaf) else leaf
     dense = clone_of(leaf)
     if dense is None:
         return OVERWRITTEN
+    if dense.layout is torch.jagged:
+        dense = dense.values()
     dense = dense if dense.layout is torch.strided else dense.to_dense()
+    if dense.is_floating_point() and dense.element_size() == 1:  # few operators take such numbers
+        dense = dense.float()
     # As plain tensors, copies do not run the operators of a builder's own subclass.
     return dense if is_traceable_wrapper_subclass(dense) else dense.as_subclass(torch.Tensor)
 
@@ -197,10 +214,7 @@ def clone_of(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def _copy_of_array(leaf: Any) -> Any:
-    numpy = sys.modules.get("numpy")
-    if numpy is None or not isinstance(leaf, (numpy.ndarray, numpy.generic)):
-        return leaf
-    array = numpy.array(leaf)
+    array = sys.modules["numpy"].array(leaf)
     try:
         return torch.from_numpy(array)
     except TypeError:  # strings, dates or objects
@@ -230,6 +244,16 @@ def own_attributes(tensor: torch.Tensor) -> dict[str, object]:
     held = sorted(getattr(tensor, "__dict__", {}).items())
     plain = (bool, int, float, str, type(None))
     return {n: value for n, value in held if not n.startswith("_") and isinstance(value, plain)}
+
+
+def tensors_on(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return the tensors that a model has given to a tensor as attributes, by name."""
+    held = sorted(getattr(tensor, "__dict__", {}).items())
+    return {
+        name: value
+        for name, value in held
+        if not name.startswith("_") and isinstance(value, torch.Tensor)
+    }
 
 
 def aliases_of(

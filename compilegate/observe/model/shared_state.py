@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dis
 import sys
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType
@@ -24,6 +23,7 @@ from compilegate.observe.model.state import (
     contents,
     held_by,
     is_builders_own,
+    is_state,
     objects,
     plain,
     unwrapped,
@@ -43,8 +43,6 @@ _LIBRARIES = frozenset(
 _MODELS = "compilegate.fixtures"
 #: Tensors with more elements are data, not state.
 _LARGEST = 1 << 20
-_CONTAINERS = (list, tuple, dict, set, frozenset, deque)
-_VALUES = (bool, int, float, str, type(None), torch.Tensor)
 
 
 class _Place(Protocol):
@@ -69,7 +67,7 @@ class _Globals:
 
     def values(self) -> dict[str, Any]:
         held = {n: self.variables[n] for n in sorted(self.names) if n in self.variables}
-        return {name: value for name, value in held.items() if _is_state(value)}
+        return {name: value for name, value in held.items() if is_state(value)}
 
     def path(self, name: str) -> str:
         return f"global {self.variables.get('__name__')}.{name}"
@@ -89,7 +87,7 @@ class _Class:
     made: type
 
     def values(self) -> dict[str, Any]:
-        return {name: value for name, value in held_by(self.made).items() if _is_state(value)}
+        return {name: value for name, value in held_by(self.made).items() if is_state(value)}
 
     def path(self, name: str) -> str:
         return f"class {self.made.__name__}.{name}"
@@ -113,14 +111,14 @@ class _Function:
         found |= {f"({name})": value for name, value in (self.made.__kwdefaults__ or {}).items()}
         found |= {f"[{name}]": value for name, value in _closed_over(self.made).items()}
         found |= {f".{name}": value for name, value in vars(self.made).items()}
-        return {name: value for name, value in found.items() if _is_state(value)}
+        return {name: value for name, value in found.items() if is_state(value)}
 
     def path(self, name: str) -> str:
         return f"function {self.made.__name__}{name}"
 
     def put_back(self, values: dict[str, Any]) -> None:
         own = {name[1:]: value for name, value in values.items() if name.startswith(".")}
-        for name in [name for name, value in vars(self.made).items() if _is_state(value)]:
+        for name in [name for name, value in vars(self.made).items() if is_state(value)]:
             if name not in own:
                 delattr(self.made, name)
         vars(self.made).update(own)
@@ -197,11 +195,6 @@ class Moment:
         for found, attributes in self._objects:
             set_attributes(found, attributes)
         self._kept.put_back()
-
-
-def _is_state(value: object) -> bool:
-    """Whether a variable can be state: no module, class or function is."""
-    return isinstance(value, (*_VALUES, *_CONTAINERS)) or bool(attributes_of(value))
 
 
 def _places_of(model: object) -> list[_Place]:

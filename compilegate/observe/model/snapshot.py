@@ -7,9 +7,8 @@ from collections.abc import MutableMapping
 from types import CellType
 from typing import Any
 
-from torch import nn
-
 from compilegate.observe.model.global_state import GlobalState
+from compilegate.observe.model.holder import holder_of
 from compilegate.observe.model.kept import Kept
 from compilegate.observe.model.shared_state import SharedState
 from compilegate.observe.model.state import (
@@ -52,7 +51,7 @@ class Snapshot:
         self._objects: list[tuple[object, dict[str, Any]]] = []
         self._inside = Kept()
         held_by_modules: list[object] = []
-        for part in module.modules() if isinstance(module, nn.Module) else ():
+        for part in holder_of(module).modules():
             self._keep(part._buffers, dict(part._buffers))
             if parameters:
                 self._keep(part._parameters, dict(part._parameters))

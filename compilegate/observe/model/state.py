@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import logging
 from collections import deque
@@ -14,7 +15,9 @@ import torch
 from torch import nn
 
 from compilegate.observe import nested
-from compilegate.observe.objects import CLOSED, attributes_of
+from compilegate.observe.model import generators
+from compilegate.observe.model.holder import holder_of
+from compilegate.observe.objects import CLOSED, attributes_of, is_array, name_of
 
 #: Attributes that every module has. They belong to nn.Module, not to the computation.
 OF_EVERY_MODULE = (frozenset(vars(nn.Module())) | {"_compiled_call_impl"}) - {"training"}
@@ -22,18 +25,25 @@ OF_EVERY_MODULE = (frozenset(vars(nn.Module())) | {"_compiled_call_impl"}) - {"t
 _EMPTY = frozenset(name for name, value in vars(nn.Module()).items() if not value)
 #: Where modules keep hooks.
 HOOKS = tuple(name for name in vars(nn.Module()) if name.endswith("_hooks"))
-_PLAIN = (bool, int, float, str, type(None), torch.Tensor)
-#: The suffix of the name under which the order of a dict's keys is state.
-ORDER = " (order of keys)"
+_PLAIN = (
+    *(bool, int, float, complex, str, bytes, type(None), range, slice, enum.Enum),
+    *(torch.dtype, torch.device, torch.Tensor),
+)
+_CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+#: The suffix of the name under which the nesting of a value is state: its classes and its keys.
+STRUCTURE = " (structure)"
+#: The suffix of the name under which the class of a module is state.
+_CLASS = " (class)"
 #: Elements of sets that can be equal on all sides. Tensors and modules compare by identity.
 _HASHED = (bool, int, float, str, bytes, type(None))
 #: Longer containers are tables, not state.
-_LONGEST_CONTAINER = 64
+_LONGEST_CONTAINER = 256
 #: The longest path from a model to a function: module, list, object, class, method, decorated
 #: function.
 _DEPTH = 6
-#: The longest path from an argument to an object with state: a cache, its list of layers, a layer.
-_OBJECTS = 3
+#: The longest path from an argument to an object with state: a cache, its list of layers, a layer,
+#: and what it holds.
+_OBJECTS = 5
 #: Types with attributes that are not state of this kind.
 _NO_OBJECTS = (*CLOSED, logging.Logger)
 #: Types that wrap functions, and the attributes in which they keep them.
@@ -55,14 +65,17 @@ def attributes(model: object) -> Iterator[tuple[str, Any]]:
     for class_name, made in classes_of(model).items():
         for name, value in held_by(made).items():
             yield from plain(value, f"class {class_name}.{name}")
+    holder = holder_of(model)
+    registered = {id(one) for one in holder.parameters()}
     seen: set[int] = set()  # many modules of a model hold one configuration
-    for prefix, module in model.named_modules() if isinstance(model, nn.Module) else ():
+    for prefix, module in holder.named_modules():
         for name, value in vars(module).items():
             if name not in OF_EVERY_MODULE:
                 path = f"{prefix}.{name}" if prefix else name
                 for at, leaf in (*plain(value, path), *contents(value, path, seen)):
-                    if not isinstance(leaf, nn.Parameter):
+                    if id(leaf) not in registered:
                         yield at, leaf
+        yield f"{prefix or 'the model'}{_CLASS}", name_of(type(module))
         if hooks := sum(len(vars(module).get(name) or ()) for name in HOOKS):
             yield f"hooks of {prefix or 'the model'}", hooks
 
@@ -72,7 +85,7 @@ def classes_of(model: object) -> dict[str, type]:
 
     All sides share every other class.
     """
-    modules = model.modules() if isinstance(model, nn.Module) else ()
+    modules = holder_of(model).modules()
     found: dict[str, type] = {}
     for made in dict.fromkeys(made for module in modules for made in type(module).__mro__):
         if is_builders_own(made):
@@ -101,7 +114,7 @@ def objects(arguments: object, path: str, seen: set[int] | None = None) -> dict[
             name: leaf
             for held_at, held in level.items()
             for name, leaf in nested.leaves(held, held_at)
-            if not isinstance(leaf, _NO_OBJECTS)
+            if not isinstance(leaf, _NO_OBJECTS) and not _is_torchs(type(leaf))
         }
         level = {}
         for name, leaf in new.items():
@@ -180,34 +193,49 @@ def unwrapped(value: object) -> Iterable[object]:
 
 
 def plain(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the numbers, texts and tensors in a value, and the orders of its keys, by path."""
-    value = list(value) if isinstance(value, deque) else value
-    if isinstance(value, (list, tuple, dict, set, frozenset)) and len(value) > _LONGEST_CONTAINER:
+    """Yield the numbers, texts, arrays and tensors in a value, and its structure, by path.
+
+    Of a random generator, it is a digest of its state.
+    """
+    if isinstance(value, _CONTAINERS) and len(value) > _LONGEST_CONTAINER:
         return
-    if isinstance(value, (set, frozenset)):
-        if all(isinstance(one, _HASHED) for one in value):
-            yield path, frozenset(value)
-        return
-    yield from orders(value, path)
+    if is_state(value) and not is_plain(value):
+        yield f"{path}{STRUCTURE}", nested.structure(value)
     for name, leaf in nested.leaves(value, path):
-        if isinstance(leaf, _PLAIN):
+        if isinstance(leaf, (set, frozenset)):
+            if len(leaf) <= _LONGEST_CONTAINER and all(map(_is_hashed_by_value, leaf)):
+                yield name, frozenset(leaf)
+        elif is_plain(leaf):
             yield name, leaf
+        elif (digest := generators.digest_of(leaf)) is not None:
+            yield name, digest
 
 
-def orders(value: object, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the keys of the dicts in a nested value, in their order, by path."""
-    if isinstance(value, dict) and 1 < len(value) <= _LONGEST_CONTAINER:
-        yield f"{path}{ORDER}", ", ".join(map(str, value))
-    if isinstance(value, (dict, list, tuple)) and len(value) <= _LONGEST_CONTAINER:
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, item in items:
-            inner = f".{key}" if isinstance(value, dict) else f"[{key}]"
-            yield from orders(item, f"{path}{inner}")
+def is_plain(value: object) -> bool:
+    """Whether a value can be compared by itself: a number, a text, an array or a tensor."""
+    return isinstance(value, _PLAIN) or is_array(value)
+
+
+def is_state(value: object) -> bool:
+    """Whether a variable can be state: no module, class or function is."""
+    return is_plain(value) or isinstance(value, _CONTAINERS) or bool(attributes_of(value))
+
+
+def _is_hashed_by_value(value: object) -> bool:
+    """Whether equal elements of sets are equal on all sides, too."""
+    if isinstance(value, tuple):
+        return all(map(_is_hashed_by_value, value))
+    return isinstance(value, _HASHED)
 
 
 def is_builders_own(function_or_class: Any) -> bool:
     """Whether each run of the builder makes another function or class."""
     return "<locals>" in function_or_class.__qualname__
+
+
+def _is_torchs(made: type) -> bool:
+    """Whether a class is of PyTorch or Triton: custom operators and kernels keep caches."""
+    return made.__module__.partition(".")[0] in ("torch", "triton")
 
 
 def _is_pytorchs(function: FunctionType) -> bool:

@@ -76,18 +76,18 @@ class Subject:
             case,
             dtype,
             seed,
-            input_gradients=input_gradients and case.phase == "train",
+            input_gradients=input_gradients and _trains_inputs(case, self.module),
             written_inputs=written_inputs,
         )
         self._backward = Backward(case, seed, lifting, self.leaves)
         self.recorder = CallRecorder(self, seed)
 
     def parameters(self) -> dict[str, nn.Parameter]:
-        """The parameters of the module by name. A function has none."""
+        """The parameters of the module, or of the modules that a function holds, by name."""
         return parameters_of(self.module)
 
     def buffers(self) -> dict[str, torch.Tensor]:
-        """The buffers of the module by name. A function has none."""
+        """The buffers of the module, or of the modules that a function holds, by name."""
         return buffers_of(self.module)
 
     def hold(self, module: nn.Module) -> None:
@@ -166,11 +166,13 @@ class Subject:
         if self.case.phase == "infer":
             return []
         tensors = (*self.parameters().values(), *input_tensors(call).values())
-        return [tensor for tensor in tensors if tensor.is_leaf and tensor.requires_grad]
+        own = (tensor for tensor in tensors if tensor.is_leaf and tensor.requires_grad)
+        return [*own, *self.recorder.state.leaves(call).values()]
 
     def forget_gradients(self, call: Call) -> None:
         """Drop all gradients, as ``zero_grad(set_to_none=True)`` does."""
-        for tensor in (*self.parameters().values(), *input_tensors(call).values()):
+        own = (*self.parameters().values(), *input_tensors(call).values())
+        for tensor in (*own, *self.recorder.state.leaves(call).values()):
             if tensor.is_leaf:
                 tensor.grad = None
 
@@ -187,9 +189,7 @@ class Subject:
         recording: DrawRecording | None = None,
         around: AbstractContextManager[object] | None = None,
     ) -> Result:
-        """Make a call and record everything that it did.
-
-        Every subject draws the same random numbers in the same call.
+        """Make a call and record everything that it did. All subjects draw the same numbers in it.
 
         Args:
             call: The arguments, and the actions before and after the call.
@@ -228,3 +228,13 @@ class Subject:
                 for tensor in (*self.parameters().values(), *self.buffers().values()):
                     if tensor.is_floating_point():
                         tensor.copy_(tensor.to(half))
+
+
+def _trains_inputs(case: Case, module: object) -> bool:
+    """Whether floating inputs require gradients: in training in single precision.
+
+    In half precision they do not, as in most training, so that this code is compiled, too. Without
+    parameters, nothing else would have a gradient.
+    """
+    trainable = any(parameter.requires_grad for parameter in parameters_of(module).values())
+    return case.phase == "train" and not (case.computes_in_half and trainable)

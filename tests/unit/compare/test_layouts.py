@@ -50,7 +50,6 @@ def test_a_correct_side_shows_no_difference(setting):
     assert {error.name for error in checks[0].errors} == {
         "output.y",
         "output.view",
-        "output.scale",
     }
     assert bool(checks[1].errors) == (setting is TRAIN)
 

@@ -278,4 +278,5 @@ class Recent(nn.Module):
 def test_the_order_of_keys_is_state():
     assert Compared(Recent, lambda module, x: module(x)).state.differences == ()
     (found,) = Compared(Recent, lambda module, x: x + 3).state.differences
-    assert (found.where, found.eager) == ("attribute entries (order of keys)", "'b, a'")
+    assert found.where == "attribute entries (structure)"
+    assert found.eager == "'OrderedDict(b=Tensor, a=Tensor)'"

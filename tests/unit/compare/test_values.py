@@ -140,17 +140,27 @@ def test_equal_python_values_are_no_difference(value):
     assert differences(lambda x: (x * 1, value), lambda x: (x * 1, value)) == []
 
 
-def test_a_python_float_is_compared_like_a_tensor():
-    checked = Compared(lambda x: (x * 1, 0.5), lambda x: (x * 1, 0.5 * (1 + 1e-3))).outputs
+def test_a_float_of_a_tensor_is_compared_like_a_tensor():
+    def mean(factor):
+        return lambda x: (x * 1, x.exp().mean().item() * factor)
+
+    checked = Compared(mean(1), mean(1 + 1e-3)).outputs
     assert checked.differences == ()
     (text,) = complaints(checked)
     assert text.startswith("output[1] (float32)")
-    assert complaints(Compared(lambda x: (x, 0.5), lambda x: (x, 0.5)).outputs) == []
+    assert complaints(Compared(mean(1), mean(1 + 1e-8)).outputs) == []
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(0.7, 0.7 * (1 + 1e-8)), (1e200, 1e300), (0.0, 1.0)])
+def test_a_float_of_python_alone_must_be_equal(ours, theirs):
+    found = differences(lambda x: (x * 1, ours), lambda x: (x * 1, theirs))
+    assert found == [("output[1]", "value", str(ours), str(theirs))]
+    assert differences(lambda x: (x * 1, ours), lambda x: (x * 1, ours)) == []
 
 
 def test_a_python_float_that_is_nan_on_one_side_is_found():
     found = differences(lambda x: (x * 1, 0.5), lambda x: (x * 1, math.nan))
-    assert [(where, what) for where, what, _, _ in found] == [("output[1]", "nonfinite")]
+    assert found == [("output[1]", "value", "0.5", "nan")]
 
 
 @pytest.mark.parametrize("place", [(0, 0), (37, 512), (300, 7), (511, 1023)])

@@ -1,0 +1,40 @@
+"""Tests of nudged samples of calls that change state: what a model adds up is no noise."""
+
+import pytest
+import torch
+from torch import nn
+
+from compilegate.observe.compare.eager_noise import Sampler
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.subject import Subject
+from compilegate.records.case import Case
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import Model
+
+CASE = Case.parse("m-cpu-infer-f32-default-static")
+FIRST = PlannedCall(0, {})
+
+
+@pytest.mark.parametrize("place", ["attribute", "list", "closure"])
+def test_samples_start_where_eager_did_or_leave_the_state_out(place):
+    class Sums(nn.Module):
+        def __init__(self):
+            super().__init__()
+            total = torch.zeros(2)
+            self.total = {"attribute": total, "list": [total], "closure": None}[place]
+            self.add = lambda: total.add_(1)
+
+        def forward(self, x):
+            self.add()
+            return x * 2
+
+    model = Model("m", "m", build=lambda: Example(Sums(), inputs=lambda: (torch.randn(6, 4),)))
+    eager = Subject(model, CASE, 0)
+    result = eager.call(eager.prepare(FIRST), 0)
+    totals = {n: v for n, v in result.state.items() if isinstance(v, torch.Tensor) and "total" in n}
+    assert totals
+    samples = Sampler(lambda: Subject(model, CASE, 0)).samples(FIRST, eager, result, 1)
+    assert samples
+    for sample in samples:
+        left = {name: value for name, value in totals.items() if name in sample.result.state}
+        assert all(torch.equal(sample.result.state[name], left[name]) for name in left)
