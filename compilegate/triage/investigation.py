@@ -59,9 +59,7 @@ class Investigation:
         self.findings = Findings()
         self._suspect, self._folder, self._files, self._say = suspect, folder, files, say
         self._earlier = earlier
-        self._began = time.monotonic()
-        self._seconds = seconds
-        self._until = self._began + seconds
+        self._until = time.monotonic() + seconds
         self._scratch = Path(tempfile.mkdtemp(prefix="compilegate-triage-"))
         self._trials = Trials(suspect, self._scratch, files.zoo, tf32=files.tf32, until=self._until)
 
@@ -210,6 +208,7 @@ class Investigation:
             self._until,
             self._trials.hangs_s if self._suspect.hangs else _STUCK_S,
             device=self._suspect.case.device,
+            paths=findings.script.paths if findings.script else (),
         )
         (self._folder / "bisection.log").write_text(log, encoding="utf-8")
         findings.bisected = found

@@ -231,6 +231,9 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
             elif verified.says not in verified.red.output:
                 why = f"it fails, but does not show *{verified.says}*"
             yield f"**The script is not verified**: {why}."
+        if findings.script.needs:
+            yield ""
+            yield f"{findings.script.needs}. It was run so, and without any other path of yours."
         if findings.script.is_exact:
             yield ""
             yield "The script computes in float32, where the failure shows, too."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ import jinja2
 from compilegate.fuzzing.outcome import SILENT, Kind
 from compilegate.fuzzing.program import Program, function_lines, module_lines
 from compilegate.records.case import Case, torch_mode
+from compilegate.triage.recipe import Recipe
 from compilegate.triage.recipe_facts import RecipeFacts
 
 _TEMPLATES = jinja2.Environment(
@@ -50,6 +52,8 @@ class Script:
         program: The reduced program; None for a script that holds the recipe of the model.
         says: What it prints where it shows the culprit and nothing else: the class of an error.
         is_exact: Whether it computes in float32, unlike the case.
+        modules: The modules of the team that it imports.
+        paths: The folders in which those are found.
     """
 
     text: str
@@ -57,6 +61,13 @@ class Script:
     program: Program | None = None
     says: str = ""
     is_exact: bool = False
+    modules: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+    @property
+    def needs(self) -> str:
+        """What it needs of the team, in one sentence; empty for nothing."""
+        return needs(self.modules, self.paths)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +119,14 @@ class Shows:
         )
 
 
+def needs(modules: Sequence[str], paths: Sequence[str]) -> str:
+    """Return what a script needs of the team, in one sentence; empty for nothing."""
+    if not modules:
+        return ""
+    what = f"the module{'s' * (len(modules) != 1)} {', '.join(modules)}"
+    return f"It needs {what} of the team: run it with PYTHONPATH={os.pathsep.join(paths)}"
+
+
 def of_program(program: Program, case: Case, shows: Shows) -> str:
     """Return a script that shows what a reduced program does.
 
@@ -121,7 +140,7 @@ def of_program(program: Program, case: Case, shows: Shows) -> str:
     facts: dict[str, Any] = {"is_module": bool(program.held), "example": False, "picks": False}
     facts |= {"given": "args", "arguments": "inputs()", "loop": "", "seed": 0}
     facts |= {"plain": not shows.careful, "config": [], "last": 0, "holds_variable": False}
-    facts["marks"] = False
+    facts |= {"marks": False, "needs": ""}
     train = program.phase == "train"
     return _text("\n".join(lines), case, shows, facts, train=train, backend=program.backend)
 
@@ -143,7 +162,7 @@ def _inputs_lines(program: Program) -> Iterator[str]:
 
 
 def of_recipe(
-    lines: Sequence[str],
+    source: Recipe,
     case: Case,
     shows: Shows,
     sizes: Sequence[Mapping[str, int]],
@@ -157,7 +176,7 @@ def of_recipe(
     """Return a script that holds the recipe of a model.
 
     Args:
-        lines: The lines that define the function ``recipe``.
+        source: The source of the recipe.
         case: The case.
         shows: What is wrong.
         sizes: The sizes of each call, for a recipe that lists no calls of its own.
@@ -167,13 +186,14 @@ def of_recipe(
         tf32: Whether f32 products round to TF32 on a GPU.
         cold: Whether it shows only where PyTorch reads no compiled code from its caches.
     """
-    body, train = "\n".join(filter(None, lines)), case.phase == "train"
+    body, train = "\n".join(filter(None, source.lines)), case.phase == "train"
     recipe = RecipeFacts(body)
     if variable := recipe.variable_of(shows.where):
         body = recipe.holding(variable)
     facts = recipe.arguments(sizes[: shows.calls or None], only=shows.calls == 1)
     facts |= {"example": True, "seed": seed, "config": [*recipe.config], "last": len(sizes)}
     facts["holds_variable"] = bool(variable)
+    facts["needs"] = needs(source.modules, source.paths)
     facts["marks"] = case.dynamic == "marked" and recipe.has_dims
     if case.device == "cuda" and not case.computes_in_half:
         facts["config"].append(_TF32 if tf32 else _NO_TF32)

@@ -3,46 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
-from compilegate.fuzzing.outcome import Symptom, outcome_of
+from compilegate.fuzzing.outcome import Symptom
 from compilegate.fuzzing.program import Program
 from compilegate.fuzzing.reduction import Reducer
 from compilegate.processes.zoo_listing import list_models
-from compilegate.records.case import REPLAYING_CALLS
-from compilegate.triage import place, programs, scripts_run
+from compilegate.triage import place, programs, scripts_run, shown
 from compilegate.triage.findings import Files, Findings
-from compilegate.triage.probing_changes import change_of
-from compilegate.triage.recipe import NoSourceError, recipe_lines
+from compilegate.triage.recipe import recipe_of
 from compilegate.triage.report import cleaned_code
-from compilegate.triage.script import Script, Shows, may_be_brief, of_program, of_recipe
-from compilegate.triage.suspect import Suspect
-from compilegate.triage.title import title_of
+from compilegate.triage.script import Script, Shows, of_program, of_recipe
+from compilegate.triage.source import NoSourceError
 from compilegate.triage.trials import OutOfTimeError, Trials, part
 from compilegate.zoo import registry
-from compilegate.zoo.registry import Model
 
-#: What the compiler must not do, by the aspect that fails.
-_STRICT: dict[str, Literal["breaks", "recompiles"]] = {
-    "graph_breaks": "breaks",
-    "recompiles": "recompiles",
-}
-#: The error that a script then shows.
-_ERRORS = {"breaks": "Unsupported", "recompiles": "FailOnRecompileLimitHit"}
-#: What a script prints that counts breaks.
-_COUNTED = "breaks the graph"
-#: How many recompilations the suite allows.
-_ALLOWED = re.compile(r"\b(\d+) allowed\b")
-#: What a GPU that lost its context says. Which exception says it depends on who asks first.
-_LOST = re.compile(r"(?:CUDA error|Triton Error \[CUDA\]): ([^\n.;]+)")
-#: How many calls come before the one that a probing call after more calls looks at.
-_REPEATED = 9
 #: The shares of the time that is left: for trying and reducing programs, and for replacing
 #: submodules.
 _PROGRAMS, _OTHERS = 0.4, 0.3
@@ -96,7 +75,8 @@ class Scripting:
         path = self.folder / "repro.py"
         path.write_text(cleaned_code(script.text), encoding="utf-8")
         try:
-            made = scripts_run.verify(path, self.findings.stage.off, self.trials.until, script.says)
+            off, until = self.findings.stage.off, self.trials.until
+            made = scripts_run.verify(path, off, until, script.says, paths=script.paths)
             if made.holds or self.findings.script is None:
                 self.findings.script, self.findings.verified = script, made
                 (self.folder / "repro.log").write_text(made.red.output, encoding="utf-8")
@@ -133,9 +113,14 @@ class Scripting:
         self.trials.within(_PROGRAMS, lambda: found.extend(self._reduced(whole, symptoms)))
         origin, shows = f"the graph of {found_at}", replace(self._shows, kind=symptoms[0].kind)
         return [
-            Script(text=of_program(one, case, how), origin=origin, program=one, says=self._says)
+            Script(
+                text=of_program(one, case, how),
+                origin=origin,
+                program=one,
+                says=shown.says(suspect),
+            )
             for one in found
-            for how in (*_brief_way(one, shows), *_ways(shows))
+            for how in (*shown.brief_way(one, shows), *shown.ways(shows))
         ]
 
     def _reduced(self, whole: Program, symptoms: list[Symptom]) -> list[Program]:
@@ -171,15 +156,12 @@ class Scripting:
         models = {model.name: model for model in list_models(sys.executable, list(self.files.zoo))}
         model = registry.load() | models
         entry = model[suspect.case.model]
-        lines = recipe_lines(Path(entry.source), entry.name, suspect.case.device)
-        calls = _calls(suspect, entry, reaches_limit=self._shows.recompilations is None)
+        recipe = recipe_of(Path(entry.source), entry.name, suspect.case.device)
+        shows = self._shows
+        calls = shown.calls(suspect, entry, reaches_limit=shows.recompilations is None)
         if not suspect.was_not_compiled:
             self._replace_others()
-        replaced, shows, smallest = (
-            self.findings.place.identities,
-            self._shows,
-            self.findings.smallest,
-        )
+        replaced, smallest = self.findings.place.identities, self.findings.smallest
         variants = [(suspect.case, calls)]
         if smallest:
             fewer = [{**call, **smallest.sizes} for call in calls]
@@ -187,7 +169,7 @@ class Scripting:
         return [
             Script(
                 text=of_recipe(
-                    lines,
+                    recipe,
                     case,
                     how,
                     given,
@@ -198,50 +180,20 @@ class Scripting:
                     cold=self.findings.stage.is_cold,
                 ),
                 origin=f"the recipe of {entry.name}",
-                says=how.reason or _COUNTED if how.counted else self._says,
+                says=how.reason or shown.COUNTED if how.counted else shown.says(suspect),
                 is_exact=case != suspect.case,
+                modules=recipe.modules,
+                paths=recipe.paths,
             )
             for case, given in variants
             for identities in ([replaced, []] if replaced else [[]])
-            for how in _ways(shows)
+            for how in shown.ways(shows)
         ]
-
-    @property
-    def _says(self) -> str:
-        """What a script prints where it shows the culprit: a reason, or the class of an error."""
-        suspect = self.trials.suspect
-        failure = suspect.observation.failure
-        if failure is not None and (lost := _LOST.search(failure.message)):
-            return lost[1]
-        if failure is None and suspect.reason:
-            return suspect.reason
-        if suspect.was_not_compiled:
-            return ""  # fullgraph=True raises whatever kept Dynamo from compiling
-        if failure is None:
-            return _ERRORS.get(_STRICT.get(suspect.verdict.aspect, ""), "")
-        return failure.kind if suspect.observation.status == "raised" else ""
 
     @property
     def _shows(self) -> Shows:
         """What a script of the model shows."""
-        suspect = self.trials.suspect
-        symptom = outcome_of(suspect.observation).symptom
-        aspect = "" if suspect.fails_as_a_whole else suspect.verdict.aspect
-        probes = suspect.observation.probes
-        states = [call.state for call in (*suspect.observation.calls, *probes)]
-        checked = [*(call.outputs for call in suspect.observation.calls), *states]
-        return Shows(
-            title=title_of(suspect, self.findings),
-            kind=symptom.kind if symptom and aspect not in _STRICT else "values",
-            change=_change(suspect),
-            aliasing=any(d.what == "aliasing" for one in checked for d in one.differences),
-            strict="breaks" if suspect.was_not_compiled else _STRICT.get(aspect, ""),
-            reason=suspect.reason,
-            recompilations=_allowed(suspect, self.findings) if aspect == "recompiles" else None,
-            where=next((d.where for one in states for d in one.differences), ""),
-            calls=1 if suspect.is_of_first_call and not self.findings.stage.cure else 0,
-            hangs_s=self.trials.hangs_s,
-        )
+        return shown.shows(self.trials.suspect, self.findings, self.trials.hangs_s)
 
     def _replace_others(self) -> None:
         with contextlib.suppress(OutOfTimeError):
@@ -249,58 +201,3 @@ class Scripting:
                 _OTHERS,
                 lambda: place.replace_others(self.trials, self.findings.place, self.backend),
             )
-
-
-def _allowed(suspect: Suspect, findings: Findings) -> int | None:
-    """Return how many recompilations the suite allows, where a verdict says so."""
-    seen = (each.text for each in findings.stage.seen.values())
-    said = map(_ALLOWED.search, (suspect.verdict.summary, *seen))
-    return next((int(found[1]) for found in said if found), None)
-
-
-def _change(suspect: Suspect) -> str:
-    """Return what the probing call that shows it changes, as code; empty for no change."""
-    if (facts := suspect.probing_call) is None:
-        return ""
-    halves = {"bf16": "bfloat16", "f16": "float16"}
-    axes = suspect.case.precision, suspect.case.weights.removesuffix("_weights")
-    dtypes = (halves[name] for name in axes if name in halves)
-    return change_of(facts.probe, next(dtypes, "float32"))
-
-
-def _calls(suspect: Suspect, entry: Model, *, reaches_limit: bool) -> list[dict[str, int]]:
-    """Return the sizes of each call that the case makes.
-
-    Args:
-        suspect: The case.
-        entry: Its model.
-        reaches_limit: Whether calls follow until PyTorch's limit is hit, if the case hits it.
-    """
-    if (facts := suspect.probing_call) is None and suspect.observation.failure is None:
-        calls = [dict(call.sizes) for call in suspect.observation.calls]
-        reaches_limit &= "limit hit" in suspect.verdict.summary  # perhaps in rounds that are timed
-        return [*calls, *calls[-1:] * (_REPEATED * reaches_limit)]
-    sizes = entry.sizes(suspect.case.device)
-    first = {name: each[0] for name, each in sizes.items()}
-    if facts is not None:
-        before = _REPEATED if facts.probe.startswith("after ") else 1
-        return [*[first] * before, facts.sizes]
-    others = [{**first, n: size} for n, each in sizes.items() for size in each[1:]]
-    repeats = REPLAYING_CALLS if suspect.case.uses_cuda_graphs else 2
-    varied = (*others, first) if "vary" in suspect.wants else ()
-    return [*[first] * repeats, *(each for each in varied for _ in range(repeats - 1))]
-
-
-def _brief_way(program: Program, shows: Shows) -> Iterator[Shows]:
-    if may_be_brief(program, shows):
-        yield replace(shows, brief=True)
-
-
-def _ways(shows: Shows) -> Iterator[Shows]:
-    """Yield ways to show something, from the shortest script to the most careful."""
-    yield shows
-    if shows.strict == "breaks":
-        yield replace(shows, counted=True)  # where fullgraph=True raises another error
-    if not shows.raises:
-        yield replace(shows, may_raise=True)  # in float64, where a part of a model refuses it
-    yield replace(shows, careful=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from compilegate.processes.server_process import QUIET
+from compilegate.triage.team_modules import interpreters_own
 from compilegate.triage.trials import OutOfTimeError
 
 #: Seconds after which a script that still runs hangs.
@@ -82,21 +83,29 @@ class Verified:
         return shows and self.green is not None and self.green.status == 0
 
 
-def verify(script: Path, below: str, until: float, says: str = "") -> Verified:
+def verify(
+    script: Path, below: str, until: float, says: str = "", *, paths: Sequence[str] = ()
+) -> Verified:
     """Run a script as it is, and with the backend below the suspected one.
+
+    It runs as a maintainer would run it: in its own folder, and without the ``PYTHONPATH`` of the
+    session, except for folders that change the interpreter, as one with torch does.
 
     Args:
         script: The script.
         below: The backend, or Inductor and a mode: the arguments of the script.
         until: When to end, on the monotonic clock.
         says: What it prints if it shows this bug.
+        paths: The folders of modules that it needs, and says so.
 
     Raises:
         OutOfTimeError: The time for the culprit is over.
     """
-    red = run([str(script)], script.parent, until, _NO_WARNING, hangs_s=HANGS_S)
+    kept = filter(None, (interpreters_own(os.environ.get("PYTHONPATH", "")), *paths))
+    extra = {**_NO_WARNING, "PYTHONPATH": os.pathsep.join(kept)}
+    red = run([str(script)], script.parent, until, extra, hangs_s=HANGS_S)
     words = [str(script), *below.split()]
-    green = run(words, script.parent, until, _NO_WARNING, hangs_s=HANGS_S) if red.shows else None
+    green = run(words, script.parent, until, extra, hangs_s=HANGS_S) if red.shows else None
     return Verified(red, green, below, says)
 
 
@@ -157,7 +166,14 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 def bisect(
-    script: Path, folder: Path, backend: str, until: float, hangs_s: float, *, device: str
+    script: Path,
+    folder: Path,
+    backend: str,
+    until: float,
+    hangs_s: float,
+    *,
+    device: str,
+    paths: Sequence[str] = (),
 ) -> tuple[dict[str, Any], str]:
     """Have torch bisect a script; return what it found, and its log.
 
@@ -168,10 +184,13 @@ def bisect(
         until: When to end, on the monotonic clock.
         hangs_s: Seconds after which a run of the script hangs.
         device: The device on which compiled code runs.
+        paths: The folders of modules that the script needs.
     """
     cache = folder / "inductor"
     cache.mkdir(parents=True, exist_ok=True)
     own = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0"}
+    found_in = filter(None, (os.environ.get("PYTHONPATH", ""), *paths))
+    own["PYTHONPATH"] = os.pathsep.join(found_in)
     own["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # else no forked child can use the GPU
     words = ["-m", "compilegate.observe.dissect.bisection", str(script), backend, device]
     ended = run([*words, f"{hangs_s:.0f}"], folder, until, own)

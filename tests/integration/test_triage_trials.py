@@ -15,6 +15,7 @@ from compilegate.triage import ladder, report, scripts_run, workarounds
 from compilegate.triage.culprits import Culprit
 from compilegate.triage.findings import Findings
 from compilegate.triage.place import Place, descend
+from compilegate.triage.recipe import Recipe
 from compilegate.triage.script import Shows, of_recipe
 from compilegate.triage.suspect import Suspect
 from compilegate.triage.trials import NOTHING_LEFT, Trials, part
@@ -157,7 +158,7 @@ def recipe():
 def verified(tmp_path, shows, backend, says=""):
     """Run a script of a function that waits where it is compiled, and without the compiler."""
     case, path = Case.parse("m-cpu-infer-f32-default-static"), tmp_path / "repro.py"
-    path.write_text(of_recipe(WAITS.splitlines(), case, shows, [{}, {}], backend=backend))
+    path.write_text(of_recipe(Recipe(WAITS.splitlines()), case, shows, [{}, {}], backend=backend))
     return scripts_run.verify(path, "off", time.monotonic() + 300, says)
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from compilegate.fuzzing.program import Program, Statement, Value
 from compilegate.records.case import Case
-from compilegate.triage.recipe import NoSourceError, recipe_lines
+from compilegate.triage.recipe import Recipe, recipe_of
 from compilegate.triage.recipe_facts import RecipeFacts
 from compilegate.triage.script import Shows, may_be_brief, of_program, of_recipe
+from compilegate.triage.source import NoSourceError
 from compilegate.zoo import registry
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
@@ -33,8 +34,8 @@ def ran(text, folder):
 
 def script_of(model, shows=WRONG, case=INFER, **how):
     entry = registry.load()[model]
-    lines = recipe_lines(Path(entry.source), entry.name, case.device)
-    return of_recipe(lines, case, shows, [{}, {}], **how)
+    recipe = recipe_of(Path(entry.source), entry.name, case.device)
+    return of_recipe(recipe, case, shows, [{}, {}], **how)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_a_recipe_takes_along_what_it_needs_of_its_file_and_of_others(tmp_path):
         "@model('one')\ndef one():\n    return Example(twice, calls=[Call((1,), before=print)])\n"
         "for name in ('two', 'three'):\n    model(name)(lambda: Example(twice))\n"
     )
-    text = "\n".join(recipe_lines(zoo, "one", "cpu"))
+    text = "\n".join(recipe_of(zoo, "one", "cpu").lines)
     assert "import math as m" in text
     assert "WIDTH = 4" in text
     assert "dict(module=twice, calls=[dict(args=(1,), before=print)])" in text
@@ -70,7 +71,7 @@ def test_a_recipe_takes_along_what_it_needs_of_its_file_and_of_others(tmp_path):
     with pytest.raises(
         NoSourceError, match=r"no function in zoo\.py is decorated with the name 'two'"
     ):
-        recipe_lines(zoo, "two", "cpu")
+        recipe_of(zoo, "two", "cpu")
 
 
 def test_a_script_has_the_decorators_of_the_recipe_and_none_of_compilegate(tmp_path):
@@ -84,7 +85,7 @@ def test_a_script_has_the_decorators_of_the_recipe_and_none_of_compilegate(tmp_p
         "@own('other')\ndef other():\n    return Example(op)\n"
         "@own('one')\ndef one():\n    return Example(op, inputs=(torch.ones(width()), other))\n"
     )
-    text = "\n".join(recipe_lines(zoo, "one", "cpu"))
+    text = "\n".join(recipe_of(zoo, "one", "cpu").lines)
     assert "@torch.library.custom_op('my::op', mutates_args=())" in text
     assert "@functools.cache" in text
     assert "import functools" in text
@@ -96,7 +97,7 @@ def test_a_script_has_the_decorators_of_the_recipe_and_none_of_compilegate(tmp_p
 def test_a_script_marks_dimensions_where_the_case_does(dynamic, marks):
     recipe = "def recipe():\n    return dict(module=abs, inputs=given, dims={0: {0: 'n'}})"
     case = Case.parse(f"m-cpu-infer-f32-default-{dynamic}")
-    text = of_recipe(recipe.splitlines(), case, WRONG, [{"n": 3}, {"n": 4}])
+    text = of_recipe(Recipe(recipe.splitlines()), case, WRONG, [{"n": 3}, {"n": 4}])
     assert ("mark_dynamic(args[name], dim)" in text) == marks
 
 
@@ -193,7 +194,7 @@ def recipe():
 @pytest.mark.parametrize("step", [1, 2])
 def test_a_script_compares_the_python_state_that_differs(recipe, where, kind, step, tmp_path):
     wrong = replace(WRONG, kind=kind, where=where, calls=1 if kind == "values" else 0)
-    text = of_recipe(recipe.replace("STEP", str(step)).splitlines(), INFER, wrong, [{}, {}])
+    text = of_recipe(Recipe(recipe.replace("STEP", str(step)).splitlines()), INFER, wrong, [{}, {}])
     done = ran(text, tmp_path)
     assert done.returncode == step - 1, done.stderr
     assert ("WRONG" in done.stdout) == (step == 2)

@@ -1,0 +1,294 @@
+"""The definitions of source files that some code needs: also of modules of the user's team."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from compilegate.layout import PACKAGE
+from compilegate.triage import team_modules
+from compilegate.triage.plain_source import plain
+from compilegate.triage.syntax import (
+    absolute,
+    bound,
+    defines,
+    named_operators,
+    root,
+    sets_torch,
+    text_of,
+    uses,
+)
+
+#: What a script defines itself.
+_OWN = {"Example", "Call", "torch", "nn", "F"}
+#: With more lines than this, a definition of a team's module is imported instead.
+_LONGEST = 120
+
+
+class NoSourceError(Exception):
+    """The source of a recipe cannot be taken out of its file. The text says why."""
+
+
+class Gathered:
+    """What is taken out of files so far.
+
+    Args:
+        folder: The folder of the zoo file, where modules of the team are found.
+
+    Attributes:
+        folder: The same.
+        names: The names that are bound, and by what.
+        reserved: The names that the zoo file defines: another file must not.
+        modules: The modules of the team that are imported, and the folder that has each.
+        sources: The files.
+        taken: All code that was taken.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.names: dict[str, str] = {}
+        self.reserved: dict[str, str] = {}
+        self.modules: dict[str, Path] = {}
+        self.sources: dict[Path, Source] = {}
+        self.taken: list[ast.AST] = []
+
+    def bind(self, name: str, meaning: str) -> None:
+        """Bind a name.
+
+        Raises:
+            NoSourceError: It is bound to something else.
+        """
+        before = self.names.setdefault(name, self.reserved.get(name, meaning))
+        if before != meaning and name != "_":
+            raise NoSourceError(f"two files define {name}")
+
+    def source(self, file: Path, module: str) -> Source:
+        """Return a file, which is read once."""
+        if file not in self.sources:
+            Source(file, self, module)
+        return self.sources[file]
+
+    def effects(self) -> Iterator[str]:
+        """Yield what files do at their top level to that which was taken: register a gradient."""
+        done: set[int] = set()
+        count = -1
+        while count != len(done):
+            count = len(done)
+            for source in [*self.sources.values()]:
+                yield from source.effects(done)
+
+    def operators(self) -> set[str]:
+        """Return the operators that the code calls or defines: ``my::op``, and ``my`` alone."""
+        found: set[str] = set()
+        for node in (each for code in self.taken for each in ast.walk(code)):
+            match node:
+                case ast.Attribute(
+                    value=ast.Attribute(value=ast.Attribute(attr="ops"), attr=space), attr=name
+                ):
+                    found |= {space, f"{space}::{name}"}
+                case ast.FunctionDef(decorator_list=decorators):
+                    found |= {text for one in decorators for text in named_operators(one)}
+                case ast.Assign(value=ast.Call() as made):
+                    found |= named_operators(made)
+        return found
+
+
+class Source:
+    """A file, and the definitions at its top level.
+
+    Args:
+        file: The file.
+        gathered: Receives what is taken out of it.
+        module: Its name as a module; empty for a zoo file.
+    """
+
+    def __init__(self, file: Path, gathered: Gathered, module: str = "") -> None:
+        try:
+            self._body = plain(file.read_text(encoding="utf-8"))
+        except (OSError, SyntaxError, UnicodeError) as error:
+            raise NoSourceError(f"{file.name} cannot be read: {error}") from error
+        self._file, self._gathered = file, gathered
+        self._package = module if file.stem == "__init__" else module.rpartition(".")[0]
+        self._defined: dict[str, ast.stmt] = {}
+        for node in self._body:
+            self._defined |= dict.fromkeys(defines(node), node)
+        if not gathered.sources:
+            gathered.reserved = {
+                name: self._meaning(node)
+                for name, node in self._defined.items()
+                if not isinstance(node, (ast.Import, ast.ImportFrom))
+            }
+        gathered.sources[file] = self
+
+    def functions(self) -> Iterator[ast.FunctionDef]:
+        """Yield the functions at the top level."""
+        return (node for node in self._body if isinstance(node, ast.FunctionDef))
+
+    def needed(self, node: ast.AST) -> Iterator[str]:
+        """Yield the definitions that code needs, each after those that it needs itself.
+
+        Imports in the code whose definitions are taken are removed from it.
+
+        Raises:
+            NoSourceError: It needs compilegate.
+        """
+        self._gathered.taken.append(node)
+        yield from self._imported_inside(node)
+        for name in dict.fromkeys(uses(node)):
+            yield from self.definition(name)
+
+    def definition(self, name: str) -> Iterator[str]:
+        """Yield the definition of a name at the top level, after what it needs."""
+        found = self._defined.get(name)
+        if found is None or name in _OWN:
+            return
+        if isinstance(found, (ast.Import, ast.ImportFrom)):
+            alias = next(each for each in found.names if bound(each) == name)
+            yield from self._imported(found, alias)
+        elif self._bind(found):
+            yield from self._taken(found)
+
+    def _meaning(self, node: ast.stmt) -> str:
+        return f"{self._file}:{node.lineno}"
+
+    def _bind(self, node: ast.stmt) -> bool:
+        """Bind what a statement defines. Return whether it was not taken yet."""
+        meaning = self._meaning(node)
+        is_new = meaning not in self._gathered.names.values()
+        for name in defines(node):
+            self._gathered.bind(name, meaning)
+        return is_new
+
+    def _taken(self, node: ast.stmt) -> Iterator[str]:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            node.decorator_list = [d for d in node.decorator_list if self._is_portable(d)]
+        yield from self.needed(node)
+        yield f"{text_of(node)}\n"
+
+    def _is_portable(self, decorator: ast.expr) -> bool:
+        """Whether a script may have a decorator: it needs nothing of compilegate, as models do."""
+        return self._tried(lambda: self.needed(decorator), keep=False) is not None
+
+    def _tried(self, take: Callable[[], Iterable[str]], *, keep: bool = True) -> list[str] | None:
+        """Take something; return None, and take nothing, where it cannot be taken."""
+        gathered = self._gathered
+        before = dict(gathered.names), dict(gathered.modules), [*gathered.taken]
+        lines: list[str] | None
+        try:
+            lines = [*take()]
+        except NoSourceError:
+            lines = None
+        if not keep or lines is None or sum(one.count("\n") + 1 for one in lines) > _LONGEST:
+            gathered.names, gathered.modules, gathered.taken = before
+            lines = lines if not keep else None
+        return lines
+
+    def effects(self, done: set[int]) -> Iterator[str]:
+        """Yield the statements that change what was taken, such as registrations of operators.
+
+        Args:
+            done: The statements that were looked at. It grows.
+        """
+        for node in self._body:
+            if id(node) not in done and self._affects(node):
+                done.add(id(node))
+                if self._bind(node):
+                    yield from self._taken(node)
+
+    def _affects(self, node: ast.stmt) -> bool:
+        match node:
+            case ast.FunctionDef(decorator_list=found) | ast.ClassDef(decorator_list=found):
+                return any(self._registers(one) and self._is_portable(one) for one in found)
+            case ast.Expr(value=ast.Call() as call):
+                is_due = self._registers(call) or sets_torch(call.func, self._defined)
+                return is_due and self._is_portable(call)
+            case ast.Assign(targets=[ast.Name()], value=ast.Call(func=made, args=args)):
+                first = args[0] if args else None
+                is_library = text_of(made).endswith("Library") and isinstance(first, ast.Constant)
+                return is_library and getattr(first, "value", "") in self._gathered.operators()
+            case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
+                is_inside = isinstance(target, (ast.Attribute, ast.Subscript))
+                return is_inside and (self._owns(root(target)) or sets_torch(target, self._defined))
+        return False
+
+    def _registers(self, node: ast.expr) -> bool:
+        """Whether a decorator or a call is about an operator or a variable that was taken."""
+        if named_operators(node):
+            return not self._gathered.operators().isdisjoint(named_operators(node))
+        return any(map(self._owns, uses(node)))
+
+    def _owns(self, name: str) -> bool:
+        """Whether a name was taken from this file, and is no import."""
+        found = self._defined.get(name)
+        return found is not None and self._gathered.names.get(name) == self._meaning(found)
+
+    def _imported_inside(self, node: ast.AST) -> Iterator[str]:
+        """Take what functions import of the team: a script has it at its top level."""
+        for holder in ast.walk(node):
+            for block in ("body", "orelse", "finalbody"):
+                body = getattr(holder, block, None)
+                if not isinstance(body, list):
+                    continue
+                for each in [n for n in body if isinstance(n, (ast.Import, ast.ImportFrom))]:
+                    left = []
+                    for alias in each.names:
+                        lines = [*self._imported(each, alias, is_inside=True)]
+                        left += [] if lines or self._is_taken(alias) else [alias]
+                        yield from lines
+                    if len(left) < len(each.names):
+                        at = body.index(each)
+                        each.names = left
+                        body[at : at + 1] = [each] if left else [ast.Pass()] * (len(body) == 1)
+
+    def _is_taken(self, alias: ast.alias) -> bool:
+        return ".py:" in self._gathered.names.get(bound(alias), "")
+
+    def _imported(
+        self, node: ast.Import | ast.ImportFrom, alias: ast.alias, *, is_inside: bool = False
+    ) -> Iterator[str]:
+        """Yield an import, or the definitions for it.
+
+        Args:
+            node: The statement.
+            alias: What it imports.
+            is_inside: Whether it stands in a function, where it stays if nothing replaces it.
+        """
+        module = absolute(node, self._package) if isinstance(node, ast.ImportFrom) else alias.name
+        is_shipped = module.startswith("compilegate.fixtures.")
+        if not is_shipped and module.partition(".")[0] == "compilegate":
+            raise NoSourceError(f"the recipe needs {bound(alias)} of {module}")
+        is_of_team = team_modules.is_of_team(module, self._gathered.folder)
+        if (is_shipped or is_of_team) and isinstance(node, ast.ImportFrom):
+            lines = self._tried(lambda: self._from(module, alias))
+            if lines is not None:
+                yield from lines
+                return
+        if is_shipped:
+            raise NoSourceError(f"the recipe needs {bound(alias)} of {module}")
+        if is_of_team and (path := team_modules.path_of(module, self._gathered.folder)) is not None:
+            self._gathered.modules[module] = path
+        one = ast.ImportFrom(module, [alias], 0) if isinstance(node, ast.ImportFrom) else None
+        text = text_of(one or ast.Import([alias]))
+        if not is_inside and self._gathered.names.get(bound(alias)) != text:
+            self._gathered.bind(bound(alias), text)
+            yield text
+
+    def _from(self, module: str, alias: ast.alias) -> Iterator[str]:
+        """Yield the definition of what a module of the team, or of the zoo, defines."""
+        if module.startswith("compilegate.fixtures."):
+            file: Path | None = PACKAGE / "fixtures" / f"{module.rpartition('.')[2]}.py"
+        else:
+            file = team_modules.file_of(module, self._gathered.folder)
+        other = self._gathered.source(file, module) if file is not None else None
+        if other is None or alias.name not in other._defined:
+            raise NoSourceError(f"{module} does not define {alias.name}")
+        before = len(self._gathered.modules)
+        yield from other.definition(alias.name)
+        if len(self._gathered.modules) > before:
+            raise NoSourceError(f"{alias.name} needs more of the team")
+        if alias.asname and alias.asname != alias.name:
+            text = f"{alias.asname} = {alias.name}"
+            if self._gathered.names.get(alias.asname) != f"{other._file}.py: {text}":
+                self._gathered.bind(alias.asname, f"{other._file}.py: {text}")
+                yield text

@@ -1,0 +1,84 @@
+"""What statements and expressions of Python define, use and name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+#: How code names an operator by a text: ``my::op``.
+_OPERATOR = re.compile(r"(\w+)::(\w+)")
+
+
+def defines(node: ast.stmt) -> Iterable[str]:
+    """Return the names that a statement binds."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
+        case ast.Assign():
+            named = (n for n in ast.walk(node) if isinstance(n, ast.Name))
+            return [n.id for n in named if isinstance(n.ctx, ast.Store)]
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            return [bound(alias) for alias in names]
+        case ast.If() | ast.Try() | ast.With():
+            inner = (n for n in ast.walk(node) if isinstance(n, ast.stmt) and n is not node)
+            return [name for each in inner for name in defines(each)]
+    return []
+
+
+def bound(alias: ast.alias) -> str:
+    """Return the name that an import binds."""
+    return alias.asname or alias.name.partition(".")[0]
+
+
+def uses(node: ast.AST) -> Iterator[str]:
+    """Yield the variables that code names."""
+    return (found.id for found in ast.walk(node) if isinstance(found, ast.Name))
+
+
+def root(node: ast.expr) -> str:
+    """Return the variable that an expression begins with."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def named_operators(node: ast.AST) -> set[str]:
+    """Return the operators that a decorator or a call names by a text."""
+    texts = (n.value for n in ast.walk(node) if isinstance(n, ast.Constant))
+    found = (_OPERATOR.match(text) for text in texts if isinstance(text, str))
+    return {f"{one[1]}::{one[2]}" for one in found if one}
+
+
+def text_of(node: ast.AST) -> str:
+    """Return code as text."""
+    return ast.unparse(ast.fix_missing_locations(node))
+
+
+def sets_torch(node: ast.expr, defined: Mapping[str, ast.stmt]) -> bool:
+    """Whether an expression is an attribute of torch: an option of the compiler.
+
+    Args:
+        node: The expression.
+        defined: The statements that define names at the top level of its file.
+    """
+    name = root(node)
+    found = defined.get(name)
+    modules = [found.module or ""] if isinstance(found, ast.ImportFrom) else []
+    modules += [each.name for each in found.names] if isinstance(found, ast.Import) else []
+    is_torch = name == "torch" or any(module.split(".")[0] == "torch" for module in modules)
+    return is_torch and isinstance(node, ast.Attribute)
+
+
+def absolute(node: ast.ImportFrom, package: str) -> str:
+    """Return the module that a statement imports from, also where it says so relatively.
+
+    Args:
+        node: The statement.
+        package: The package of its file.
+    """
+    if not node.level:
+        return node.module or ""
+    folders = package.split(".")
+    base = folders[: len(folders) + 1 - node.level]
+    return ".".join(filter(None, (*base, node.module or "")))
