@@ -197,6 +197,21 @@ def _tensors(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
     yield _of_tensor(observation, verdict, call["rest"], (verdict.aspect, when))
 
 
+def complaints(verdict: Verdict) -> set[tuple[str, str, str]]:
+    """Return all that a verdict says of tensors: the aspect, the kind of tensor, what is wrong."""
+    found = filter(None, map(_CALL.match, verdict.details or (verdict.summary,)))
+    return {(verdict.aspect, *_kind_and_what(one["rest"])) for one in found}
+
+
+def _kind_and_what(line: str) -> tuple[str, str]:
+    """Return the kind of tensor, and what is wrong: *values*, or what differs exactly."""
+    tensor = _TENSOR.match(line)
+    where, rest = (tensor["where"], tensor["rest"]) if tensor else ("", line)
+    exact = _EXACT.match(rest)
+    what = exact["what"] if exact else _gist(line) if "raises" in line[:13] else "values"
+    return where.split(" ")[0].partition("[")[0].partition(".")[0], what
+
+
 def _steps(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
     """Yield what the first complaint says of a step of a practice: the step is the place."""
     lines = [*_lines(verdict)]
@@ -217,9 +232,7 @@ def _steps(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
 def _of_tensor(observation: Observation, verdict: Verdict, line: str, place: Key) -> Evidence:
     tensor = _TENSOR.match(line)
     where, rest = (tensor["where"], tensor["rest"]) if tensor else ("", line)
-    exact = _EXACT.match(rest)
-    what = exact["what"] if exact else _gist(line) if "raises" in line[:13] else "values"
-    kind = where.split(" ")[0].partition("[")[0].partition(".")[0]
+    exact, (kind, what) = _EXACT.match(rest), _kind_and_what(line)
     leaf = where.rpartition(".")[2]
     said = leaf if leaf in _BATCH_NORM else kind
     if leaf in _BATCH_NORM:

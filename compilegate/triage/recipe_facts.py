@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
@@ -10,6 +11,9 @@ from typing import Any, TypeGuard
 _FACTORIES = {"arange", "full", "linspace", "ones", "rand", "randint", "randn", "tensor", "zeros"}
 #: Methods that return a tensor without gaps, in memory of its own.
 _DENSE = {"t", "transpose", "permute", "to", "clone", "contiguous", "add", "mul", "abs", "sigmoid"}
+#: A variable of a class or function, of a closure, and a default: ``Net.calls``, ``f[log]``.
+_HELD, _CLOSED = re.compile(r"(\w+)\.(\w+)"), re.compile(r"\w+\[(\w+)\]")
+_DEFAULT = re.compile(r"(\w+)\((\w+)\)")
 
 
 class RecipeFacts:
@@ -20,7 +24,8 @@ class RecipeFacts:
     """
 
     def __init__(self, text: str) -> None:
-        self._text, tree = text, ast.parse(text)
+        self._text, self._tree = text, ast.parse(text)
+        tree = self._tree
         self._functions = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
         self._functions |= {*_imported_functions(tree)}
         self._fields: dict[str, list[ast.expr]] = {}
@@ -67,23 +72,75 @@ class RecipeFacts:
                         yield f"torch._{module}.config.{name} = {ast.unparse(option)}"
 
     def variable_of(self, where: str) -> str:
-        """Return the variable of the recipe that a closed-over variable is; empty for none.
+        """Return an expression for a variable that differs, where the recipe makes it; else empty.
 
         Args:
-            where: As in :class:`~compilegate.records.call.Difference`: ``closure record.log[0]``.
+            where: As in :class:`~compilegate.records.call.Difference`: ``closure record.log[0]``,
+                ``function record[log]``, ``attribute class Net.calls``.
         """
-        kind, _, path = where.partition(" ")
-        *_, recipe = ast.parse(self._text).body
+        kind, path = _kind_and_path(where)
+        recipe = self._tree.body[-1]
         assigned = {n.id for n in ast.walk(recipe) if _is_assigned(n)}
-        names = path.partition("[")[0].split(".") if kind == "closure" else ()
-        return next((name for name in names if name in assigned), "")
+        made = {n.name for n in ast.walk(recipe) if isinstance(n, (ast.ClassDef, ast.FunctionDef))}
+        if kind == "closure":
+            names = path.partition("[")[0].split(".")
+            return next((name for name in names if name in assigned), "")
+        if closed := _CLOSED.match(path) if kind == "function" else None:
+            return closed[1] if closed[1] in assigned else ""
+        held = _HELD.match(path) if kind in ("class", "function") else None
+        is_own = held is not None and held[1] in made and held[1] not in self._places
+        return f"vars({held[1]}).get({held[2]!r})" if held is not None and is_own else ""
+
+    def shared(self, where: str) -> tuple[str, str] | None:
+        """Return the object that holds a variable which all calls share, and the variable's name.
+
+        Args:
+            where: ``class Net.calls``, ``function f.calls``, ``function f(given)[0]`` or
+                ``global zoo.SEEN[0]``.
+
+        Returns:
+            Two texts; None where the script has no such variable.
+        """
+        kind, path = _kind_and_path(where)
+        if kind == "global":
+            found = (n for n in re.split(r"[.\[ ]", path) if n in self._globals)
+            return next((("sys.modules[__name__]", name) for name in found), None)
+        if kind not in ("class", "function"):
+            return None
+        if held := _HELD.match(path):
+            place, name = self._places.get(held[1]), held[2]
+        elif default := _DEFAULT.match(path):
+            place, name = self._places.get(default[1]), "__defaults__"
+        else:
+            return None
+        return (place, name) if place else None
+
+    @property
+    def _places(self) -> dict[str, str]:
+        """Expressions for the classes, functions and methods of the script, by their names."""
+        classes = [n for n in self._tree.body if isinstance(n, ast.ClassDef)]
+        found = {
+            method.name: f"{made.name}.{method.name}"
+            for made in classes
+            for method in made.body
+            if isinstance(method, ast.FunctionDef)
+        }
+        named = (n for n in self._tree.body[:-1] if isinstance(n, (ast.ClassDef, ast.FunctionDef)))
+        return {**found, **{node.name: node.name for node in named}}
+
+    @property
+    def _globals(self) -> set[str]:
+        top = {n.id for one in self._tree.body[:-1] for n in ast.walk(one) if _is_assigned(n)}
+        told = (n for n in ast.walk(self._tree) if isinstance(n, ast.Global))
+        return top.union(*(node.names for node in told))
 
     def holding(self, variable: str) -> str:
-        """Return the text of the recipe, whose dictionary also holds one of its variables."""
+        """Return the text of the recipe, whose dictionary also tells one of its variables."""
         tree = ast.parse(self._text)
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and any(word.arg == "module" for word in node.keywords):
-                node.keywords.append(ast.keyword("held", ast.Name(variable)))
+                told = ast.parse(f"lambda: {variable}", mode="eval").body
+                node.keywords.append(ast.keyword("held", told))
         return ast.unparse(ast.fix_missing_locations(tree))
 
     def arguments(self, sizes: Sequence[Mapping[str, int]], *, only: bool) -> dict[str, Any]:
@@ -132,6 +189,11 @@ class RecipeFacts:
             case ast.Lambda() | ast.Attribute(value=ast.Name(id="torch")):
                 return False
         return False if self._is_function(value) else None
+
+
+def _kind_and_path(where: str) -> tuple[str, str]:
+    kind, _, path = where.removeprefix("attribute class ").partition(" ")
+    return ("class", kind) if where.startswith("attribute class ") else (kind, path)
 
 
 def _is_assigned(node: ast.AST) -> TypeGuard[ast.Name]:

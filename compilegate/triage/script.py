@@ -83,7 +83,8 @@ class Shows:
         reason: The reason of the break that counts; empty for all of them.
         recompilations: How many recompilations of one code object are allowed; None for PyTorch's
             own limit.
-        where: Which state differs, as in :class:`Difference`; empty if none does.
+        where: Which state differs first, as in :class:`Difference`; empty if none does.
+        differs: All state that differs.
         calls: How many calls show it; 0 for all of the recipe.
         hangs_s: Seconds after which the script of a hang ends.
         may_raise: Whether calls may raise, on whichever side.
@@ -101,6 +102,7 @@ class Shows:
     reason: str = ""
     recompilations: int | None = None
     where: str = ""
+    differs: tuple[str, ...] = ()
     calls: int = 0
     hangs_s: float = 60.0
     may_raise: bool = False
@@ -140,7 +142,7 @@ def of_program(program: Program, case: Case, shows: Shows) -> str:
     facts: dict[str, Any] = {"is_module": bool(program.held), "example": False, "picks": False}
     facts |= {"given": "args", "arguments": "inputs()", "loop": "", "seed": 0}
     facts |= {"plain": not shows.careful, "config": [], "last": 0, "holds_variable": False}
-    facts |= {"marks": False, "needs": ""}
+    facts |= {"marks": False, "needs": "", "shared": []}
     train = program.phase == "train"
     return _text("\n".join(lines), case, shows, facts, train=train, backend=program.backend)
 
@@ -193,6 +195,8 @@ def of_recipe(
     facts = recipe.arguments(sizes[: shows.calls or None], only=shows.calls == 1)
     facts |= {"example": True, "seed": seed, "config": [*recipe.config], "last": len(sizes)}
     facts["holds_variable"] = bool(variable)
+    places = map(recipe.shared, shows.differs or (shows.where,))
+    facts["shared"] = [*dict.fromkeys(place for place in places if place is not None)]
     facts["needs"] = needs(source.modules, source.paths)
     facts["marks"] = case.dynamic == "marked" and recipe.has_dims
     if case.device == "cuda" and not case.computes_in_half:
@@ -221,12 +225,13 @@ def _text(
     has_mode = case.mode != "default" and backend == "inductor"
     looks = not shows.strict  # at tensors
     cast, aliasing = _CAST.get(case.weights), looks and (shows.aliasing or shows.careful)
-    holds_attributes = shows.where.startswith("attribute ") and facts["is_module"] is not False
-    numbers = looks and (holds_attributes or facts["holds_variable"])
+    is_attribute = shows.where.startswith("attribute ") and " class " not in shows.where
+    holds_attributes = is_attribute and facts["is_module"] is not False
+    numbers = looks and bool(holds_attributes or facts["holds_variable"] or facts["shared"])
     trees = {"keystr": looks, "tree_flatten_with_path": looks, "tree_leaves": train or aliasing}
-    trees["tree_map_only"] = numbers or not facts["plain"]
+    trees["tree_map"], trees["tree_map_only"] = numbers, not facts["plain"]
     dies = _DIES.get(shows.kind, "").format(shows.hangs_s)
-    modules = {"copy": facts["loop"] and looks, "faulthandler": dies}
+    modules = {"copy": (facts["loop"] and looks) or facts["shared"], "faulthandler": dies}
     modules |= {"os": True, "sys": True}
     known = {
         "title": textwrap.shorten(plain(shows.title), _TITLE, placeholder=" …"),
@@ -248,6 +253,7 @@ def _text(
         "counted": shows.counted,
         "reason": shows.reason,
         "holds_attributes": holds_attributes and looks,
+        "numbers": numbers,
         "aliasing": aliasing,
         "change": shows.change,
         "has_state": holds_attributes

@@ -65,11 +65,21 @@ class Scripting:
                 if time.monotonic() > self.trials.until:
                     raise
                 self.findings.tried_scripts.append("there was too little time to reduce the graph")
-        if self.files.zoo and self.findings.script is not None:
-            self.findings.notes.append(
-                "a script that shows what your zoo file changes, such as an option of the "
-                "compiler: scripts import no zoo file"
-            )
+        if self.findings.script is not None:
+            self.findings.notes.append(self._lack)
+
+    @property
+    def _lack(self) -> str:
+        """What the scripts that were tried do not show, or show without the stage, too."""
+        made, text = self.findings.verified, "a script that shows the failure with torch alone"
+        if made is not None and made.red.shows and made.says in made.red.output:
+            return f"{text}, and passes without the stage: that which was tried fails there, too"
+        where = self._shows.where
+        if where and not (self.findings.script and shown.compares(self.findings.script, where)):
+            return f"{text}: the recipe has no variable of its own that is `{where}`"
+        if made is not None and made.red.status == 0:
+            return f"{text}: those that were tried ran, and found compiled code right"
+        return f"{text}: those that were tried ended with an error of their own, see `repro.log`"
 
     def _verify(self, script: Script) -> bool:
         path = self.folder / "repro.py"
@@ -84,11 +94,10 @@ class Scripting:
             if (shipped := self.findings.script) is not None:
                 path.write_text(cleaned_code(shipped.text), encoding="utf-8")
         green = made.green or "not run"
-        self.say(f"  script of {script.origin}: {made.red}; {made.below}: {green}")
-        if not made.holds:
-            self.findings.tried_scripts.append(
-                f"a script of {script.origin}: {made.red}; with {made.below}: {green}"
-            )
+        line = f"script of {script.origin}: {made.red}; with {made.below}: {green}"
+        if (tried := f"a {line}") not in self.findings.tried_scripts:  # a longer one did the same
+            self.say(f"  {line}")
+            self.findings.tried_scripts += [] if made.holds else [tried]
         return made.holds
 
     def _scripts_of_programs(self) -> list[Script]:

@@ -12,7 +12,7 @@ from compilegate.fuzzing.program import Program
 from compilegate.records.case import REPLAYING_CALLS
 from compilegate.triage.findings import Findings
 from compilegate.triage.probing_changes import change_of
-from compilegate.triage.script import Shows, may_be_brief
+from compilegate.triage.script import Script, Shows, may_be_brief
 from compilegate.triage.suspect import Suspect
 from compilegate.triage.title import title_of
 from compilegate.zoo.registry import Model
@@ -61,6 +61,7 @@ def shows(suspect: Suspect, findings: Findings, hangs_s: float) -> Shows:
     probes = suspect.observation.probes
     states = [call.state for call in (*suspect.observation.calls, *probes)]
     checked = [*(call.outputs for call in suspect.observation.calls), *states]
+    differs = dict.fromkeys(d.where for one in states for d in one.differences)
     return Shows(
         title=title_of(suspect, findings),
         kind=symptom.kind if symptom and aspect not in _STRICT else "values",
@@ -69,10 +70,18 @@ def shows(suspect: Suspect, findings: Findings, hangs_s: float) -> Shows:
         strict="breaks" if suspect.was_not_compiled else _STRICT.get(aspect, ""),
         reason=suspect.reason,
         recompilations=_allowed(suspect, findings) if aspect == "recompiles" else None,
-        where=next((d.where for one in states for d in one.differences), ""),
+        where=next(iter(differs), ""),
+        differs=(*differs,),
         calls=1 if suspect.is_of_first_call and not findings.stage.cure else 0,
         hangs_s=hangs_s,
     )
+
+
+def compares(script: Script, where: str) -> bool:
+    """Whether a script compares a piece of state: what it holds of Python, or tensors."""
+    is_python = where.startswith(("class ", "function ", "global ", "closure ", "attribute "))
+    kinds = ('made["shared"]', 'made["held"]', 'made["state"]')
+    return not is_python or any(kind in script.text for kind in kinds)
 
 
 def _allowed(suspect: Suspect, findings: Findings) -> int | None:

@@ -18,7 +18,7 @@ from compilegate.records.case import Case
 from compilegate.records.observation import WANTS, GraphBreak, Observation, Status, Want
 from compilegate.records.verdict import Verdict
 from compilegate.triage.culprits import Culprit
-from compilegate.triage.evidence import Evidence, evidence
+from compilegate.triage.evidence import Evidence, complaints, evidence
 from compilegate.triage.releases import Seen
 
 #: How a part fails where its case ended with a status.
@@ -201,6 +201,27 @@ class Suspect:
         budget = replace(self.budget(self.case), expected_failures=())
         found = [v for v in verdicts(observation, budget) if v.aspect == self.verdict.aspect]
         return Seen.in_verdicts(found)
+
+    def seen_in_reduced(self, observation: Observation) -> Seen:
+        """Return whether a reduced case shows the failure, and no other that the case does not.
+
+        An ``nn.Identity`` in place of a submodule may bring a failure of its own.
+        """
+        seen = self.seen_in(observation)
+        if seen.state != "bad" or not self.is_of_values:
+            return seen
+        known, found = self._complaints(self.observation), self._complaints(observation)
+        if found <= known and found & complaints(self.verdict):
+            return seen
+        others = sorted(" ".join(one) for one in found - known)
+        return Seen("unobservable", f"it shows another failure: {', '.join(others) or seen.text}")
+
+    def _complaints(self, observation: Observation) -> set[tuple[str, str, str]]:
+        """Return all that an observation shows to be wrong with tensors."""
+        budget = replace(self.budget(self.case), expected_failures=())
+        found = [v for v in verdicts(observation, budget) if v.outcome == "failed"]
+        tensors = (v for v in found if aspect_named(v.aspect).tensors)
+        return {one for verdict in tensors for one in complaints(verdict)}
 
     def seen_in_eager(self, observation: Observation) -> Seen:
         """Return whether an observation in which eager may do everything shows the failure."""

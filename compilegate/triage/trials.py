@@ -255,7 +255,8 @@ def _seen(suspect: Suspect, part: Part, made: Observation) -> Seen:
         return suspect.seen_in_part(made)
     if part.disabled and made.status == "completed" and nothing_compiled(made):
         return Seen("unobservable", NOTHING_LEFT)
-    return suspect.seen_in(made)
+    is_reduced = part.identities or part.sizes
+    return suspect.seen_in_reduced(made) if is_reduced else suspect.seen_in(made)
 
 
 def _case_id(name: str, suspect: Suspect) -> str:

@@ -117,3 +117,33 @@ def test_a_process_that_died_while_compiling_died_in_the_first_call(stage, call,
     failure = Failure(stage=stage, kind="signal", message="SIGSEGV", call=call)
     made = make_observation(status="crashed", failure=failure)
     assert suspect_of(made).is_of_first_call is is_first
+
+
+LOST = (make_difference("input[0]", "elements", "(1, 1)", "(0, 0)"),)
+OUTPUT = (make_difference("output", "elements", "(3,)", "(4,)"),)
+
+
+def called(*, output=(), state=()):
+    call = make_call(
+        outputs=make_checked(make_error(), differences=output),
+        state=make_checked(differences=state),
+    )
+    return make_observation(calls=(call,))
+
+
+@pytest.mark.parametrize(
+    ("reduced", "state"),
+    [
+        (called(state=LOST), "bad"),
+        (called(state=LOST, output=OUTPUT), "unobservable"),
+        (called(state=(make_difference("attribute n", "value", "1", "2"),)), "unobservable"),
+        (called(), "good"),
+    ],
+    ids=["the same", "another output, too", "another kind of state", "nothing"],
+)
+def test_a_reduced_case_must_show_the_same_failure_and_no_other(reduced, state):
+    whole = called(state=LOST)
+    (failure,) = failures(whole)
+    culprit = Culprit(("lost",), "lost", "side_effects", [failure.verdict.case], ["side_effects"])
+    suspect = Suspect(culprit, whole, [failure.verdict], lambda case: Budget(), "2.15.0")
+    assert suspect.seen_in_reduced(reduced).state == state

@@ -1,6 +1,7 @@
 """Scripts of culprits: the source of a recipe, and what a script checks."""
 
 import ast
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -186,18 +187,80 @@ def recipe():
 """
 
 
-@pytest.mark.parametrize(
-    ("recipe", "where"),
-    [(COUNTING, "attribute calls"), (CLOSING, "closure sizes[0]"), (CLOSING, "closure f.sizes")],
+#: A function and a class at the top level, which keep state that all calls share.
+SHARING = """
+SEEN = []
+class Counting(nn.Module):
+    calls = 0
+    def forward(self, x, given=[]):
+        step = STEP if torch.compiler.is_compiling() else 1
+        Counting.calls += step
+        SEEN.append(x.shape[0] * step)
+        given.append(step)
+        helper.name = helper.__dict__.get("name", "") + "a" * step
+        return helper(x)
+def helper(x):
+    return 2 * x
+def recipe():
+    return dict(module=Counting(), inputs=lambda: (torch.randn(8),))
+"""
+#: A class that the recipe makes.
+MAKING = """
+def recipe():
+    class Counting(nn.Module):
+        calls = 0
+        def forward(self, x):
+            Counting.calls += STEP if torch.compiler.is_compiling() else 1
+            return 2 * x
+    return dict(module=Counting(), inputs=lambda: (torch.randn(8),))
+"""
+#: A module that keeps a text and an object with a number.
+HOLDING = """
+class Options:
+    seen = None
+class Holding(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.name, self.options = "", Options()
+    def forward(self, x):
+        step = STEP if torch.compiler.is_compiling() else 1
+        self.name += "a" * step
+        self.options.seen = step
+        return 2 * x
+def recipe():
+    return dict(module=Holding(), inputs=lambda: (torch.randn(8),))
+"""
+
+
+SHARED = (
+    "class Counting.calls",
+    "global zoo.SEEN[0]",
+    "function forward(given)[0]",
+    "function helper.name",
 )
-@pytest.mark.parametrize("kind", ["state", "values"])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "differs"),
+    [
+        (COUNTING, ("attribute calls",)),
+        (CLOSING, ("closure f.sizes",)),
+        (SHARING, SHARED),
+        (MAKING, ("attribute class Counting.calls",)),
+        (HOLDING, ("attribute options.seen", "attribute name")),
+    ],
+    ids=["attribute", "closure", "shared", "class of the recipe", "text and object"],
+)
 @pytest.mark.parametrize("step", [1, 2])
-def test_a_script_compares_the_python_state_that_differs(recipe, where, kind, step, tmp_path):
-    wrong = replace(WRONG, kind=kind, where=where, calls=1 if kind == "values" else 0)
-    text = of_recipe(Recipe(recipe.replace("STEP", str(step)).splitlines()), INFER, wrong, [{}, {}])
-    done = ran(text, tmp_path)
+def test_a_script_compares_the_python_state_that_differs(recipe, differs, step, tmp_path):
+    kind, calls = ("values", 1) if recipe == COUNTING else ("state", 0)
+    wrong = replace(WRONG, kind=kind, where=differs[0], differs=differs, calls=calls)
+    recipe = Recipe(recipe.replace("STEP", str(step)).splitlines())
+    done = ran(of_recipe(recipe, INFER, wrong, [{}, {}]), tmp_path)
     assert done.returncode == step - 1, done.stderr
     assert ("WRONG" in done.stdout) == (step == 2)
+    places = set(re.findall(r"\['(?:shared|state|held)'\]\S*", done.stdout))
+    assert len(places) >= len(differs) * (step - 1), done.stdout
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
@@ -223,6 +286,13 @@ def test_a_script_of_what_no_value_shows_is_not_brief(shows):
     assert not may_be_brief(program, replace(WRONG, **shows))
     assert not may_be_brief(replace(program, phase="train"), WRONG)
     assert not may_be_brief(replace(program, returns=("x", "x")), WRONG)
+
+
+def test_a_script_compares_no_state_that_it_does_not_have():
+    facts = RecipeFacts(SHARING)
+    assert facts.shared("class Counting.calls") == ("Counting", "calls")
+    for where in ("class Other.calls", "global zoo.UNSEEN", "attribute calls", "function f(a)"):
+        assert facts.shared(where) is None, where
 
 
 def test_a_script_holds_no_variable_of_another_function():
