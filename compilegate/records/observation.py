@@ -227,6 +227,8 @@ class Compilation:
         reason: Of a recompilation: the guard that failed.
         failure: Why the frame was left to eager, if it was.
         symbolic: Whether its code is for any number in some dimension, not for one size.
+        guarded_at: File and line of the code that the guard is for; empty where PyTorch names none,
+            and in runs of earlier versions.
     """
 
     code: Place
@@ -236,6 +238,7 @@ class Compilation:
     reason: str = ""
     failure: str = ""
     symbolic: bool = False
+    guarded_at: str = ""
 
     @property
     def guard(self) -> str:
@@ -244,9 +247,10 @@ class Compilation:
 
     @property
     def guarded(self) -> str:
-        """The line of code that the guard is for; empty where PyTorch names none."""
+        """The line of code that the guard is for, with its place; empty if PyTorch names none."""
         found = _COMMENT.search(self.reason)
-        return (found["source"] or "") if found else ""
+        code = (found["source"] or "") if found else ""
+        return f"{self.guarded_at}: {code}" if self.guarded_at and code else code
 
 
 @dataclass(frozen=True, kw_only=True)

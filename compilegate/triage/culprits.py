@@ -24,6 +24,8 @@ _ISSUES = "https://github.com/pytorch/pytorch/issues/"
 #: The outcomes of verdicts that failed.
 FAILED = ("failed", "expected_failure")
 
+#: All cases.
+ANY = "*"
 #: How the name of a culprit begins that nobody but triage knows.
 TRIAGED = "triage found "
 #: How many cases of a culprit are named.
@@ -66,7 +68,8 @@ class Culprit:
         known: Who reports it, with workarounds; empty where nobody is known to.
         is_expected: Whether all of its failures are expected.
         failures: Each failure that it causes: the case, the aspect, and a regular expression that
-            lines of the verdict match which show it. The aspect is empty where any may show it.
+            lines of the verdict match which show it. The aspect is empty where any may show it, and
+            the case is ``*`` where the expression names a place, so that no other cause matches.
     """
 
     key: Key
@@ -110,7 +113,8 @@ class Culprit:
         pairs = ((self.cases, [verdict.case]), (self.aspects, [verdict.aspect]))
         for found, names in (*pairs, (self.known, known)):
             found += [name for name in names if name and name not in found]
-        if (one := (verdict.case, aspect, match)) not in self.failures:
+        case = ANY if shows and match and shows.is_specific else verdict.case
+        if (one := (case, aspect, match)) not in self.failures:
             self.failures.append(one)
 
     @property
@@ -159,7 +163,7 @@ def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[C
     named: dict[Key, Known] = {}
     several = {id(failure.verdict) for failure, found in red if len(found) > 1}
     for failure, own, before in _explained(red):
-        lines = (own.text, own.line) if id(failure.verdict) in several else ()
+        lines = own.lines if id(failure.verdict) in several else ()
         entry = next((entry for entry in known if entry.names(failure.verdict, lines)), None)
         if entry is not None:
             named.setdefault(own.key, entry)

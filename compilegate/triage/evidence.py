@@ -38,6 +38,8 @@ _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<functi
 _VARIABLE = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 #: How many characters of a message tell it from others.
 _SAID = 80
+#: The shortest message of an exception that tells its cause in another model, too.
+_TELLING = 24
 #: A text that a guard compares with: each call may have another.
 _TEXT = re.compile(r"== '[^']*'")
 #: Dynamo's name of what is left of a function after a break, and of a value that the line had made.
@@ -60,7 +62,9 @@ class Evidence:
         is_uncompiled: Whether nothing was compiled, rather than that something differs.
         line: Of a break or a guard: what a line of the verdict contains of it.
         source: File and line of the user's code that shows it; empty where that is not known.
+        code: Of a guard: the line of code that it is for, with its place.
         match: A regular expression that lines match which show the same; empty for any.
+        is_specific: Whether what matches has this cause in whichever case: it names a place.
     """
 
     key: Key
@@ -70,7 +74,14 @@ class Evidence:
     is_uncompiled: bool = False
     line: str = ""
     source: str = ""
+    code: str = ""
     match: str = ""
+    is_specific: bool = False
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines that show it alone, where a verdict has several pieces of evidence."""
+        return tuple(filter(None, (self.text, self.line, self.code)))
 
 
 def evidence(observation: Observation, verdict: Verdict) -> list[Evidence]:
@@ -89,7 +100,9 @@ def evidence(observation: Observation, verdict: Verdict) -> list[Evidence]:
         is_said = said in verdict.summary  # also by an aspect of a change, which had no other say
         if is_said or not is_of_change:
             match = _pattern(said) if is_said else ""
-            return [Evidence(_key_of_failure(observation), verdict.summary, match=match)]
+            is_own = observation.status == "raised" and len(_VARIABLE.sub("", said)) >= _TELLING
+            key = _key_of_failure(observation)
+            return [Evidence(key, verdict.summary, match=match, is_specific=is_said and is_own)]
     _, is_eager, why = verdict.summary.partition("nothing was compiled, all of it ran eagerly")
     if is_eager and not is_of_change and nothing_compiled(observation):
         reasons = [replace(piece, text=verdict.summary) for piece in _breaks(observation, verdict)]
@@ -137,6 +150,7 @@ def _breaks(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
                 line=line,
                 source=found.source,
                 match=_pattern(line),
+                is_specific=bool(found.source) and not found.source.startswith(_TORCH),
             )
 
 
@@ -161,18 +175,32 @@ def _guards(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
         if not item.guard or not any(text.strip().startswith(line) for text in verdict.details):
             continue
         reason = _TEXT.sub("== ''", normal(item.guard))
-        key = "guard", f"{item.code.file} {item.code.function}", reason
+        key: Key = "guard", f"{item.code.file} {item.code.function}", reason
+        is_known = bool(item.guarded_at) and not item.guarded_at.startswith(_TORCH)
+        if is_known:  # one line reads it, in whichever frame
+            key = "guard", item.guarded_at, _variable_in(item.guard)
         if key not in seen:
             seen.add(key)
             broken_at = _left_by(item)
             yield Evidence(
                 ("graph break", broken_at) if broken_at else key,
-                f"recompiled: {item.code}: {item.guard}",
+                f"recompiled: {item.guarded_at if is_known else item.code}: {item.guard}",
                 verdict.aspect,
                 line=item.guard,
-                source=broken_at or item.code.source,
-                match=_pattern(item.guard),
+                source=broken_at or (item.guarded_at if is_known else item.code.source),
+                code=item.guarded if is_known else "",
+                match=_pattern(item.guarded)
+                if is_known
+                else f"{_pattern(str(item.code))}.*: {_pattern(item.guard)}",
+                is_specific=item.code.owner == "model",
             )
+
+
+def _variable_in(guard: str) -> str:
+    """Return the name of the attribute or variable that a guard compares."""
+    left = re.split(r" (?:==|!=|is|in|not|<|>)|,", guard, maxsplit=1)[0]
+    names: list[str] = re.findall(r"[A-Za-z_]\w*", left)
+    return names[-1] if names else normal(guard)
 
 
 def _left_by(item: Compilation) -> str:

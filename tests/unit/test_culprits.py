@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from compilegate.judging.expected_failure import ExpectedFailure
+from compilegate.records.case import model_of
 from compilegate.records.practice import Practice, Step
 from compilegate.triage.culprits import Failure, counted, culprits, folded
 from tests.unit.failing import WRONG, A, B, broken, failures, found, recompiled, wrong
@@ -13,6 +14,7 @@ from tests.unit.making import (
     make_call,
     make_capture,
     make_checked,
+    make_compilation,
     make_difference,
     make_error,
     make_failed_observation,
@@ -281,3 +283,27 @@ def test_the_model_of_a_known_bug_names_its_issue():
 def test_the_cases_of_a_culprit_are_folded():
     assert folded(["a", "b"]) == "a, b"
     assert folded(list("abcdef")) == "a, b, c and 3 more"
+
+
+def guarded(case, path, at="pkg/net.py:12"):
+    """A model that is compiled again for an attribute, which it reaches by some path."""
+    reason = f"0/0: {path} == 1  # return x * self.n  # t/net.py:12 in helper"
+    code = make_place(3, "forward", f"{model_of(case)}.py")
+    items = make_compilation(0, "", code), make_compilation(1, reason, code, guarded_at=at)
+    return make_observation(case=case, capture=make_capture(compilations=items))
+
+
+@pytest.mark.parametrize(
+    ("path", "at", "count"),
+    [
+        ("self._modules['0'].n", "pkg/net.py:12", 1),
+        ("self._modules['0'].m", "pkg/net.py:12", 2),
+        ("self._modules['0'].n", "pkg/net.py:13", 2),
+        ("self._modules['0'].n", "", 2),
+    ],
+    ids=["the same", "another attribute", "another line", "no line"],
+)
+def test_one_line_that_reads_an_attribute_is_one_cause_in_two_models(path, at, count):
+    seen = found(guarded(A, "self.n"), guarded(B, path, at))
+    assert len(seen) == count
+    assert seen[0].text == "recompiled: pkg/net.py:12: 0/0: self.n == 1"

@@ -14,6 +14,7 @@ from tests.unit.making import (
     make_break,
     make_capture,
     make_checked,
+    make_compilation,
     make_difference,
     make_error,
     make_failed_observation,
@@ -113,6 +114,22 @@ def test_a_missing_file_is_named(tmp_path):
         read([tmp_path / "none.toml"])
 
 
+ELSEWHERE = make_break(place=make_place(10, "forward", "other.py"))
+SAID = "LoweringError: no loops over a tensor of this layout"
+
+
+def guarded(case, variable):
+    """A case that is compiled again for a variable, which a line of the model reads."""
+    reason = f"0/0: {variable} == 1  # return x * {variable}  # t/net.py:12 in forward"
+    code = {"guarded_at": "pkg/net.py:12", "graph": True}
+    items = (make_compilation(0), make_compilation(1, reason, **code))
+    return make_observation(case=case, capture=make_capture(compilations=items))
+
+
+def raising(case, message):
+    return make_failed_observation("raised", case, kind="LoweringError", message=message)
+
+
 @pytest.mark.parametrize("again", [0, 7])
 def test_each_break_of_a_case_keeps_its_own_name_in_reports(tmp_path, again):
     """Another run shows other numbers."""
@@ -179,6 +196,38 @@ def test_an_entry_names_a_case_of_which_nothing_is_compiled_whichever_aspect_say
     capture = make_capture(graphs=0, breaks=(make_break("Call to `input`"),))
     (unknown,) = culprits(failures(make_observation(case=A, capture=capture)), read([file]))
     assert unknown.known == []
+
+
+@pytest.mark.parametrize(
+    ("fails", "other"),
+    [
+        (lambda case: broken(case, make_break()), lambda case: broken(case, ELSEWHERE)),
+        (lambda case: guarded(case, "self.n"), lambda case: guarded(case, "self.other")),
+        (
+            lambda case: raising(case, SAID),
+            lambda case: raising(case, "no room for a tensor at all"),
+        ),
+    ],
+    ids=["a break", "a guard", "an exception"],
+)
+def test_an_entry_names_the_same_cause_in_a_model_that_comes_later(tmp_path, fails, other):
+    """A place or a message tells the cause, so the entry lists no cases."""
+    (culprit,) = culprits(failures(fails(A)))
+    entries = [*known_entries(culprit, "TICKET-9")]
+    assert all('cases = ["*"]' in entry for entry in entries)
+    file = tmp_path / "culprits.toml"
+    file.write_text("".join(entries), encoding="utf-8")
+    later = "two-cuda-train-bf16-default-auto"
+    (again,) = culprits(failures(fails(later)), read([file]))
+    assert again.known == ["TICKET-9"]
+    (unknown,) = culprits(failures(other(later)), read([file]))
+    assert unknown.known == []
+
+
+def test_an_entry_of_wrong_numbers_lists_its_cases(tmp_path):
+    """Another model with wrong numbers may have another cause."""
+    (culprit,) = culprits(failures(wrong(A)))
+    assert all(f'cases = ["{A}"]' in entry for entry in known_entries(culprit, "TICKET-9"))
 
 
 def test_an_entry_keeps_the_workaround_of_the_team(tmp_path):

@@ -1,10 +1,12 @@
 """The log of torch.compile names each recompilation, its call and its reason."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
 
-from compilegate.observe.capture.compile_log import CompileLog
+from compilegate.observe.capture.compile_log import CompileLog, reset
 from tests.unit.captured import X, run
 
 pytestmark = pytest.mark.usefixtures("clean_compiler")
@@ -97,3 +99,44 @@ def test_two_logs_do_not_share():
     run(whole, (X,))
     log = CompileLog()
     assert log.capture().compilations == ()
+
+
+class Scaling(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.factor = 1
+
+    def forward(self, x):
+        return self.scaled(x + 1)
+
+    def scaled(self, x):
+        return x.mul(self.factor)
+
+
+def compiled_for(*calls):
+    """Return the compilations for calls with a factor and a size."""
+    reset()
+    module = Scaling()
+    compiled = torch.compile(module, backend="eager", dynamic=False)
+    log = CompileLog()
+    for index, (factor, size) in enumerate(calls):
+        module.factor = factor
+        compiled(torch.ones(size))
+        log.after_call(index)
+    return log.capture().compilations
+
+
+def test_an_attribute_is_the_reason_where_code_for_the_size_exists():
+    """The newest code is for another size, but only a new factor needs more code."""
+    assert "factor" in compiled_for((1, 3), (2, 3), (2, 5), (3, 3))[3].reason
+    assert "size" in compiled_for((1, 3), (1, 5), (1, 7))[2].reason
+
+
+def test_a_guard_has_the_line_that_reads_the_attribute():
+    text = "return x.mul(self.factor)"
+    lines = [line.strip() for line in Path(__file__).read_text().splitlines()]
+    _, second = compiled_for((1, 3), (2, 3))
+    assert second.guarded_at.endswith(f"test_recompilation_log.py:{lines.index(text) + 1}")
+    assert second.guarded == f"{second.guarded_at}: {text}"
+    _, resized = compiled_for((1, 3), (1, 5))
+    assert not resized.guarded_at

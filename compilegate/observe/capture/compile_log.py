@@ -16,7 +16,7 @@ import torch._dynamo.utils as dynamo
 import torch._inductor.metrics
 
 from compilegate.observe import error_text
-from compilegate.observe.capture import cuda_graphs
+from compilegate.observe.capture import cuda_graphs, recompile_reasons
 from compilegate.observe.capture.source_place import place
 from compilegate.records.bounded_text import bounded
 from compilegate.records.call import name_of_call
@@ -229,12 +229,14 @@ def compile_time(first_call_s: float, busy: float, *, clock_was_set: bool = Fals
 
 
 def _compilation(entry: Any, call: int) -> Compilation:
+    reason = entry.recompile_reason or ""
     return Compilation(
         code=place(entry.co_filename, entry.co_firstlineno or 0, entry.co_name or "?"),
         call=call,
         compile_id=str(entry.compile_id or ""),
         graph=bool(entry.has_guarded_code),
-        reason=" ".join((entry.recompile_reason or "").strip().partition("\n")[0].split()),
+        reason=" ".join(reason.strip().partition("\n")[0].split()),
+        guarded_at=recompile_reasons.source_of(reason),
         failure=error_text.one_line(entry.fail_reason or ""),
         symbolic=_is_symbolic(getattr(entry, "graph_node_shapes", None) or ""),
     )
