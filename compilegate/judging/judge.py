@@ -291,19 +291,23 @@ def _finding_of_case(observation: Observation, said_by: str) -> Finding | None:
         if said_by:
             return Finding("skipped", f"nothing was compiled: {said_by} fails for it")
         why = [*_why_nothing_compiled(observation.capture)]
-        why = why or ["nothing was given to the compiler: is torch.compile disabled?"]
         summary = f"nothing was compiled, all of it ran eagerly: {why[0]}"
         return Finding("failed", summary, tuple(why))
     return None
 
 
 def _why_nothing_compiled(capture: Capture | None) -> Iterator[str]:
-    if capture is None:
-        return
-    yield from capture.limits
-    yield from dict.fromkeys(map(str, (*capture.breaks, *capture.fallbacks)))
-    if capture.graphs:
-        yield f"{capture.graphs} graphs were captured, but Inductor generated no code"
+    found: list[str] = []
+    if capture is not None:
+        found += [*capture.limits, *map(str, (*capture.breaks, *capture.fallbacks))]
+        if capture.graphs:
+            found.append(f"{capture.graphs} graphs were captured, but Inductor generated no code")
+        elif not found and any(item.graph for item in capture.compilations):
+            found.append(
+                "Dynamo traced it, and it has no operation on tensors that could be compiled"
+            )
+    found = found or ["nothing was given to the compiler: is torch.compile disabled?"]
+    yield from dict.fromkeys(found)
 
 
 def shorten(complaints: Sequence[str]) -> tuple[str, ...]:

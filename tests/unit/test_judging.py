@@ -8,6 +8,7 @@ from compilegate.judging.judge import Finding, judge
 from tests.unit.making import (
     make_break,
     make_capture,
+    make_compilation,
     make_failed_observation,
     make_observation,
 )
@@ -195,6 +196,15 @@ def test_a_case_that_compiled_nothing_fails(capture):
     assert judged.verdict.summary == f"nothing was compiled, all of it ran eagerly: {why}"
     assert judged.verdict.details == (why,)
     assert judged.of_case
+
+
+def test_a_function_without_operations_on_tensors_is_not_called_disabled():
+    """Dynamo traced it, made guards, and had no graph to compile."""
+    traced = make_capture(graphs=0, compilations=(make_compilation(),))
+    judged = judge(make_observation(capture=traced), Budget(), "forward", must_not_be_asked)
+    assert judged.verdict.outcome == "failed"
+    assert "it has no operation on tensors" in judged.verdict.summary
+    assert "disabled" not in judged.verdict.summary
 
 
 def test_graphs_of_which_inductor_made_nothing_fail():
