@@ -227,8 +227,7 @@ class Compilation:
         reason: Of a recompilation: the guard that failed.
         failure: Why the frame was left to eager, if it was.
         symbolic: Whether its code is for any number in some dimension, not for one size.
-        guarded_at: File and line of the code that the guard is for; empty where PyTorch names none,
-            and in runs of earlier versions.
+        guarded_at: File and line of the code that the guard is for, where PyTorch names it.
     """
 
     code: Place
@@ -248,8 +247,7 @@ class Compilation:
     @property
     def guarded(self) -> str:
         """The line of code that the guard is for, with its place; empty if PyTorch names none."""
-        found = _COMMENT.search(self.reason)
-        code = (found["source"] or "") if found else ""
+        code = (found["source"] or "") if (found := _COMMENT.search(self.reason)) else ""
         return f"{self.guarded_at}: {code}" if self.guarded_at and code else code
 
 

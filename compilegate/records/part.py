@@ -6,6 +6,7 @@ Standard library only: the observed interpreter need not have more than torch.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,10 @@ class Part:
         disabled: Submodules that ``torch.compiler.disable`` leaves to eager.
         stance: What ``torch.compiler.set_stance`` is given; empty for none. *eager_on_recompile*
             is taken after the first call.
+        config: Options of the compiler, by the names that ``Example.config`` has. A list names
+            functions, as ``builtins.print``.
+        disabled_at: File and line of the function that ``torch.compiler.disable`` leaves to eager;
+            empty for none.
         tree: The file that receives the submodules as JSON; empty for none.
         graph: The file that receives the graph as JSON; empty for none. Then nothing is observed.
         operators: The file that receives the operators of its graphs as JSON; empty for none. Then
@@ -45,6 +50,8 @@ class Part:
     identities: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
     stance: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+    disabled_at: str = ""
     tree: str = ""
     graph: str = ""
     operators: str = ""

@@ -10,15 +10,15 @@ from typing import Literal
 from compilegate.fuzzing.outcome import SILENT, Kind, Symptom, outcome_of
 from compilegate.judging.aspects import ASPECTS, aspect_named
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import BUDGET_KEY, judge_change, nothing_compiled
-from compilegate.judging.rules import rules, verdicts
+from compilegate.judging.judge import BUDGET_KEY, nothing_compiled
+from compilegate.judging.rules import verdicts
 from compilegate.processes import lost_device
 from compilegate.records.call import CallFacts, name_of_probe
 from compilegate.records.case import Case
 from compilegate.records.observation import WANTS, GraphBreak, Observation, Status, Want
 from compilegate.records.verdict import Verdict
 from compilegate.triage.culprits import Culprit
-from compilegate.triage.evidence import Evidence, complaints, evidence
+from compilegate.triage.evidence import Evidence, evidence
 from compilegate.triage.releases import Seen
 
 #: How a part fails where its case ended with a status.
@@ -86,10 +86,10 @@ class Suspect:
     @property
     def evidence(self) -> Evidence:
         """What the verdict shows of the culprit: it may name several breaks or guards."""
-        return self._pieces[0]
+        return self.pieces[0]
 
     @property
-    def _pieces(self) -> Sequence[Evidence]:
+    def pieces(self) -> Sequence[Evidence]:
         """All that the verdict shows of the culprit."""
         found = evidence(self.observation, self.verdict)
         return [piece for piece in found if piece.key == self.culprit.key] or found[:1]
@@ -97,7 +97,7 @@ class Suspect:
     @property
     def shown(self) -> Sequence[str]:
         """The lines of the verdict for a maintainer: of several breaks, the culprit's own."""
-        lines = [piece.line for piece in self._pieces if piece.line]
+        lines = [piece.line for piece in self.pieces if piece.line]
         if lines and len(evidence(self.observation, self.verdict)) > len(lines):
             return (self.text, *_about(lines, self.verdict.details))
         details = [each for each in self.verdict.details if not each.startswith(BUDGET_KEY)]
@@ -201,40 +201,6 @@ class Suspect:
         budget = replace(self.budget(self.case), expected_failures=())
         found = [v for v in verdicts(observation, budget) if v.aspect == self.verdict.aspect]
         return Seen.in_verdicts(found)
-
-    def seen_in_reduced(self, observation: Observation) -> Seen:
-        """Return whether a reduced case shows the failure, and no other that the case does not.
-
-        An ``nn.Identity`` in place of a submodule may bring a failure of its own.
-        """
-        seen = self.seen_in(observation)
-        if seen.state != "bad" or not self.is_of_values:
-            return seen
-        known, found = self._complaints(self.observation), self._complaints(observation)
-        if found <= known and found & complaints(self.verdict):
-            return seen
-        others = sorted(" ".join(one) for one in found - known)
-        return Seen("unobservable", f"it shows another failure: {', '.join(others) or seen.text}")
-
-    def _complaints(self, observation: Observation) -> set[tuple[str, str, str]]:
-        """Return all that an observation shows to be wrong with tensors."""
-        budget = replace(self.budget(self.case), expected_failures=())
-        found = [v for v in verdicts(observation, budget) if v.outcome == "failed"]
-        tensors = (v for v in found if aspect_named(v.aspect).tensors)
-        return {one for verdict in tensors for one in complaints(verdict)}
-
-    def seen_in_eager(self, observation: Observation) -> Seen:
-        """Return whether an observation in which eager may do everything shows the failure."""
-        if observation.failure is not None or self.fails_as_a_whole:
-            return self.seen_in(observation)
-        budget = replace(self.budget(self.case), expected_failures=())
-        (rule,) = (rule for aspect, rule in rules() if aspect.name == self.verdict.aspect)
-        judgement = judge_change(
-            observation.case, budget, self.verdict.aspect, rule(observation, budget)
-        )
-        if self.verdict.aspect == "recompiles" and "ran eagerly" in judgement.verdict.summary:
-            return Seen("good", "nothing is compiled, so nothing is compiled again")
-        return Seen.in_verdicts([judgement.verdict])
 
     def seen_in_part(self, observation: Observation) -> Seen:
         """Return whether an observation of a part of the model shows a failure of this kind."""

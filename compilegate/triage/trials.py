@@ -23,6 +23,7 @@ from compilegate.records.case import REPLAYING_CALLS, Case
 from compilegate.records.observation import Observation, Stage, Want
 from compilegate.records.part import Part
 from compilegate.records.request import Request
+from compilegate.triage import sightings
 from compilegate.triage.releases import Seen
 from compilegate.triage.suspect import Suspect
 
@@ -93,7 +94,11 @@ class Trials:
         """
         suspect = self.suspect
         made = self._observe(case.id, case.model, backend, self.wants, seed=self._seed)
-        return suspect.seen_in(made)
+        return (
+            sightings.with_remedy(suspect, made)
+            if case.dynamic != suspect.case.dynamic
+            else suspect.seen_in(made)
+        )
 
     def widen(self) -> bool:
         """Observe all that the run observed: timed rounds make calls, too. Return if it is more."""
@@ -250,13 +255,16 @@ def part(**fields: Any) -> Part:
 def _seen(suspect: Suspect, part: Part, made: Observation) -> Seen:
     """Return whether a part fails, in which submodules or a stance may leave much to eager."""
     if part.stance:
-        return suspect.seen_in_eager(made)
+        return sightings.in_eager(suspect, made)
     if part.path:
         return suspect.seen_in_part(made)
-    if part.disabled and made.status == "completed" and nothing_compiled(made):
+    is_disabled = part.disabled or part.disabled_at
+    if is_disabled and made.status == "completed" and nothing_compiled(made):
         return Seen("unobservable", NOTHING_LEFT)
+    if part.config or part.disabled_at:
+        return sightings.with_remedy(suspect, made)
     is_reduced = part.identities or part.sizes
-    return suspect.seen_in_reduced(made) if is_reduced else suspect.seen_in(made)
+    return sightings.in_reduced(suspect, made) if is_reduced else suspect.seen_in(made)
 
 
 def _case_id(name: str, suspect: Suspect) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from compilegate.triage import ladder
 from compilegate.triage.findings import Findings
+from compilegate.triage.remedies import remedies
+from compilegate.triage.sightings import OTHERS_LEFT
 from compilegate.triage.trials import NOTHING_LEFT, Trials, part
 
 #: The stances that are tried, and how they are taken.
@@ -17,7 +20,7 @@ _STANCES = {
 
 
 def find(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
-    """Try a mode, a backend, eager for the submodule, and stances.
+    """Try a mode, a backend, eager for the submodule, documented remedies, and stances.
 
     Args:
         trials: Observes the case with each of them.
@@ -36,7 +39,24 @@ def find(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None
         findings.workarounds.append((f'torch.compile(model, backend="{below}")', how))
     if findings.place.path:
         _try_disabling(trials, findings, say)
+    _try_remedies(trials, findings, say)
     _try_stances(trials, findings, say)
+
+
+def _try_remedies(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
+    """Try what PyTorch documents for a break or a guard of this kind."""
+    suspect = trials.suspect
+    for remedy in remedies(suspect):
+        if remedy.dynamic:
+            case = replace(suspect.case, dynamic=remedy.dynamic)
+            seen = trials.of_case(case, suspect.observation.backend)
+        else:
+            trial = part(config=dict(remedy.config), disabled_at=remedy.disabled_at)
+            seen = trials.of_part(trial)
+        say(f"  {remedy.code.splitlines()[-1]}: {seen.outcome}")
+        if seen.state == "good":
+            how = OTHERS_LEFT if seen.text == OTHERS_LEFT else "the case passes"
+            findings.workarounds.append((remedy.code, how))
 
 
 def _try_disabling(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:

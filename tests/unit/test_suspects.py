@@ -4,6 +4,7 @@ import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.records.observation import Failure
+from compilegate.triage import sightings
 from compilegate.triage.culprits import Culprit, culprits
 from compilegate.triage.suspect import Suspect
 from tests.unit.failing import failures
@@ -146,4 +147,4 @@ def test_a_reduced_case_must_show_the_same_failure_and_no_other(reduced, state):
     (failure,) = failures(whole)
     culprit = Culprit(("lost",), "lost", "side_effects", [failure.verdict.case], ["side_effects"])
     suspect = Suspect(culprit, whole, [failure.verdict], lambda case: Budget(), "2.15.0")
-    assert suspect.seen_in_reduced(reduced).state == state
+    assert sightings.in_reduced(suspect, reduced).state == state

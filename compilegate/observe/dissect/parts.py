@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from compilegate.observe import nested
 from compilegate.observe.capture import compiling
 from compilegate.observe.conditioning.signal import treat
-from compilegate.observe.dissect import allocations, graph, operators, profile
+from compilegate.observe.dissect import allocations, disabling, graph, operators, profile
 from compilegate.observe.model.calls import evaluate, first_call, invoke
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases import probing
@@ -72,6 +73,10 @@ def _build(part: Part) -> Example:
     if part.kernels or part.held:
         return _tell_costs(part, subject)
     example.signal = False
+    options = {name: _resolved(value) for name, value in part.config.items()}
+    example.config = {**example.config, **options}
+    if part.disabled_at:
+        disabling.disable_at(module, part.disabled_at)
     if part.stance:
         sizes = registry.load()[subject.case.model].sizes(subject.case.device)
         repeats = REPLAYING_CALLS if subject.case.uses_cuda_graphs else 2
@@ -91,6 +96,11 @@ def _build(part: Part) -> Example:
         config=example.config,
         with_grad=example.with_grad,
     )
+
+
+def _resolved(value: Any) -> Any:
+    """Return the value of an option: the functions, where it is a list of their names."""
+    return {*map(pkgutil.resolve_name, value)} if isinstance(value, list) else value
 
 
 #: The stance of each call, from the first on; the last one stays.
