@@ -35,7 +35,7 @@ from compilegate.reports.case_result import results_of
 from compilegate.runs import files, merge
 from compilegate.runs.archive import Archive
 from compilegate.runs.reader import RunError
-from compilegate.triage import known
+from compilegate.triage import found_reports, known
 from compilegate.upgrade.comparison import CompareError, compare
 from compilegate.upgrade.decision import decide
 from compilegate.upgrade.paired_costs import cost_changes
@@ -223,7 +223,10 @@ def _html(options: argparse.Namespace) -> int:
         options.candidates, options.format, options.all = [options.run], "html", False
         return _compare(options)
     with Archive(_find(options.run, options)) as run:
-        _write_page(options, run.path, html.of_run(run, known.read(options.known)))
+        found = known.read([*options.known, *found_reports.of_run(run.path, run.header.created)])
+        folder = _target(options, run.path).resolve().parent
+        named = [entry.linked_from(folder) for entry in found]
+        _write_page(options, run.path, html.of_run(run, named))
         return _status_of(run)
 
 
@@ -262,8 +265,13 @@ def _merge(options: argparse.Namespace) -> int:
     return 2 if missing else 0
 
 
+def _target(options: argparse.Namespace, run: Path) -> Path:
+    """Return the file of a page."""
+    return options.output or Path(f"{files.name_of(run)}.html")
+
+
 def _write_page(options: argparse.Namespace, run: Path, pieces: Iterable[str]) -> None:
-    target = options.output or Path(f"{files.name_of(run)}.html")
+    target = _target(options, run)
     _write(target, pieces)
     print(target)
 

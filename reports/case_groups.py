@@ -31,6 +31,7 @@ class CaseGroup:
         text: What happened.
         details: Further lines.
         proposals: Budget values that would keep what became better, as TOML.
+        report: The path of the report of a triage, from the page; empty for none.
     """
 
     kind: str
@@ -39,6 +40,7 @@ class CaseGroup:
     text: str
     details: tuple[str, ...] = ()
     proposals: tuple[str, ...] = ()
+    report: str = ""
 
     @property
     def who(self) -> str:

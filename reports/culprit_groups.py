@@ -62,4 +62,5 @@ def _group(culprit: Culprit) -> CaseGroup:
             f"cases: {', '.join(cases[:_NAMED])}{more}",
             f"aspects: {', '.join(culprit.aspects)}",
         ),
+        report=culprit.report,
     )

@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
         status = _INTERRUPTED
     else:
         status = 1
-    for line in (*map(folders.summary, made), *folders.conclude(made, target)):
+    for line in (*map(folders.summary, made), *folders.conclude(stored, made, target)):
         _say(line)
     if status == _INTERRUPTED:
         left = len(found) - len(made)

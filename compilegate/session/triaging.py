@@ -14,10 +14,7 @@ from compilegate.runs import files
 from compilegate.session import junit_properties
 from compilegate.session.plan import PLAN, Plan
 from compilegate.session.results import RESULTS
-from compilegate.triage import folders, known
-
-#: Where reports are kept, next to the folder of runs.
-FOLDER = ".triage"
+from compilegate.triage import folders, found_reports, known
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -72,7 +69,7 @@ def _triage(plan: Plan, minutes: float, say: Any) -> bool:
         say("nothing to triage")
         return False
     plan.observer.close()  # its children hold memory that the next ones need
-    target = folders.unused(plan.options.runs.parent / FOLDER / files.name_of(path))
+    target = folders.unused(plan.options.runs.parent / found_reports.FOLDER / files.name_of(path))
     made = []
 
     def begins(line: str) -> None:
@@ -80,17 +77,19 @@ def _triage(plan: Plan, minutes: float, say: Any) -> bool:
             say(line)
 
     try:
-        for one in folders.triage(run, found, target, minutes=minutes, say=begins):
+        for one in folders.triage(
+            run, found, target, minutes=minutes, say=begins, root=str(plan.options.root)
+        ):
             say(folders.summary(one))
             made.append(one)
     except KeyboardInterrupt:
         say(f"the triage ended early: interrupted, {len(found) - len(made)} of {len(found)} left")
-    lines = [*folders.conclude(made, target)]
+    lines = [*folders.conclude(run, made, target)]
     for line in lines:
         say(line)
     if lines:
         # The summary that follows, and what else shows culprits, knows what triage found.
-        plan.known = [*plan.known, *known.read([target / folders.FOUND])]
+        plan.known = [*plan.known, *known.read([target / found_reports.FILE])]
     return bool(lines)
 
 

@@ -169,19 +169,20 @@ def _named(findings: Findings) -> str:
     return f"{found['subsystem']}: {what}" if what else ""
 
 
-def known_entries(culprit: Culprit, issue: str) -> Iterator[str]:
+def known_entries(culprit: Culprit, issue: str, report: str = "") -> Iterator[str]:
     """Yield entries of a file of known culprits, which join in reports what triage joined.
 
     Args:
         culprit: The culprit.
         issue: What names it.
+        report: Its report, from the folder of the file; empty for none.
     """
     cases: dict[tuple[str, str], list[str]] = {}
     for case, aspect, match in culprit.failures:
         cases.setdefault((aspect, match), []).append(case)
     for (aspect, match), found in cases.items():
         fields = {"issue": issue, "aspect": aspect, "cases": found, "match": match}
-        fields["workaround"] = culprit.workaround
+        fields |= {"workaround": culprit.workaround, "report": report}
         # JSON writes texts and lists as TOML does.
         pairs = ((name, json.dumps(it, ensure_ascii=False)) for name, it in fields.items() if it)
         yield "\n".join(["[[known]]", *map(" = ".join, pairs), "\n"])

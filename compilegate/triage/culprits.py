@@ -67,6 +67,7 @@ class Culprit:
         aspects: The aspects in which any of them fails because of it.
         known: Who reports it, with workarounds; empty where nobody is known to.
         is_expected: Whether all of its failures are expected.
+        report: The path of the report of a triage; empty for none.
         failures: Each failure that it causes: the case, the aspect, and a regular expression that
             lines of the verdict match which show it. The aspect is empty where any may show it, and
             the case is ``*`` where the expression names a place, so that no other cause matches.
@@ -79,6 +80,7 @@ class Culprit:
     aspects: list[str] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     is_expected: bool = False
+    report: str = ""
     failures: list[tuple[str, str, str]] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -172,6 +174,7 @@ def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[C
         piece = own if entry else before
         key = ("known", entry.issue) if entry else piece.key
         culprit = made.setdefault(key, Culprit(key, piece.text, piece.aspect))
+        culprit.report = culprit.report or (entry.report if entry else "")
         alike = f"expected of other cases: {seen}" if (seen := reported.get(piece.key)) else ""
         title = entry.title if entry else ""
         issue = issue_of(model_of(failure.verdict.case))

@@ -27,10 +27,12 @@ class Files:
     Attributes:
         zoo: Absolute paths of zoo files.
         tf32: Whether f32 products round to TF32.
+        root: The folder that files are named from; by default the current one.
     """
 
     zoo: Sequence[str] = ()
     tf32: bool = False
+    root: str = ""
 
 
 @dataclass

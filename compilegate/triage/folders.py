@@ -18,7 +18,7 @@ from compilegate.records.observation import Observation
 from compilegate.records.verdict import Verdict
 from compilegate.runs import reproduction
 from compilegate.runs.files import Run
-from compilegate.triage import report
+from compilegate.triage import found_reports, report
 from compilegate.triage.causes import cause_of, known_entries
 from compilegate.triage.culprits import (
     FAILED,
@@ -37,9 +37,7 @@ from compilegate.triage.known import Known
 from compilegate.triage.suspect import Suspect
 
 #: The folder, in that of a culprit, of those that were joined with it.
-SAME_CAUSE = "same-cause"
-#: The file of known culprits by which reports name what was found here, and join what was joined.
-FOUND = "culprits.toml"
+OTHER_REPORTS = "other-reports"
 
 
 @dataclass
@@ -161,6 +159,7 @@ def triage(
     *,
     minutes: float,
     say: Callable[[str], None],
+    root: str = "",
 ) -> Iterator[Triaged]:
     """Investigate suspects one after the other, and yield each as soon as its report is written.
 
@@ -173,6 +172,7 @@ def triage(
         target: The folder that receives one folder for each.
         minutes: The most time for each.
         say: Is given a line for each thing that is done.
+        root: The folder that files are named from; by default the current one.
 
     Raises:
         OSError: A folder cannot be written.
@@ -184,7 +184,7 @@ def triage(
     for number, suspect in enumerate(found, 1):
         folder = target.resolve() / f"{len(firsts) + 1}-{_slug(suspect)}"
         say(f"{number}/{len(found)}: {suspect.culprit}")
-        files = Files(zoo, run.header.tf32)
+        files = Files(zoo, run.header.tf32, root)
         earlier = [cause_of(first.suspect, first.findings) for first in firsts]
         investigation = Investigation(suspect, folder, files, minutes * 60, say, earlier=earlier)
         made = investigation.findings
@@ -209,22 +209,22 @@ def triage(
 def _join(first: Triaged, other: Triaged, number: int) -> None:
     """Move what was found of a culprit to the one that has the same cause."""
     other.first = first
-    folder = first.folder / SAME_CAUSE / f"{number}-{other.folder.name.partition('-')[2]}"
+    folder = first.folder / OTHER_REPORTS / f"{number}-{other.folder.name.partition('-')[2]}"
     if folder.exists():
         shutil.rmtree(folder)
     folder.parent.mkdir(exist_ok=True)
     other.folder = other.folder.rename(folder)
     culprit = other.suspect.culprit
-    first.findings.also.append(
-        f"{folded(culprit.cases)}: {other.place}: see `{SAME_CAUSE}/{folder.name}`"
-    )
+    at = f"`{OTHER_REPORTS}/{folder.name}` has its report"
+    first.findings.also.append(f"{folded(culprit.cases)}, in {other.place}: {at}.")
     first.suspect = replace(first.suspect, culprit=first.suspect.culprit.joined(culprit))
 
 
-def conclude(made: Sequence[Triaged], target: Path) -> Iterator[str]:
+def conclude(run: Run, made: Sequence[Triaged], target: Path) -> Iterator[str]:
     """Write down what was found of each culprit; yield how many there are by cause, if fewer.
 
     Args:
+        run: The run that they are from.
         made: What became of each culprit.
         target: The folder that has one folder for each.
 
@@ -239,12 +239,13 @@ def conclude(made: Sequence[Triaged], target: Path) -> Iterator[str]:
     found = [one for one in found if not one.suspect.culprit.is_expected]
     if not found:
         return
-    file = target.resolve() / FOUND
-    texts: list[str] = []
+    file = target.resolve() / found_reports.FILE
+    texts = [found_reports.head(run.header.created)]
     for one in found:
         culprit, report_at = one.suspect.culprit, _from_here(one.folder / "report.md")
         issue = culprit.issue or f"{TRIAGED}{one.place}: {report_at}"
-        texts += known_entries(culprit, report.cleaned(issue))
+        own = (one.folder / "report.md").relative_to(file.parent)
+        texts += known_entries(culprit, report.cleaned(issue), own.as_posix())
     file.write_text("".join(texts), encoding="utf-8")
     yield f"reports name what was found with --known {_from_here(file)}"
 
@@ -291,6 +292,7 @@ def summary(triaged: Triaged) -> str:
     if not made.stage.is_confirmed:
         return f"{triaged.folder}: {made.stage.doubt}"
     if triaged.first is not None:
-        return f"{triaged.folder}: {triaged.place}: has the cause of {triaged.first.folder.name}"
+        first = triaged.first.folder.name
+        return f"{triaged.folder}: {triaged.place}: the same cause as {first}, so it is kept there"
     spent = sum(made.seconds.values())
     return f"{triaged.folder}: {triaged.place}, {script}, {spent:.0f} s"

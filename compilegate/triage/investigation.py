@@ -57,11 +57,13 @@ class Investigation:
         earlier: Sequence[Cause] = (),
     ) -> None:
         self.findings = Findings()
-        self._suspect, self._folder, self._files, self._say = suspect, folder, files, say
-        self._earlier = earlier
-        self._until = time.monotonic() + seconds
-        self._scratch = Path(tempfile.mkdtemp(prefix="compilegate-triage-"))
-        self._trials = Trials(suspect, self._scratch, files.zoo, tf32=files.tf32, until=self._until)
+        self._suspect, self._folder, self._files = suspect, folder, files
+        self._say, self._earlier = say, earlier
+        scratch = Path(tempfile.mkdtemp(prefix="compilegate-triage-"))
+        self._until, self._scratch = time.monotonic() + seconds, scratch
+        self._trials = Trials(
+            suspect, scratch, files.zoo, files.root, tf32=files.tf32, until=self._until
+        )
 
     def run(self) -> None:
         """Do everything that there is time for."""
@@ -106,12 +108,8 @@ class Investigation:
     def _find_stage(self) -> None:
         self.findings.stage = stage = ladder.climb(self._trials)
         for backend, seen in stage.seen.items():
-            self._say(f"  {backend}: {self._shown(seen)}")
+            self._say(f"  {backend}: {_shown(self._suspect, seen)}")
         self._say(f"  stage: {stage.name}")
-
-    def _shown(self, seen: Seen) -> str:
-        text = seen.besides(self._suspect.verdict.summary)
-        return f"{seen.outcome}: {text}" if text else seen.outcome
 
     @property
     def _backend(self) -> str:
@@ -161,7 +159,7 @@ class Investigation:
             self._trials.within(_PLACE, lambda: place.descend(self._trials, found, self._backend))
         finally:
             for path, seen in found.tried.items():
-                self._say(f"  {path} alone: {self._shown(seen)}")
+                self._say(f"  {path} alone: {_shown(self._suspect, seen)}")
             self._say(f"  place: {found}")
 
     def _shrink(self) -> None:
@@ -230,6 +228,11 @@ class Investigation:
             findings.notes.append(f"no line of code that calls {name}: {why}")
         for line in findings.called_at[:1]:
             self._say(f"  {name} is called at {line}")
+
+
+def _shown(suspect: Suspect, seen: Seen) -> str:
+    text = seen.besides(suspect.verdict.summary)
+    return f"{seen.outcome}: {text}" if text else seen.outcome
 
 
 def _note_of(step: str, error: Exception) -> str:

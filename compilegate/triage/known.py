@@ -8,12 +8,14 @@
     cases = "resnet*-cuda-*"         # a glob on ids, or a list of globs
     match = "gradient .*running"     # a regular expression that a line of the failure matches
     workaround = "torch._inductor.config.epilogue_fusion = False"
+    report = "1-resnet18-forward/report.md"    # from the folder of the file
 
 An entry changes no verdict. It names the culprit, and joins the failures that it matches.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
@@ -39,6 +41,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         cases: A glob on the ids of the cases, or several.
         match: A regular expression that the summary or a detail of the failure matches.
         workaround: What the team does until it is fixed.
+        report: The report of a triage, from the folder of the file; once read, its whole path.
         where: File and line of the entry.
     """
 
@@ -47,6 +50,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cases: str | list[str] = "*"
     match: str = ""
     workaround: str = ""
+    report: str = ""
     where: str = ""
 
     def concerns(self, verdict: Verdict) -> bool:
@@ -69,6 +73,11 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def title(self) -> str:
         """The issue, and what helps until it is fixed."""
         return f"{self.issue}{WORKAROUND}{self.workaround}" if self.workaround else self.issue
+
+    def linked_from(self, folder: Path) -> Known:
+        """Return the entry with the path of its report from a folder."""
+        report = os.path.relpath(self.report, folder) if self.report else ""
+        return msgspec.structs.replace(self, report=report)
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -99,7 +108,13 @@ def _entries(file: Path) -> list[Known]:
     heads = [text.count("\n", 0, at.start()) for at in re.finditer(r"\[\[ *known *\]\]", text)]
     lines = heads if len(heads) == len(found) else [0] * len(found)
     return [
-        _checked(msgspec.structs.replace(entry, where=f"{file}:{line + 1}"))
+        _checked(
+            msgspec.structs.replace(
+                entry,
+                where=f"{file}:{line + 1}",
+                report=str(file.resolve().parent / entry.report) if entry.report else "",
+            )
+        )
         for entry, line in zip(found, lines, strict=True)
     ]
 

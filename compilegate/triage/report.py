@@ -85,7 +85,7 @@ def text(
         ("Where the time goes", cost_tables.kernels(findings.kernels)),
         ("What memory holds", cost_tables.held(findings.held)),
         ("Where the time of compiling goes", _compiling(suspect)),
-        ("What else has this cause", (f"- {line}" for line in findings.also)),
+        ("Other failures of this cause", (f"- {line}" for line in findings.also)),
         ("Reproduce", _reproduce(findings, command, script)),
         ("Bisection", _bisection(findings)),
         ("Versions", _versions(environment)),

@@ -17,9 +17,19 @@ _SHORTEST = 20
 _CALL = re.compile(r"^(?:probing )?call\b[^:]*: ")
 #: What a line says of a tensor whose numbers are wrong.
 _NUMBERS = re.compile(
-    r"(?P<tensor>[a-z]+)\b[^:(]* \((?P<dtype>\w+)\): .*?\b(?:is|are) (?P<error>[\d.e+-]+%?) "
+    r"(?P<tensor>[a-z]+)\b(?P<path>[^:(]*) \((?P<dtype>\w+)\): .*?\b(?:is|are) "
+    r"(?P<error>[\d.e+-]+%?) "
     r".*?\(eager (?P<eager>[\d.e+-]+%?), "
 )
+#: What a line says of something that differs exactly.
+_DIFFERENCE = re.compile(
+    r"(?P<where>.+?): (?P<what>[\w ]+?) differs?(?: by padding)?: "
+    r"eager (?P<eager>.*?), compiled (?P<compiled>.*)"
+)
+#: What a line says where one side raises.
+_RAISES = re.compile(r"eager raises (?P<eager>.*), compiled raises (?P<compiled>.*)")
+#: State that a call changes: other differences are of what it returns.
+_STATE = ("input", "buffer", "parameter", "attribute", "closure", "class", "global", "function")
 #: How PyTorch begins the message that has the exception of a backend.
 _OF_BACKEND = re.compile(r"^backend='\w+' raised:\s*")
 #: What Dynamo's explanation of a break calls by its name, and what a guard begins with.
@@ -70,11 +80,41 @@ def _of_case(suspect: Suspect) -> str:
         return _of_failure(suspect, failure)
     text = _CALL.sub("", suspect.text)
     if found := _NUMBERS.match(text):
-        after = " after the call" if found["tensor"] == "input" else ""
+        is_state = found["tensor"] in _STATE
+        named = f"{found['tensor']}{found['path'] if is_state else ''}"
+        after = " after the call" if is_state else ""
         figures = f"error {found['error']}, eager {found['eager']}"
-        return f"wrong {found['tensor']}{after} in {found['dtype']} ({figures})"
+        return f"wrong {named}{after} in {found['dtype']} ({figures})"
+    if found := _RAISES.match(text):
+        eager, compiled = found["eager"], found["compiled"]
+        is_missing = compiled == "nothing"
+        return f"no error where eager raises {eager}" if is_missing else f"raises {compiled}"
+    if found := _DIFFERENCE.match(text):
+        return _of_difference(found)
     is_told = text != suspect.text or suspect.was_not_compiled
     return text if is_told else f"{suspect.verdict.aspect.replace('_', ' ')}: {text}"
+
+
+def _of_difference(found: re.Match[str]) -> str:
+    """Return what differs exactly, as one would file it."""
+    where, what = found["where"], found["what"]
+    # A line has the place and the number of elements after their values.
+    eager, compiled = (
+        re.split(r" at \[| there;|; \d+ (?:of|not)\b", found[side])[0]
+        for side in ("eager", "compiled")
+    )
+    is_state = where.partition(" ")[0].partition("[")[0] in _STATE
+    if what == "nonfinite":
+        written = {"nan": "NaN", "inf": "infinity", "-inf": "-infinity"}
+        numbers = (written.get(eager, "numbers"), written.get(compiled, "a number"))
+        return f"{numbers[1]} where eager has {numbers[0]} in {where}"
+    if is_state and compiled in ("None", "absent", "nothing"):
+        return f"write to {where} is lost, which eager leaves as {eager}"
+    if is_state and what in ("value", "elements"):
+        return f"{where} is {compiled} after the call, in eager {eager}"
+    if what in ("value", "elements"):
+        return f"wrong {where}: {compiled} where eager has {eager}"
+    return f"{what} of {where} is {compiled}, in eager {eager}"
 
 
 def _of_failure(suspect: Suspect, failure: Failure) -> str:

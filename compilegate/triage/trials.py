@@ -45,6 +45,7 @@ class Trials:
         suspect: What is triaged.
         folder: Where the trials' zoo file and what children tell is written.
         zoo: The user's zoo files.
+        root: The folder that files are named from; by default the current one.
         tf32: Whether f32 products round to TF32.
         until: When to end, on the monotonic clock.
 
@@ -60,6 +61,7 @@ class Trials:
         suspect: Suspect,
         folder: Path,
         zoo: Sequence[str],
+        root: str = "",
         *,
         tf32: bool,
         until: float,
@@ -72,7 +74,7 @@ class Trials:
         self._file = folder / "trials.py"
         self._numbers = itertools.count(1)
         self._file.write_text("", encoding="utf-8")
-        launch = Launch(zoo=(*zoo, str(self._file)), root=str(Path.cwd()))
+        launch = Launch(zoo=(*zoo, str(self._file)), root=root or str(Path.cwd()))
         self._observer = Observer(launch, self._progress)
 
     def of_backend(self, backend: str, mode: str = "") -> Seen:
@@ -94,11 +96,8 @@ class Trials:
         """
         suspect = self.suspect
         made = self._observe(case.id, case.model, backend, self.wants, seed=self._seed)
-        return (
-            sightings.with_remedy(suspect, made)
-            if case.dynamic != suspect.case.dynamic
-            else suspect.seen_in(made)
-        )
+        is_remedy = case.dynamic != suspect.case.dynamic
+        return sightings.with_remedy(suspect, made) if is_remedy else suspect.seen_in(made)
 
     def widen(self) -> bool:
         """Observe all that the run observed: timed rounds make calls, too. Return if it is more."""

@@ -59,7 +59,7 @@ sys.meta_path.insert(0, Finder())
 """
 #: The line that recompilations are for.
 COUNTED = "tests/zoos/triaged.py:{}".format(
-    next(n for n, line in enumerate((ZOOS / "triaged.py").open(), 1) if "def count(x)" in line)
+    next(n for n, line in enumerate((ZOOS / "triaged.py").open(), 1) if "seen.append(0)" in line)
 )
 DECOMPOSED = "aot_eager_decomp_partition"
 #: Models that are wrong in a probing call alone, and in which submodule.
@@ -165,8 +165,8 @@ def test_one_cause_in_two_models_is_one_culprit_and_another_that_looks_alike_is_
     assert "3 culprits in 4 cases by cause; by evidence 4 culprits in 4 cases" in output
     report = (folders["divides"] / "report.md").read_text()
     assert "In 2 cases: divides-cpu-infer-f32-default-static, divides_too-cpu-infer-f32" in report
-    (other,) = (folders["divides"] / "same-cause").iterdir()
-    assert f"see `same-cause/{other.name}`" in report
+    (other,) = (folders["divides"] / "other-reports").iterdir()
+    assert f"`other-reports/{other.name}` has its report." in report
     recognised = (other / "report.md").read_text()
     steps = "sizes, script, bisection and line"
     assert f"{steps}: an earlier culprit has the same cause" in recognised
@@ -224,6 +224,14 @@ def test_the_option_triages_what_a_session_finds(compilegate, tmp_path):
     assert f"{written.parent}: Dynamo, {COUNTED}, script verified" in session.output
     assert f"triage found Dynamo, {COUNTED}: " in (written.parents[1] / "culprits.toml").read_text()
     assert f"**Line:** `{COUNTED}`" in text
+    page = run_to_its_end(
+        [sys.executable, "-m", "compilegate", "html", "red", "-o", str(tmp_path / "a.html")],
+        None,
+        session.runs,
+    )
+    assert page.status == 1, page.output
+    link = 'href=".triage/red/1-counts-recompiles/report.md"'
+    assert link in (tmp_path / "a.html").read_text()
     assert session.run("red").closing is not None
 
 
@@ -243,10 +251,12 @@ def test_each_break_has_its_own_script_and_guards_of_one_script_are_joined(compi
         assert "**The script is not verified**" not in text
         assert "made from the recipe of two_breaks_two_guards: exit status 1" in text
         assert "budget key" not in text
+        helps = "torch._dynamo.config.reorderable_logging_functions |= {print}"
+        assert (helps in text) == ("Failed to trace builtin operator" in text)
     assert not reasons
-    (joined,) = folder.glob("*-two_breaks_two_guards-recompiles/same-cause/*/report.md")
+    (joined,) = folder.glob("*-two_breaks_two_guards-recompiles/other-reports/*/report.md")
     assert (
-        f"see `same-cause/{joined.parent.name}`"
+        f"`other-reports/{joined.parent.name}` has its report."
         in joined.parents[2].joinpath("report.md").read_text()
     )
     assert "3 culprits in 1 case by cause; by evidence 4 culprits in 1 case" in session.output

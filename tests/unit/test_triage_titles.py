@@ -49,7 +49,7 @@ def title(observation, backend="inductor", **fields):
         (wrong(A), {}, f"[Inductor] one: {NUMBERS}"),
         (wrong(A), {"backend": ""}, f"one: {NUMBERS}"),
         (wrong(A), {"bisected": BISECTED}, f"[decompositions] erf: {NUMBERS}"),
-        (wrong(A, outputs=STRIDES), {}, "[Inductor] one: output: stride differs: eager "),
+        (wrong(A, outputs=STRIDES), {}, "[Inductor] one: stride of output is "),
     ],
     ids=["operator", "class", "model", "no stage", "bisected", "exact"],
 )
@@ -59,7 +59,60 @@ def test_wrong_numbers_have_a_place_a_tensor_and_their_error(observation, fields
 
 def test_an_input_is_wrong_after_the_call():
     state = make_checked(make_error("input[0]", **WRONG))
-    assert "wrong input after the call in float32" in title(wrong(A, state=state))
+    assert "wrong input[0] after the call in float32" in title(wrong(A, state=state))
+
+
+@pytest.mark.parametrize(
+    ("group", "difference", "expected"),
+    [
+        (
+            "outputs",
+            ("output", "nonfinite", "0.75 at [0]; 0 not finite", "nan at [0]; 16 not finite"),
+            "NaN where eager has numbers in output",
+        ),
+        (
+            "outputs",
+            ("output", "nonfinite", "nan at [0]; 1 not finite", "0.5 at [0]; 0 not finite"),
+            "a number where eager has NaN in output",
+        ),
+        (
+            "outputs",
+            ("output", "elements", "6 at []", "0 there; 1 of 1 elements differ"),
+            "wrong output: 0 where eager has 6",
+        ),
+        (
+            "state",
+            ("closure record.log[0]", "value", "8", "None"),
+            "write to closure record.log[0] is lost, which eager leaves as 8",
+        ),
+        (
+            "state",
+            ("class Net.calls", "value", "2", "1"),
+            "class Net.calls is 1 after the call, in eager 2",
+        ),
+        (
+            "outputs",
+            ("output", "dtype", "int64", "int8"),
+            "dtype of output is int8, in eager int64",
+        ),
+    ],
+    ids=["NaN", "no NaN", "elements", "lost", "state", "dtype"],
+)
+def test_what_differs_exactly_reads_as_one_would_file_it(group, difference, expected):
+    checked = make_checked(make_error(), differences=[make_difference(*difference)])
+    assert title(wrong(A, **{group: checked})) == f"[Inductor] one: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("eager", "compiled", "expected"),
+    [
+        ("ValueError: no", "nothing", "no error where eager raises ValueError: no"),
+        ("nothing", "ValueError: no", "raises ValueError: no"),
+    ],
+)
+def test_a_call_that_raises_on_one_side_says_on_which(eager, compiled, expected):
+    checked = make_checked(differences=[make_difference("output", "raises", eager, compiled)])
+    assert title(wrong(A, outputs=checked)) == f"[Inductor] one: {expected}"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import torch._dynamo
 from torch import fx
 
 from compilegate.observe.capture import compile_log
+from compilegate.observe.capture.source_place import place
 from compilegate.observe.model.forward import setting
 from compilegate.records.case import Case
 from compilegate.zoo.example import Call
@@ -176,7 +177,7 @@ def source_of(node: fx.Node) -> str:
     if not own:
         return ""
     file, line, function, text = own[-1]
-    return f"{Path(file).name}:{line} in {function}: {text}"
+    return f"{place(file, int(line), function)}: {text}"
 
 
 def _leave_out_defaults(graph: fx.GraphModule) -> None:
