@@ -224,11 +224,8 @@ def test_the_option_triages_what_a_session_finds(compilegate, tmp_path):
     assert f"{written.parent}: Dynamo, {COUNTED}, script verified" in session.output
     assert f"triage found Dynamo, {COUNTED}: " in (written.parents[1] / "culprits.toml").read_text()
     assert f"**Line:** `{COUNTED}`" in text
-    page = run_to_its_end(
-        [sys.executable, "-m", "compilegate", "html", "red", "-o", str(tmp_path / "a.html")],
-        None,
-        session.runs,
-    )
+    words = ["html", "red", "--runs", str(session.runs), "-o", str(tmp_path / "a.html")]
+    page = run_to_its_end([sys.executable, "-m", "compilegate", *words], None, session.runs)
     assert page.status == 1, page.output
     link = 'href=".triage/red/1-counts-recompiles/report.md"'
     assert link in (tmp_path / "a.html").read_text()
