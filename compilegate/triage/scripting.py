@@ -72,6 +72,8 @@ class Scripting:
     def _lack(self) -> str:
         """What the scripts that were tried do not show, or show without the stage, too."""
         made, text = self.findings.verified, "a script that shows the failure with torch alone"
+        if self.trials.suspect.was_not_compiled and self.trials.suspect.graph_break is None:
+            return f"{text}: Dynamo broke at no line, and there may be nothing to compile"
         if made is not None and made.red.shows and made.says in made.red.output:
             return f"{text}, and passes without the stage: that which was tried fails there, too"
         where = self._shows.where

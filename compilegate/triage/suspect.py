@@ -31,6 +31,9 @@ _KINDS: dict[Status, tuple[Kind, ...]] = {
 #: How a part fails where the numbers of its case are wrong.
 _NUMBERS = tuple(kind for kind in (*SILENT, "raises not") if kind != "layout")
 
+#: How a complaint about state of Python begins, which is no tensor.
+_OF_PYTHON = re.compile(r"(?:probing )?call\b[^:]*: (?:attribute|class|closure|function|global) ")
+
 #: What asks for probing calls.
 _PROBING: set[Want] = {"reuse", "respecialise", "every_layout"}
 
@@ -222,6 +225,8 @@ class Suspect:
         alike = ("layout",) if is_of_layout else _NUMBERS
         if _loses_the_gpu(self.observation):
             return symptom.kind in ("raises", "crash")
+        if self.verdict.aspect in ("forward", "gradients") and _OF_PYTHON.match(symptom.line):
+            return False  # a count in a global variable is not what makes outputs wrong
         return symptom.kind in _KINDS.get(self.observation.status, alike)
 
     def _failure_in(self, observation: Observation) -> Seen:

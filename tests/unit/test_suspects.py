@@ -33,6 +33,13 @@ def returned(*, errors=(), differences=(), case=GPU):
     return make_observation(case=case, calls=(make_call(outputs=checked),))
 
 
+def changed(where):
+    state = make_checked(differences=(make_difference(where, "value", "1", "2"),))
+    return make_observation(
+        case=GPU, calls=(make_call(outputs=make_checked(make_error()), state=state),)
+    )
+
+
 def ended(status, failure, case=GPU):
     return make_failed_observation(status, case, call="call 1", **failure)
 
