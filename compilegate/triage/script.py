@@ -38,6 +38,11 @@ _DIES = {
     "crash": "enable()  # prints where it dies",
     "hang": "dump_traceback_later({:.0f}, exit=True)  # prints where it hangs, status 1",
 }
+#: Generators other than PyTorch's, and code that uses them.
+_GENERATORS = {
+    "random": re.compile(r"(?<![\w.])random\.\w"),
+    "numpy.random": re.compile(r"\b(?:np|numpy)\.random\."),
+}
 _AUTOCAST = {"bf16": "torch.bfloat16", "f16": "torch.float16"}
 _CAST = {"bf16_weights": "torch.bfloat16", "f16_weights": "torch.float16"}
 
@@ -89,6 +94,7 @@ class Shows:
         hangs_s: Seconds after which the script of a hang ends.
         may_raise: Whether calls may raise, on whichever side.
         change: The body of a function that changes the tensors of the last call; empty for none.
+        cached: Whether PyTorch reads compiled code from caches, which are empty at first.
         brief: Whether to compare one output, and nothing else.
         careful: Whether to rely on nothing else that is known of the model and of its calls. Such
             a script is longer.
@@ -107,6 +113,7 @@ class Shows:
     hangs_s: float = 60.0
     may_raise: bool = False
     change: str = ""
+    cached: bool = False
     brief: bool = False
     careful: bool = False
 
@@ -232,7 +239,9 @@ def _text(
     trees["tree_map"], trees["tree_map_only"] = numbers, not facts["plain"]
     dies = _DIES.get(shows.kind, "").format(shows.hangs_s)
     modules = {"copy": (facts["loop"] and looks) or facts["shared"], "faulthandler": dies}
-    modules |= {"os": True, "sys": True}
+    draws = {name: bool(code.search(body)) for name, code in _GENERATORS.items()}
+    modules |= {"numpy": draws["numpy.random"], "os": True, "random": draws["random"], "sys": True}
+    modules["tempfile"] = shows.cached
     known = {
         "title": textwrap.shorten(plain(shows.title), _TITLE, placeholder=" …"),
         "marks": facts["marks"],
@@ -258,6 +267,8 @@ def _text(
         "change": shows.change,
         "has_state": holds_attributes
         or (shows.kind == "state" and facts["is_module"] is not False),
+        "cached": shows.cached,
+        "generators": [name for name, is_used in draws.items() if is_used],
         "has_weights": train and looks and facts["is_module"] is not False,
         "dies": dies,
         "hangs": shows.kind == "hang",

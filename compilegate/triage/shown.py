@@ -138,3 +138,5 @@ def ways(shows: Shows) -> Iterator[Shows]:
     if not shows.raises:
         yield replace(shows, may_raise=True)  # in float64, where a part of a model refuses it
     yield replace(shows, careful=True)
+    if not shows.strict and shows.calls != 1:
+        yield replace(shows, cached=True)  # code that a cache holds for other arguments

@@ -118,6 +118,10 @@ def test_a_script_asks_for_what_it_checks():
         "gh197889_float_epsilon", replace(often, recompilations=None)
     )
     assert "force_disable_caches = True" in script_of("gh197889_float_epsilon", cold=True)
+    cached = script_of("gh197889_float_epsilon", replace(WRONG, cached=True))
+    assert '"TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp()' in cached
+    assert "FORCE_DISABLE_CACHES" not in cached
+    assert "tempfile" not in script_of("gh197889_float_epsilon")
     replaced = script_of("gh197039_recomputed_buffer", identities=["first.norm"])
     assert 'module.set_submodule("first.norm", torch.nn.Identity())' in replaced
     half = script_of("gh176565_bf16_round_trip", case=Case.parse("m-cpu-infer-bf16-default-static"))
@@ -133,6 +137,20 @@ def test_a_script_asks_for_what_it_checks():
     assert "dump_traceback_later(60, exit=True)" in script_of(
         "gh128942_local_class", replace(WRONG, kind="hang")
     )
+
+
+@pytest.mark.parametrize(
+    ("draw", "seeded"),
+    [
+        ("random.random()", {"random.seed(0)"}),
+        ("np.random.rand()", {"numpy.random.seed(0)"}),
+        ("torch.random.get_rng_state()", set()),
+    ],
+)
+def test_a_script_seeds_the_generators_that_the_recipe_uses(draw, seeded):
+    recipe = f"def recipe():\n    return dict(module=lambda x: x + {draw}, inputs=given)"
+    text = of_recipe(Recipe(recipe.splitlines()), INFER, WRONG, [{}, {}])
+    assert set(re.findall(r"^    ([\w.]*random\.seed\(0\))$", text, re.MULTILINE)) == seeded
 
 
 _AT_SIZE = 'example["inputs"](n=3)'
