@@ -255,17 +255,18 @@ class Source:
             is_inside: Whether it stands in a function, where it stays if nothing replaces it.
         """
         module = absolute(node, self._package) if isinstance(node, ast.ImportFrom) else alias.name
-        is_shipped = module.startswith("compilegate.fixtures.")
-        if not is_shipped and module.partition(".")[0] == "compilegate":
+        if isinstance(node, ast.ImportFrom) and module.startswith("compilegate.fixtures."):
+            yield from self._from(module, alias)
+            return
+        if module.partition(".")[0] == "compilegate":
             raise NoSourceError(f"the recipe needs {bound(alias)} of {module}")
         is_of_team = team_modules.is_of_team(module, self._gathered.folder)
-        if (is_shipped or is_of_team) and isinstance(node, ast.ImportFrom):
+        lines = None
+        if isinstance(node, ast.ImportFrom) and is_of_team:
             lines = self._tried(lambda: self._from(module, alias))
-            if lines is not None:
-                yield from lines
-                return
-        if is_shipped:
-            raise NoSourceError(f"the recipe needs {bound(alias)} of {module}")
+        if lines is not None:
+            yield from lines
+            return
         if is_of_team and (path := team_modules.path_of(module, self._gathered.folder)) is not None:
             self._gathered.modules[module] = path
         one = ast.ImportFrom(module, [alias], 0) if isinstance(node, ast.ImportFrom) else None
