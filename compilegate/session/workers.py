@@ -31,8 +31,9 @@ _ENDS_IDLE = "TORCHINDUCTOR_QUIESCE_ASYNC_COMPILE_POOL"
 #: Variables that the user may set. compilegate does not change them.
 _USERS = {"TORCHINDUCTOR_COMPILE_THREADS", "OMP_NUM_THREADS", "GOMP_SPINCOUNT", _ENDS_IDLE}
 #: How often a thread of OpenMP looks whether others are done before it sleeps. By default it looks
-#: for milliseconds: on two cores, two processes then take 25 times as long for a small layer.
-_SPINS = "300"
+#: for milliseconds: on two cores, two processes then take ten times as long for a small layer. With
+#: 300, threads sleep between two calls, and a call of a small kernel takes twice as long.
+_SPINS = "10000"
 
 
 @dataclass(frozen=True)

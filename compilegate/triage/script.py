@@ -248,6 +248,7 @@ def _text(
         "body": body,
         "backend": backend,
         "train": train,
+        "trains_inputs": not (case.computes_in_half and facts["is_module"]),
         "device": case.device,
         "dtype": f"dtype or {cast}" if cast else "dtype",
         "around": ", ".join(_around(case, train=train or "with_grad=True" in body)),

@@ -37,7 +37,7 @@ def machine(*gpus, host_bytes=1 << 40):
 
 def test_workers_share_the_processor():
     assert Share().environment() == {}
-    waiting = {"GOMP_SPINCOUNT": "300"}
+    waiting = {"GOMP_SPINCOUNT": "10000"}
     assert Share(4).environment() == {"TORCHINDUCTOR_COMPILE_THREADS": "16", **waiting}
     assert Share(4, "2").environment() == {
         "CUDA_VISIBLE_DEVICES": "2",
@@ -53,7 +53,7 @@ def test_the_compilers_of_workers_that_take_turns_share_the_processor_in_bursts(
     assert alone == {
         "TORCHINDUCTOR_COMPILE_THREADS": "4",
         "TORCHINDUCTOR_QUIESCE_ASYNC_COMPILE_POOL": "0",
-        "GOMP_SPINCOUNT": "300",
+        "GOMP_SPINCOUNT": "10000",
     }
 
 
