@@ -13,7 +13,7 @@ from torch import nn
 
 from compilegate.observe import nested
 from compilegate.observe.device import out_of_memory
-from compilegate.observe.model.call_state import CallState
+from compilegate.observe.model.call_state import CallState, attributes_of, leaves_of
 from compilegate.observe.model.calls import input_tensors, invoke, is_driven
 from compilegate.observe.model.global_state import GlobalState
 from compilegate.observe.model.random_draws import DrawRecording
@@ -46,11 +46,13 @@ class CallRecorder:
     Attributes:
         shared: The variables that the subject shares with others.
         state: The state of the subject.
+        leaves: The tensors in which the last call left gradients, except parameters and inputs.
     """
 
     def __init__(self, subject: Subject, seed: int) -> None:
         self.shared = SharedState(subject.module)
         self.state = CallState(subject.module, subject.case, self.shared)
+        self.leaves: dict[str, torch.Tensor] = {}
         self._subject = subject
         self._seed = seed
         self._writes_parameters = False  # whether the last call wrote to parameters
@@ -85,6 +87,9 @@ class CallRecorder:
         self._subject.forget_gradients(call)
         seed_everything(self._seed + 1 + index)
         before = self.state.read(call)
+        self.leaves = leaves_of(before) if self._subject.case.phase == "train" else {}
+        for leaf in self.leaves.values():
+            leaf.grad = None
         known = fingerprints(before, self._named_parameters())
         placed = self._placed(before)
         started = self._starting_parameters(index)
@@ -100,9 +105,10 @@ class CallRecorder:
             global_state.put_back()
         result.before |= global_state.before
         outputs = nested.output_tensors(output)
-        self._record_output(result, output, outputs, call)
-        self._record_rest(result, outputs, call)
         after = self.state.read(call)
+        shareable = self._shareable(call, after)
+        self._record_output(result, output, call, shareable)
+        self._record_rest(result, outputs, shareable)
         result.state |= copies(after) | global_state.after
         now = fingerprints(after, self._named_parameters())
         result.written = frozenset(name for name in now if known.get(name) != now[name])
@@ -121,7 +127,7 @@ class CallRecorder:
     def record_output(self, output: Any, call: Call) -> Result:
         """Return a result that has an output alone. Threads may record at once."""
         result = Result()
-        self._record_output(result, output, nested.output_tensors(output), call)
+        self._record_output(result, output, call, self._shareable(call, {}))
         return result
 
     def _weights(self) -> dict[str, tuple[int, ...]]:
@@ -142,13 +148,13 @@ class CallRecorder:
         return Placed({**own, **self._named_parameters()})
 
     def _record_output(
-        self, result: Result, output: Any, outputs: dict[str, torch.Tensor], call: Call
+        self, result: Result, output: Any, call: Call, shareable: Mapping[str, torch.Tensor]
     ) -> None:
         """Record the output and the gradients."""
-        subject = self._subject
+        subject, outputs = self._subject, nested.output_tensors(output)
         result.nesting = nested.structure(output, nested.Opening())
         result.layout = {path: layout_of(tensor) for path, tensor in outputs.items()}
-        result.aliases = aliases_of(outputs, self._shareable(call))
+        result.aliases = aliases_of(outputs, shareable)
         result.output = copies(dict(nested.leaves(output, "output", nested.Opening())))
         result.output |= {
             f"{path}.{name}": copy_of(held)
@@ -160,7 +166,7 @@ class CallRecorder:
             leaves: dict[str, torch.Tensor] = {
                 **subject.parameters(),
                 **{name: t for name, t in given if t.is_leaf and t.requires_grad},
-                **self.state.leaves(call),
+                **self.leaves,
             }
             gradients = {name: leaf.grad for name, leaf in leaves.items()}
             result.gradients = copies(gradients)
@@ -173,15 +179,20 @@ class CallRecorder:
             if found_inf is not None:
                 result.found_inf = result.state["found_inf"] = found_inf
 
-    def _shareable(self, call: Call) -> dict[str, torch.Tensor]:
-        """Return the tensors whose memory an output may share."""
+    def _shareable(self, call: Call, state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """Return the tensors whose memory an output may share, given the state after the call."""
         subject = self._subject
         held = {**input_tensors(call), **subject.parameters(), **subject.buffers()}
         if subject.case.uses_cuda_graphs:  # a replay writes to the memory of what it left before
             return held
-        return {**self.state.tensors(), **held}
+        return {**attributes_of(state), **held}
 
-    def _record_rest(self, result: Result, picked: Mapping[str, torch.Tensor], call: Call) -> None:
+    def _record_rest(
+        self,
+        result: Result,
+        picked: Mapping[str, torch.Tensor],
+        shareable: Mapping[str, torch.Tensor],
+    ) -> None:
         """Record what the recipe does not pick from the output, and let go of it."""
         whole, self._subject.returned = self._subject.returned, None
         if self._subject.example.output is None:
@@ -192,7 +203,7 @@ class CallRecorder:
         tensors = {path: leaf for path, leaf in rest.items() if isinstance(leaf, torch.Tensor)}
         result.rest = copies(rest)
         result.layout |= {path: layout_of(tensor) for path, tensor in tensors.items()}
-        result.aliases |= aliases_of(tensors, {**self._shareable(call), **picked})
+        result.aliases |= aliases_of(tensors, {**shareable, **picked})
 
     def _record_parameters(self, result: Result, started: Mapping[str, torch.Tensor]) -> None:
         """Record the parameters that the call wrote to."""

@@ -21,6 +21,9 @@ from compilegate.zoo.example import Call
 #: replay overwrites.
 _REPLAYED = 2
 
+#: How the names of tensors begin that a model or its arguments hold, and no other side.
+_OWN = ("buffer ", "attribute ", "closure ", "input")
+
 
 class CallState:
     """Reads the state of one subject.
@@ -71,29 +74,6 @@ class CallState:
             **python_generators(),
         }
 
-    def leaves(self, call: Call) -> dict[str, torch.Tensor]:
-        """Return the tensors that require gradients and are neither parameters nor arguments.
-
-        A model may hold them as buffers, attributes, variables or in the objects of its arguments.
-        """
-        held = (
-            *((f"buffer {name}", value) for name, value in buffers_of(self._module).items()),
-            *((f"attribute {name}", value) for name, value in attributes(self._module)),
-            *((f"closure {name}", value) for name, value in variables(self._cells)),
-            *contents(call.args, "input"),
-            *contents(call.kwargs, "input"),
-        )
-        return {
-            name: value
-            for name, value in held
-            if isinstance(value, torch.Tensor) and value.is_leaf and value.requires_grad
-        }
-
-    def tensors(self) -> dict[str, torch.Tensor]:
-        """Return the tensors among the attributes of modules, by name."""
-        found = attributes(self._module)
-        return {f"attribute {n}": value for n, value in found if isinstance(value, torch.Tensor)}
-
     def keep_outputs(self, outputs: Mapping[str, torch.Tensor], index: int) -> None:
         """Keep the outputs of a call as state of later calls.
 
@@ -109,3 +89,29 @@ class CallState:
     def forget_outputs(self) -> None:
         """Drop the outputs of earlier calls."""
         self._kept = {}
+
+
+def leaves_of(state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """Return the tensors of a state that require gradients, and are no arguments, by name.
+
+    A model may hold them as buffers, attributes, variables or in the objects of its arguments.
+    Those that all sides share are left out.
+
+    Args:
+        state: What :meth:`CallState.read` returned.
+    """
+    tensors = {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
+    return {
+        name: tensor
+        for name, tensor in tensors.items()
+        if name.startswith(_OWN) and tensor.is_leaf and tensor.requires_grad
+    }
+
+
+def attributes_of(state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """Return the tensors of a state that modules have as attributes, by name."""
+    return {
+        name: value
+        for name, value in state.items()
+        if name.startswith("attribute ") and isinstance(value, torch.Tensor)
+    }

@@ -167,12 +167,11 @@ class Subject:
             return []
         tensors = (*self.parameters().values(), *input_tensors(call).values())
         own = (tensor for tensor in tensors if tensor.is_leaf and tensor.requires_grad)
-        return [*own, *self.recorder.state.leaves(call).values()]
+        return [*own, *self.recorder.leaves.values()]
 
     def forget_gradients(self, call: Call) -> None:
         """Drop all gradients, as ``zero_grad(set_to_none=True)`` does."""
-        own = (*self.parameters().values(), *input_tensors(call).values())
-        for tensor in (*own, *self.recorder.state.leaves(call).values()):
+        for tensor in (*self.parameters().values(), *input_tensors(call).values()):
             if tensor.is_leaf:
                 tensor.grad = None
 
