@@ -24,7 +24,7 @@ import torch
 from compilegate.observe.capture import eager_calls
 from compilegate.observe.compare.errors import Nudge
 from compilegate.observe.model import cast_weights
-from compilegate.observe.model.call_state import attributes_of
+from compilegate.observe.model.call_state import tensors_held
 from compilegate.observe.model.calls import PlannedCall, input_tensors, invoke
 from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.nudging import nudge as move
@@ -130,7 +130,7 @@ class Sampler:
         call = self._prepare(planned)
         start_as(self._built, eager, known)
         with torch.no_grad():
-            held = {**attributes_of(self._built.recorder.state.read(call)), **input_tensors(call)}
+            held = {**tensors_held(self._built.recorder.state.read(call)), **input_tensors(call)}
             for name, tensor in held.items():
                 before = known.before.get(name)
                 if not isinstance(before, torch.Tensor) or before.shape != tensor.shape:

@@ -108,7 +108,7 @@ def leaves_of(state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     }
 
 
-def attributes_of(state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+def tensors_held(state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     """Return the tensors of a state that modules have as attributes, by name."""
     return {
         name: value
