@@ -29,7 +29,7 @@ _BURSTS = 3
 _ENDS_IDLE = "TORCHINDUCTOR_QUIESCE_ASYNC_COMPILE_POOL"
 
 #: Variables that the user may set. compilegate does not change them.
-_USERS = {"TORCHINDUCTOR_COMPILE_THREADS", "OMP_NUM_THREADS", "GOMP_SPINCOUNT", _ENDS_IDLE}
+USERS = {"TORCHINDUCTOR_COMPILE_THREADS", "OMP_NUM_THREADS", "GOMP_SPINCOUNT", _ENDS_IDLE}
 #: How often a thread of OpenMP looks whether others are done before it sleeps. By default it looks
 #: for milliseconds: on two cores, two processes then take ten times as long for a small layer. With
 #: 300, threads sleep between two calls, and a call of a small kernel takes twice as long.
@@ -83,7 +83,7 @@ class Share:
                 found |= {"OMP_NUM_THREADS": str(max(cores // workers, 1))}
             else:
                 found |= {"GOMP_SPINCOUNT": _SPINS}
-            found |= {name: os.environ[name] for name in _USERS & os.environ.keys()}
+            found |= {name: os.environ[name] for name in USERS & os.environ.keys()}
         return found
 
 

@@ -11,6 +11,7 @@ from compilegate.records.case import Case
 from compilegate.records.environment import Device
 from compilegate.session import start, xdist_hooks
 from compilegate.session.workers import (
+    USERS,
     Share,
     Workers,
     count_of,
@@ -25,7 +26,7 @@ pytest_plugins = ["pytester"]
 @pytest.fixture(autouse=True)
 def nothing_given(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)))
-    for name in ("TORCHINDUCTOR_COMPILE_THREADS", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"):
+    for name in (*USERS, "CUDA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
 
 
