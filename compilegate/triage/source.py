@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from compilegate.layout import PACKAGE
 from compilegate.triage import team_modules
+from compilegate.triage.members import imported_inside, modules_of, named_directly, without_stars
 from compilegate.triage.plain_source import plain
 from compilegate.triage.syntax import (
     absolute,
@@ -69,6 +71,19 @@ class Gathered:
             Source(file, self, module)
         return self.sources[file]
 
+    def module(self, name: str) -> Source | None:
+        """Return a module of the team, or of the shipped zoo; None if it has no source."""
+        if name.startswith("compilegate.fixtures."):
+            return self.source(PACKAGE / "fixtures" / f"{name.rpartition('.')[2]}.py", name)
+        is_due = team_modules.is_of_team(name, self.folder)
+        file = team_modules.file_of(name, self.folder) if is_due else None
+        return self.source(file, name) if file is not None else None
+
+    def exports(self, name: str) -> list[str]:
+        """Return the names that a star imports from a module of the team; none of others."""
+        found = self.module(name)
+        return [each for each in found._defined if each[0] != "_"] if found is not None else []
+
     def effects(self) -> Iterator[str]:
         """Yield what files do at their top level to that which was taken: register a gradient."""
         done: set[int] = set()
@@ -105,21 +120,22 @@ class Source:
 
     def __init__(self, file: Path, gathered: Gathered, module: str = "") -> None:
         try:
-            self._body = plain(file.read_text(encoding="utf-8"))
+            body = plain(file.read_text(encoding="utf-8"))
         except (OSError, SyntaxError, UnicodeError) as error:
             raise NoSourceError(f"{file.name} cannot be read: {error}") from error
         self._file, self._gathered = file, gathered
         self._package = module if file.stem == "__init__" else module.rpartition(".")[0]
         self._defined: dict[str, ast.stmt] = {}
+        gathered.sources[file] = self
+        self._body = [*without_stars(body, self._package, gathered.exports)]
         for node in self._body:
             self._defined |= dict.fromkeys(defines(node), node)
-        if not gathered.sources:
+        if len(gathered.sources) == 1:
             gathered.reserved = {
                 name: self._meaning(node)
                 for name, node in self._defined.items()
                 if not isinstance(node, (ast.Import, ast.ImportFrom))
             }
-        gathered.sources[file] = self
 
     def functions(self) -> Iterator[ast.FunctionDef]:
         """Yield the functions at the top level."""
@@ -134,8 +150,9 @@ class Source:
             NoSourceError: It needs compilegate.
         """
         self._gathered.taken.append(node)
-        yield from self._imported_inside(node)
-        for name in dict.fromkeys(uses(node)):
+        yield from imported_inside(node, self._replaced)
+        yield from named_directly(node, modules_of(self._body, self._package), self._member)
+        for name in dict.fromkeys((*uses(node), "*")):
             yield from self.definition(name)
 
     def definition(self, name: str) -> Iterator[str]:
@@ -144,8 +161,11 @@ class Source:
         if found is None or name in _OWN:
             return
         if isinstance(found, (ast.Import, ast.ImportFrom)):
-            alias = next(each for each in found.names if bound(each) == name)
-            yield from self._imported(found, alias)
+            # Several statements may import parts of one package.
+            all_of_it = [n for n in self._body if isinstance(n, ast.Import)]
+            for node in all_of_it if isinstance(found, ast.Import) else [found]:
+                for alias in (each for each in node.names if bound(each) == name):
+                    yield from self._imported(node, alias)
         elif self._bind(found):
             yield from self._taken(found)
 
@@ -161,6 +181,8 @@ class Source:
         return is_new
 
     def _taken(self, node: ast.stmt) -> Iterator[str]:
+        # A definition that cannot be taken here may be taken elsewhere: it stays as it was.
+        node = copy.deepcopy(node)
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             node.decorator_list = [d for d in node.decorator_list if self._is_portable(d)]
         yield from self.needed(node)
@@ -168,7 +190,8 @@ class Source:
 
     def _is_portable(self, decorator: ast.expr) -> bool:
         """Whether a script may have a decorator: it needs nothing of compilegate, as models do."""
-        return self._tried(lambda: self.needed(decorator), keep=False) is not None
+        found = copy.deepcopy(decorator)
+        return self._tried(lambda: self.needed(found), keep=False) is not None
 
     def _tried(self, take: Callable[[], Iterable[str]], *, keep: bool = True) -> list[str] | None:
         """Take something; return None, and take nothing, where it cannot be taken."""
@@ -223,26 +246,18 @@ class Source:
         found = self._defined.get(name)
         return found is not None and self._gathered.names.get(name) == self._meaning(found)
 
-    def _imported_inside(self, node: ast.AST) -> Iterator[str]:
-        """Take what functions import of the team: a script has it at its top level."""
-        for holder in ast.walk(node):
-            for block in ("body", "orelse", "finalbody"):
-                body = getattr(holder, block, None)
-                if not isinstance(body, list):
-                    continue
-                for each in [n for n in body if isinstance(n, (ast.Import, ast.ImportFrom))]:
-                    left = []
-                    for alias in each.names:
-                        lines = [*self._imported(each, alias, is_inside=True)]
-                        left += [] if lines or self._is_taken(alias) else [alias]
-                        yield from lines
-                    if len(left) < len(each.names):
-                        at = body.index(each)
-                        each.names = left
-                        body[at : at + 1] = [each] if left else [ast.Pass()] * (len(body) == 1)
+    def _replaced(self, node: ast.Import | ast.ImportFrom, alias: ast.alias) -> list[str] | None:
+        lines = [*self._imported(node, alias, is_inside=True)]
+        is_taken = ".py:" in self._gathered.names.get(bound(alias), "")
+        return lines if lines or is_taken else None
 
-    def _is_taken(self, alias: ast.alias) -> bool:
-        return ".py:" in self._gathered.names.get(bound(alias), "")
+    def _member(self, module: str, name: str) -> list[str] | None:
+        """Take what a module of the team defines, unless it is a variable that may change."""
+        other = self._gathered.module(module)
+        found = other._defined.get(name) if other is not None else None
+        if found is None or (isinstance(found, ast.Assign) and not name.isupper()):
+            return None
+        return self._tried(lambda: self._from(module, ast.alias(name)))
 
     def _imported(
         self, node: ast.Import | ast.ImportFrom, alias: ast.alias, *, is_inside: bool = False
@@ -271,17 +286,15 @@ class Source:
             self._gathered.modules[module] = path
         one = ast.ImportFrom(module, [alias], 0) if isinstance(node, ast.ImportFrom) else None
         text = text_of(one or ast.Import([alias]))
-        if not is_inside and self._gathered.names.get(bound(alias)) != text:
-            self._gathered.bind(bound(alias), text)
+        # A package's parts, and stars, do not exclude each other.
+        name = alias.asname or alias.name if alias.name != "*" else text
+        if not is_inside and self._gathered.names.get(name) != text:
+            self._gathered.bind(name, text)
             yield text
 
     def _from(self, module: str, alias: ast.alias) -> Iterator[str]:
         """Yield the definition of what a module of the team, or of the zoo, defines."""
-        if module.startswith("compilegate.fixtures."):
-            file: Path | None = PACKAGE / "fixtures" / f"{module.rpartition('.')[2]}.py"
-        else:
-            file = team_modules.file_of(module, self._gathered.folder)
-        other = self._gathered.source(file, module) if file is not None else None
+        other = self._gathered.module(module)
         if other is None or alias.name not in other._defined:
             raise NoSourceError(f"{module} does not define {alias.name}")
         before = len(self._gathered.modules)

@@ -66,6 +66,11 @@ def run(text, folder):
         ("from gatelayers.layers import Foo", "Foo()"),
         ("from gatelayers import Foo", "Foo()"),
         ("from gatelayers.layers import Foo as Bar", "Bar()"),
+        ("from gatelayers.layers import *", "Foo()"),
+        ("import gatelayers", "gatelayers.Foo()"),
+        ("import gatelayers.layers\nimport gatelayers.helpers", "gatelayers.layers.Foo()"),
+        ("import gatelayers.layers as parts", "parts.Foo()"),
+        ("from gatelayers import layers", "layers.Foo()"),
     ],
 )
 def test_what_a_recipe_needs_of_a_module_of_the_team_is_in_the_script(zoo, imported, layer):
@@ -93,10 +98,11 @@ def test_an_import_in_the_recipe_is_replaced_too(tmp_path, zoo):
 @pytest.mark.parametrize(
     ("imported", "layer"),
     [
-        ("import gatelayers.layers", "gatelayers.layers.Foo()"),
+        ("import gatelayers.layers", "getattr(gatelayers.layers, 'Foo')()"),
+        ("import gatelayers.layers", "[Foo := 1, gatelayers.layers.Foo()][1]"),
         ("from gatelayers.layers import Foo\nscaled = 3", "Foo() if scaled else None"),
     ],
-    ids=["a whole module", "two meanings of a name"],
+    ids=["a whole module", "a local variable", "two meanings of a name"],
 )
 def test_a_module_that_cannot_be_copied_is_named_with_its_path(zoo, imported, layer, tmp_path):
     recipe = recipe_of(zoo(imported, layer), "one", "cpu")
@@ -106,6 +112,23 @@ def test_a_module_that_cannot_be_copied_is_named_with_its_path(zoo, imported, la
     said = "It needs the module gatelayers.layers of the team: run it with PYTHONPATH="
     assert script.needs == f"{said}{tmp_path}"
     assert f"# {script.needs}" in of_recipe(recipe, CASE, Shows(title="wrong"), [{}])
+
+
+def test_a_variable_that_code_may_set_stays_in_its_module(zoo, tmp_path):
+    file = zoo("import gatelayers.settings as settings", "Kept()")
+    (tmp_path / "gatelayers" / "settings.py").write_text("calls = 0\nLIMIT = 5\n")
+    kept = """
+class Kept(torch.nn.Module):
+    def forward(self, x):
+        settings.calls += 1
+        return x * min(settings.LIMIT, settings.calls)
+"""
+    file.write_text(file.read_text().replace("\n@model", f"{kept}\n@model"))
+    recipe = recipe_of(file, "one", "cpu")
+    text = "\n".join(recipe.lines)
+    assert recipe.modules == ("gatelayers.settings",)
+    assert "LIMIT = 5" in text
+    assert "min(LIMIT, settings.calls)" in text
 
 
 def test_a_module_with_much_code_is_imported(zoo, tmp_path):
