@@ -17,7 +17,8 @@ _SHORTEST = 20
 _CALL = re.compile(r"^(?:probing )?call\b[^:]*: ")
 #: What a line says of a tensor whose numbers are wrong.
 _NUMBERS = re.compile(
-    r"(?P<tensor>[a-z]+)\b(?P<path>[^:(]*) \((?P<dtype>\w+)\): .*?\b(?:is|are) "
+    r"(?P<tensor>[a-z]+)\b(?P<path>[^:(]*) \((?P<dtype>\w+)\): "
+    r"(?P<unwritten>compiled code leaves it unchanged; )?.*?\b(?:is|are) "
     r"(?P<error>[\d.e+-]+%?) "
     r".*?\(eager (?P<eager>[\d.e+-]+%?), "
 )
@@ -84,6 +85,8 @@ def _of_case(suspect: Suspect) -> str:
         named = f"{found['tensor']}{found['path'] if is_state else ''}"
         after = " after the call" if is_state else ""
         figures = f"error {found['error']}, eager {found['eager']}"
+        if found["unwritten"]:
+            return f"write to {named} is lost in {found['dtype']} ({figures})"
         return f"wrong {named}{after} in {found['dtype']} ({figures})"
     if found := _RAISES.match(text):
         eager, compiled = found["eager"], found["compiled"]

@@ -60,6 +60,10 @@ def test_wrong_numbers_have_a_place_a_tensor_and_their_error(observation, fields
 def test_an_input_is_wrong_after_the_call():
     state = make_checked(make_error("input[0]", **WRONG))
     assert "wrong input[0] after the call in float32" in title(wrong(A, state=state))
+    lost = make_checked(make_error("input[0]", **WRONG, unwritten=True))
+    assert f"write to input[0] is lost in {NUMBERS.partition(' in ')[2]}" in title(
+        wrong(A, state=lost)
+    )
 
 
 @pytest.mark.parametrize(

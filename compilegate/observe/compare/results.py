@@ -209,7 +209,13 @@ def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Check
     values = call.compare(of, known)
     tensors = sum(isinstance(value, torch.Tensor) for value in eager.state.values())
     differences = _without_repetition([*touched, *values.differences, *untouched])
-    return replace(values, tensors=tensors, differences=differences)
+    errors = tuple(
+        replace(error, unwritten=error.name in compiled.before)
+        if not _has_changed(compiled, error.name)
+        else error
+        for error in values.errors
+    )
+    return replace(values, tensors=tensors, differences=differences, errors=errors)
 
 
 def _without_repetition(differences: Sequence[Difference]) -> tuple[Difference, ...]:

@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from compilegate.judging.tensors import sentence
+from compilegate.judging.tolerances import beyond
 from compilegate.observe.compare.results import CallResults, compare_state
 from compilegate.observe.model.result import OVERWRITTEN, Placed, Result
 from tests.unit.compare.sides import (
@@ -15,6 +17,10 @@ from tests.unit.compare.sides import (
     Net,
     complaints,
 )
+
+
+def error_lines(made):
+    return [sentence(error, beyond(error, 0.0, 1.0)[0]) for error in made.state.errors]
 
 
 def test_an_input_that_only_compiled_code_overwrites_is_found():
@@ -35,6 +41,19 @@ def test_a_tiny_change_of_an_input_is_found():
 def test_an_input_that_only_eager_overwrites_is_found():
     made = Compared(lambda x: x.mul_(2).clone(), lambda x: x * 2)
     assert len(complaints(made.state)) == 1
+    (error,) = made.state.errors
+    assert error.unwritten
+    (said,) = error_lines(made)
+    assert said.startswith(
+        "input[0] (float32): compiled code leaves it unchanged; root mean square"
+    )
+
+
+def test_an_input_that_compiled_code_overwrites_otherwise_is_written():
+    made = Compared(lambda x: x.mul_(2).clone(), lambda x: x.mul_(3).clone())
+    assert not made.state.errors[0].unwritten
+    (said,) = error_lines(made)
+    assert "leaves it unchanged" not in said
 
 
 def test_an_input_that_both_sides_overwrite_is_compared():
