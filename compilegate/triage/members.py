@@ -52,6 +52,21 @@ def modules_of(body: Iterable[ast.stmt], package: str) -> dict[str, str]:
     return found
 
 
+def modules_imported(body: Iterable[ast.stmt], package: str) -> Iterator[str]:
+    """Yield the modules that a file may import, each after the packages that it is in.
+
+    Args:
+        body: The statements of the file.
+        package: Its package.
+    """
+    for node in body:
+        found = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        found += modules_of([node], package).values()
+        for module in found:
+            parts = module.split(".")
+            yield from (".".join(parts[:count]) for count, _ in enumerate(parts, 1))
+
+
 def named_directly(node: ast.AST, modules: Mapping[str, str], take: TakesMember) -> list[str]:
     """Replace attributes of modules by their names, in place. Return the lines that define them.
 

@@ -46,8 +46,28 @@ def recipe_of(file: Path, model: str, device: str) -> Recipe:
         raise NoSourceError("the recipe takes arguments")
     found.name, found.decorator_list = "recipe", []
     needed = [*source.needed(found), *gathered.effects()]
-    lines = "\n".join([*needed, text_of(found)]).splitlines()
+    return _gathered([*needed, text_of(found)], gathered)
+
+
+def operators_in(file: Path, code: str) -> Recipe:
+    """Return the source of the operators that code calls, which a zoo file or its modules define.
+
+    Args:
+        file: The zoo file.
+        code: The code, in which they are ``torch.ops.my.op``.
+
+    Raises:
+        NoSourceError: The file cannot be read.
+    """
+    gathered = Gathered(file.parent)
+    Source(file, gathered)
+    gathered.taken.append(ast.parse(code))
+    return _gathered([*gathered.effects()], gathered)
+
+
+def _gathered(texts: list[str], gathered: Gathered) -> Recipe:
     paths = dict.fromkeys(str(path) for path in gathered.modules.values())
+    lines = "\n".join(texts).splitlines()
     return Recipe(lines, (*gathered.modules,), (*paths,))
 
 

@@ -136,20 +136,23 @@ def needs(modules: Sequence[str], paths: Sequence[str]) -> str:
     return f"It needs {what} of the team: run it with PYTHONPATH={os.pathsep.join(paths)}"
 
 
-def of_program(program: Program, case: Case, shows: Shows) -> str:
+def of_program(program: Program, case: Case, shows: Shows, operators: Recipe | None = None) -> str:
     """Return a script that shows what a reduced program does.
 
     Args:
         program: The program.
         case: The case that it was reduced from.
         shows: What is wrong.
+        operators: The source of operators that it calls and PyTorch does not have.
     """
-    lines = [*(module_lines(program) if program.held else function_lines(program))]
+    lines = [line for line in operators.lines if line] if operators else []
+    lines += module_lines(program) if program.held else function_lines(program)
     lines += ["", "def inputs():", *_inputs_lines(program)]
     facts: dict[str, Any] = {"is_module": bool(program.held), "example": False, "picks": False}
     facts |= {"given": "args", "arguments": "inputs()", "loop": "", "seed": 0}
     facts |= {"plain": not shows.careful, "config": [], "last": 0, "holds_variable": False}
-    facts |= {"marks": False, "needs": "", "shared": []}
+    facts |= {"marks": False, "shared": [], "part": ""}
+    facts["needs"] = needs(operators.modules, operators.paths) if operators else ""
     train = program.phase == "train"
     return _text("\n".join(lines), case, shows, facts, train=train, backend=program.backend)
 
@@ -179,6 +182,7 @@ def of_recipe(
     seed: int = 0,
     backend: str = "inductor",
     identities: Sequence[str] = (),
+    part: str = "",
     tf32: bool = False,
     cold: bool = False,
 ) -> str:
@@ -192,6 +196,7 @@ def of_recipe(
         seed: The seed of weights and inputs.
         backend: The compiler backend.
         identities: Submodules that an ``nn.Identity`` replaces.
+        part: The submodule that is compiled alone, with eager's inputs; empty for the whole model.
         tf32: Whether f32 products round to TF32 on a GPU.
         cold: Whether it shows only where PyTorch reads no compiled code from its caches.
     """
@@ -201,7 +206,7 @@ def of_recipe(
         body = recipe.holding(variable)
     facts = recipe.arguments(sizes[: shows.calls or None], only=shows.calls == 1)
     facts |= {"example": True, "seed": seed, "config": [*recipe.config], "last": len(sizes)}
-    facts["holds_variable"] = bool(variable)
+    facts |= {"holds_variable": bool(variable), "part": part}
     places = map(recipe.shared, shows.differs or (shows.where,))
     facts["shared"] = [*dict.fromkeys(place for place in places if place is not None)]
     facts["needs"] = needs(source.modules, source.paths)
@@ -256,6 +261,7 @@ def _text(
         "mode": torch_mode(case.mode) if has_mode else "",
         "identities": identities,
         "raises": shows.raises,
+        "raising": shows.kind == "raises",
         "compares": shows.kind in SILENT and looks,
         "recompiles": shows.strict == "recompiles",
         "most": None if shows.recompilations is None else shows.recompilations + 1,

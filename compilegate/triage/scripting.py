@@ -15,12 +15,13 @@ from compilegate.fuzzing.reduction import Reducer
 from compilegate.processes.zoo_listing import list_models
 from compilegate.triage import place, programs, scripts_run, shown
 from compilegate.triage.findings import Files, Findings
-from compilegate.triage.recipe import recipe_of
+from compilegate.triage.recipe import operators_in, recipe_of
 from compilegate.triage.report import cleaned_code
 from compilegate.triage.script import Script, Shows, of_program, of_recipe
 from compilegate.triage.source import NoSourceError
 from compilegate.triage.trials import OutOfTimeError, Trials, part
 from compilegate.zoo import registry
+from compilegate.zoo.registry import Model
 
 #: The shares of the time that is left: for trying and reducing programs, and for replacing
 #: submodules.
@@ -123,16 +124,26 @@ class Scripting:
         symptoms: list[Symptom] = []
         self.trials.within(_PROGRAMS, lambda: found.extend(self._reduced(whole, symptoms)))
         origin, shows = f"the graph of {found_at}", replace(self._shows, kind=symptoms[0].kind)
+        file = Path(self._entry.source)
         return [
             Script(
-                text=of_program(one, case, how),
+                text=of_program(one, case, how, defined),
                 origin=origin,
                 program=one,
                 says=shown.says(suspect),
+                modules=defined.modules,
+                paths=defined.paths,
             )
             for one in found
+            for defined in [operators_in(file, "\n".join(each.text for each in one.statements))]
             for how in (*shown.brief_way(one, shows), *shown.ways(shows))
         ]
+
+    @property
+    def _entry(self) -> Model:
+        """The model of the suspect."""
+        models = {model.name: model for model in list_models(sys.executable, list(self.files.zoo))}
+        return (registry.load() | models)[self.trials.suspect.case.model]
 
     def _reduced(self, whole: Program, symptoms: list[Symptom]) -> list[Program]:
         """Return the program of one operator that fails alone, or else a reduced one, or none.
@@ -164,15 +175,17 @@ class Scripting:
 
     def _scripts_of_recipe(self) -> list[Script]:
         suspect = self.trials.suspect
-        models = {model.name: model for model in list_models(sys.executable, list(self.files.zoo))}
-        model = registry.load() | models
-        entry = model[suspect.case.model]
+        entry = self._entry
         recipe = recipe_of(Path(entry.source), entry.name, suspect.case.device)
         shows = self._shows
         calls = shown.calls(suspect, entry, reaches_limit=shows.recompilations is None)
         if not suspect.was_not_compiled:
             self._replace_others()
         replaced, smallest = self.findings.place.identities, self.findings.smallest
+        # Alone, a submodule mostly shows it most clearly.
+        part = shown.part(suspect, self.findings, shows)
+        ways: list[tuple[str, list[str]]] = [(part, [])] if part else []
+        ways += [("", each) for each in ([replaced, []] if replaced else [[]])]
         variants = [(suspect.case, calls)]
         if smallest:
             fewer = [{**call, **smallest.sizes} for call in calls]
@@ -187,17 +200,18 @@ class Scripting:
                     seed=suspect.observation.seed,
                     backend=self.backend,
                     identities=identities,
+                    part=alone,
                     tf32=self.files.tf32,
                     cold=self.findings.stage.is_cold,
                 ),
-                origin=f"the recipe of {entry.name}",
+                origin=f"{f'{alone} in ' if alone else ''}the recipe of {entry.name}",
                 says=how.reason or shown.COUNTED if how.counted else shown.says(suspect),
                 is_exact=case != suspect.case,
                 modules=recipe.modules,
                 paths=recipe.paths,
             )
             for case, given in variants
-            for identities in ([replaced, []] if replaced else [[]])
+            for alone, identities in ways
             for how in shown.ways(shows)
         ]
 

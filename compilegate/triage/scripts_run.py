@@ -24,7 +24,10 @@ HANGS_S = 150.0
 #: warns of that.
 _NO_WARNING = {"PYTHONWARNINGS": "ignore:dynamo_pgo force disabled"}
 #: What a script says that shows the bug.
-_SAYS = "compiled code is WRONG", "the graph BREAKS", "compiled TOO OFTEN", "Timeout ("
+_SAYS = (
+    *("compiled code is WRONG", "compiled code RAISES"),
+    *("the graph BREAKS", "compiled TOO OFTEN", "Timeout ("),
+)
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,19 @@ def shows(suspect: Suspect, findings: Findings, hangs_s: float) -> Shows:
     )
 
 
+def part(suspect: Suspect, findings: Findings, shows: Shows) -> str:
+    """Return the submodule whose script shows the culprit alone; empty for none.
+
+    Args:
+        suspect: The case.
+        findings: What was found of it.
+        shows: What a script of the model shows.
+    """
+    is_later = not suspect.is_of_first_call or suspect.probing_call is not None
+    is_whole = shows.strict or shows.kind == "state" or findings.stage.cure
+    return "" if is_later or is_whole else findings.place.path
+
+
 def compares(script: Script, where: str) -> bool:
     """Whether a script compares a piece of state: what it holds of Python, or tensors."""
     is_python = where.startswith(("class ", "function ", "global ", "closure ", "attribute "))

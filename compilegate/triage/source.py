@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from compilegate.layout import PACKAGE
 from compilegate.triage import team_modules
-from compilegate.triage.members import imported_inside, modules_of, named_directly, without_stars
+from compilegate.triage.members import (
+    imported_inside,
+    modules_imported,
+    modules_of,
+    named_directly,
+    without_stars,
+)
 from compilegate.triage.plain_source import plain
 from compilegate.triage.syntax import (
     absolute,
     bound,
+    called_operators,
     defines,
+    is_recipe,
     named_operators,
     root,
     sets_torch,
@@ -24,6 +33,8 @@ from compilegate.triage.syntax import (
 
 #: What a script defines itself.
 _OWN = {"Example", "Call", "torch", "nn", "F"}
+#: The namespaces of PyTorch's own operators: what a team registers for them changes any model.
+_OF_TORCH = {"aten", "prims"}
 #: With more lines than this, a definition of a team's module is imported instead.
 _LONGEST = 120
 
@@ -79,29 +90,50 @@ class Gathered:
         file = team_modules.file_of(name, self.folder) if is_due else None
         return self.source(file, name) if file is not None else None
 
+    def _in_order(self) -> list[Source]:
+        """Return the files and the team's that they import, each after its imports, as it runs."""
+        seen: set[Path] = set()
+        found: list[Source] = []
+
+        def visit(source: Source) -> None:
+            if source._file in seen:
+                return
+            seen.add(source._file)
+            for name in modules_imported(source._body, source._package):
+                with contextlib.suppress(NoSourceError):
+                    if name.partition(".")[0] != "compilegate" and (other := self.module(name)):
+                        visit(other)
+            found.append(source)
+
+        for each in [*self.sources.values()]:
+            visit(each)
+        return found
+
     def exports(self, name: str) -> list[str]:
         """Return the names that a star imports from a module of the team; none of others."""
         found = self.module(name)
         return [each for each in found._defined if each[0] != "_"] if found is not None else []
 
     def effects(self) -> Iterator[str]:
-        """Yield what files do at their top level to that which was taken: register a gradient."""
+        """Yield what files do at their top level to that which was taken: register a gradient.
+
+        These are the zoo file, what it imports of the team, and what that imports.
+        """
+        sources = self._in_order()
         done: set[int] = set()
         count = -1
         while count != len(done):
             count = len(done)
-            for source in [*self.sources.values()]:
+            for source in sources:
                 yield from source.effects(done)
 
     def operators(self) -> set[str]:
         """Return the operators that the code calls or defines: ``my::op``, and ``my`` alone."""
         found: set[str] = set()
+        for called in (name for code in self.taken for name in called_operators(code)):
+            found |= {called, called.partition(":")[0]}
         for node in (each for code in self.taken for each in ast.walk(code)):
             match node:
-                case ast.Attribute(
-                    value=ast.Attribute(value=ast.Attribute(attr="ops"), attr=space), attr=name
-                ):
-                    found |= {space, f"{space}::{name}"}
                 case ast.FunctionDef(decorator_list=decorators):
                     found |= {text for one in decorators for text in named_operators(one)}
                 case ast.Assign(value=ast.Call() as made):
@@ -134,7 +166,7 @@ class Source:
             gathered.reserved = {
                 name: self._meaning(node)
                 for name, node in self._defined.items()
-                if not isinstance(node, (ast.Import, ast.ImportFrom))
+                if not isinstance(node, (ast.Import, ast.ImportFrom)) and not is_recipe(node)
             }
 
     def functions(self) -> Iterator[ast.FunctionDef]:
@@ -150,10 +182,12 @@ class Source:
             NoSourceError: It needs compilegate.
         """
         self._gathered.taken.append(node)
+        own = {*uses(node), "*"}
         yield from imported_inside(node, self._replaced)
         yield from named_directly(node, modules_of(self._body, self._package), self._member)
         for name in dict.fromkeys((*uses(node), "*")):
-            yield from self.definition(name)
+            if name in own:
+                yield from self.definition(name)
 
     def definition(self, name: str) -> Iterator[str]:
         """Yield the definition of a name at the top level, after what it needs."""
@@ -224,8 +258,9 @@ class Source:
             case ast.FunctionDef(decorator_list=found) | ast.ClassDef(decorator_list=found):
                 return any(self._registers(one) and self._is_portable(one) for one in found)
             case ast.Expr(value=ast.Call() as call):
-                is_due = self._registers(call) or sets_torch(call.func, self._defined)
-                return is_due and self._is_portable(call)
+                # What registers an operator is due for that one alone.
+                is_option = not named_operators(call) and sets_torch(call.func, self._defined)
+                return (self._registers(call) or is_option) and self._is_portable(call)
             case ast.Assign(targets=[ast.Name()], value=ast.Call(func=made, args=args)):
                 first = args[0] if args else None
                 is_library = text_of(made).endswith("Library") and isinstance(first, ast.Constant)
@@ -237,8 +272,9 @@ class Source:
 
     def _registers(self, node: ast.expr) -> bool:
         """Whether a decorator or a call is about an operator or a variable that was taken."""
-        if named_operators(node):
-            return not self._gathered.operators().isdisjoint(named_operators(node))
+        if named := named_operators(node):
+            is_of_torch = any(name.partition(":")[0] in _OF_TORCH for name in named)
+            return is_of_torch or not self._gathered.operators().isdisjoint(named)
         return any(map(self._owns, uses(node)))
 
     def _owns(self, name: str) -> bool:

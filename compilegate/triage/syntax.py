@@ -31,6 +31,13 @@ def bound(alias: ast.alias) -> str:
     return alias.asname or alias.name.partition(".")[0]
 
 
+def is_recipe(node: ast.stmt) -> bool:
+    """Whether a statement defines the recipe of a model: ``@model("name")``."""
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+    called = [each.func for each in decorators if isinstance(each, ast.Call)]
+    return any(text_of(each).rpartition(".")[2] == "model" for each in called)
+
+
 def uses(node: ast.AST) -> Iterator[str]:
     """Yield the variables that code names."""
     return (found.id for found in ast.walk(node) if isinstance(found, ast.Name))
@@ -43,11 +50,21 @@ def root(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def called_operators(node: ast.AST) -> Iterator[str]:
+    """Yield the operators that code has as ``torch.ops.my.op``: ``my::op``."""
+    for each in ast.walk(node):
+        match each:
+            case ast.Attribute(
+                value=ast.Attribute(value=ast.Attribute(attr="ops"), attr=space), attr=name
+            ):
+                yield f"{space}::{name}"
+
+
 def named_operators(node: ast.AST) -> set[str]:
-    """Return the operators that a decorator or a call names by a text."""
+    """Return the operators that a decorator or a call names, also by a text."""
     texts = (n.value for n in ast.walk(node) if isinstance(n, ast.Constant))
     found = (_OPERATOR.match(text) for text in texts if isinstance(text, str))
-    return {f"{one[1]}::{one[2]}" for one in found if one}
+    return {f"{one[1]}::{one[2]}" for one in found if one} | {*called_operators(node)}
 
 
 def text_of(node: ast.AST) -> str:

@@ -21,6 +21,8 @@ _PUBLIC = {
 }
 #: Folders of installed distributions.
 _INSTALLED = {"site-packages", "dist-packages"}
+#: How many folders above that of a zoo file may have modules of the team.
+_ABOVE = 3
 #: What a folder holds that changes the interpreter itself.
 _OF_INTERPRETER = ("sitecustomize.py", "usercustomize.py", "torch")
 
@@ -82,12 +84,21 @@ def _changes(folder: Path) -> bool:
 
 @functools.cache
 def _root(name: str, folder: Path) -> ModuleSpec | None:
-    """Find a top-level module as the observing child does: the zoo's folder comes last."""
+    """Find a top-level module as the observing child does: the zoo's folder comes last.
+
+    Zoo files that add a folder to ``sys.path`` mostly add one that they are in.
+    """
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
         spec = None
-    return spec or PathFinder.find_spec(name, [str(folder)])
+    if spec is None:
+        spec = PathFinder.find_spec(name, [str(folder)])
+    for above in folder.parents[:_ABOVE]:
+        found = PathFinder.find_spec(name, [str(above)]) if spec is None else None
+        # A folder without a file may be anything, also one of data.
+        spec = found if found is not None and found.origin else spec
+    return spec
 
 
 def _location(spec: ModuleSpec) -> Path | None:
