@@ -17,7 +17,9 @@ import torch._dynamo.config
 from compilegate.observe import error_text
 from compilegate.observe.capture import compiling
 from compilegate.observe.compare import missing_gradients, results, stable
+from compilegate.observe.compare.values import NOTHING_KNOWN
 from compilegate.observe.device import out_of_memory
+from compilegate.observe.error_text import is_of_python
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.forward import SelectorError
 from compilegate.observe.model.integer_use import IndexUseError, OnlyArithmetic
@@ -30,7 +32,7 @@ from compilegate.observe.phases.calls import PairedCalls
 from compilegate.observe.phases.probed_references import ProbedReferences
 from compilegate.observe.phases.probing_plan import at_other_batches, in_other_layouts, reusing
 from compilegate.observe.phases.progress import Progress
-from compilegate.records.call import CallFacts, Checked
+from compilegate.records.call import CallFacts, Checked, Difference
 from compilegate.zoo.example import Call
 
 #: Seconds after which no further call that compiles again is begun.
@@ -129,6 +131,9 @@ class Probing:
         """
         compiled = self.calls.compiled
         made = self._made_in_eager(planned, probe)
+        if made.error is not None:
+            self._compare_error(planned, probe, made.error)
+            return
         with self.progress.spend("reference"):
             truths = self._references.results(planned, made)
         if not truths:
@@ -156,25 +161,37 @@ class Probing:
             outputs = replace(outputs, decisions=(*outputs.decisions, *zeros))
         if not probe.shows_gradients:
             gradients = Checked()
-        self.facts.append(
-            CallFacts(
-                sizes=planned.sizes,
-                numbers={},
-                rest="",
-                outputs=outputs,
-                gradients=gradients,
-                state=state,
-                overflowed=results.overflowed(made, result),
-                probe=probe.name,
-                extreme=probe.is_extreme,
-            )
-        )
+        facts = _facts(planned, probe, outputs, gradients, state)
+        self.facts.append(replace(facts, overflowed=results.overflowed(made, result)))
+
+    def _compare_error(self, planned: PlannedCall, probe: Probe, error: Exception) -> None:
+        """Make a call in compiled code, which must raise as well.
+
+        Its error may be of another class: Dynamo's own, where it evaluates an operator.
+
+        Args:
+            planned: The call.
+            probe: What it has.
+            error: What eager raised.
+
+        Raises:
+            LeftOutError: Compiled code raises, too, and nothing else can be compared.
+        """
+        raised = error_text.with_kind(error)
+        with self.progress.spend("compile"):
+            call = self.calls.compiled.prepare(planned)
+            result = self.calls.compiled.call(call, planned.index)
+        if result.error is not None:
+            raise LeftOutError(f"in eager, {raised}")
+        lost = Difference(where="call", what="raises", eager=raised, compiled="nothing")
+        self.facts.append(_facts(planned, probe, Checked(differences=(lost,))))
 
     def _made_in_eager(self, planned: PlannedCall, probe: Probe) -> Result:
         """Make the call in eager, which shows whether it is legal.
 
         Raises:
-            LeftOutError: It is not, or it is no other call than before.
+            LeftOutError: It is not, or it is no other call than before. An error that Python code
+                raises is a result: compiled code must raise, too. Operators may be laxer there.
         """
         try:
             plain = self.calls.eager.prepare(replace(planned, probe=None))
@@ -190,7 +207,7 @@ class Probing:
             made = self.calls.call_eager(planned)
         except SelectorError as error:
             raise LeftOutError(str(error)) from error
-        if made.error is not None:
+        if made.error is not None and (probe.is_extreme or not is_of_python(made.error)):
             raise LeftOutError(f"in eager, {error_text.with_kind(made.error)}")
         if probe.overlaps and any(name.startswith("input") for name in made.written):
             raise LeftOutError("eager writes to an input whose elements share memory")
@@ -220,6 +237,26 @@ class Probing:
                 compiling.mark_dynamic(side, call)
                 side.forget_gradients(call)
                 side.step(call)
+
+
+def _facts(
+    planned: PlannedCall,
+    probe: Probe,
+    outputs: Checked,
+    gradients: Checked = NOTHING_KNOWN,
+    state: Checked = NOTHING_KNOWN,
+) -> CallFacts:
+    """Return the facts of a probing call. What its guards may check justifies nothing."""
+    return CallFacts(
+        sizes=planned.sizes,
+        numbers={},
+        rest="",
+        outputs=outputs,
+        gradients=gradients,
+        state=state,
+        probe=probe.name,
+        extreme=probe.is_extreme,
+    )
 
 
 def _has_parts(made: Result) -> bool:
