@@ -167,6 +167,7 @@ class CallRecorder:
             for path, tensor in outputs.items()
             for name, held in tensors_on(tensor).items()
         }
+        result.output |= copies(dict(nested.attributes_on(output, "output")))
         if subject.case.phase == "train":
             given = input_tensors(call).items()
             leaves: dict[str, torch.Tensor] = {
