@@ -35,6 +35,13 @@ _ELEMENTS = {
     "numbers near the largest": f"2**-10 * {_LARGEST}, -(2**-11) * {_LARGEST}",
 }
 
+#: What the backward starts from.
+_PARTIAL = {
+    "a loss of every second row of the first output": """\
+roots, cotangents = roots[:1], cotangents[:1]
+[t[1::2].zero_() for t in cotangents if t.dim()]"""
+}
+
 
 def change_of(probe: str, dtype: str = "float32") -> str:
     """Return the body of a function of ``t`` that changes a tensor; empty for no change.
@@ -55,6 +62,15 @@ def change_of(probe: str, dtype: str = "float32") -> str:
     if probe == "integers at both ends of their range":
         return _INTEGERS
     return ""
+
+
+def cotangents_of(probe: str) -> str:
+    """Return code that changes ``roots`` and ``cotangents`` of a backward; empty for no change.
+
+    Args:
+        probe: The name of the probing call.
+    """
+    return _PARTIAL.get(probe, "")
 
 
 def _written(write: str, values: str) -> str:

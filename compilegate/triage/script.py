@@ -94,6 +94,7 @@ class Shows:
         hangs_s: Seconds after which the script of a hang ends.
         may_raise: Whether calls may raise, on whichever side.
         change: The body of a function that changes the tensors of the last call; empty for none.
+        cotangents: Code that changes where the backward of the last call starts; empty for none.
         cached: Whether PyTorch reads compiled code from caches, which are empty at first.
         brief: Whether to compare one output, and nothing else.
         careful: Whether to rely on nothing else that is known of the model and of its calls. Such
@@ -113,6 +114,7 @@ class Shows:
     hangs_s: float = 60.0
     may_raise: bool = False
     change: str = ""
+    cotangents: str = ""
     cached: bool = False
     brief: bool = False
     careful: bool = False
@@ -272,6 +274,7 @@ def _text(
         "numbers": numbers,
         "aliasing": aliasing,
         "change": shows.change,
+        "cotangents": shows.cotangents,
         "has_state": holds_attributes
         or (shows.kind == "state" and facts["is_module"] is not False),
         "cached": shows.cached,

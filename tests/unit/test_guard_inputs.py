@@ -126,3 +126,15 @@ def test_objects_of_one_class_are_equal():
 def test_flags_that_a_model_keeps_may_be_compiled_for(name, values, is_alike):
     one, other = (of(X, state={name: value}) for value in values)
     assert (one == other) is is_alike
+
+
+class Batch:
+    """An object among the arguments, which counts."""
+
+    def __init__(self, rows, *, seen=0):
+        self.held, self.seen = {"x": torch.zeros(rows, 3)}, seen
+
+
+def test_sizes_of_tensors_in_objects_matter_and_counters_do_not():
+    assert of(Batch(4)).numbers != of(Batch(5)).numbers
+    assert of(Batch(4)) == of(Batch(4, seen=1))

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from compilegate.observe.model import probes
+from compilegate.observe.model.cotangents import of_second_rows
 from compilegate.records.case import Case
-from compilegate.triage.probing_changes import change_of
+from compilegate.triage.probing_changes import change_of, cotangents_of
 
 CASES = {
     dtype: Case.parse(f"m-cuda-infer-{precision}-default-auto")
@@ -40,6 +41,17 @@ def test_a_script_changes_tensors_as_its_probing_call(dtype, probe, tensor):
     assert torch.equal(ours.nan_to_num(), theirs.nan_to_num())
     assert torch.equal(ours.signbit(), theirs.signbit())
     assert (ours.stride(), ours.storage_offset()) == (theirs.stride(), theirs.storage_offset())
+
+
+def test_a_script_has_the_loss_of_its_probing_call():
+    (probe,) = probes.partial_losses(Case.parse("m-cpu-train-f32-default-auto"))
+    given = [torch.randn(5, 4), torch.randn(5, 4)]
+    scope = {"roots": [*given], "cotangents": [one.clone() for one in given]}
+    exec(cotangents_of(probe.name), scope)
+    assert scope["roots"][0] is given[0]
+    assert len(scope["roots"]) == 1
+    assert torch.equal(scope["cotangents"][0], of_second_rows(given[0]))
+    assert not cotangents_of("batch of one")
 
 
 @pytest.mark.parametrize("probe", probes.layouts(), ids=lambda probe: probe.name)

@@ -6,7 +6,7 @@ import fnmatch
 import torch
 
 from compilegate.observe.model.probes import layouts
-from compilegate.observe.phases.probing import in_other_layouts
+from compilegate.observe.phases.probing_plan import in_other_layouts
 from compilegate.records.case import Case
 from compilegate.zoo import registry, tiers
 from compilegate.zoo.example import Example

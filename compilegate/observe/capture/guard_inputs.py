@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,18 @@ def _layout(tensor: torch.Tensor) -> str:
     return f"{order} contiguous {tensor.is_contiguous()}"
 
 
+def _leaves(arguments: object) -> Iterator[tuple[str, Any]]:
+    """Yield the leaves of the arguments, and the tensors that objects among them hold, by path.
+
+    Dynamo guards the sizes of those tensors. A number in an object may be a counter.
+    """
+    known = dict(nested.leaves(arguments, ""))
+    yield from known.items()
+    for path, leaf in nested.tensors(arguments, "", nested.Opening()).items():
+        if path not in known:
+            yield path, leaf
+
+
 def of(
     call: Call, index: int, state: Mapping[str, Any], *, swaps_weights: bool = False
 ) -> Signature:
@@ -53,7 +65,7 @@ def of(
     numbers: dict[str, float] = {}
     rest: list[str] = [nested.structure(call.args), nested.structure(call.kwargs)]
     storages: dict[int, int] = {}
-    for path, leaf in nested.leaves([call.args, call.kwargs], ""):
+    for path, leaf in _leaves([call.args, call.kwargs]):
         if isinstance(leaf, torch.Tensor):
             numbers |= {f"{path} dim {dim}": size for dim, size in enumerate(leaf.shape)}
             shared = storages.setdefault(nested.storage_key(leaf) or id(leaf), len(storages))

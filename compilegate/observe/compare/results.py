@@ -16,7 +16,7 @@ import torch
 from torch._dynamo import exc
 
 from compilegate.observe import error_text, objects
-from compilegate.observe.compare import exact
+from compilegate.observe.compare import exact, places
 from compilegate.observe.compare.eager_noise import Sample
 from compilegate.observe.compare.values import NOTHING_KNOWN, compare_values
 from compilegate.observe.model.equality import PLAIN, is_same
@@ -187,11 +187,7 @@ def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Check
         for name, what in compiled.moved.items()
         if name in eager.stayed
     ]
-    untouched = [
-        exact.difference(name, "requires_grad", "changes it", "leaves it unchanged")
-        for name, what in eager.moved.items()
-        if "requires_grad" in what and name in compiled.stayed
-    ]
+    untouched = [*places.unlike(eager, compiled, judged)]
     untouched += [
         exact.difference(
             name, "requires_grad", *(name in side.tracked for side in (eager, compiled))

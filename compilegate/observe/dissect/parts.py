@@ -23,7 +23,7 @@ from compilegate.observe.conditioning.signal import treat
 from compilegate.observe.dissect import allocations, disabling, graph, operators, profile
 from compilegate.observe.model.calls import evaluate, first_call, invoke
 from compilegate.observe.model.subject import Subject
-from compilegate.observe.phases import probing
+from compilegate.observe.phases import probing_plan
 from compilegate.records.case import REPLAYING_CALLS, Case
 from compilegate.records.part import Part
 from compilegate.zoo import registry
@@ -176,7 +176,7 @@ def _recorded(part: Part, probe: str = "") -> tuple[tuple[Any, ...], dict[str, A
         subject.module.get_submodule(part.path).register_forward_pre_hook(keep, with_kwargs=True)
         call = first_call(registry.load()[subject.case.model].sizes(subject.case.device))
         if probe:
-            call = probing.planned(probe, subject.example, call.sizes, subject.case)
+            call = probing_plan.planned(probe, subject.example, call.sizes, subject.case)
         subject.forward(subject.prepare(call))
         if key not in _inputs:
             raise RuntimeError(f"eager does not call {part.path}")

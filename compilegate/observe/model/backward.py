@@ -10,7 +10,7 @@ import torch
 
 from compilegate.observe import nested
 from compilegate.observe.model import cast_weights
-from compilegate.observe.model.cotangents import Cotangents, scattered
+from compilegate.observe.model.cotangents import Cotangents, of_second_rows, scattered
 from compilegate.observe.model.float64 import Lifting
 from compilegate.observe.model.grad_scaling import Scaling
 from compilegate.observe.model.random_draws import DrawRecording
@@ -46,7 +46,14 @@ class Backward:
         """Whether a scaled gradient overflowed; None where gradients are not scaled."""
         return None if self._scaling is None else self._scaling[1].found_inf
 
-    def run(self, outputs: Sequence[Any], call: Call, recording: DrawRecording | None) -> None:
+    def run(
+        self,
+        outputs: Sequence[Any],
+        call: Call,
+        recording: DrawRecording | None,
+        *,
+        of_part: bool = False,
+    ) -> None:
         """Run backward over every floating output, one call after the other.
 
         The cotangents of overlapping calls have another memory layout than the outputs.
@@ -55,6 +62,7 @@ class Backward:
             outputs: The output of the call, then those of the calls that overlap it.
             call: The call, in whose leaves the gradients arrive.
             recording: Records random draws.
+            of_part: Whether to start from every second row of the first tensor alone.
         """
         found = [nested.output_tensors(output) for output in outputs]
         roots = [{p: t for p, t in tensors.items() if t.requires_grad} for tensors in found]
@@ -62,8 +70,11 @@ class Backward:
             return
         scaling = self._scaling_of(call)
         for of_one in filter(None, roots):
-            tensors = list(of_one.values())
-            cotangents = [self._cotangents.of(path, tensor) for path, tensor in of_one.items()]
+            started = [*of_one.items()][: 1 if of_part else None]
+            tensors = [tensor for _, tensor in started]
+            cotangents = [self._cotangents.of(path, tensor) for path, tensor in started]
+            if of_part:
+                cotangents = [*map(of_second_rows, cotangents)]
             if scaling:
                 pairs = zip(scaling.scale(cotangents), tensors, strict=True)
                 cotangents = [scaled.to(tensor.dtype) for scaled, tensor in pairs]

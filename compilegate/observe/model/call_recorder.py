@@ -26,6 +26,8 @@ from compilegate.observe.model.result import (
     copy_of,
     fingerprints,
     layout_of,
+    sharing_of,
+    strides_of,
     tensors_on,
 )
 from compilegate.observe.model.seeding import seed_everything
@@ -114,6 +116,10 @@ class CallRecorder:
         result.written = frozenset(name for name in now if known.get(name) != now[name])
         after_call = self._placed(after)
         result.stayed, result.moved = placed.until(after_call)
+        tensors = {name: leaf for name, leaf in after.items() if isinstance(leaf, torch.Tensor)}
+        result.strides = {name: strides_of(tensor) for name, tensor in tensors.items()}
+        if not self._subject.case.uses_cuda_graphs:
+            result.sharing = sharing_of({**tensors, **self._named_parameters()})
         result.tracked = after_call.new_with_grad(placed)
         self._record_parameters(result, started)
         if call.after is not None:
@@ -161,6 +167,7 @@ class CallRecorder:
             for path, tensor in outputs.items()
             for name, held in tensors_on(tensor).items()
         }
+        result.output |= copies(dict(nested.attributes_on(output, "output")))
         if subject.case.phase == "train":
             given = input_tensors(call).items()
             leaves: dict[str, torch.Tensor] = {

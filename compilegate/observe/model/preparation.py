@@ -52,6 +52,8 @@ class Preparation:
         ] or [nested.Recast(case.device, None)]
         #: A call, and the one whose forward runs before the backward of the first.
         self._overlapping: tuple[Call, Call] | None = None
+        #: A call whose backward starts from a part of the output.
+        self._of_part: Call | None = None
 
     def prepare(self, planned: PlannedCall) -> Call:
         """Return the arguments of a call, with fresh values that depend only on its number."""
@@ -59,6 +61,8 @@ class Preparation:
         call = self._arguments(planned)
         if planned.overlaps:
             self._overlapping = (call, self._arguments(planned))
+        if planned.probe is not None and planned.probe.is_of_part:
+            self._of_part = call
         if planned.index % 2 and has_fixed_inputs(self._example):
             reverse_rows([*input_tensors(call).values()])
         return call
@@ -68,6 +72,10 @@ class Preparation:
         if self._overlapping is not None and self._overlapping[0] is call:
             return [*self._overlapping]
         return [call]
+
+    def is_of_part(self, call: Call) -> bool:
+        """Whether the backward of a call starts from a part of the output."""
+        return self._of_part is call
 
     def _arguments(self, planned: PlannedCall) -> Call:
         call = arguments(self._example, planned)

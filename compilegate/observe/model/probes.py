@@ -38,6 +38,8 @@ class Probe:
         repeats: How often both sides make the call before it is compared.
         overlaps: Whether elements of an input share memory. What a write to it gives depends on the
             order in which elements are written.
+        is_of_part: Whether the backward starts from a part of the output: every second row of its
+            first tensor. The other rows have cotangents of zero, the other tensors have none.
         rival: Another change. Where it moves a NaN or an infinity of eager's results, overflow
             decides there, and nothing is compared.
         is_extreme: Whether the values are such that overflow may decide.
@@ -59,6 +61,7 @@ class Probe:
     has_zeros: bool = False
     shows_gradients: bool = True
     overlaps: bool = False
+    is_of_part: bool = False
     rival: Change | None = None
 
     def apply(self, call: Call) -> None:
@@ -98,6 +101,15 @@ def layouts() -> tuple[Probe, ...]:
         Probe("inputs expanded from one row", _expanded, overlaps=True),
         Probe("inputs whose rows overlap in memory", _overlapping, overlaps=True),
     )
+
+
+def partial_losses(case: Case) -> tuple[Probe, ...]:
+    """Return the probe whose backward starts from a part of the output; none in *infer*.
+
+    A user has such a loss who masks rows, or takes one of several heads.
+    """
+    name = "a loss of every second row of the first output"
+    return (Probe(name, is_of_part=True),) if case.phase == "train" else ()
 
 
 def extremes(case: Case) -> tuple[Probe, ...]:

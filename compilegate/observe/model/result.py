@@ -47,6 +47,9 @@ class Result:
         stayed: The names of state tensors and parameters that are the same object in the same
             memory after the call, with the same strides and the same ``requires_grad``.
         moved: The changed properties of the others: ``memory``, ``stride``, ``requires_grad``.
+        strides: The strides of each state tensor after the call, as text.
+        sharing: Groups of state tensors and parameters that share memory after the call. None with
+            CUDA graphs, whose replays write to the memory of what they left before.
         tracked: The names of new state tensors that require gradients.
         parameters: The parameters that the call wrote to, after it. If actions around the calls may
             write to parameters, all of them.
@@ -72,6 +75,8 @@ class Result:
     written: frozenset[str] = frozenset()
     stayed: frozenset[str] = frozenset()
     moved: dict[str, str] = field(default_factory=dict)
+    strides: dict[str, str] = field(default_factory=dict)
+    sharing: frozenset[frozenset[str]] | None = None
     tracked: frozenset[str] = frozenset()
     parameters: dict[str, torch.Tensor] = field(default_factory=dict)
     started: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -223,20 +228,25 @@ def _copy_of_array(leaf: Any) -> Any:
 
 def layout_of(tensor: torch.Tensor) -> dict[str, str]:
     """Return a tensor's properties except its values, without strides of dimensions of size 1."""
+    return {
+        "type": "Tensor" if isinstance(tensor, torch.nn.Parameter) else type(tensor).__name__,
+        "shape": str(tuple(tensor.shape)),
+        "dtype": str(tensor.dtype).removeprefix("torch."),
+        "stride": strides_of(tensor),
+        "device": tensor.device.type,
+        "requires_grad": str(tensor.requires_grad),
+        "attributes": str(own_attributes(tensor)),
+    }
+
+
+def strides_of(tensor: torch.Tensor) -> str:
+    """Return a tensor's strides as text, without those of dimensions of size 1."""
     strides: object = tensor.layout
     if tensor.layout is torch.strided and type(tensor) in (torch.Tensor, torch.nn.Parameter):
         pairs = zip(tensor.shape, tensor.stride(), strict=True)
         strides = tuple(stride if size > 1 else "-" for size, stride in pairs)
         strides = strides if tensor.numel() else "empty"
-    return {
-        "type": "Tensor" if isinstance(tensor, torch.nn.Parameter) else type(tensor).__name__,
-        "shape": str(tuple(tensor.shape)),
-        "dtype": str(tensor.dtype).removeprefix("torch."),
-        "stride": str(strides).replace("'", ""),
-        "device": tensor.device.type,
-        "requires_grad": str(tensor.requires_grad),
-        "attributes": str(own_attributes(tensor)),
-    }
+    return str(strides).replace("'", "")
 
 
 def own_attributes(tensor: torch.Tensor) -> dict[str, object]:
@@ -260,10 +270,14 @@ def aliases_of(
     outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]
 ) -> frozenset[frozenset[str]]:
     """Return the groups of tensors that share memory and contain an output."""
+    groups = sharing_of({**others, **outputs})
+    return frozenset(group for group in groups if group & outputs.keys())
+
+
+def sharing_of(tensors: Mapping[str, torch.Tensor]) -> frozenset[frozenset[str]]:
+    """Return the groups of tensors that share memory."""
     groups: dict[int, set[str]] = {}
-    for name, tensor in {**others, **outputs}.items():
+    for name, tensor in tensors.items():
         if (key := nested.storage_key(tensor)) is not None:
             groups.setdefault(key, set()).add(name)
-    return frozenset(
-        frozenset(group) for group in groups.values() if len(group) > 1 and group & outputs.keys()
-    )
+    return frozenset(frozenset(group) for group in groups.values() if len(group) > 1)

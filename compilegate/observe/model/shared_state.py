@@ -12,7 +12,8 @@ import dis
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Protocol
 
 import torch
@@ -41,6 +42,8 @@ _LIBRARIES = frozenset(
 )
 #: The package of the shipped models, which are written as a user's are.
 _MODELS = "compilegate.fixtures"
+#: The folders into which packages are installed.
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
 #: Tensors with more elements are data, not state.
 _LARGEST = 1 << 20
 
@@ -60,7 +63,7 @@ class _Place(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _Globals:
-    """The global variables of a module of Python that a model's functions name."""
+    """The variables of a module of Python that a model's functions name, as globals or after it."""
 
     variables: dict[str, Any]
     names: frozenset[str]
@@ -218,9 +221,15 @@ def _places_of(model: object) -> list[_Place]:
             if _is_users(value):
                 places += [] if is_builders_own(value) else [_Function(value)]
                 known = named.setdefault(id(value.__globals__), (value.__globals__, set()))
-                names = _names_in(value.__code__)
+                names = _names_in(value.__code__, "_GLOBAL")
                 known[1].update(names)
-                level += [value.__globals__.get(name) for name in names]
+                held = [value.__globals__.get(name) for name in names]
+                held += map(sys.modules.get, _names_in(value.__code__, "IMPORT_NAME"))
+                level += held
+                after_it = _names_in(value.__code__, "_ATTR", "IMPORT_FROM")
+                for module in _modules_among(held, after_it):
+                    named.setdefault(id(vars(module)), (vars(module), set()))[1].update(after_it)
+                    level += [vars(module).get(name) for name in after_it]
         else:
             level += [*unwrapped(value), type(value)]
     return [*places, *(_Globals(held, frozenset(names)) for held, names in named.values())]
@@ -233,7 +242,11 @@ def _is_users(made: type | FunctionType) -> bool:
     module.
     """
     name = made.__module__ if isinstance(made, type) else made.__globals__.get("__name__")
-    name = str(name)
+    return _is_of_user(str(name))
+
+
+def _is_of_user(name: str) -> bool:
+    """Whether a module of Python with this name is of no known library."""
     return name.startswith(_MODELS) or name.partition(".")[0] not in _LIBRARIES
 
 
@@ -246,8 +259,31 @@ def _closed_over(function: FunctionType) -> dict[str, Any]:
     return found
 
 
-def _names_in(code: CodeType) -> set[str]:
-    """Return the names of the global variables that a function and those in it use."""
-    found = {step.argval for step in dis.get_instructions(code) if step.opname.endswith("_GLOBAL")}
+def _names_in(code: CodeType, *kinds: str) -> set[str]:
+    """Return the names of the global variables, attributes or modules that a function uses.
+
+    Args:
+        code: The function's. The functions in it count, too.
+        kinds: How the names of the instructions end: ``_GLOBAL``, ``_ATTR``, ``IMPORT_NAME``.
+    """
+    found = {step.argval for step in dis.get_instructions(code) if step.opname.endswith(kinds)}
     inner = (part for part in code.co_consts if isinstance(part, CodeType))
-    return found.union(*map(_names_in, inner))
+    return found.union(*(_names_in(part, *kinds) for part in inner))
+
+
+def _modules_among(values: Iterable[object], names: Iterable[str]) -> list[ModuleType]:
+    """Return the user's modules of Python among some values, and those in them of some names."""
+    found: dict[int, ModuleType] = {}
+    level = [*values]
+    while level:
+        value = level.pop()
+        if isinstance(value, ModuleType) and id(value) not in found and _is_users_module(value):
+            found[id(value)] = value
+            level += [vars(value).get(name) for name in names]
+    return [*found.values()]
+
+
+def _is_users_module(module: ModuleType) -> bool:
+    """Whether a module of Python is a user's. An installed package keeps caches and registries."""
+    parts = Path(getattr(module, "__file__", None) or "").parts
+    return not _INSTALLED.intersection(parts) and _is_of_user(module.__name__)

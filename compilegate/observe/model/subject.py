@@ -149,7 +149,8 @@ class Subject:
             self.returned = returned
         if self.case.phase == "train":
             with global_state or contextlib.nullcontext():
-                self._backward.run(outputs, call, recording)
+                of_part = self._preparation.is_of_part(call)
+                self._backward.run(outputs, call, recording, of_part=of_part)
         return outputs[0]
 
     def functional(self, output: Any) -> float:

@@ -7,10 +7,8 @@ calls before have added to the error of a buffer would else be compiled code's a
 
 from __future__ import annotations
 
-import itertools
 import time
-import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -18,29 +16,25 @@ import torch._dynamo.config
 
 from compilegate.observe import error_text
 from compilegate.observe.capture import compiling
-from compilegate.observe.compare import results, stable
+from compilegate.observe.compare import missing_gradients, results, stable
+from compilegate.observe.compare.values import NOTHING_KNOWN
 from compilegate.observe.device import out_of_memory
-from compilegate.observe.model import probes
-from compilegate.observe.model.calls import PlannedCall, has_fixed_inputs
-from compilegate.observe.model.float64 import Lifting
+from compilegate.observe.error_text import is_of_python
+from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.forward import SelectorError
 from compilegate.observe.model.integer_use import IndexUseError, OnlyArithmetic
 from compilegate.observe.model.probes import Probe
 from compilegate.observe.model.restarting import start_as
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.snapshot import Snapshot
-from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.calls import PairedCalls
+from compilegate.observe.phases.probed_references import ProbedReferences
+from compilegate.observe.phases.probing_plan import at_other_batches, in_other_layouts, reusing
 from compilegate.observe.phases.progress import Progress
-from compilegate.records.call import CallFacts, Checked
-from compilegate.records.case import Case
-from compilegate.zoo.example import Call, Example
+from compilegate.records.call import CallFacts, Checked, Difference
+from compilegate.zoo.example import Call
 
-#: The index of the first probing call. No other call of a case has one as large.
-_FIRST_INDEX = 500
-#: Dynamo's own limit: it compiles one code object so often.
-_LIMIT = 8
 #: Seconds after which no further call that compiles again is begun.
 _MOST_S = 120.0
 #: In place of Dynamo's limit. The calls that compile again are known to be fewer.
@@ -49,67 +43,6 @@ _RAISED_LIMIT = 64
 _SHARED = 2
 #: If eager and float64 disagree in a larger share of the output, the call is dropped.
 _UNSTABLE_SHARE = 0.5
-
-
-def reusing(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
-    """Plan the probing calls that use compiled code again: repetition, and extreme values."""
-    again = Probe(f"after {_LIMIT} more calls", repeats=_LIMIT)
-    chosen = (again, *probes.extremes(case))
-    return _planned(example, [(sizes, probe) for probe in chosen])
-
-
-def at_other_batches(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
-    """Plan the probing calls at a batch of one and of zero, which compile again.
-
-    Only the dimensions that are the first one of an argument take these sizes: the batch. Nobody
-    trains on an empty batch, and Inductor cannot do so with a convolution.
-    """
-    batches = {names[0]: None for names in example.dims.values() if 0 in names}
-    small = [
-        ({**sizes, name: size}, Probe(f"{name} of {text}"))
-        for name in batches
-        if name in sizes
-        for size, text in ((1, "one"), (0, "zero"))
-        if size or case.phase == "infer"
-    ]
-    return _planned(example, small)
-
-
-def in_other_layouts(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
-    """Plan the probing calls in other memory layouts, which compile again.
-
-    The model decides which one comes first, so that those of a family share them out.
-    """
-    layouts = probes.layouts()
-    first = zlib.crc32(case.model.encode()) % len(layouts)
-    return _planned(example, [(sizes, probe) for probe in (*layouts[first:], *layouts[:first])])
-
-
-def planned(name: str, example: Example, sizes: dict[str, int], case: Case) -> PlannedCall:
-    """Return the probing call of a name.
-
-    Raises:
-        LookupError: There is none.
-    """
-    every = (
-        *reusing(example, sizes, case),
-        *at_other_batches(example, sizes, case),
-        *in_other_layouts(example, sizes, case),
-    )
-    for call in every:
-        if call.probe is not None and call.probe.name == name:
-            return call
-    raise LookupError(f"no probing call {name}")
-
-
-def _planned(example: Example, calls: Sequence[tuple[dict[str, int], Probe]]) -> list[PlannedCall]:
-    """Number the calls; there are none for an example that lists its calls, or fixes its inputs."""
-    if example.calls or has_fixed_inputs(example):
-        return []
-    return [
-        PlannedCall(index, sizes, probe=probe)
-        for index, (sizes, probe) in zip(itertools.count(_FIRST_INDEX), calls, strict=False)
-    ]
 
 
 class LeftOutError(Exception):
@@ -135,7 +68,9 @@ class Probing:
     facts: list[CallFacts] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     ran_out_of_memory: bool = False
-    _references: list[tuple[Subject, Lifting]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._references = ProbedReferences(self.calls.eager, self.builder)
 
     def make_wanted(self, wants: Collection[str], sizes: dict[str, int]) -> None:
         """Make the calls that ``reuse``, ``respecialise`` and ``every_layout`` ask for.
@@ -196,8 +131,11 @@ class Probing:
         """
         compiled = self.calls.compiled
         made = self._made_in_eager(planned, probe)
+        if made.error is not None:
+            self._compare_error(planned, probe, made.error)
+            return
         with self.progress.spend("reference"):
-            truths = self._truths(planned, made)
+            truths = self._references.results(planned, made)
         if not truths:
             raise LeftOutError("float64 raises")
         rivals = []
@@ -209,6 +147,8 @@ class Probing:
             compiling.mark_dynamic(compiled, call)
         with self.progress.spend("compile"):
             result = compiled.call(call, planned.index)
+        if probe.is_of_part:
+            result = missing_gradients.without_zeros(made, result)
         if probe.may_overflow and stable.overflow_apart(made, result):
             raise LeftOutError("compiled code or eager alone overflows")
         if probe.is_extreme and result.error is None:
@@ -221,25 +161,37 @@ class Probing:
             outputs = replace(outputs, decisions=(*outputs.decisions, *zeros))
         if not probe.shows_gradients:
             gradients = Checked()
-        self.facts.append(
-            CallFacts(
-                sizes=planned.sizes,
-                numbers={},
-                rest="",
-                outputs=outputs,
-                gradients=gradients,
-                state=state,
-                overflowed=results.overflowed(made, result),
-                probe=probe.name,
-                extreme=probe.is_extreme,
-            )
-        )
+        facts = _facts(planned, probe, outputs, gradients, state)
+        self.facts.append(replace(facts, overflowed=results.overflowed(made, result)))
+
+    def _compare_error(self, planned: PlannedCall, probe: Probe, error: Exception) -> None:
+        """Make a call in compiled code, which must raise as well.
+
+        Its error may be of another class: Dynamo's own, where it evaluates an operator.
+
+        Args:
+            planned: The call.
+            probe: What it has.
+            error: What eager raised.
+
+        Raises:
+            LeftOutError: Compiled code raises, too, and nothing else can be compared.
+        """
+        raised = error_text.with_kind(error)
+        with self.progress.spend("compile"):
+            call = self.calls.compiled.prepare(planned)
+            result = self.calls.compiled.call(call, planned.index)
+        if result.error is not None:
+            raise LeftOutError(f"in eager, {raised}")
+        lost = Difference(where="call", what="raises", eager=raised, compiled="nothing")
+        self.facts.append(_facts(planned, probe, Checked(differences=(lost,))))
 
     def _made_in_eager(self, planned: PlannedCall, probe: Probe) -> Result:
         """Make the call in eager, which shows whether it is legal.
 
         Raises:
-            LeftOutError: It is not, or it is no other call than before.
+            LeftOutError: It is not, or it is no other call than before. An error that Python code
+                raises is a result: compiled code must raise, too. Operators may be laxer there.
         """
         try:
             plain = self.calls.eager.prepare(replace(planned, probe=None))
@@ -255,10 +207,12 @@ class Probing:
             made = self.calls.call_eager(planned)
         except SelectorError as error:
             raise LeftOutError(str(error)) from error
-        if made.error is not None:
+        if made.error is not None and (probe.is_extreme or not is_of_python(made.error)):
             raise LeftOutError(f"in eager, {error_text.with_kind(made.error)}")
         if probe.overlaps and any(name.startswith("input") for name in made.written):
             raise LeftOutError("eager writes to an input whose elements share memory")
+        if probe.is_of_part and not _has_parts(made):
+            raise LeftOutError("the output that requires a gradient is a single row")
         return made
 
     def _check_integers(self, call: Call) -> None:
@@ -284,36 +238,29 @@ class Probing:
                 side.forget_gradients(call)
                 side.step(call)
 
-    def _truths(self, planned: PlannedCall, made: Result) -> list[Result]:
-        """Return the result of the reference, and of its alternative where there is one.
 
-        The list is empty if the model cannot be built or called in float64.
+def _facts(
+    planned: PlannedCall,
+    probe: Probe,
+    outputs: Checked,
+    gradients: Checked = NOTHING_KNOWN,
+    state: Checked = NOTHING_KNOWN,
+) -> CallFacts:
+    """Return the facts of a probing call. What its guards may check justifies nothing."""
+    return CallFacts(
+        sizes=planned.sizes,
+        numbers={},
+        rest="",
+        outputs=outputs,
+        gradients=gradients,
+        state=state,
+        probe=probe.name,
+        extreme=probe.is_extreme,
+    )
 
-        Args:
-            planned: The call.
-            made: The result of eager, from whose state the references start.
 
-        Raises:
-            Exception: Memory ran out, or the GPU's context is lost.
-        """
-        try:
-            return [*self._references_of(planned, made)]
-        except Exception as error:
-            if isinstance(error, torch.AcceleratorError) or out_of_memory.find(error):
-                raise
-            return []
-
-    def _references_of(self, planned: PlannedCall, made: Result) -> Iterator[Result]:
-        for halves in (True, False):
-            index = 0 if halves else 1
-            if len(self._references) == index:
-                lifting = Lifting(halves=halves)
-                self._references.append((self.builder(lifting), lifting))
-            subject, lifting = self._references[index]
-            start_as(subject, self.calls.eager, made)
-            lifting.replay = made.recording.replay() if made.recording is not None else None
-            result = subject.call(subject.prepare(planned), planned.index)
-            if result.error is None:
-                yield result
-            if not lifting.lifted_halves:
-                return
+def _has_parts(made: Result) -> bool:
+    """Whether a loss can depend on a part of the output alone."""
+    with_grad = [path for path, one in made.layout.items() if one["requires_grad"] == "True"]
+    picked = [made.output[path] for path in with_grad if path in made.output]
+    return len(picked) > 1 or any(one.dim() and len(one) > 1 for one in picked)

@@ -1,5 +1,6 @@
 """Tests of the kinds of values in which a model keeps state: each loss is found, and no twin."""
 
+import dataclasses
 import enum
 import random
 from functools import partial
@@ -213,6 +214,38 @@ def test_a_tensor_on_an_output_is_compared():
     wrong = Compared(partial(marked, 1), partial(marked, 2)).outputs
     assert [text.partition(" ")[0] for text in complaints(wrong)] == ["output.mean_of_x"]
     assert complaints(Compared(partial(marked, 1), partial(marked, 1)).outputs) == []
+
+
+@dataclasses.dataclass
+class Record:
+    """A record, on which models leave more than its field."""
+
+    y: torch.Tensor
+
+
+class Rows(list):
+    """A list of its own class."""
+
+
+class Named(dict):
+    """A dict of its own class."""
+
+
+@pytest.mark.parametrize("made", [Record, lambda y: Rows([y]), lambda y: Named(y=y)])
+@pytest.mark.parametrize("attribute", [lambda x: x.mean(), len])
+def test_an_attribute_of_a_container_in_the_output_is_compared(made, attribute):
+    def with_total(factor, x):
+        output = made(x * 2)
+        output.total = attribute(x) * factor
+        return {"rows": output}
+
+    wrong = Compared(partial(with_total, 1), partial(with_total, 2)).outputs
+    found = [text.partition(" ")[0] for text in complaints(wrong)]
+    assert [*found, *(one.where for one in wrong.differences)] == ["output.rows.total"]
+    lost = Compared(partial(with_total, 1), lambda x: {"rows": made(x * 2)}).outputs
+    assert [one.where for one in lost.differences] == ["output.rows.total"]
+    right = Compared(partial(with_total, 1), partial(with_total, 1)).outputs
+    assert [*complaints(right), *right.differences] == []
 
 
 @pytest.mark.parametrize("how", ["closure", "method", "partial", "object"])

@@ -1,0 +1,62 @@
+"""The references of probing calls. They start where eager stood before each call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from compilegate.observe.device import out_of_memory
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.float64 import Lifting
+from compilegate.observe.model.restarting import start_as
+from compilegate.observe.model.result import Result
+from compilegate.observe.model.subject import Subject
+from compilegate.observe.phases.builder import Builder
+
+
+class ProbedReferences:
+    """The reference, and its alternative where there is one.
+
+    Args:
+        eager: The eager model.
+        builder: Builds the references when they are first needed.
+    """
+
+    def __init__(self, eager: Subject, builder: Builder) -> None:
+        self._eager, self._builder = eager, builder
+        self._built: list[tuple[Subject, Lifting]] = []
+
+    def results(self, planned: PlannedCall, made: Result) -> list[Result]:
+        """Return the results of a call.
+
+        The list is empty if the model cannot be built or called in float64.
+
+        Args:
+            planned: The call.
+            made: The result of eager, from whose state the references start.
+
+        Raises:
+            Exception: Memory ran out, or the GPU's context is lost.
+        """
+        try:
+            return [*self._made(planned, made)]
+        except Exception as error:
+            if isinstance(error, torch.AcceleratorError) or out_of_memory.find(error):
+                raise
+            return []
+
+    def _made(self, planned: PlannedCall, made: Result) -> Iterator[Result]:
+        for halves in (True, False):
+            index = 0 if halves else 1
+            if len(self._built) == index:
+                lifting = Lifting(halves=halves)
+                self._built.append((self._builder(lifting), lifting))
+            subject, lifting = self._built[index]
+            start_as(subject, self._eager, made)
+            lifting.replay = made.recording.replay() if made.recording is not None else None
+            result = subject.call(subject.prepare(planned), planned.index)
+            if result.error is None:
+                yield result
+            if not lifting.lifted_halves:
+                return

@@ -1,0 +1,82 @@
+"""The plan of the probing calls of a case: which arguments each of them has."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Sequence
+
+from compilegate.observe.model import probes
+from compilegate.observe.model.calls import PlannedCall, has_fixed_inputs
+from compilegate.observe.model.probes import Probe
+from compilegate.records.case import Case
+from compilegate.zoo.example import Example
+
+#: The index of the first probing call. No other call of a case has one as large.
+_FIRST_INDEX = 500
+#: Dynamo's own limit: it compiles one code object so often.
+_LIMIT = 8
+
+
+def reusing(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
+    """Plan the probing calls that use compiled code again.
+
+    These are a repetition, extreme values, and a loss of a part of the output.
+    """
+    again = Probe(f"after {_LIMIT} more calls", repeats=_LIMIT)
+    chosen = (again, *probes.extremes(case), *probes.partial_losses(case))
+    return _planned(example, [(sizes, probe) for probe in chosen])
+
+
+def at_other_batches(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
+    """Plan the probing calls at a batch of one and of zero, which compile again.
+
+    Only the dimensions that are the first one of an argument take these sizes: the batch. Nobody
+    trains on an empty batch, and Inductor cannot do so with a convolution.
+    """
+    batches = {names[0]: None for names in example.dims.values() if 0 in names}
+    small = [
+        ({**sizes, name: size}, Probe(f"{name} of {text}"))
+        for name in batches
+        if name in sizes
+        for size, text in ((1, "one"), (0, "zero"))
+        if size or case.phase == "infer"
+    ]
+    return _planned(example, small)
+
+
+def in_other_layouts(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
+    """Plan the probing calls in other memory layouts, which compile again.
+
+    The model decides which one comes first, so that those of a family share them out.
+    """
+    layouts = probes.layouts()
+    first = zlib.crc32(case.model.encode()) % len(layouts)
+    return _planned(example, [(sizes, probe) for probe in (*layouts[first:], *layouts[:first])])
+
+
+def planned(name: str, example: Example, sizes: dict[str, int], case: Case) -> PlannedCall:
+    """Return the probing call of a name.
+
+    Raises:
+        LookupError: There is none.
+    """
+    every = (
+        *reusing(example, sizes, case),
+        *at_other_batches(example, sizes, case),
+        *in_other_layouts(example, sizes, case),
+    )
+    for call in every:
+        if call.probe is not None and call.probe.name == name:
+            return call
+    raise LookupError(f"no probing call {name}")
+
+
+def _planned(example: Example, calls: Sequence[tuple[dict[str, int], Probe]]) -> list[PlannedCall]:
+    """Number the calls; there are none for an example that lists its calls, or fixes its inputs."""
+    if example.calls or has_fixed_inputs(example):
+        return []
+    return [
+        PlannedCall(index, sizes, probe=probe)
+        for index, (sizes, probe) in zip(itertools.count(_FIRST_INDEX), calls, strict=False)
+    ]
