@@ -284,8 +284,7 @@ class Source:
 
     def _replaced(self, node: ast.Import | ast.ImportFrom, alias: ast.alias) -> list[str] | None:
         lines = [*self._imported(node, alias, is_inside=True)]
-        is_taken = ".py:" in self._gathered.names.get(bound(alias), "")
-        return lines if lines or is_taken else None
+        return lines if lines or ".py:" in self._gathered.names.get(bound(alias), "") else None
 
     def _member(self, module: str, name: str) -> list[str] | None:
         """Take what a module of the team defines, unless it is a variable that may change."""
