@@ -217,9 +217,11 @@ def of_recipe(
         facts["config"].append(_TF32 if tf32 else _NO_TF32)
     if cold:
         facts["config"].append(_NO_CACHES)
-    facts["is_module"] = None if shows.careful else recipe.is_module
+    # What holds a submodule is a module. Its inputs are mostly tensors, as those of a part are.
+    facts["is_module"] = None if shows.careful else bool(part) or recipe.is_module
     facts["picks"] = recipe.picks_output
-    facts["plain"] = recipe.gives_fresh_tensors and not shows.careful
+    is_plain = recipe.gives_fresh_tensors or (part and facts["given"] == "args")
+    facts["plain"] = is_plain and not shows.careful
     return _text(body, case, shows, facts, train=train, backend=backend, identities=identities)
 
 
