@@ -275,6 +275,8 @@ def _write(folder: Path, run: Run, suspect: Suspect, made: Findings, command: st
     (folder / "report.md").write_text(text + "\n", encoding="utf-8")
     about = report.environment_text(environment)
     (folder / "environment.txt").write_text(about, encoding="utf-8")
+    if words := report.last_words(suspect.observation):
+        (folder / report.CASE_LOG).write_text(report.cleaned(words) + "\n", encoding="utf-8")
     for name in ("repro.log", "bisection.log"):
         if (folder / name).exists():
             log = (folder / name).read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
+from compilegate.records.observation import Observation
 from compilegate.records.secret_values import masker
 from compilegate.records.variables import HIDDEN
 from compilegate.triage import cost_tables, ladder
@@ -20,6 +21,8 @@ from compilegate.triage.smallest import Smallest
 from compilegate.triage.suspect import Suspect
 from compilegate.triage.title import title_of
 
+#: The file that has all that a report shows a part of, where the case ended early.
+CASE_LOG = "case.log"
 #: The longest script that a report contains, in lines.
 _LONGEST = 150
 #: How many lines that call an operator are named.
@@ -118,6 +121,12 @@ def text(
     return shown.replace(_SCRIPT, "\n".join(map(visible, cleaned_code(script).splitlines())))
 
 
+def last_words(observation: Observation) -> str:
+    """Return the traceback of a case that ended early, or its last output; empty for another."""
+    failure = observation.failure
+    return failure.traceback or failure.output if failure is not None else ""
+
+
 def _what(suspect: Suspect) -> Iterator[str]:
     culprit, observation = suspect.culprit, suspect.observation
     yield f"In {len(culprit.cases)} case{'s' * (len(culprit.cases) != 1)}: {folded(culprit.cases)}."
@@ -126,8 +135,8 @@ def _what(suspect: Suspect) -> Iterator[str]:
     yield "```text"
     first, *others = suspect.shown
     yield f"{suspect.verdict.aspect}: {first}"
-    if (failure := observation.failure) is not None:
-        yield from decisive(failure.traceback or failure.output, "the run file")
+    if observation.failure is not None:
+        yield from decisive(last_words(observation), CASE_LOG)
     else:
         for line in [line for line in others if line != first][:20]:
             yield from line.splitlines()[:30]
