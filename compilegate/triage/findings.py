@@ -42,6 +42,7 @@ class Findings:
     Attributes:
         stage: Where on the ladder it begins.
         place: Where in the model it shows.
+        code: The text of the line that shows it; empty if unknown.
         smallest: The smallest sizes at which it shows, and whether it does in float32.
         kernels: What takes the time of a call, where compiled calls are slow.
         held: What memory holds at the peak of a call, where compiled calls need much.
@@ -59,6 +60,7 @@ class Findings:
 
     stage: Stage = field(default_factory=Stage)
     place: Place = field(default_factory=Place)
+    code: str = ""
     smallest: Smallest = field(default_factory=Smallest)
     kernels: list[Kernel] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)

@@ -18,7 +18,7 @@ from compilegate.records.observation import Observation
 from compilegate.records.verdict import Verdict
 from compilegate.runs import reproduction
 from compilegate.runs.files import Run
-from compilegate.triage import found_reports, report
+from compilegate.triage import code_lines, found_reports, report
 from compilegate.triage.causes import cause_of, known_entries
 from compilegate.triage.culprits import (
     FAILED,
@@ -188,6 +188,8 @@ def triage(
         earlier = [cause_of(first.suspect, first.findings) for first in firsts]
         investigation = Investigation(suspect, folder, files, minutes * 60, say, earlier=earlier)
         made = investigation.findings
+        above = [parent for file in zoo for parent in Path(file).parents[:3]]
+        made.code = code_lines.text_of(suspect.evidence, [Path(root or Path.cwd()), *above])
         try:
             folder.mkdir(parents=True, exist_ok=True)
             investigation.run()

@@ -178,7 +178,8 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
     """Yield the line, the submodule and the operator, as far as they are known."""
     place = findings.place
     if line := suspect.evidence.source:
-        yield from (f"**Line:** `{line}`", "")
+        code = f": `{findings.code}`" if findings.code else ""
+        yield from (f"**Line:** `{line}`{code}", "")
     if place.path:
         yield f"**Submodule:** `{place.path}`, a `{place.kind}`, fails when compiled alone with"
         yield f"eager's inputs: {place.text}"
