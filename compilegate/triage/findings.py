@@ -15,7 +15,7 @@ from compilegate.triage.scripts_run import Verified
 from compilegate.triage.smallest import Smallest
 
 #: The name of an operator in that of an overload: ``gelu`` in ``aten.gelu.default``.
-_PACKET = re.compile(r"\w+(?:\.|::)(\w+)")
+_PACKET = re.compile(r"(?P<library>\w+)(?:\.|::)(?P<name>\w+)")
 #: The number that FX gives a node.
 NUMBER = re.compile(r"(?:_\d+)+$")
 
@@ -82,15 +82,22 @@ class Findings:
         match self.bisected.get("subsystem"):
             case "decomposition":
                 found = _PACKET.search(what)
-                return found[1] if found else ""
+                return found["name"] if found else ""
             case "lowerings":
                 return NUMBER.sub("", what)
         return ""
 
     @property
     def operator(self) -> str:
-        """The operator that fails alone, or else the one that the bisector named."""
-        return self.place.operator or self.bisected_operator
+        """The operator that fails alone, or else the one that the bisector named.
+
+        That of another library than PyTorch's has its name, too: ``acme::scale``.
+        """
+        name = self.place.operator or self.bisected_operator
+        found = _PACKET.search(str(self.bisected.get("what") or ""))
+        if found is None or found["name"] != name or found["library"] in ("aten", "prims"):
+            return name
+        return f"{found['library']}::{name}"
 
     @property
     def sources(self) -> list[str]:
