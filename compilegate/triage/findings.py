@@ -52,6 +52,7 @@ class Findings:
         bisected: What torch's bisector found.
         called_at: The lines of the user's code that call the operator which the bisector named.
         workarounds: Code that makes the case pass, and how that was tried.
+        helpless: Code with which the case fails as before.
         notes: What could not be done, and why.
         is_recognised: Whether the operator of an earlier culprit fails alone here, too.
         also: Where else its cause shows, a line for each culprit that was joined with it.
@@ -70,6 +71,7 @@ class Findings:
     bisected: dict[str, Any] = field(default_factory=dict)
     called_at: list[str] = field(default_factory=list)
     workarounds: list[tuple[str, str]] = field(default_factory=list)
+    helpless: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     is_recognised: bool = False
     also: list[str] = field(default_factory=list)

@@ -111,7 +111,7 @@ def text(
         ("Bisection", _bisection(findings)),
         ("Versions", _versions(environment)),
         ("Links", _links(suspect, findings)),
-        ("For the team: workarounds that were tried and work", _workarounds(findings)),
+        ("For the team: workarounds that were tried", _workarounds(findings)),
         ("What this report lacks", (f"- {note}" for note in findings.notes)),
     ):
         content = [*part]
@@ -187,7 +187,7 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
     elif place.tried:
         tried = folded([f"`{path}`" for path in place.tried])
         late = "" if place.is_complete else " There was no time for the others."
-        yield f"**Submodule:** none fails where it is compiled alone: {tried}.{late}"
+        yield f"**Submodule:** none of {tried} fails where it is compiled alone.{late}"
         yield ""
     yield from _smallest(findings.smallest)
     if place.is_dissected and place.without:
@@ -230,12 +230,14 @@ def _smallest(found: Smallest) -> Iterator[str]:
 def _without(place: Place) -> Iterator[str]:
     """Yield what a place shows none of whose submodules fails alone."""
     needed = [path for path, seen in place.without.items() if seen.state == "good"]
+    # Of the whole model, the line above says so.
+    alone = f"None of the submodules of `{place.path}` fails alone. " if place.path else ""
     if needed:
         names = ", ".join(f"`{path}`" for path in needed)
-        yield "None of its submodules fails alone. It fails where they are compiled into one graph,"
+        yield f"{alone}It fails where all of it is compiled into one graph,"
         yield f"and passes where one of these is left to eager: {names}."
     elif all(seen.state == "bad" for seen in place.without.values()):
-        yield "None of its submodules fails alone. It fails with each of them left to eager, too:"
+        yield f"{alone}It fails with each submodule left to eager, too:"
         yield "the fault is in what its own `forward` computes."
     yield ""
 
@@ -278,10 +280,15 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
     elif script:
         yield f"It has {len(lines)} lines: see `repro.py`."
     if verified is not None and verified.red.output:
-        yield from ("It prints:", "", "```text", *decisive(verified.red.output, "repro.log"))
-        yield from ("```", "")
+        yield from _printed(verified.red.output)
     yield "With compilegate, which compares compiled models with eager (a *case* is a model under a"
     yield from ("setting):", "", f"    {command}")
+
+
+def _printed(output: str) -> Iterator[str]:
+    yield from ("It prints:", "", "```text", *decisive(output, "repro.log"), "```", "")
+    if "['grad'][" in output:
+        yield from ("*['grad'][0]*: the gradient of the first input that has one.", "")
 
 
 def _bisection(findings: Findings) -> Iterator[str]:
@@ -314,6 +321,8 @@ def _links(suspect: Suspect, findings: Findings) -> Iterator[str]:
 def _workarounds(findings: Findings) -> Iterator[str]:
     for code, how in findings.workarounds:
         yield from ("```python", *code.splitlines(), "```", f"Tried: {how}.", "")
+    if findings.helpless:
+        yield f"Tried without success: {', '.join(f'`{code}`' for code in findings.helpless)}."
 
 
 def environment_text(environment: Environment) -> str:
