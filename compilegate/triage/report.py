@@ -54,7 +54,8 @@ _SECRET_IN_CODE = re.compile(
     r"(?i)((?:token|secret|passw(?:or)?d|api[_-]?key|credential)[\w-]*[\"'\]]*\s*[=:,]\s*)"
     r"([\"'])[^\"'\n]+\2"
 )
-_ADDRESS = re.compile(r"(\w+://)[^\s/@]+@")
+#: The user and the password of an address, which may be taken out already.
+_ADDRESS = re.compile(r"(\w+://)(?:\(not stored\)|[^\s/@])+@")
 _KNOWN_TOKEN = re.compile(r"\b(?:gh[pousr]_|github_pat_|hf_|sk-|AKIA)[A-Za-z0-9_-]{8,}")
 
 

@@ -81,6 +81,7 @@ def test_a_message_is_masked_before_it_is_cut(tmp_path):
 def test_reports_scripts_and_lines_of_the_terminal_show_no_secret():
     for clean in (report.cleaned, report.without_secrets):
         assert clean(clean(SAID)) == f"GET https://models.acme.example/v1?key={HIDDEN}: 401"
+        assert clean(f"https://bob:{TOKEN}@host/x") == "https://host/x"
     code = f'TOKEN = "{TOKEN}"\nADDRESS = "https://me:{TOKEN}@host/x?key={TOKEN}"\n'
     clean = report.cleaned_code(code)
     ast.parse(clean)
