@@ -19,6 +19,7 @@ from compilegate.reports.text import count, wrapped
 from compilegate.runs import files, reproduction
 from compilegate.runs.files import Run
 from compilegate.triage import folders, known
+from compilegate.triage.report import without_secrets
 
 #: The exit status of a command that Ctrl-C ends.
 _INTERRUPTED = 130
@@ -125,5 +126,6 @@ def _check(stored: Run, cases: Sequence[str]) -> None:
 def _say(text: str) -> None:
     """Print a line, in as many lines as a terminal needs; a file keeps it whole."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    for line in wrapped(visible(text), width) if width else [visible(text)]:
+    shown = visible(without_secrets(text))
+    for line in wrapped(shown, width) if width else [shown]:
         print(line, flush=True)

@@ -15,6 +15,7 @@ from compilegate.observe.device.unsupported import UnsupportedError
 from compilegate.records.bounded_text import bounded
 from compilegate.records.host_memory import MemoryAccount, gib, own_peak_bytes
 from compilegate.records.observation import Failure, Stage
+from compilegate.records.secret_values import masker
 from compilegate.zoo import registry
 
 #: What PyTorch's allocator writes before its message: the check that failed.
@@ -98,4 +99,4 @@ def traceback_of(error: BaseException) -> str:
         kept = [frame for frame in link.stack if not frame.filename.startswith(ours)]
         link.stack = traceback.StackSummary.from_list(kept)
         link = link.__cause__ or link.__context__
-    return bounded("".join(chain.format()))
+    return bounded(masker()("".join(chain.format())))

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import IO, NamedTuple
 
 from compilegate.records.bounded_text import LONGEST_TEXT, bounded, excerpt
+from compilegate.records.secret_values import masker
 
 #: Frames of the observer itself in a dumped stack. They are of no use to the reader.
 _OWN_FRAME = re.compile(
@@ -64,7 +65,7 @@ def output_of(file: IO[bytes], since: int = 0) -> str:
     lines = last.decode(errors="replace").splitlines()
     stacks = _of_crash(lines) or _observing_first(lines)
     if stacks:
-        return bounded("\n".join(stacks).strip())
+        return bounded(masker()("\n".join(stacks).strip()))
     first = last if size <= _OUTPUT_BYTES else os.pread(file.fileno(), LONGEST_TEXT, since)
     kept = _without_own_frames(last)
     text = excerpt(
@@ -74,7 +75,7 @@ def output_of(file: IO[bytes], since: int = 0) -> str:
         LONGEST_TEXT,
         lines=(_FIRST_LINES, _OUTPUT_LINES - _FIRST_LINES),
     )
-    return bounded(text.strip())
+    return bounded(masker()(text.strip()))
 
 
 def last_words_of(file: IO[bytes], since: int = 0) -> str:

@@ -13,6 +13,7 @@ from compilegate.records.encoding import dumps, fields_of
 from compilegate.records.environment import Environment
 from compilegate.records.observation import Observation
 from compilegate.records.pair import Pair
+from compilegate.records.secret_values import masker
 from compilegate.records.verdict import Verdict
 
 #: Version of the record format; a reader refuses a newer one. 2 added pairs, 3 checksums
@@ -68,8 +69,9 @@ RECORD_TYPES: dict[str, type[Record]] = {
 def encode(record: Record) -> str:
     """One line of JSON, without the newline.
 
-    What a model may write is bounded (see :mod:`.bounded_text`). A header is written in full, since
-    two environments are compared by it.
+    What a model may write is bounded (see :mod:`.bounded_text`), and shows no secret of the
+    environment. A header is written in full, since two environments are compared by it.
     """
     content = {"record": type(record).__name__.lower(), **fields_of(record)}
-    return dumps(content, str if isinstance(record, Header) else bounded)
+    masked = masker()
+    return dumps(content, str if isinstance(record, Header) else lambda it: bounded(masked(it)))

@@ -15,6 +15,7 @@ from compilegate.session import junit_properties
 from compilegate.session.plan import PLAN, Plan
 from compilegate.session.results import RESULTS
 from compilegate.triage import folders, found_reports, known
+from compilegate.triage.report import without_secrets
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -48,7 +49,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.section("compilegate triage", sep="-")
 
         def say(text: str) -> None:
-            terminalreporter.write_line(visible(text))
+            terminalreporter.write_line(visible(without_secrets(text)))
 
         began = time.monotonic()
         try:

@@ -15,7 +15,7 @@ from compilegate.triage.scripts_run import Verified
 from compilegate.triage.smallest import Smallest
 
 #: The name of an operator in that of an overload: ``gelu`` in ``aten.gelu.default``.
-_PACKET = re.compile(r"\w+(?:\.|::)(\w+)")
+_PACKET = re.compile(r"(?P<library>\w+)(?:\.|::)(?P<name>\w+)")
 #: The number that FX gives a node.
 NUMBER = re.compile(r"(?:_\d+)+$")
 
@@ -42,6 +42,7 @@ class Findings:
     Attributes:
         stage: Where on the ladder it begins.
         place: Where in the model it shows.
+        code: The text of the line that shows it; empty if unknown.
         smallest: The smallest sizes at which it shows, and whether it does in float32.
         kernels: What takes the time of a call, where compiled calls are slow.
         held: What memory holds at the peak of a call, where compiled calls need much.
@@ -51,6 +52,7 @@ class Findings:
         bisected: What torch's bisector found.
         called_at: The lines of the user's code that call the operator which the bisector named.
         workarounds: Code that makes the case pass, and how that was tried.
+        helpless: Code with which the case fails as before.
         notes: What could not be done, and why.
         is_recognised: Whether the operator of an earlier culprit fails alone here, too.
         also: Where else its cause shows, a line for each culprit that was joined with it.
@@ -59,6 +61,7 @@ class Findings:
 
     stage: Stage = field(default_factory=Stage)
     place: Place = field(default_factory=Place)
+    code: str = ""
     smallest: Smallest = field(default_factory=Smallest)
     kernels: list[Kernel] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
@@ -68,6 +71,7 @@ class Findings:
     bisected: dict[str, Any] = field(default_factory=dict)
     called_at: list[str] = field(default_factory=list)
     workarounds: list[tuple[str, str]] = field(default_factory=list)
+    helpless: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     is_recognised: bool = False
     also: list[str] = field(default_factory=list)
@@ -80,15 +84,22 @@ class Findings:
         match self.bisected.get("subsystem"):
             case "decomposition":
                 found = _PACKET.search(what)
-                return found[1] if found else ""
+                return found["name"] if found else ""
             case "lowerings":
                 return NUMBER.sub("", what)
         return ""
 
     @property
     def operator(self) -> str:
-        """The operator that fails alone, or else the one that the bisector named."""
-        return self.place.operator or self.bisected_operator
+        """The operator that fails alone, or else the one that the bisector named.
+
+        That of another library than PyTorch's has its name, too: ``acme::scale``.
+        """
+        name = self.place.operator or self.bisected_operator
+        found = _PACKET.search(str(self.bisected.get("what") or ""))
+        if found is None or found["name"] != name or found["library"] in ("aten", "prims"):
+            return name
+        return f"{found['library']}::{name}"
 
     @property
     def sources(self) -> list[str]:

@@ -18,7 +18,7 @@ from compilegate.records.observation import Observation
 from compilegate.records.verdict import Verdict
 from compilegate.runs import reproduction
 from compilegate.runs.files import Run
-from compilegate.triage import found_reports, report
+from compilegate.triage import code_lines, found_reports, report
 from compilegate.triage.causes import cause_of, known_entries
 from compilegate.triage.culprits import (
     FAILED,
@@ -188,6 +188,8 @@ def triage(
         earlier = [cause_of(first.suspect, first.findings) for first in firsts]
         investigation = Investigation(suspect, folder, files, minutes * 60, say, earlier=earlier)
         made = investigation.findings
+        above = [parent for file in zoo for parent in Path(file).parents[:3]]
+        made.code = code_lines.text_of(suspect.evidence, [Path(root or Path.cwd()), *above])
         try:
             folder.mkdir(parents=True, exist_ok=True)
             investigation.run()
@@ -275,6 +277,8 @@ def _write(folder: Path, run: Run, suspect: Suspect, made: Findings, command: st
     (folder / "report.md").write_text(text + "\n", encoding="utf-8")
     about = report.environment_text(environment)
     (folder / "environment.txt").write_text(about, encoding="utf-8")
+    if words := report.last_words(suspect.observation):
+        (folder / report.CASE_LOG).write_text(report.cleaned(words) + "\n", encoding="utf-8")
     for name in ("repro.log", "bisection.log"):
         if (folder / name).exists():
             log = (folder / name).read_text(encoding="utf-8")

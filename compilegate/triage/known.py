@@ -27,6 +27,7 @@ from compilegate.judging.aspects import ASPECTS
 from compilegate.judging.budgets import BudgetError
 from compilegate.records.case import UnknownNameError
 from compilegate.records.verdict import Verdict
+from compilegate.triage.evidence import has_stopped_failing
 
 #: What stands between an issue and its workaround.
 WORKAROUND = "; workaround: "
@@ -60,14 +61,15 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return is_of_aspect and any(fnmatchcase(verdict.case, glob) for glob in globs)
 
     def names(self, verdict: Verdict, lines: Sequence[str] = ()) -> bool:
-        """Whether the entry names this failure.
+        """Whether the entry names this failure, which an expected failure that passes is none.
 
         Args:
             verdict: The verdict that failed.
             lines: What it shows of one of its causes, where it has several.
         """
         found = lines or (verdict.summary, *verdict.details)
-        return self.concerns(verdict) and any(re.search(self.match, line) for line in found)
+        is_failure = self.concerns(verdict) and not has_stopped_failing(verdict)
+        return is_failure and any(re.search(self.match, line) for line in found)
 
     @property
     def title(self) -> str:

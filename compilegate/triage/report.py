@@ -8,6 +8,8 @@ from pathlib import Path
 
 from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
+from compilegate.records.observation import Observation
+from compilegate.records.secret_values import masker
 from compilegate.records.variables import HIDDEN
 from compilegate.triage import cost_tables, ladder
 from compilegate.triage.candidates import candidates
@@ -19,6 +21,8 @@ from compilegate.triage.smallest import Smallest
 from compilegate.triage.suspect import Suspect
 from compilegate.triage.title import title_of
 
+#: The file that has all that a report shows a part of, where the case ended early.
+CASE_LOG = "case.log"
 #: The longest script that a report contains, in lines.
 _LONGEST = 150
 #: How many lines that call an operator are named.
@@ -36,30 +40,48 @@ _WORDS = {
 _PACKAGES = re.compile(r"[^\s'\":(]*/site-packages/(?=\w)")
 #: Stands for the script until the rest of the report is clean.
 _SCRIPT = "<the script>"
+#: A word that goes on, such as *secretive* or ``TokenMixer``, is the name of a model.
 _SECRET = re.compile(
-    r"(?i)\b([\w-]*(?:token|secret|passw(?:or)?d|api[_-]?key|credential)[\w-]*\s*[=:]\s*)\S+"
+    r"(?i)\b([\w-]*(?:token|secret(?:[_-]?key)?|passw(?:or)?d|api[_-]?key|credential)s?"
+    r"(?![a-z])[\w-]*\s*[=:]\s*)(?!\(not stored\))[^\s&]+"
+)
+#: The same in the query of an address: ``?key=…&sig=…``.
+_QUERY = re.compile(
+    r"(?i)([?&](?:[\w-]*[_-])?(?:key|auth|sig(?:nature)?|pat|code)=)(?!\(not stored\))[^\s&#\"']+"
 )
 #: The same in code, where only a text that is written down is a secret, and no name.
 _SECRET_IN_CODE = re.compile(
     r"(?i)((?:token|secret|passw(?:or)?d|api[_-]?key|credential)[\w-]*[\"'\]]*\s*[=:,]\s*)"
     r"([\"'])[^\"'\n]+\2"
 )
-_ADDRESS = re.compile(r"(\w+://)[^\s/@]+@")
+#: The user and the password of an address, which may be taken out already.
+_ADDRESS = re.compile(r"(\w+://)(?:\(not stored\)|[^\s/@])+@")
 _KNOWN_TOKEN = re.compile(r"\b(?:gh[pousr]_|github_pat_|hf_|sk-|AKIA)[A-Za-z0-9_-]{8,}")
 
 
 def cleaned(text: str) -> str:
     """Return a text without secrets, and without the paths of homes and installed packages."""
-    return _without_homes(_SECRET.sub(rf"\g<1>{HIDDEN}", _PACKAGES.sub("", text)))
+    return _without_homes(without_secrets(_PACKAGES.sub("", text)))
+
+
+def without_secrets(text: str) -> str:
+    """Return a text without secrets, whose paths are whole: a line for the terminal."""
+    text = _QUERY.sub(rf"\g<1>{HIDDEN}", _without_values(text))
+    return _SECRET.sub(rf"\g<1>{HIDDEN}", text)
 
 
 def cleaned_code(text: str) -> str:
     """Return a script without secrets and homes, whose names and numbers all stay."""
-    return _without_homes(_SECRET_IN_CODE.sub(rf"\g<1>\g<2>{HIDDEN}\g<2>", text))
+    text = _SECRET_IN_CODE.sub(rf"\g<1>\g<2>{HIDDEN}\g<2>", _without_values(text))
+    return _without_homes(text)
+
+
+def _without_values(text: str) -> str:
+    """Return a text without what the environment holds, and without what looks like a secret."""
+    return _KNOWN_TOKEN.sub(HIDDEN, _ADDRESS.sub(r"\1", masker()(text)))
 
 
 def _without_homes(text: str) -> str:
-    text = _KNOWN_TOKEN.sub(HIDDEN, _ADDRESS.sub(r"\1", text))
     home = str(Path.home())
     if home != "/":
         text = re.sub(rf"{re.escape(home)}(?=[/\s'\":]|$)", "~", text)
@@ -90,7 +112,7 @@ def text(
         ("Bisection", _bisection(findings)),
         ("Versions", _versions(environment)),
         ("Links", _links(suspect, findings)),
-        ("For the team: workarounds that were tried and work", _workarounds(findings)),
+        ("For the team: workarounds that were tried", _workarounds(findings)),
         ("What this report lacks", (f"- {note}" for note in findings.notes)),
     ):
         content = [*part]
@@ -98,6 +120,12 @@ def text(
             lines += [f"## {heading}", "", *content, ""]
     shown = cleaned("\n".join(visible(line) for line in lines))
     return shown.replace(_SCRIPT, "\n".join(map(visible, cleaned_code(script).splitlines())))
+
+
+def last_words(observation: Observation) -> str:
+    """Return the traceback of a case that ended early, or its last output; empty for another."""
+    failure = observation.failure
+    return failure.traceback or failure.output if failure is not None else ""
 
 
 def _what(suspect: Suspect) -> Iterator[str]:
@@ -108,8 +136,8 @@ def _what(suspect: Suspect) -> Iterator[str]:
     yield "```text"
     first, *others = suspect.shown
     yield f"{suspect.verdict.aspect}: {first}"
-    if (failure := observation.failure) is not None:
-        yield from decisive(failure.traceback or failure.output, "the run file")
+    if observation.failure is not None:
+        yield from decisive(last_words(observation), CASE_LOG)
     else:
         for line in [line for line in others if line != first][:20]:
             yield from line.splitlines()[:30]
@@ -151,7 +179,8 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
     """Yield the line, the submodule and the operator, as far as they are known."""
     place = findings.place
     if line := suspect.evidence.source:
-        yield from (f"**Line:** `{line}`", "")
+        code = f": `{findings.code}`" if findings.code else ""
+        yield from (f"**Line:** `{line}`{code}", "")
     if place.path:
         yield f"**Submodule:** `{place.path}`, a `{place.kind}`, fails when compiled alone with"
         yield f"eager's inputs: {place.text}"
@@ -159,7 +188,7 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
     elif place.tried:
         tried = folded([f"`{path}`" for path in place.tried])
         late = "" if place.is_complete else " There was no time for the others."
-        yield f"**Submodule:** none fails where it is compiled alone: {tried}.{late}"
+        yield f"**Submodule:** none of {tried} fails where it is compiled alone.{late}"
         yield ""
     yield from _smallest(findings.smallest)
     if place.is_dissected and place.without:
@@ -202,12 +231,14 @@ def _smallest(found: Smallest) -> Iterator[str]:
 def _without(place: Place) -> Iterator[str]:
     """Yield what a place shows none of whose submodules fails alone."""
     needed = [path for path, seen in place.without.items() if seen.state == "good"]
+    # Of the whole model, the line above says so.
+    alone = f"None of the submodules of `{place.path}` fails alone. " if place.path else ""
     if needed:
         names = ", ".join(f"`{path}`" for path in needed)
-        yield "None of its submodules fails alone. It fails where they are compiled into one graph,"
+        yield f"{alone}It fails where all of it is compiled into one graph,"
         yield f"and passes where one of these is left to eager: {names}."
     elif all(seen.state == "bad" for seen in place.without.values()):
-        yield "None of its submodules fails alone. It fails with each of them left to eager, too:"
+        yield f"{alone}It fails with each submodule left to eager, too:"
         yield "the fault is in what its own `forward` computes."
     yield ""
 
@@ -250,10 +281,15 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
     elif script:
         yield f"It has {len(lines)} lines: see `repro.py`."
     if verified is not None and verified.red.output:
-        yield from ("It prints:", "", "```text", *decisive(verified.red.output, "repro.log"))
-        yield from ("```", "")
+        yield from _printed(verified.red.output)
     yield "With compilegate, which compares compiled models with eager (a *case* is a model under a"
     yield from ("setting):", "", f"    {command}")
+
+
+def _printed(output: str) -> Iterator[str]:
+    yield from ("It prints:", "", "```text", *decisive(output, "repro.log"), "```", "")
+    if "['grad'][" in output:
+        yield from ("*['grad'][0]*: the gradient of the first input that has one.", "")
 
 
 def _bisection(findings: Findings) -> Iterator[str]:
@@ -286,6 +322,8 @@ def _links(suspect: Suspect, findings: Findings) -> Iterator[str]:
 def _workarounds(findings: Findings) -> Iterator[str]:
     for code, how in findings.workarounds:
         yield from ("```python", *code.splitlines(), "```", f"Tried: {how}.", "")
+    if findings.helpless:
+        yield f"Tried without success: {', '.join(f'`{code}`' for code in findings.helpless)}."
 
 
 def environment_text(environment: Environment) -> str:

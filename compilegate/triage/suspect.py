@@ -109,20 +109,18 @@ class Suspect:
     @property
     def reason(self) -> str:
         """The reason of a break that is not the only one of its case; empty otherwise."""
-        reasons = [one.reason for one in self._breaks]
-        own = self.graph_break
-        return own.reason if own is not None and len({*reasons}) > 1 else ""
-
-    @property
-    def _breaks(self) -> Sequence[GraphBreak]:
-        capture = self.observation.capture
-        is_of_breaks = self.was_not_compiled or self.verdict.aspect == "graph_breaks"
-        return capture.breaks if capture and is_of_breaks else ()
+        capture, own = self.observation.capture, self.graph_break
+        breaks = capture.breaks if capture else ()
+        return own.reason if own in breaks and len({one.reason for one in breaks}) > 1 else ""
 
     @property
     def graph_break(self) -> GraphBreak | None:
-        """The break that is the culprit; None where it is another failure."""
-        return next((one for one in self._breaks if str(one) == self.evidence.line), None)
+        """The break that is the culprit, also of a frame that is left to eager; else None."""
+        capture = self.observation.capture
+        if capture is None or not (self.was_not_compiled or self.verdict.aspect == "graph_breaks"):
+            return None
+        known = (*capture.breaks, *capture.fallbacks)
+        return next((one for one in known if str(one) == self.evidence.line), None)
 
     @property
     def fails_as_a_whole(self) -> bool:

@@ -33,8 +33,12 @@ _RAISES = re.compile(r"eager raises (?P<eager>.*), compiled raises (?P<compiled>
 _STATE = ("input", "buffer", "parameter", "attribute", "closure", "class", "global", "function")
 #: How PyTorch begins the message that has the exception of a backend.
 _OF_BACKEND = re.compile(r"^backend='\w+' raised:\s*")
-#: What Dynamo's explanation of a break calls by its name, and what a guard begins with.
-_QUOTED = re.compile(r"`([^`]+)`")
+#: What Dynamo's explanation of a break calls by its name: no code, which is an example of its own.
+_CALLED = re.compile(r"`([A-Za-z_][\w.]*(?:\(\))?)`")
+_EXAMPLE = re.compile(r"\(e\.g\.[^)]*`[^`]*`[^)]*\)")
+#: How a record says that the line of a break raises an exception.
+_RAISES_HERE = "this line raises "
+#: What a guard begins with.
 _COMPILE_ID = re.compile(r"^\d+/\d+: ")
 
 
@@ -69,8 +73,10 @@ def _of_line(suspect: Suspect) -> str:
 
 
 def _reason(found: GraphBreak) -> str:
-    """Return the reason of a break, with the name of what is called."""
-    called = _QUOTED.search(found.explanation)
+    """Return the reason of a break, with the name of what is called, or with an exception."""
+    if found.explanation.startswith(_RAISES_HERE):
+        return f"{found.reason}: {found.explanation.removeprefix(_RAISES_HERE)}"
+    called = _CALLED.search(_EXAMPLE.sub("", found.explanation))
     is_said = called is None or "`" in found.reason or called[1] in found.reason
     return found.reason if called is None or is_said else f"{found.reason} `{called[1]}`"
 

@@ -57,6 +57,8 @@ def _try_remedies(trials: Trials, findings: Findings, say: Callable[[str], None]
         if seen.state == "good":
             how = OTHERS_LEFT if seen.text == OTHERS_LEFT else "the case passes"
             findings.workarounds.append((remedy.code, how))
+        elif seen.state == "bad":
+            findings.helpless.append(remedy.code.splitlines()[-1])
 
 
 def _try_disabling(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
@@ -80,6 +82,8 @@ def _try_disabling(trials: Trials, findings: Findings, say: Callable[[str], None
         if seen.state == "good":
             findings.workarounds.append((code, "the case passes"))
             return
+        if seen.state == "bad":
+            findings.helpless.append(tried)
 
 
 def _try_stances(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
@@ -92,3 +96,5 @@ def _try_stances(trials: Trials, findings: Findings, say: Callable[[str], None])
         say(f"  stance {stance}: {seen.outcome}")
         if seen.state == "good":
             findings.workarounds.append((code, "the case passes"))
+        elif seen.state == "bad":
+            findings.helpless.append(f'torch.compiler.set_stance("{stance}")')

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from compilegate.judging.budgets import BudgetError
 from compilegate.records.verdict import Verdict
 from compilegate.triage.causes import known_entries
-from compilegate.triage.culprits import culprits
+from compilegate.triage.culprits import Failure, culprits
 from compilegate.triage.known import Known, read, unmatched
 from tests.unit.failing import WRONG, A, B, broken, failures, wrong
 from tests.unit.making import (
@@ -90,6 +91,19 @@ def test_an_entry_whose_cases_no_longer_fail_is_reported(known):
     assert "known.toml:2: " in first
     skipped = Verdict(case=A, aspect="forward", outcome="skipped", summary="no GPU")
     assert unmatched(known, [skipped]) == []
+
+
+def test_an_entry_does_not_name_an_expected_failure_that_passes(known):
+    passed = make_verdict(
+        case=A, outcome="failed", summary="expected to fail, but passed: was wrong (OLD)"
+    )
+    everything = [msgspec.structs.replace(known[0], match="")]
+    (one,) = culprits([Failure(make_observation(case=A), passed)], everything)
+    assert not one.known
+    (line,) = unmatched(everything, [passed])
+    assert line.endswith("check whether TICKET-1 is fixed, and remove the entry and the workaround")
+    still = [each for each in failures(wrong(A)) if each.verdict.aspect == "forward"]
+    assert culprits(still, everything)[0].known == [everything[0].title]
 
 
 @pytest.mark.parametrize(

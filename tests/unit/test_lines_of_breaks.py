@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from compilegate.judging.budget import Budget
 from compilegate.suites import test_graph_breaks
@@ -47,6 +48,19 @@ def then_branches(x):
     return x.cos()
 
 
+def refuses(x):
+    if torch.compiler.is_compiling():
+        raise RuntimeError("no such head")
+    return x + 1
+
+
+def test_a_frame_that_is_left_to_eager_for_an_exception_quotes_it():
+    (left,) = run(refuses, (X,)).fallbacks
+    assert left.source == f"{HERE}:{line_of(refuses, 'raise')}"
+    assert left.explanation.startswith("this line raises RuntimeError")
+    assert "no such head" in left.explanation
+
+
 @pytest.mark.parametrize(
     ("function", "of"),
     [(in_a_loop, shows), (shows_in_a_loop, shows_in_a_loop), (in_two_loops, shows_in_a_loop)],
@@ -56,6 +70,7 @@ def test_a_frame_that_is_left_to_eager_names_the_line_that_it_is_left_for(functi
     seen = run(function, (X,))
     line = f"{HERE}:{line_of(of, 'print(')}"
     assert {left.source for left in seen.fallbacks} == {line}
+    assert not any("raises" in left.explanation for left in seen.fallbacks)
     assert f"the frame is left to eager for {line}" in seen.fallbacks[0].help
     finding = test_graph_breaks.rule(make_observation(capture=seen), Budget())
     assert finding.summary.startswith("1 graph break not budgeted")

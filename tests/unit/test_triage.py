@@ -136,7 +136,7 @@ def test_a_report_has_no_secrets_and_no_home():
         assert secret not in cleaned
     assert cleaned.count(HIDDEN) == 3
     assert cleaned.endswith(f"~/net.py {HIDDEN}")
-    plain = "torch 2.15.0: the key of attention, tokens (3, 4), /usr/lib/x.so"
+    plain = "torch 2.15.0: the key of attention, tokens (3, 4), /usr/lib/x.so, secretive: exit 1"
     assert report.cleaned(plain) == plain
 
 

@@ -48,10 +48,22 @@ def seen(backend=DECOMPOSED, operator="smooth_l1_loss", cure="", **fields):
         (seen("inductor", "clamp_"), [195675]),
         (seen("inductor"), []),
         (seen("inductor", "clamp_", cure="default"), []),
+        (seen("inductor", "amin"), [191499]),
+        (seen("inductor", "argmin"), [191499]),
+        (seen("inductor", "amax"), []),
+        (seen("inductor", "remainder"), [198057]),
+        (seen("inductor", "acme::amin"), []),
+        (seen("inductor", "hardtanh"), [195675]),
+        (seen("inductor", "avg_pool1d"), [198119]),
+        (seen(operator="lerp"), [198364]),
         (seen(operator="gelu"), []),
         (seen(operator=""), []),
     ],
-    ids=["alone", "bisected", "in place", "stage", "autotuning", "operator", "none"],
+    ids=[
+        *("alone", "bisected", "in place", "stage", "autotuning", "a neighbour", "its index"),
+        *("no neighbour", "remainder", "of a library", "a limit", "one dimension", "strides"),
+        *("operator", "none"),
+    ],
 )
 def test_a_culprit_may_be_the_bug_of_its_operator_at_its_stage(findings, issues):
     found = [issue for issue, _ in candidates(suspect_of(), findings)]

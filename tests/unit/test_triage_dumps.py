@@ -2,6 +2,7 @@
 
 import pytest
 
+from compilegate.processes.child_output import OBSERVING
 from compilegate.triage import report
 from compilegate.triage.culprits import culprits
 from compilegate.triage.dumps import decisive
@@ -40,6 +41,37 @@ def test_of_a_process_that_died_or_hangs_one_stack_is_shown(lines):
     assert sum("left out: see repro.log" in line for line in seen) == 2
 
 
+def test_of_a_hang_the_thread_is_shown_that_observes_the_case_and_the_code_of_the_user():
+    mine = '  File "/srv/team/acme/ops.py", line 41 in _'
+    outer = mine.replace("ops", "nets")
+    head = f"Thread 0x01 (most recent call first), {OBSERVING}:"
+    seen = shown([head, mine, *FRAMES[:18], outer, *IDLE])
+    assert seen[:2] == [head, mine]
+    assert outer in seen
+    assert FRAMES[6] in seen
+    assert FRAMES[7] not in seen
+    assert IDLE[0] not in seen
+
+
+def test_of_an_exception_in_dynamo_the_code_of_the_user_is_shown():
+    """Dynamo interprets that code, so no frame of the stack has it."""
+    mine = ['  File "/srv/team/net.py", line 3, in forward', "    return fetch(x)", "      ~~~^^^"]
+    other = ['  File "/srv/env/lib/python3.11/site-packages/torch/x.py", line 1, in f', "    g()"]
+    cut = [RAISED[0], *CODE[:40], "… 168 bytes left out …", "^^^^", *RAISED[41:]]
+    seen = shown([*cut, *["hint"] * 14, "from user code:", *other, *mine, *other, "", "Set …"])
+    assert seen[-4:-1] == mine
+    assert [line for line in seen if line in FRAMES] == FRAMES[-2:]
+    assert other[0] not in seen
+
+
+def test_of_logs_the_first_lines_are_shown_without_dates_and_processes():
+    prefix = "V1127 11:03:56.108000 15165 torch/_dynamo/guards.py:6374] [0/1] [__recompiles] "
+    logs = [f"{prefix}- 0/{number}: self.step == 1" for number in range(30)]
+    seen = shown(["the model is compiled TOO OFTEN", *logs])
+    assert seen[:2] == ["the model is compiled TOO OFTEN", "- 0/0: self.step == 1"]
+    assert seen[8:] == ["- 0/7: self.step == 1", "… 22 lines left out: see repro.log …"]
+
+
 def test_of_what_ends_without_an_error_both_ends_are_shown():
     seen = shown(WRONG)
     assert (seen[0], seen[-1], len(seen)) == (WRONG[0], WRONG[-1], 12 + 1 + 28)
@@ -59,3 +91,5 @@ def test_a_report_of_a_case_that_raises_begins_with_the_error_and_not_with_its_f
     assert "LoweringError: no loops\nsecond line\n" in text
     assert FRAMES[-1] in text
     assert FRAMES[5] not in text
+    assert "left out: see case.log" in text
+    assert report.last_words(made) == trace["traceback"]

@@ -9,7 +9,7 @@ from torch import nn
 from compilegate.judging.budget import Budget
 from compilegate.observe.dissect import operators
 from compilegate.records.case import Case
-from compilegate.triage import report
+from compilegate.triage import code_lines, report
 from compilegate.triage.culprits import culprits
 from compilegate.triage.findings import Findings
 from compilegate.triage.folders import Triaged
@@ -21,7 +21,13 @@ from compilegate.triage.scripts_run import Ended, Verified
 from compilegate.triage.suspect import Suspect
 from compilegate.zoo.example import Call
 from tests.unit.failing import A, broken, failures, recompiled, wrong
-from tests.unit.making import make_break, make_environment
+from tests.unit.making import (
+    make_break,
+    make_capture,
+    make_compilation,
+    make_environment,
+    make_observation,
+)
 
 TRAIN = Case.parse("m-cpu-train-f32-default-static")
 GELU = {"subsystem": "decomposition", "what": "<OpOverload(op='aten.gelu', overload='default')>"}
@@ -42,6 +48,11 @@ def suspect_of(observation):
 
 def found(backend="inductor", **fields):
     return Findings(stage=Stage(backend, {backend: Seen("bad")}), **fields)
+
+
+def guarded(reason):
+    items = [make_compilation(n, reason if n else "", guarded_at="net.py:8") for n in range(3)]
+    return make_observation(case=A, capture=make_capture(compilations=tuple(items)))
 
 
 def line_of(text):
@@ -124,3 +135,21 @@ def test_a_report_says_what_was_tried_and_what_to_do_where_no_script_shows_it():
 )
 def test_the_last_lines_name_the_line_where_there_is_one(observation, findings, place):
     assert Triaged(suspect_of(observation), Path("x"), findings).place == place
+
+
+def test_a_report_quotes_the_line_of_the_code_of_the_user(tmp_path):
+    (tmp_path / "net.py").write_text("\n" * 9 + "    if x.sum() > 0:\n")
+    suspect = suspect_of(broken(A, make_break()))
+    code = code_lines.text_of(suspect.evidence, [tmp_path / "none", tmp_path])
+    text = report.text(suspect, found(code=code), make_environment(), "observe", "")
+    assert "**Line:** `net.py:10`: `if x.sum() > 0:`\n" in text
+    guard = suspect_of(guarded("0/0: self.n == 1 # return x * self.n # t/net.py:8 in f"))
+    assert code_lines.text_of(guard.evidence, []) == "return x * self.n"
+
+
+def test_a_line_whose_file_is_not_there_has_its_place_alone(tmp_path):
+    suspect = suspect_of(broken(A, make_break()))
+    assert code_lines.text_of(suspect.evidence, [tmp_path]) == ""
+    assert code_lines.text_of(suspect_of(wrong(A)).evidence, [tmp_path]) == ""
+    text = report.text(suspect, found(), make_environment(), "observe", "")
+    assert "**Line:** `net.py:10`\n" in text

@@ -281,10 +281,21 @@ def test_a_script_compares_the_python_state_that_differs(recipe, differs, step, 
     assert len(places) >= len(differs) * (step - 1), done.stdout
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int32"])
+NUMBERS = "(9 * torch.randn(4, 3))"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NUMBERS,
+        f"{NUMBERS}.to(torch.int32)",
+        f"{NUMBERS}.masked_fill(torch.rand(4, 3) < 0.5, float('inf'))",
+    ],
+    ids=["float32", "int32", "infinities"],
+)
 @pytest.mark.parametrize("is_wrong", [True, False])
-def test_the_script_of_one_operator_is_brief(dtype, is_wrong, tmp_path):
-    x = Value(name="x", text=f"(9 * torch.randn(4, 3)).to(torch.{dtype})")
+def test_the_script_of_one_operator_is_brief(text, is_wrong, tmp_path):
+    x = Value(name="x", text=text)
     statement = Statement(text="y = torch.square(x)", makes=("y",), reads=("x",))
     program = Program(name="m", values=(x,), statements=(statement,), returns=("y",))
     assert may_be_brief(program, WRONG)

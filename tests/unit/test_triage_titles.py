@@ -26,6 +26,13 @@ PRINT = replace(
     make_break("Failed to trace builtin operator"),
     explanation="Dynamo does not know how to trace builtin operator `print` with ['str']",
 )
+BRANCH = replace(
+    make_break("Data-dependent branching"),
+    explanation="Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`). Use `x > 0`.",
+)
+PLAIN_LEFT = make_break("Observed exception", "", broken_at="net.py:88")
+RAISING_LEFT = replace(PLAIN_LEFT, explanation="this line raises RuntimeError('no')")
+LEFT = make_observation(case=A, capture=make_capture(fallbacks=(RAISING_LEFT,)))
 GELU = Place(path="act", kind="GELU", operator="gelu")
 BISECTED = {"subsystem": "decomposition", "what": "aten.erf.default"}
 STRIDES = make_checked(make_error(), differences=[make_difference("output", "stride")])
@@ -127,6 +134,12 @@ def test_a_call_that_raises_on_one_side_says_on_which(eager, compiled, expected)
             "[Dynamo] graph break: Failed to trace builtin operator `print` at net.py:10",
         ),
         (broken(A, make_break()), "[Dynamo] graph break: Call to `print` at net.py:10"),
+        (broken(A, BRANCH), "[Dynamo] graph break: Data-dependent branching at net.py:10"),
+        (LEFT, "[Dynamo] graph break: Observed exception: RuntimeError('no') at net.py:88"),
+        (
+            make_observation(case=A, capture=make_capture(fallbacks=(PLAIN_LEFT,))),
+            "[Dynamo] graph break: Observed exception at net.py:88",
+        ),
         (
             make_observation(case=A, capture=make_capture(graphs=0, breaks=(make_break(),))),
             "[Dynamo] nothing is compiled: Call to `print` at net.py:10",
@@ -136,7 +149,10 @@ def test_a_call_that_raises_on_one_side_says_on_which(eager, compiled, expected)
             "[Dynamo] recompilation for self.n == 1 at net.py:10",
         ),
     ],
-    ids=["a call in the explanation", "a call in the reason", "nothing compiled", "a guard"],
+    ids=[
+        *("a call in the explanation", "a call in the reason", "an example in the explanation"),
+        *("left to eager", "left to eager, without a cause", "nothing compiled", "a guard"),
+    ],
 )
 def test_what_a_line_of_code_does_has_the_line(observation, expected):
     assert title(observation, "eager") == expected

@@ -242,13 +242,19 @@ def _compilation(entry: Any, call: int) -> Compilation:
     )
 
 
+#: How Dynamo names the exception of the code that it traces.
+_RAISED = re.compile(r"Developer debug context: raised exception (\w.*)")
+
+
 def _left_to_eager(entry: Any, compilation: Compilation) -> GraphBreak:
     """Return a frame that Dynamo does not compile, and the line of a function in it or below."""
     file, line = entry.fail_user_frame_filename, entry.fail_user_frame_lineno
+    raised = _RAISED.search(bounded(entry.fail_reason or ""))
     return GraphBreak(
         reason=compilation.failure,
         id="",
         place=compilation.code,
+        explanation=f"this line raises {raised[1]}" if raised else "",
         broken_at=place(file, line or 0, "").source if file else "",
     )
 

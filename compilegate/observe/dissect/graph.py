@@ -23,6 +23,8 @@ from compilegate.zoo.example import Call
 _KNOWN = {"device": "torch.device", "inf": 'float("inf")', "nan": 'float("nan")'}
 #: A frame of a stack, with its line of code.
 _FRAME = re.compile(r'File "(.+)", line (\d+), in (\S+)\n\s*(.+)')
+#: An operator of a library, perhaps with its overload.
+_PACKET = re.compile(r"torch\.ops\.(?P<library>\w+)\.(?P<name>\w+)(?:\.\w+)?$")
 _TORCH = Path(torch.__file__).parent
 #: The most elements of a constant that are written down.
 _CONSTANT = 16
@@ -84,7 +86,11 @@ class _Recording(fx.Interpreter):
 
 
 def expression(tensor: torch.Tensor) -> str:
-    """Return an expression that makes a tensor of the same shape, strides, dtype and range."""
+    """Return an expression that makes a tensor of the same shape, strides, dtype and range.
+
+    As large a share of its elements is infinite or NaN, and zeros stay zeros: an operator may fail
+    for these alone.
+    """
     value = tensor.detach()
     shape = ", ".join(map(str, value.shape)) if value.dim() else "()"
     if value.numel() == 0:
@@ -98,13 +104,15 @@ def expression(tensor: torch.Tensor) -> str:
         low, high = int(value.min()), int(value.max())
         text = f"torch.randint({low}, {high + 1}, ({shape},), dtype={value.dtype})"
         text = text.replace("((),)", "()")
+    elif not value.any():
+        text = f"torch.zeros({shape}, dtype={value.dtype})"
     else:
-        text = _floats(value, shape)
+        text = _floats(value, shape) + "".join(_not_finite(value, shape))
     return _strided(text, value)
 
 
 def _floats(value: torch.Tensor, shape: str) -> str:
-    finite = value.float().nan_to_num()
+    finite = value.float().nan_to_num(0.0, 0.0, 0.0)
     scale = float(f"{finite.std(correction=0).item():.1g}") if value.numel() > 1 else 1.0
     if value.numel() > 1 and finite.min() >= 0:
         text = f"torch.rand({shape})"
@@ -118,11 +126,20 @@ def _floats(value: torch.Tensor, shape: str) -> str:
     return text
 
 
+def _not_finite(value: torch.Tensor, shape: str) -> Iterator[str]:
+    """Yield what puts infinities and NaN into a tensor, each for its share of the elements."""
+    for number in (torch.inf, -torch.inf, torch.nan):
+        alike = torch.isclose(value, value.new_tensor(number), equal_nan=True)
+        if share := alike.float().mean().item():
+            chosen = f"torch.rand({shape}) < {share:.2g}" if share < 1 else "torch.tensor(True)"
+            yield f".masked_fill({chosen}, float('{number}'))"
+
+
 def _strided(text: str, value: torch.Tensor) -> str:
     if value.is_contiguous():
         return text
     size, stride = tuple(value.shape), tuple(value.stride())
-    if value.dim() == 2 and value.t().is_contiguous():
+    if value.dim() == 2 and value.t().is_contiguous() and "masked_fill" not in text:
         rows = f"{size[1]}, {size[0]}"
         return text.replace(f"({size[0]}, {size[1]}", f"({rows}", 1) + ".t()"
     return f"torch.empty_strided({size}, {stride}, dtype={value.dtype}).copy_({text})"
@@ -268,9 +285,13 @@ def _written(node: ast.AST) -> Iterator[str]:
 
 
 def _operator(node: ast.AST) -> str:
-    """Return the name of the function that a statement calls."""
+    """Return the name of the function that a statement calls: ``acme::scale`` of an operator."""
     for found in ast.walk(node):
         if isinstance(found, ast.Call):
-            return ast.unparse(found.func).rpartition(".")[2]
+            called = ast.unparse(found.func)
+            if (packet := _PACKET.match(called)) is None:
+                return called.rpartition(".")[2]
+            is_own = packet["library"] in ("aten", "prims")
+            return packet["name"] if is_own else f"{packet['library']}::{packet['name']}"
     operators = (type(n.op).__name__ for n in ast.walk(node) if isinstance(n, ast.BinOp))
     return next(operators, "assignment").lower()
