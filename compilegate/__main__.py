@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words:  # argparse takes no globs that stand behind an option
         options.cases = [*options.cases, *words]
     try:
-        with interrupts.taken_together():
+        with interrupts.taken_together() as came:
             status: int = options.do(options)
     except _ERRORS as error:
         print(f"compilegate: {error}", file=sys.stderr)
@@ -75,11 +75,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # What is still in the buffer must not fail again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 2
+    except KeyboardInterrupt:
+        if not came.is_terminated:
+            raise
+        print("compilegate: SIGTERM ended it", file=sys.stderr)
+        return interrupts.TERMINATED
     except Exception:  # Python itself would exit with 1, which means that something is worse
         traceback.print_exc()
         print("compilegate: this is a bug: report it with the lines above", file=sys.stderr)
         return 2
-    return status
+    return came.status(status)
 
 
 def _parser() -> argparse.ArgumentParser:
