@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words:  # argparse takes no globs that stand behind an option
         options.cases = [*options.cases, *words]
     try:
-        with interrupts.taken_together():
+        with interrupts.taken_together() as came:
             status: int = options.do(options)
     except _ERRORS as error:
         print(f"compilegate: {error}", file=sys.stderr)
@@ -75,11 +75,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # What is still in the buffer must not fail again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 2
+    except KeyboardInterrupt:
+        if not came.is_terminated:
+            raise
+        print("compilegate: SIGTERM ended it", file=sys.stderr)
+        return interrupts.TERMINATED
     except Exception:  # Python itself would exit with 1, which means that something is worse
         traceback.print_exc()
         print("compilegate: this is a bug: report it with the lines above", file=sys.stderr)
         return 2
-    return status
+    return came.status(status)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -223,21 +228,25 @@ def _html(options: argparse.Namespace) -> int:
         options.candidates, options.format, options.all = [options.run], "html", False
         return _compare(options)
     with Archive(_find(options.run, options)) as run:
-        found = known.read([*options.known, *found_reports.of_run(run.path, run.header.created)])
         folder = _target(options, run.path).resolve().parent
-        named = [entry.linked_from(folder) for entry in found]
+        named = [entry.linked_from(folder) for entry in _known_of(run, options)]
         _write_page(options, run.path, html.of_run(run, named))
         return _status_of(run)
 
 
 def _markdown(options: argparse.Namespace) -> int:
     with Archive(_find(options.run, options)) as run:
-        named = known.read(options.known)
-        _write(options.output, [markdown.of_run(run, known=named)])
+        _write(options.output, [markdown.of_run(run, known=_known_of(run, options))])
         if options.issues:
-            found = issues.of_run(run, options.workflow, named)
+            # What a triage calls a culprit names that night's report: it would be a new issue.
+            found = issues.of_run(run, options.workflow, known.read(options.known))
             _write(options.issues, [issues.dump(found)])
         return _status_of(run)
+
+
+def _known_of(run: Archive, options: argparse.Namespace) -> list[known.Known]:
+    """Return the culprits that the options name, and those that the newest triage has found."""
+    return known.read([*options.known, *found_reports.of_run(run.path, run.header.created)])
 
 
 def _status_of(run: Archive) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from compilegate.session.command_line import add_options
 from compilegate.session.description import describe
 from compilegate.session.observations import OBSERVATIONS
 from compilegate.session.options import judges_suites
-from compilegate.session.plan import PLAN
+from compilegate.session.plan import INTERRUPTS, PLAN
 
 pytest_plugins = (
     "compilegate.session.clean_terminal",
@@ -49,12 +48,16 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
-    """Take two interrupts at once for one.
+    """Handle SIGINT and SIGTERM.
 
     https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_cmdline_main
     """
-    with interrupts.taken_together() if judges_suites(config) else contextlib.nullcontext():
+    if not judges_suites(config):
         return (yield)
+    with interrupts.taken_together() as came:
+        config.stash[INTERRUPTS] = came
+        status = yield
+    return came.status(status)
 
 
 def pytest_configure(config: pytest.Config) -> None:

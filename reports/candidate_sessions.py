@@ -7,6 +7,7 @@ each, one after the other, so that none disturbs the timing of another.
 from __future__ import annotations
 
 import datetime
+import signal
 import subprocess
 import sys
 import tempfile
@@ -101,10 +102,32 @@ def _session(config: pytest.Config, candidate: str, name: str) -> Comparison | i
         handed = Path(folder) / "comparison.json"
         words += ["--save", name, "--comparison-file", str(handed)]
         command = [sys.executable, "-m", "pytest", *words]
-        done = subprocess.run(command, cwd=invocation.dir, check=False)
+        status = wait_for(command, invocation.dir)
         if not handed.exists():
-            return done.returncode or pytest.ExitCode.NO_TESTS_COLLECTED
+            return status or pytest.ExitCode.NO_TESTS_COLLECTED
         return comparisons.load(handed.read_bytes())
+
+
+def wait_for(command: Sequence[str], folder: Path) -> int:
+    """Run a session, and return its exit status. What interrupts this process interrupts it, too.
+
+    It then ends with its summary, for which ``subprocess.run`` would not wait.
+
+    Args:
+        command: Its command line.
+        folder: The folder in which it runs.
+
+    Raises:
+        KeyboardInterrupt: The session was interrupted, and has ended.
+    """
+    with subprocess.Popen(command, cwd=folder) as session:
+        try:
+            return session.wait()
+        except KeyboardInterrupt as error:
+            # A terminal has sent it to both already: two at once are one.
+            session.send_signal(signal.SIGTERM if str(error) else signal.SIGINT)
+            session.wait()
+            raise
 
 
 def without(words: Sequence[str], options: Sequence[str]) -> Iterator[str]:

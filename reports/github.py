@@ -43,36 +43,45 @@ class Shown:
     comparison: Comparison | None
 
 
-def error_commands(culprits: Sequence[Culprit], comparison: Comparison | None) -> Iterator[str]:
-    """Yield the workflow commands that show errors next to the workflow's run.
+class JobSummary:
+    """The annotations and the job summary of a step, which may be written again."""
 
-    Args:
-        culprits: The culprits of all failures.
-        comparison: The session compared with an earlier run, if it was.
-    """
-    if os.environ.get("GITHUB_ACTIONS") == "true":
-        decision = decide(comparison) if comparison else None
+    def __init__(self) -> None:
+        self._is_annotated = False
+        #: Where in the file the own text begins, and where it ends.
+        self._begin, self._end = 0, -1
+
+    def error_commands(self, shown: Shown) -> Iterator[str]:
+        """Yield the workflow commands that show errors next to the workflow's run, once."""
+        if os.environ.get("GITHUB_ACTIONS") != "true" or self._is_annotated:
+            return
+        self._is_annotated = True
+        decision = decide(shown.comparison) if shown.comparison else None
         bad_news = str(decision) if decision and decision.answer != "safe" else ""
-        yield from error_annotations(culprit_groups.groups(culprits), bad_news)
+        yield from error_annotations(culprit_groups.groups(shown.culprits), bad_news)
 
+    def write(self, shown: Shown) -> str:
+        """Write the job summary, if the step has one, in the place of what was written first.
 
-def write_summary(shown: Shown) -> str:
-    """Write the job summary, if the step has one.
+        Returns:
+            Why it was not written; empty if it was, or the step has none.
+        """
+        if not (name := os.environ.get("GITHUB_STEP_SUMMARY")):
+            return ""
 
-    Returns:
-        Why it was not written; empty if it was, or the step has none.
-    """
-    if not (path := os.environ.get("GITHUB_STEP_SUMMARY")):
-        return ""
+        def text(room: int) -> str:
+            comparison = shown.comparison
+            upgrade = markdown.of_comparison(comparison, room // 2) if comparison else ""
+            rest = room - len(upgrade.encode()) - 1
+            cases = markdown.of_cases(shown.results, shown.culprits, shown.environment, limit=rest)
+            return f"{upgrade}\n{cases}"
 
-    def write(room: int) -> str:
-        comparison = shown.comparison
-        upgrade = markdown.of_comparison(comparison, room // 2) if comparison else ""
-        rest = room - len(upgrade.encode()) - 1
-        cases = markdown.of_cases(shown.results, shown.culprits, shown.environment, limit=rest)
-        return f"{upgrade}\n{cases}"
-
-    return append_summary(Path(path), write, markdown.LIMIT)
+        path = Path(name)
+        if _size(path) != self._end:  # somebody else has added to it, or nothing was written
+            self._begin = _size(path)
+        trouble = append_summary(path, text, markdown.LIMIT, self._begin)
+        self._end = _size(path)
+        return trouble
 
 
 def error_annotations(groups: Sequence[CaseGroup], decision: str = "") -> Iterator[str]:
@@ -93,24 +102,37 @@ def error_annotations(groups: Sequence[CaseGroup], decision: str = "") -> Iterat
         yield workflow_command.error("compilegate", more)
 
 
-def append_summary(path: Path, write: Callable[[int], str], limit: int) -> str:
+def append_summary(
+    path: Path, write: Callable[[int], str], limit: int, begin: int | None = None
+) -> str:
     """Add a text to the job summary of a step; other commands of the step may have begun it.
 
     Args:
         path: The file that ``$GITHUB_STEP_SUMMARY`` names.
         write: Makes the text, given the bytes that it may have.
         limit: The largest size of the file, in bytes.
+        begin: Where the text begins, in bytes, and replaces what follows; by default at the end.
 
     Returns:
         Why nothing was written; empty if the text was written.
     """
     try:
-        taken = path.stat().st_size if path.exists() else 0
+        taken = _size(path) if begin is None else begin
         room = limit - taken
         if room < 2**10:
             return f"{path} is full: it has {taken} bytes"
+        text = write(room)
         with path.open("a", encoding="utf-8") as file:
-            file.write(write(room))
+            if begin is not None and begin < _size(path):
+                file.truncate(begin)
+            file.write(text)
     except OSError as error:
         return f"cannot write {path}: {error.strerror}"
     return ""
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -20,9 +20,11 @@ from compilegate.records.case import case_id_of, suite_of
 from compilegate.records.pair import Pair
 from compilegate.reports import case_line
 from compilegate.reports.comparison_text import NARROWEST
+from compilegate.reports.github import JobSummary
 from compilegate.reports.status_line import StatusLine, WorkersAtWork, observed_text
 from compilegate.reports.terminal_summary import TerminalSummary, why_nothing_saved
 from compilegate.reports.text import count, cut, duration
+from compilegate.session import triaging
 from compilegate.session.clean_terminal import clean
 from compilegate.session.options import judges_suites
 from compilegate.session.results import RESULTS, Results
@@ -262,7 +264,7 @@ class TerminalReport:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Print the title and the evidence, after the tables of other plugins."""
+        """Print the title and the evidence, after the tables of other plugins. Then triage."""
         if self._at_work is not None:
             self._at_work.stop()
         self._status.clear()
@@ -270,7 +272,17 @@ class TerminalReport:
             return
         reason = self._skips.most_common(1)[0][0] if self._skips else ""
         letters = "".join(self._letters.values()) if self._shows_lines else ""
-        TerminalSummary(self._config, self._results, terminalreporter).write(letters, reason)
+        page = JobSummary()
+        summary = TerminalSummary(self._config, self._results, terminalreporter, page)
+        summary.write(letters, reason)
+        if not self._config.getoption("triage"):
+            return
+        terminalreporter.flush()  # a kill during the triage loses none of it
+        summary = TerminalSummary(self._config, self._results, terminalreporter, page)
+        if triaging.triage(self._config, terminalreporter):
+            summary.write(letters, reason)
+        else:
+            summary.write_decision(reason)
 
 
 def _letter(report: Any) -> str:

@@ -40,12 +40,16 @@ class TerminalSummary:
         config: pytest's.
         session: What is known of the session.
         reporter: pytest's terminal reporter.
+        page: The job summary of the step.
     """
 
-    def __init__(self, config: pytest.Config, session: Results, reporter: Any) -> None:
+    def __init__(
+        self, config: pytest.Config, session: Results, reporter: Any, page: github.JobSummary
+    ) -> None:
         self._config = config
         self._session = session
         self._reporter = reporter
+        self._page = page
         self._width = max(reporter._tw.fullwidth, NARROWEST)
 
     @cached_property
@@ -91,13 +95,13 @@ class TerminalSummary:
         self._write_commands()
         self._write_budgets()
         self._write_files()
-        for command in github.error_commands(self._culprits, session.comparison):
-            write_command(self._reporter, command)
         environment = session.plan.environment
         shown = github.Shown(self._cases, self._culprits, environment, session.comparison)
-        if trouble := github.write_summary(shown):
+        for command in self._page.error_commands(shown):
+            write_command(self._reporter, command)
+        if trouble := self._page.write(shown):
             line(visible(f"no job summary: {trouble}"))
-        self._write_decision(titles.of_cases(self._cases, why_nothing))
+        self.write_decision(why_nothing)
 
     def _write_wrapped(self, text: str) -> None:
         """Print a sentence in as many lines as it needs. Commands stay whole, to be copied."""
@@ -120,9 +124,14 @@ class TerminalSummary:
         if text := self._other_failures(comparison):
             self._reporter.write_line(text)
 
-    def _write_decision(self, of_run: str) -> None:
-        """Print the decision where two versions were compared, else how many cases failed."""
+    def write_decision(self, why_nothing: str) -> None:
+        """Print the decision where two versions were compared, else how many cases failed.
+
+        Args:
+            why_nothing: The most common reason of skipped tests.
+        """
         plan, comparison = self._session.plan, self._session.comparison
+        of_run = titles.of_cases(self._cases, why_nothing)
         if comparison is None:
             lines = titles.fitted(of_run, titles.where(plan.environment, self._cases), self._room)
         else:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from compilegate.judging.aspects import ASPECTS
 from compilegate.judging.budgets import Budgets, Machine
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.output.visible import visible
-from compilegate.processes import cpp_compiler
+from compilegate.processes import cpp_compiler, zoo_listing
 from compilegate.processes.child_process import ObserverError
 from compilegate.processes.observer import BACKENDS, Observer
 from compilegate.processes.server_process import Launch
@@ -56,7 +58,8 @@ def add_parser(commands: Any) -> None:
         action="append",
         default=[],
         metavar="PATH",
-        help="an interpreter that exists already (repeatable)",
+        help="an interpreter that exists already (repeatable); with --torch, it is used for its "
+        "release",
     )
     parser.add_argument(
         "--aspect", choices=sorted(ASPECTS), help="what counts as bad (default: any exact aspect)"
@@ -83,6 +86,11 @@ def add_parser(commands: Any) -> None:
         default=Path(".environments"),
         metavar="DIR",
         help="where environments are kept (default: .environments)",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print the releases, where they are, and the disk that they may take; install nothing",
     )
     parser.set_defaults(do=run)
 
@@ -151,23 +159,30 @@ def run(options: argparse.Namespace) -> int:
         for file in options.zoo:
             if not Path(file).is_file():
                 raise ValueError(f"--zoo {file}: there is no such file")
-        shipped = registry.load()
-        if not options.zoo and case.model not in shipped:
-            raise UnknownNameError("model", case.model, shipped)
+        model = _model(case, options.zoo)
     except ValueError as error:
         raise ArgumentError(str(error)) from error
     files = [Path(file) for file in options.budgets]
     budgets = budgets_toml.read(files, sorted(SHIPPED_BUDGETS.glob("*.toml")))
-    model = shipped.get(case.model)
     needed = [model.requires] if model is not None and model.requires else []
     folder = options.environments.resolve()
-    environments = ReleaseEnvironments(folder, tuple(options.libraries or needed), _say)
-    names, python_of = _releases(options, environments)
+    own = _own(options)
+    environments = ReleaseEnvironments(folder, tuple(options.libraries or needed), _say, own)
+    names = releases_of(options.torch, own)
+    if options.dry_run:
+        for line in environments.places(names):
+            _say(line)
+    else:
+        environments.remove_unfinished()
+    if options.torch:
+        _say(environments.check_disk(names))
+    if options.dry_run:
+        return 0
     looks = Looks(options, case, budgets)
 
     def look(index: int) -> Seen:
         try:
-            seen = looks(python_of(names[index]))
+            seen = looks(environments.python(names[index]))
         except MakingError as error:
             seen = Seen("unobservable", str(error))
         _say(f"{names[index]}: {seen}")
@@ -177,26 +192,53 @@ def run(options: argparse.Namespace) -> int:
     for line in _conclusion(found, names):
         _say(line)
     if found.turn is not None:
-        before, now = (python_of(names[index]) for index in found.turn)
+        before, now = (environments.python(names[index]) for index in found.turn)
         _say(attributed(case, folder, (before, now), looks, found.seen[found.turn[1]].state))
     states = {seen.state for seen in found.seen.values()}
     return 1 if "bad" in states else 0 if "good" in states else 2
 
 
-def _releases(
-    options: argparse.Namespace, environments: ReleaseEnvironments
-) -> tuple[list[str], Callable[[str], str]]:
-    """Return the names of what to search, from old to new, and the interpreter of each."""
-    if bool(options.torch) == bool(options.python):
+def _model(case: Case, zoo: Sequence[str]) -> registry.Model | None:
+    """Return the model of a case, so that a mistake shows before anything is installed.
+
+    None where this interpreter cannot load the zoo: that of a release may have what it imports.
+
+    Raises:
+        UnknownNameError: There is no such model.
+    """
+    models = dict(registry.load())
+    try:
+        listed = zoo_listing.list_models(sys.executable, [os.path.abspath(file) for file in zoo])
+    except registry.ZooError as error:
+        if case.model not in models:
+            _say(f"whether there is a model {case.model} is not known yet: {error}")
+        return models.get(case.model)
+    models |= {model.name: model for model in listed}
+    if case.model not in models:
+        raise UnknownNameError("model", case.model, models)
+    return models[case.model]
+
+
+def _own(options: argparse.Namespace) -> dict[str, str]:
+    """Return the interpreters that the user names, by their release of torch."""
+    if not options.torch and not options.python:
         raise ArgumentError("name the releases with --torch, or interpreters with --python")
-    if options.torch:
-        names = releases(options.torch)
-        _say(environments.check_disk(names))
-        return names, environments.python
     for python in options.python:
         check_interpreter(python, "--python")
-    found = {_torch_of(python): python for python in options.python}
-    return sorted(found, key=Version), found.__getitem__
+    return {_torch_of(python): python for python in options.python}
+
+
+def releases_of(wanted: str | None, own: Mapping[str, str]) -> list[str]:
+    """Return the names of what to search, from old to new.
+
+    Args:
+        wanted: The releases that ``--torch`` names.
+        own: The interpreters of the user. A build such as 2.13.0+cpu is that of 2.13.0.
+    """
+    public = {Version(name).public for name in own}
+    named = releases(wanted) if wanted else []
+    others = [name for name in named if Version(name).public not in public]
+    return sorted([*own, *others], key=Version)
 
 
 def _torch_of(python: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -34,7 +35,7 @@ def add_parser(commands: Any) -> None:
         description="For each culprit of a stored run, find the stage of the compiler and the "
         "place in the model, and write a folder with report.md, repro.py and logs.",
         epilog="Exit status: 0 nothing to triage, 1 reports were written, 2 the command line is "
-        "wrong or the run cannot be read, 130 Ctrl-C.",
+        "wrong or the run cannot be read, 130 Ctrl-C, 143 SIGTERM.",
     )
     parser.add_argument("run", metavar="RUN", help="a run file, or its name in --runs")
     parser.add_argument(
@@ -90,6 +91,7 @@ def run(options: argparse.Namespace) -> int:
     target = folders.unused(named)
     if target != named:
         _say(f"{named} holds the reports of an earlier triage: these go to {target}")
+    _refuse_unwritable(target)
     _say(f"{count(len(found), 'culprit')}, {options.minutes:g} min each at most")
     made: list[folders.Triaged] = []
     try:
@@ -99,12 +101,23 @@ def run(options: argparse.Namespace) -> int:
         status = _INTERRUPTED
     else:
         status = 1
-    for line in (*map(folders.summary, made), *folders.conclude(stored, made, target)):
+    for line in (*map(folders.summary, made), *folders.conclude(made, target)):
         _say(line)
     if status == _INTERRUPTED:
         left = len(found) - len(made)
         _say(f"interrupted, {left} of {len(found)} left: what was found is in {target.resolve()}")
     return status
+
+
+def _refuse_unwritable(folder: Path) -> None:
+    """Make the folder of the reports, before minutes are spent on what goes there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ArgumentError(
+            f"cannot write reports to {folder}: {error.strerror}: name another folder with --out"
+        ) from error
 
 
 def _check(stored: Run, cases: Sequence[str]) -> None:

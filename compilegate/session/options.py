@@ -115,8 +115,16 @@ class Options:
 
 
 def _runs_folder(config: pytest.Config) -> Path:
-    """Return the folder of run files; a relative path starts from the ini file's folder."""
-    base = config.inipath.parent if config.inipath else config.invocation_params.dir
+    """Return the folder of run files.
+
+    A relative path starts from ``--rootdir``, else from the ini file's folder, else from the
+    current one. ``-c /dev/null`` names no file of a project.
+    """
+    base, ini = config.invocation_params.dir, config.inipath
+    if config.getoption("rootdir"):
+        base = config.rootpath
+    elif ini is not None and ini.is_file():
+        base = ini.parent
     return base / str(config.getini("runs_dir"))
 
 

@@ -18,6 +18,7 @@ import pytest
 from compilegate.judging.aspects import Aspect
 from compilegate.judging.budget import Budget
 from compilegate.judging.budgets import Budgets, Machine
+from compilegate.processes.interrupts import Interrupts
 from compilegate.processes.observer import Observer
 from compilegate.records.case import Case, model_of
 from compilegate.records.environment import Environment
@@ -39,6 +40,8 @@ from compilegate.zoo.registry import Model
 
 #: Where the session keeps its plan.
 PLAN = pytest.StashKey["Plan"]()
+#: Where it keeps what handles SIGINT and SIGTERM.
+INTERRUPTS = pytest.StashKey[Interrupts]()
 
 
 @dataclass

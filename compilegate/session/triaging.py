@@ -1,7 +1,8 @@
-"""The plugin of ``--triage``: a report for each culprit, once all cases are observed."""
+"""``--triage``: a report for each culprit, once all cases are observed."""
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,9 @@ import pytest
 
 from compilegate.output.visible import visible
 from compilegate.processes.child_process import ObserverError
-from compilegate.runs import files
+from compilegate.runs import files, reproduction
 from compilegate.session import junit_properties
-from compilegate.session.plan import PLAN, Plan
+from compilegate.session.plan import INTERRUPTS, PLAN, Plan
 from compilegate.session.results import RESULTS
 from compilegate.triage import folders, found_reports, known
 from compilegate.triage.report import without_secrets
@@ -38,26 +39,43 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Triage what failed: after pytest's failures, and before the block with the decision.
+def triage(config: pytest.Config, reporter: Any) -> bool:
+    """Triage what failed, as the option asks for it.
 
-    https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_terminal_summary
+    The summary of the session has been shown, so that a kill loses nothing of it.
+
+    Args:
+        config: pytest's configuration.
+        reporter: pytest's terminal reporter.
+
+    Returns:
+        Whether anything was found that the summary does not say.
     """
-    plan = config.stash.get(PLAN, None)
-    if plan is not None and RESULTS in config.stash and config.getoption("triage"):
-        terminalreporter.section("compilegate triage", sep="-")
+    plan = config.stash[PLAN]
 
-        def say(text: str) -> None:
-            terminalreporter.write_line(visible(without_secrets(text)))
+    def say(text: str) -> None:
+        reporter.write_line(visible(without_secrets(text)), flush=True)
 
-        began = time.monotonic()
-        try:
-            if _triage(plan, plan.options.triage_minutes, say):
-                junit_properties.rewrite(config)
-        except (ObserverError, OSError, KeyboardInterrupt) as error:
-            say(f"the triage ended early: {str(error) or 'interrupted'}")
-        config.stash[RESULTS].triage_s = time.monotonic() - began
+    reporter.section("compilegate triage", sep="-")
+    if INTERRUPTS in config.stash and config.stash[INTERRUPTS].came:
+        say("nothing was triaged, since the session was interrupted")
+        if _run_of(plan).exists():
+            say(f"to triage it: {_command(plan)}")
+        return False
+    began, found = time.monotonic(), False
+    try:
+        if found := _triage(plan, plan.options.triage_minutes, say):
+            junit_properties.rewrite(config)
+    except (ObserverError, OSError, KeyboardInterrupt) as error:
+        say(f"the triage ended early: {str(error) or 'interrupted'}")
+    config.stash[RESULTS].triage_s = time.monotonic() - began
+    return found
+
+
+def _command(plan: Plan) -> str:
+    """Return the command that triages the run of a session."""
+    words = [reproduction.python(), "-m", "compilegate", "triage"]
+    return shlex.join([*words, reproduction.as_seen(str(_run_of(plan)))])
 
 
 def _triage(plan: Plan, minutes: float, say: Any) -> bool:
@@ -85,7 +103,7 @@ def _triage(plan: Plan, minutes: float, say: Any) -> bool:
             made.append(one)
     except KeyboardInterrupt:
         say(f"the triage ended early: interrupted, {len(found) - len(made)} of {len(found)} left")
-    lines = [*folders.conclude(run, made, target)]
+    lines = [*folders.conclude(made, target)]
     for line in lines:
         say(line)
     if lines:

@@ -164,7 +164,8 @@ def triage(
     """Investigate suspects one after the other, and yield each as soon as its report is written.
 
     A culprit whose cause is that of an earlier one is joined with it: its folder moves into the
-    folder of the first, whose report then names the cases of both.
+    folder of the first, whose report then names the cases of both. The file of known culprits is
+    written after each, so that it is there if a kill ends the search.
 
     Args:
         run: The run that they are from.
@@ -176,7 +177,7 @@ def triage(
 
     Raises:
         OSError: A folder cannot be written.
-        KeyboardInterrupt: Somebody pressed Ctrl-C. A report says what was found by then.
+        KeyboardInterrupt: Ctrl-C or SIGTERM. A report says what was found by then.
     """
     words = reproduction.files_of(run.header)
     zoo = [str(Path(file).resolve()) for file in zoo_files(run)]
@@ -193,7 +194,7 @@ def triage(
         try:
             folder.mkdir(parents=True, exist_ok=True)
             investigation.run()
-        finally:  # also where Ctrl-C ends it
+        finally:  # also where Ctrl-C or SIGTERM ends it
             command = reproduction.command(suspect.observation, words)
             _write(folder, run, suspect, made, command)
         one, cause = Triaged(suspect, folder, made), cause_of(suspect, made)
@@ -205,6 +206,7 @@ def triage(
                 break
         else:
             firsts.append(one)
+        _write_known(run, firsts, target)
         yield one
 
 
@@ -222,34 +224,40 @@ def _join(first: Triaged, other: Triaged, number: int) -> None:
     first.suspect = replace(first.suspect, culprit=first.suspect.culprit.joined(culprit))
 
 
-def conclude(run: Run, made: Sequence[Triaged], target: Path) -> Iterator[str]:
-    """Write down what was found of each culprit; yield how many there are by cause, if fewer.
+def conclude(made: Sequence[Triaged], target: Path) -> Iterator[str]:
+    """Yield how many culprits there are by cause, if fewer, and which file names them.
 
     Args:
-        run: The run that they are from.
         made: What became of each culprit.
         target: The folder that has one folder for each.
-
-    Raises:
-        OSError: The file of known culprits cannot be written.
     """
     firsts = [one for one in made if one.first is None]
     if len(firsts) < len(made):
         seen = counted([one.suspect.culprit for one in made])
         yield f"{counted([one.suspect.culprit for one in firsts])} by cause; by evidence {seen}"
-    found = [one for one in firsts if one.findings.stage.is_confirmed]
-    found = [one for one in found if not one.suspect.culprit.is_expected]
-    if not found:
-        return
+    if any(map(_is_new, firsts)):
+        named = _from_here(target.resolve() / found_reports.FILE)
+        yield f"reports name what was found with --known {named}"
+
+
+def _is_new(one: Triaged) -> bool:
+    """Whether a culprit was found, and no budget expects it."""
+    return one.findings.stage.is_confirmed and not one.suspect.culprit.is_expected
+
+
+def _write_known(run: Run, firsts: Sequence[Triaged], target: Path) -> None:
+    """Write the file of known culprits, if there are any. A reader finds it whole."""
     file = target.resolve() / found_reports.FILE
     texts = [found_reports.head(run.header.created)]
-    for one in found:
+    for one in filter(_is_new, firsts):
         culprit, report_at = one.suspect.culprit, _from_here(one.folder / "report.md")
         issue = culprit.issue or f"{TRIAGED}{one.place}: {report_at}"
         own = (one.folder / "report.md").relative_to(file.parent)
         texts += known_entries(culprit, report.cleaned(issue), own.as_posix())
-    file.write_text("".join(texts), encoding="utf-8")
-    yield f"reports name what was found with --known {_from_here(file)}"
+    if len(texts) > 1:
+        unfinished = file.with_suffix(".making")
+        unfinished.write_text("".join(texts), encoding="utf-8")
+        unfinished.replace(file)
 
 
 def _from_here(path: Path) -> Path:

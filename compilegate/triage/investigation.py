@@ -94,8 +94,9 @@ class Investigation:
                     raise
                 except Exception as error:
                     self.findings.notes.append(_note_of(name, error))
-                except KeyboardInterrupt:
-                    self.findings.notes.append(f"Ctrl-C ended it in this step: {name}")
+                except KeyboardInterrupt as error:
+                    what = str(error) or "Ctrl-C"
+                    self.findings.notes.append(f"{what} ended it in this step: {name}")
                     raise
                 finally:
                     self.findings.seconds[name] = time.monotonic() - began

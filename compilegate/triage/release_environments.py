@@ -8,13 +8,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from compilegate.upgrade.attribution.environments import RESERVE
+from compilegate.upgrade.attribution.environments import RESERVE, UNFINISHED, remove_unfinished
 from compilegate.upgrade.attribution.index import MakingError
 
 #: What torch and the libraries that it needs take on the disk, with CUDA's.
@@ -75,15 +75,34 @@ class ReleaseEnvironments:
         folder: Where they are kept.
         libraries: Distributions next to torch; the installer chooses versions that fit.
         say: Shows a line, since installing takes minutes.
+        own: The interpreters that the user has of some releases: nothing is made for these.
     """
 
     folder: Path
     libraries: Sequence[str] = ()
     say: Callable[[str], None] = print
+    own: Mapping[str, str] = field(default_factory=dict)
 
     def path(self, release: str) -> Path:
         """The folder of the environment of a release."""
         return self.folder / "-".join((f"torch-{release}", *sorted(self.libraries)))
+
+    def _is_there(self, release: str) -> bool:
+        return release in self.own or self.path(release).exists()
+
+    def places(self, names: Sequence[str]) -> Iterator[str]:
+        """Yield a line for each release: where it is, or would be."""
+        for name in names:
+            if name in self.own:
+                yield f"{name}: {self.own[name]}"
+            else:
+                how = "is in" if self._is_there(name) else "would be installed into"
+                yield f"{name}: {how} {self.path(name)}"
+
+    def remove_unfinished(self) -> None:
+        """Remove the environments that killed processes have left unfinished, and say so."""
+        for path in remove_unfinished(self.folder):
+            self.say(f"removed {path}, which a killed process left unfinished")
 
     def check_disk(self, names: Sequence[str]) -> str:
         """Say how much disk a bisection may take, before anything is installed.
@@ -97,12 +116,12 @@ class ReleaseEnvironments:
         Raises:
             MakingError: There is less than that.
         """
-        missing = [name for name in names if not self.path(name).exists()]
+        missing = [name for name in names if not self._is_there(name)]
         most = min(len(missing), 2 + max(len(names) - 2, 0).bit_length())
         if not most:
             return f"the environments are in {self.folder}"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        needed, free = most * BYTES, shutil.disk_usage(self.folder).free
+        disk = next(path for path in (self.folder, *self.folder.parents) if path.exists())
+        needed, free = most * BYTES, shutil.disk_usage(disk).free
         plural = "s" * (most != 1)
         text = (
             f"up to {most} environment{plural} of about {BYTES / 2**30:.0f} GiB in {self.folder}: "
@@ -121,11 +140,13 @@ class ReleaseEnvironments:
         Raises:
             MakingError: It cannot be made.
         """
+        if release in self.own:
+            return self.own[release]
         target = self.path(release)
         if not target.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.folder / ".gitignore").write_text("*\n")
-            making = Path(tempfile.mkdtemp(prefix=f".making-{os.getpid()}-", dir=self.folder))
+            making = Path(tempfile.mkdtemp(prefix=f"{UNFINISHED}{os.getpid()}-", dir=self.folder))
             try:
                 self.say(f"{release}: installing torch into {target}")
                 _make(making, [f"torch=={release}", *self.libraries])

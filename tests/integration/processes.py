@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,12 +40,14 @@ def soon(holds: Callable[[], object], within_s: float = 240.0) -> bool:
 
 
 @contextmanager
-def begun(words: Sequence[str], runs: Path) -> Iterator[subprocess.Popen[str]]:
+def begun(
+    words: Sequence[str], runs: Path, changes: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
     """A session that is still running. It is killed at the end if it has not ended."""
     process = subprocess.Popen(
         words,
         cwd=CHECKOUT,
-        env=surroundings(runs),
+        env=surroundings(runs, changes),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -1,4 +1,4 @@
-"""Ctrl-C, and pytest killed: nothing is left running, and what was observed is on disk."""
+"""Ctrl-C, SIGTERM, and pytest killed: nothing is left running, and what was observed is on disk."""
 
 import os
 import signal
@@ -22,6 +22,9 @@ def has_observed(runs):
     [
         pytest.param((), signal.SIGINT, 2, id="Ctrl-C"),
         pytest.param(("-n", "2"), signal.SIGINT, 2, id="Ctrl-C with workers"),
+        pytest.param((), signal.SIGTERM, 143, id="SIGTERM"),
+        pytest.param(("-n", "2"), signal.SIGTERM, 143, id="SIGTERM with workers"),
+        pytest.param(("--triage",), signal.SIGTERM, 143, id="SIGTERM before the triage"),
         pytest.param((), signal.SIGKILL, -signal.SIGKILL, id="SIGKILL"),
     ],
 )
@@ -43,3 +46,5 @@ def test_nothing_is_left_running_and_the_run_is_readable(runs, arguments, send, 
         assert f"run file: {path}" in output
         (line,) = [line for line in output.splitlines() if line.startswith("to continue: ")]
         assert line.endswith(f" --resume {path.stem}")
+        was_skipped = "nothing was triaged, since the session was interrupted" in output
+        assert was_skipped is ("--triage" in arguments)

@@ -1,5 +1,6 @@
 """``--candidate`` several times: a session for each, then one table."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -56,17 +57,17 @@ def main(pytester, monkeypatch, capsys):
     def run(*words, handed=()):
         asked, waiting = [], list(handed)
 
-        def session(command, **_):
+        def session(command, _):
             asked.append(command)
             result = waiting.pop(0)
             if isinstance(result, bytes):
                 Path(command[command.index("--comparison-file") + 1]).write_bytes(result)
-            return subprocess.CompletedProcess(command, result if isinstance(result, int) else 0)
+            return result if isinstance(result, int) else 0
 
         plugins = ("-p", "compilegate.entry", "-p", "compilegate.plugin")
         config = pytester.parseconfig(*plugins, *words)
         monkeypatch.setattr(candidate_sessions, "judges_suites", lambda config: True)
-        monkeypatch.setattr(candidate_sessions.subprocess, "run", session)
+        monkeypatch.setattr(candidate_sessions, "wait_for", session)
         monkeypatch.setattr(candidate_sessions, "check_interpreter", lambda *_: None)
         status = candidate_sessions.pytest_cmdline_main(config)
         return status, asked, capsys.readouterr().out
@@ -116,6 +117,54 @@ def test_ctrl_c_ends_all_sessions(main, monkeypatch):
 
     monkeypatch.setattr(candidate_sessions, "_session", interrupt)
     assert main(*BOTH, *BASELINE)[0] == pytest.ExitCode.INTERRUPTED
+
+
+#: A session whose summary takes longer than ``subprocess.run`` waits.
+WAITS = """
+import signal, time
+from pathlib import Path
+from compilegate.processes import interrupts
+
+with interrupts.taken_together():
+    try:
+        Path("begun").touch()
+        signal.pause()
+    except KeyboardInterrupt:
+        time.sleep(0.6)
+        Path("summary").touch()
+"""
+STARTS = """
+import sys, threading, signal, time
+from pathlib import Path
+from compilegate.processes import interrupts
+from compilegate.reports.candidate_sessions import wait_for
+
+def send():
+    while not Path("begun").exists():
+        time.sleep(0.02)
+    signal.pthread_kill(threading.main_thread().ident, signal.{})
+
+with interrupts.taken_together() as came:
+    threading.Thread(target=send).start()
+    try:
+        wait_for([sys.executable, "-c", {!r}], Path())
+    except KeyboardInterrupt:
+        print(came.is_terminated, Path("summary").exists())
+"""
+
+
+@pytest.mark.parametrize(("name", "is_terminated"), [("SIGINT", False), ("SIGTERM", True)])
+def test_a_session_that_is_interrupted_ends_with_its_summary(name, is_terminated, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", STARTS.format(name, WAITS)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert done.stdout == f"{is_terminated} True\n", done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,15 @@
 """Releases are bisected, and their environments come from the configured index and are kept."""
 
+import os
+import signal
 import subprocess
+import sys
+import time
 
 import pytest
 
 from compilegate.__main__ import main
+from compilegate.commands import first_bad
 from compilegate.commands.first_bad import attributed
 from compilegate.records.case import Case
 from compilegate.triage import release_environments
@@ -155,3 +160,111 @@ def test_triton_does_nothing_on_a_cpu_and_where_it_did_not_change(two, tmp_path)
 def test_a_mistake_is_one_sentence(words, message, capsys):
     assert main(["first-bad", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+ZOO = """
+from compilegate import model
+
+@model("breaks", requires="extra")
+def breaks():
+    ...
+"""
+
+
+def dry(case, *words):
+    return main(["first-bad", f"{case}-cpu-infer-f32-default-static", "--dry-run", *words])
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """The words that name a folder of environments, which does not exist."""
+    return ("--environments", str(tmp_path / "environments"))
+
+
+def test_a_model_that_the_zoo_lacks_is_refused_before_anything_is_installed(tmp_path, kept, capsys):
+    (tmp_path / "zoo.py").write_text(ZOO)
+    words = ("--torch", "2.13.0,2.14.0", "--zoo", str(tmp_path / "zoo.py"), *kept)
+    assert dry("braeks", *words) == 2
+    ended = capsys.readouterr()
+    assert (ended.out, "did you mean 'breaks'" in ended.err) == ("", True)
+    assert dry("breaks", *words) == 0
+    assert f"{tmp_path}/environments/torch-2.13.0-extra\n" in capsys.readouterr().out
+
+
+def test_a_zoo_that_only_a_release_can_load_is_no_mistake(tmp_path, kept, capsys):
+    (tmp_path / "zoo.py").write_text("import torch_of_long_ago")
+    words = ("--torch", "2.13.0", "--zoo", str(tmp_path / "zoo.py"), *kept)
+    assert dry("anything", *words) == 0
+    assert "whether there is a model anything is not known yet: " in capsys.readouterr().out
+
+
+def test_a_dry_run_says_what_there_is_and_makes_nothing(tmp_path, kept, capsys):
+    folder = tmp_path / "environments"
+    words = ("resnet18", "--torch", "2.13.0,2.14.0", *kept)
+    assert dry(*words) == 0
+    assert not folder.exists()
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        f"2.13.0: would be installed into {folder}/torch-2.13.0-torchvision",
+        f"2.14.0: would be installed into {folder}/torch-2.14.0-torchvision",
+    ]
+    (folder / "torch-2.13.0-torchvision").mkdir(parents=True)
+    (folder / ".making-0-left").mkdir()
+    assert dry(*words) == 0
+    first, _, disk = capsys.readouterr().out.splitlines()
+    assert first == f"2.13.0: is in {folder}/torch-2.13.0-torchvision"
+    assert disk.startswith(f"up to 1 environment of about 6 GiB in {folder}: 6 GiB, of ")
+    assert (folder / ".making-0-left").exists()
+
+
+def test_interpreters_that_exist_serve_for_their_releases(two, tmp_path, kept, capsys):
+    before, now = two
+    own = ("--python", before, "--python", now)
+    assert dry("resnet18", "--torch", "1.0,1.5", *own, *kept) == 0
+    one, between, last, disk = capsys.readouterr().out.splitlines()
+    assert (one, last) == (f"1.0: {before}", f"2.0: {now}")
+    assert between.startswith("1.5: would be installed into ")
+    assert disk.startswith("up to 1 environment of ")
+    made = ReleaseEnvironments(tmp_path / "environments", own={"1.0": before})
+    assert made.python("1.0") == before
+
+
+def test_a_local_build_serves_for_its_release():
+    assert first_bad.releases_of("2.13.0,2.14.0", {"2.13.0+cpu": "python"}) == [
+        "2.13.0+cpu",
+        "2.14.0",
+    ]
+    assert first_bad.releases_of(None, {"2.14.0": "a", "2.9.0": "b"}) == ["2.9.0", "2.14.0"]
+
+
+def test_what_a_killed_process_left_is_removed_and_named(tmp_path):
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    left, begun = (tmp_path / f".making-{pid}-abc" for pid in (dead.pid, os.getpid()))
+    for folder in (left, begun, tmp_path / "torch-2.13.0"):
+        (folder / "lib").mkdir(parents=True)
+    said = []
+    ReleaseEnvironments(tmp_path, say=said.append).remove_unfinished()
+    assert said == [f"removed {left}, which a killed process left unfinished"]
+    assert {path.name for path in tmp_path.iterdir()} == {begun.name, "torch-2.13.0"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_removes_what_is_being_installed(number, tmp_path, kept):
+    (tmp_path / "bin").mkdir()
+    uv = tmp_path / "bin" / "uv"
+    uv.write_text("#!/bin/sh\nexec sleep 60\n")
+    uv.chmod(0o755)
+    words = [sys.executable, "-m", "compilegate", "first-bad", ON_CPU.id.replace("one", "resnet18")]
+    with subprocess.Popen(
+        [*words, "--torch", "2.13.0", *kept],
+        env={**os.environ, "PATH": f"{uv.parent}:{os.environ['PATH']}"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    ) as process:
+        deadline = time.monotonic() + 60
+        while not [*tmp_path.glob("environments/.making-*")] and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)  # uv runs
+        process.send_signal(number)
+        process.wait(60)
+    assert process.returncode == (143 if number == signal.SIGTERM else -signal.SIGINT)
+    assert [path.name for path in (tmp_path / "environments").iterdir()] == [".gitignore"]

@@ -2,8 +2,16 @@
 
 import pytest
 
+from compilegate.reports import markdown
 from compilegate.reports.case_groups import CaseGroup
-from compilegate.reports.github import ANNOTATIONS, LENGTH, append_summary, error_annotations
+from compilegate.reports.github import (
+    ANNOTATIONS,
+    LENGTH,
+    JobSummary,
+    Shown,
+    append_summary,
+    error_annotations,
+)
 from tests.unit.making import CASE_ID
 
 
@@ -90,3 +98,39 @@ def test_a_full_summary_stays_unchanged_and_the_session_reports_it(tmp_path):
 def test_a_summary_that_cannot_be_written_is_reported(tmp_path):
     trouble = append_summary(tmp_path / "no" / "summary.md", lambda room: "x", limit=5000)
     assert "No such file or directory" in trouble
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    """Writes the job summary of a step, which has the words of the results."""
+    path = tmp_path / "summary.md"
+    path.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(path))
+    monkeypatch.setattr(markdown, "of_cases", lambda results, *_, **__: f"{' '.join(results)}\n")
+    summary = JobSummary()
+
+    def write(*words):
+        assert summary.write(Shown(dict.fromkeys(words), [], None, None)) == ""
+        return path.read_text()
+
+    return write
+
+
+def test_a_summary_that_is_written_again_replaces_itself(page):
+    assert page("ours", "is", "long") == "before\n\nours is long\n"
+    assert page("again") == "before\n\nagain\n"
+
+
+def test_what_another_command_has_added_stays(page, tmp_path):
+    page("ours")
+    with (tmp_path / "summary.md").open("a") as file:
+        file.write("theirs\n")
+    assert page("again") == "before\n\nours\ntheirs\n\nagain\n"
+
+
+@pytest.mark.parametrize(("of_github", "times"), [("true", 1), ("", 0)])
+def test_errors_are_shown_once(of_github, times, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", of_github)
+    monkeypatch.setattr("compilegate.reports.culprit_groups.groups", lambda _: [group()])
+    summary, shown = JobSummary(), Shown({}, [], None, None)
+    assert len([*summary.error_commands(shown), *summary.error_commands(shown)]) == times

@@ -70,3 +70,21 @@ def test_paths_of_the_ini_file_start_from_its_folder(pytester, options_of, folde
 
 def test_without_an_ini_file_runs_are_kept_in_the_current_folder(pytester, options_of):
     assert options_of().runs == pytester.path / ".runs"
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        ((), "."),
+        (("-c", "sub/pytest.ini"), "sub"),
+        (("-c", "/dev/null"), "."),
+        (("-c", "/dev/null", "--rootdir", "sub"), "sub"),
+        (("--rootdir", "sub"), "sub"),
+    ],
+)
+def test_runs_are_in_the_root_that_is_named_or_next_to_the_ini_file(
+    words, place, options_of, pytester
+):
+    folder = pytester.mkdir("sub")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    assert options_of(*words).runs.resolve() == (pytester.path / place / ".runs").resolve()

@@ -28,7 +28,7 @@ from compilegate.upgrade.attribution.index import MakingError
 #: Bytes that stay free on the disk.
 RESERVE = 2**30
 #: How the folder of an environment begins that is not complete, before the process's id.
-_UNFINISHED = ".making-"
+UNFINISHED = ".making-"
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,8 @@ class Environments:
         """Make an environment in a folder of its own, and rename it when it is complete."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / ".gitignore").write_text("*\n")
-        _remove_unfinished(self.folder)
-        prefix = f"{_UNFINISHED}{os.getpid()}-"
+        remove_unfinished(self.folder)
+        prefix = f"{UNFINISHED}{os.getpid()}-"
         making = Path(tempfile.mkdtemp(prefix=prefix, dir=self.folder))
         try:
             self._make_empty(making)
@@ -259,9 +259,12 @@ def _is_overlay(device: int) -> bool:
     return False
 
 
-def _remove_unfinished(folder: Path) -> None:
-    """Remove what a killed session left behind."""
-    for path in folder.glob(f"{_UNFINISHED}*"):
-        process = path.name.removeprefix(_UNFINISHED).partition("-")[0]
+def remove_unfinished(folder: Path) -> list[Path]:
+    """Remove what a killed process left behind in a folder of environments, and return it."""
+    found = []
+    for path in sorted(folder.glob(f"{UNFINISHED}*")):
+        process = path.name.removeprefix(UNFINISHED).partition("-")[0]
         if not Path("/proc", process).exists():
             shutil.rmtree(path, ignore_errors=True)
+            found.append(path)
+    return found
