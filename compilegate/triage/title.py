@@ -48,7 +48,7 @@ def title_of(suspect: Suspect, findings: Findings) -> str:
     if line := suspect.evidence.source:
         return _fitted(stage, _of_line(suspect), f" at {line}")
     where = findings.operator or findings.place.kind or suspect.case.model
-    return _fitted(f"{stage}{where}: ", _of_case(suspect))
+    return _fitted(f"{stage}{where}: ", _of_case(suspect, findings.place.text))
 
 
 def _tag(findings: Findings) -> str:
@@ -81,12 +81,19 @@ def _reason(found: GraphBreak) -> str:
     return found.reason if called is None or is_said else f"{found.reason} `{called[1]}`"
 
 
-def _of_case(suspect: Suspect) -> str:
-    """Return what is wrong with a case, or with an operator in it."""
+def _of_case(suspect: Suspect, alone: str) -> str:
+    """Return what is wrong with a case, or with an operator in it.
+
+    Args:
+        suspect: The case.
+        alone: What a submodule shows alone; empty for none.
+    """
     if (failure := suspect.observation.failure) is not None:
         return _of_failure(suspect, failure)
     text = _CALL.sub("", suspect.text)
     if found := _NUMBERS.match(text):
+        # Alone, a submodule shows what the rest of the model may hide.
+        found = _NUMBERS.match(_CALL.sub("", alone)) or found
         is_state = found["tensor"] in _STATE
         named = f"{found['tensor']}{found['path'] if is_state else ''}"
         after = " after the call" if is_state else ""

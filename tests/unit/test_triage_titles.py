@@ -64,6 +64,15 @@ def test_wrong_numbers_have_a_place_a_tensor_and_their_error(observation, fields
     assert title(observation, **fields).startswith(begins)
 
 
+def test_the_error_is_that_of_the_submodule_alone():
+    alone = "call 1: output (float32): largest error is 0.3 of its scale 1 (eager 2e-07, allowed 1)"
+    at = Place("act", "GELU", text=alone)
+    said = "[Inductor] GELU: wrong output in float32 (error 0.3, eager 2e-07)"
+    assert title(wrong(A), place=at) == said
+    raises = Place("act", "GELU", text="raised in stage compile: Unsupported: no")
+    assert title(wrong(A), place=raises).startswith(f"[Inductor] GELU: {NUMBERS}")
+
+
 def test_an_input_is_wrong_after_the_call():
     state = make_checked(make_error("input[0]", **WRONG))
     assert "wrong input[0] after the call in float32" in title(wrong(A, state=state))
