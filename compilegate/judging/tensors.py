@@ -292,25 +292,24 @@ def _why_blind(error: TensorError) -> str:
 
 def sentence(error: TensorError, check: Check) -> str:
     """Return a check that a tensor fails as a sentence."""
-    unwritten = "compiled code leaves it unchanged; " if error.unwritten else ""
-    begin = f"{error.name} ({error.dtype}): {unwritten}"
     if check.what == "worst column":
         return (
-            f"{begin}root mean square error of column {error.column} of the "
+            f"{error.name} ({error.dtype}): root mean square error of column {error.column} of the "
             f"last dimension is {check.seen:.3g} of its own scale (eager {check.eager:.3g}, "
             f"allowed {check.allowed:.3g})"
         )
     if check.what == "scale":
         direction = "large" if error.compiled_projection > 0 else "small"
         text = (
-            f"{begin}scale is {check.seen:.2%} too {direction} "
+            f"{error.name} ({error.dtype}): scale is {check.seen:.2%} too {direction} "
             f"(eager {check.eager:.2g}, allowed {check.allowed:.2g})"
         )
     else:
         text = (
-            f"{begin}{check.what} is {check.seen:.3g} of its scale "
+            f"{error.name} ({error.dtype}): {check.what} is {check.seen:.3g} of its scale "
             f"{error.scale:.3g} (eager {check.eager:.3g}, allowed {check.allowed:.3g})"
         )
     eager, compiled, truth = error.worst_values
     at = list(error.worst_index)
+    text += "; compiled code leaves it unchanged" if error.unwritten else ""
     return f"{text}; worst at {at}: compiled {compiled:.6g}, eager {eager:.6g}, fp64 {truth:.6g}"

@@ -17,10 +17,10 @@ _SHORTEST = 20
 _CALL = re.compile(r"^(?:probing )?call\b[^:]*: ")
 #: What a line says of a tensor whose numbers are wrong.
 _NUMBERS = re.compile(
-    r"(?P<tensor>[a-z]+)\b(?P<path>[^:(]*) \((?P<dtype>\w+)\): "
-    r"(?P<unwritten>compiled code leaves it unchanged; )?.*?\b(?:is|are) "
+    r"(?P<tensor>[a-z]+)\b(?P<path>[^:(]*) \((?P<dtype>\w+)\): .*?\b(?:is|are) "
     r"(?P<error>[\d.e+-]+%?) "
-    r".*?\(eager (?P<eager>[\d.e+-]+%?), "
+    r".*?\(eager (?P<eager>[\d.e+-]+%?), [^)]*\)"
+    r"(?P<unwritten>; compiled code leaves it unchanged)?"
 )
 #: What a line says of something that differs exactly.
 _DIFFERENCE = re.compile(
