@@ -30,6 +30,7 @@ class Net(torch.nn.Module):
 def recipe():
     return dict(module=Net(), inputs=lambda: (torch.randn(3, 8),){kwargs})
 """
+SCALED = ", kwargs=lambda: dict(scale=2.0)"
 
 
 def ran(text, folder, backend="eager"):
@@ -38,9 +39,16 @@ def ran(text, folder, backend="eager"):
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("kwargs", ["", ", kwargs=lambda: dict(scale=2.0)"])
-@pytest.mark.parametrize("case", [INFER, TRAIN], ids=["infer", "train"])
-@pytest.mark.parametrize("is_wrong", [True, False])
+@pytest.mark.parametrize(
+    ("is_wrong", "case", "kwargs"),
+    [
+        (True, INFER, ""),
+        (False, INFER, SCALED),
+        (True, TRAIN, SCALED),
+        (False, TRAIN, ""),
+    ],
+    ids=["infer", "infer, twin", "train", "train, twin"],
+)
 def test_a_script_compiles_one_submodule_with_the_inputs_of_eager(is_wrong, case, kwargs, tmp_path):
     compiling = "torch.compiler.is_compiling()" if is_wrong else "False"
     recipe = Recipe(HIDDEN.format(is_wrong=compiling, kwargs=kwargs).splitlines())
