@@ -72,6 +72,7 @@ import signal, time
 from compilegate.processes import interrupts
 now = 100.0
 time.monotonic = lambda: now
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 with interrupts.taken_together():
     try:
         signal.raise_signal(signal.{first})
