@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import time
 from collections.abc import Callable
@@ -139,9 +140,9 @@ class Scripting:
             for how in (*shown.brief_way(one, shows), *shown.ways(shows))
         ]
 
-    @property
+    @functools.cached_property
     def _entry(self) -> Model:
-        """The model of the suspect."""
+        """The model of the suspect. A process of its own lists those of the user."""
         models = {model.name: model for model in list_models(sys.executable, list(self.files.zoo))}
         return (registry.load() | models)[self.trials.suspect.case.model]
 

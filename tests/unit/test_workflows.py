@@ -220,8 +220,7 @@ def test_the_lock_files_hold_all_that_the_project_requires():
 #: How a command may install: what a lock file pins, or compilegate itself.
 _LOCKED = re.compile(
     r"(--disable-pip-version-check )?(--no-compile )?(--target \.venv/history )?"
-    r"--require-hashes (--no-deps )?"
-    r"(-r requirements/(dev|gate|history|summary|torch)\.txt ?)+"
+    r"--require-hashes (--no-deps )?(-r requirements/(dev|gate|history|summary|torch)\.txt ?)+"
 )
 _ITSELF = re.compile(r"(--disable-pip-version-check )?--no-deps --no-build-isolation -e \.")
 
