@@ -76,10 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 2
     except KeyboardInterrupt:
-        if not came.is_terminated:
-            raise
-        print("compilegate: SIGTERM ended it", file=sys.stderr)
-        return interrupts.TERMINATED
+        ended_by = "SIGTERM" if came.is_terminated else "SIGINT"
+        print(f"compilegate: {ended_by} ended it", file=sys.stderr)
+        return came.status(interrupts.INTERRUPTED)
     except Exception:  # Python itself would exit with 1, which means that something is worse
         traceback.print_exc()
         print("compilegate: this is a bug: report it with the lines above", file=sys.stderr)

@@ -19,8 +19,8 @@ Status = TypeVar("Status")
 
 #: Signals that are so close together, in seconds, are one.
 _TOGETHER_S = 1.0
-#: The exit status that a shell shows of a process which SIGTERM ended.
-TERMINATED = 128 + signal.SIGTERM
+#: The exit statuses that a shell shows of processes which SIGINT and SIGTERM ended.
+INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 #: What the signals do where nobody handles them.
 _DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from compilegate.judging.aspects import ASPECTS
+from compilegate.judging.aspects import ASPECTS, aspect_named
 from compilegate.records.case import computes_in_half, model_of
 from compilegate.records.observation import Observation
 from compilegate.records.verdict import Verdict
@@ -140,9 +140,15 @@ def folded(cases: Sequence[str]) -> str:
 
 
 def in_order(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Return verdicts in the order of their aspects: outputs first, which explain others."""
+    """Return verdicts in the order of their aspects: outputs first, which explain others.
+
+    What only probing calls show is last: a user makes the other calls.
+    """
     ranks = {name: rank for rank, name in enumerate(ASPECTS)}
-    return sorted(verdicts, key=lambda verdict: ranks.get(verdict.aspect, len(ranks)))
+    return sorted(
+        verdicts,
+        key=lambda v: (v.summary.startswith("probing call"), ranks.get(v.aspect, len(ranks))),
+    )
 
 
 def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[Culprit]:
@@ -194,13 +200,18 @@ def _explained(
     """Yield each failure with each piece of its evidence, and what explains that: often itself.
 
     In half precision, noise may hide a wrong output, or the first of them, that another case of the
-    model shows.
+    model shows. What only probing calls show does not explain what a user's calls show.
     """
+    plain: dict[str, Evidence] = {}
+    for failure, found in failures:
+        if _is_plain(failure, found[0]):
+            plain.setdefault(failure.verdict.case, found[0])
     outputs: dict[str, Evidence] = {}
     exact: dict[str, Evidence] = {}
     for failure, found in failures:
         case = failure.verdict.case
-        if failure.verdict.aspect == "forward" and found[0].is_of_numbers:
+        is_first = not found[0].is_probing or case not in plain
+        if failure.verdict.aspect == "forward" and found[0].is_of_numbers and is_first:
             outputs.setdefault(case, found[0])
             outputs.setdefault(model_of(case), found[0])
             if not computes_in_half(case):
@@ -213,10 +224,17 @@ def _explained(
         if computes_in_half(case):
             before = before or outputs.get(model_of(case))
         for piece in found:
+            shown = plain.get(case) if piece.is_probing else None
             if piece.is_of_numbers and aspect == "gradients":
-                gradients.setdefault(case, before or piece)
-            explains = (clear if aspect == "forward" else before or gradients.get(case)) or piece
-            yield failure, piece, explains if piece.is_of_numbers else piece
+                gradients.setdefault(case, before or shown or piece)
+            explains = clear if aspect == "forward" else before or gradients.get(case)
+            yield failure, piece, (explains or shown or piece) if piece.is_of_numbers else piece
+
+
+def _is_plain(failure: Failure, piece: Evidence) -> bool:
+    """Whether a call that is no probing call has wrong numbers."""
+    tensors = aspect_named(failure.verdict.aspect).tensors
+    return bool(tensors) and piece.is_of_numbers and not piece.is_probing
 
 
 def issue_of(model: str) -> str:

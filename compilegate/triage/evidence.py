@@ -65,6 +65,7 @@ class Evidence:
         code: Of a guard: the line of code that it is for, with its place.
         match: A regular expression that lines match which show the same; empty for any.
         is_specific: Whether what matches has this cause in whichever case: it names a place.
+        is_probing: Whether a tensor is wrong in a probing call, and in no call before it.
     """
 
     key: Key
@@ -77,6 +78,7 @@ class Evidence:
     code: str = ""
     match: str = ""
     is_specific: bool = False
+    is_probing: bool = False
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -222,7 +224,8 @@ def _tensors(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
         when = "from the first call on"  # noise of half precision may hide it in the first call
     else:
         when = "in later calls"
-    yield _of_tensor(observation, verdict, call["rest"], (verdict.aspect, when))
+    found = _of_tensor(observation, verdict, call["rest"], (verdict.aspect, when))
+    yield replace(found, is_probing=bool(call["probe"]))
 
 
 def complaints(verdict: Verdict) -> set[tuple[str, str, str]]:

@@ -52,6 +52,29 @@ def test_wrong_outputs_explain_wrong_gradients_of_their_case():
     assert [culprit.aspects for culprit in seen] == [["forward"], ["gradients"]]
 
 
+@pytest.mark.parametrize(
+    ("in_calls", "count", "text"),
+    [
+        ({"state": make_checked(make_error("buffer mean", **WRONG))}, 1, "call 1"),
+        ({"state": make_checked(differences=[make_difference("buffer mean")])}, 2, "probing call"),
+        ({}, 1, "probing call"),
+    ],
+)
+def test_what_a_users_calls_show_names_what_probing_calls_show_too(in_calls, count, text):
+    outputs = make_checked(make_error("output", **WRONG))
+    probe = make_call(rest="same", outputs=outputs, gradients=outputs)
+    observation = make_observation(
+        case=CASES[8],
+        calls=(make_call(**in_calls),) * 2,
+        probes=(replace(probe, probe="large numbers"),),
+    )
+    seen = found(observation)
+    assert len(seen) == count
+    (one,) = [each for each in seen if "forward" in each.aspects]
+    assert one.text.startswith(text)
+    assert one.aspect == ("forward" if text == "probing call" else "side_effects")
+
+
 def test_an_exact_difference_explains_no_number():
     seen = found(
         wrong(

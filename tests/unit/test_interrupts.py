@@ -91,14 +91,14 @@ with interrupts.taken_together():
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, "first\nthe same\n"), done.stderr
 
 
-def test_a_command_that_sigterm_ends_says_so(monkeypatch, capsys):
-    def wait(options):
-        signal.raise_signal(signal.SIGTERM)
-
-    monkeypatch.setattr(doctor, "run", wait)
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+@pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_command_that_a_signal_ends_says_so(name, status, monkeypatch, capsys):
+    number = signal.Signals[name]
+    monkeypatch.setattr(doctor, "run", lambda options: signal.raise_signal(number))
+    own = signal.SIG_DFL if name == "SIGTERM" else signal.default_int_handler
+    before = signal.signal(number, own)
     try:
-        assert main(["doctor"]) == 143
+        assert main(["doctor"]) == status
     finally:
-        signal.signal(signal.SIGTERM, before)
-    assert capsys.readouterr().err == "compilegate: SIGTERM ended it\n"
+        signal.signal(number, before)
+    assert capsys.readouterr().err == f"compilegate: {name} ended it\n"
