@@ -213,3 +213,32 @@ def test_memory_outside_pytorch_that_each_call_leaves_fails(kept_bytes, outcome)
     assert ("each call leaves 64 KiB more in use outside PyTorch" in finding.summary) == (
         outcome == "failed"
     )
+
+
+def writing(offset):
+    """Return a builder of a module that writes to its input's memory if it is compiled."""
+
+    def write(x, y):
+        if offset is not None and is_compiling():
+            x.as_strided((1,), (1,), offset).fill_(1.0)
+        return y
+
+    return lambda: Linear(write)
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"),
+    [
+        (None, ""),
+        (5, "memory around input[0]: content differs: eager leaves it unchanged, compiled changes"),
+        (2, "input[0]: value differs: eager leaves it"),
+    ],
+)
+def test_code_that_writes_next_to_an_input_fails(offset, expected):
+    def half_of_the_columns(batch):
+        return (torch.randn(batch, 8)[:, :4],)
+
+    found = verdict(writing(offset), suite=test_side_effects, inputs=half_of_the_columns)
+    assert found.outcome == ("failed" if expected else "passed"), found
+    assert expected in "\n".join((found.summary, *found.details))
+    assert ("memory around" in found.summary) == (offset == 5)

@@ -32,6 +32,7 @@ from compilegate.observe.model.result import (
 )
 from compilegate.observe.model.seeding import seed_everything
 from compilegate.observe.model.shared_state import SharedState
+from compilegate.observe.model.surroundings import Surroundings
 from compilegate.zoo.example import Call
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class CallRecorder:
         for leaf in self.leaves.values():
             leaf.grad = None
         known = fingerprints(before, self._named_parameters())
-        placed = self._placed(before)
+        placed, around_inputs = self._placed(before), Surroundings(input_tensors(call))
         started = self._starting_parameters(index)
         global_state = GlobalState()
         result = Result(before=copies(before), swaps_weights=swaps_weights)
@@ -116,6 +117,9 @@ class CallRecorder:
         result.written = frozenset(name for name in now if known.get(name) != now[name])
         after_call = self._placed(after)
         result.stayed, result.moved = placed.until(after_call)
+        written = around_inputs.written()
+        result.stayed |= {*around_inputs} - written
+        result.moved |= dict.fromkeys(written, "content")
         tensors = {name: leaf for name, leaf in after.items() if isinstance(leaf, torch.Tensor)}
         result.strides = {name: strides_of(tensor) for name, tensor in tensors.items()}
         if not self._subject.case.uses_cuda_graphs:

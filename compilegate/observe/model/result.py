@@ -45,8 +45,10 @@ class Result:
         written: The names of state tensors and parameters that the call wrote to or replaced, even
             if their values stayed the same.
         stayed: The names of state tensors and parameters that are the same object in the same
-            memory after the call, with the same strides and the same ``requires_grad``.
-        moved: The changed properties of the others: ``memory``, ``stride``, ``requires_grad``.
+            memory after the call, with the same strides and the same ``requires_grad``. Also the
+            memory around inputs that the call did not write to.
+        moved: The changed properties of the others: ``memory``, ``stride``, ``requires_grad``, and
+            the ``content`` of memory around inputs.
         strides: The strides of each state tensor after the call, as text.
         sharing: Groups of state tensors and parameters that share memory after the call. None with
             CUDA graphs, whose replays write to the memory of what they left before.
