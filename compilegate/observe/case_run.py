@@ -74,7 +74,7 @@ class CaseRun:
         self.model, self.case, self.request = model, case, request
         shared = parent if request.account else None
         self.device = device_of(case.device)
-        machine = SharedMachine(shared, request.account)
+        machine = SharedMachine(shared, request.account, request.processors)
         self.progress = Progress(report, machine, self.device.allocator)
         self.builder = Builder(model, case, request.seed, self.progress)
         self.builder.input_gradients = case.phase == "train"

@@ -37,6 +37,7 @@ class Request:
         shares_gpu: Other cases are observed on the same GPU while this one is timed.
         account: The file that says for how many seconds the child was stopped, where it shares the
             machine with other children and what it times takes turns; empty otherwise.
+        processors: The processors on which the child runs, except in its turns; empty for all.
         compiles_alone: The first compilation takes a turn, too.
         gpus: All GPUs of the session, as ``CUDA_VISIBLE_DEVICES`` names them, where the child sees
             one of them; empty where it sees all.
@@ -53,5 +54,6 @@ class Request:
     in_turns: bool = False
     shares_gpu: bool = False
     account: str = ""
+    processors: tuple[int, ...] = ()
     compiles_alone: bool = False
     gpus: tuple[str, ...] = ()

@@ -132,6 +132,7 @@ class Observations:
             shares_gpu=plan.share.shares_gpu and case.device == "cuda",
             gpus=plan.share.gpus if case.device == "cuda" else (),
             account=str(turns.account) if (turns := plan.observer.turns) else "",
+            processors=plan.share.part,
         )
         return CaseRequest(case, request, plan.options.case_timeout or tiers.timeout_s(case, tier))
 

@@ -50,6 +50,8 @@ class Share:
             of its own, or if there is one process.
         cores: The processors of the workers of this GPU, where each of several GPUs has its own;
             empty for all of them.
+        part: Where workers of the processor take turns: the processors on which this one's children
+            run outside of their turns; empty for all of them.
     """
 
     workers: int = 1
@@ -58,6 +60,7 @@ class Share:
     gpus: tuple[str, ...] = ()
     turns: str = ""
     cores: tuple[int, ...] = ()
+    part: tuple[int, ...] = ()
 
     def workers_of_device(self, device: str) -> int:
         """Return how many workers use the same processors, or the GPU of this one."""
@@ -134,8 +137,9 @@ def fitting(cases: Sequence[Case], environment: Environment) -> int:
     """Return how many workers a machine has room for.
 
     Workers of one GPU, or of the processor, take turns to time: while one of them times, or waits
-    for Python, others compile. Where some cases run on the processor, which all workers share, each
-    of several GPUs gets one worker.
+    for Python, others compile. On the processor each has two cores for that: one compiles kernels
+    while another runs the model. Where some cases run on the processor, which all workers share,
+    each of several GPUs gets one worker.
 
     Args:
         cases: The cases of the session.
@@ -144,8 +148,8 @@ def fitting(cases: Sequence[Case], environment: Environment) -> int:
     gpus = visible_gpus(environment) if any(case.device == "cuda" for case in cases) else []
     if len(gpus) > 1 and not are_on_gpus(cases):
         return len(gpus)
-    rooms = [len(cases)]
-    rooms.append(len(os.sched_getaffinity(0)))
+    cores = len(os.sched_getaffinity(0))
+    rooms = [len(cases), cores if gpus else max(cores // 2, min(cores, 2))]
     for kind, needed in _BYTES.items():
         device = environment.device(kind)
         if device is not None and device.memory_bytes and (gpus or kind == "cpu"):
@@ -230,23 +234,25 @@ class Workers:
         """Return the part of the machine that a new worker may use."""
         turns = self._turns.name if self._take_turns else ""
         if not self._gpus:
-            return Share(self._count, turns=turns)
+            part = self._part(int(worker.removeprefix("gw")) % self._count, self._count)
+            return Share(self._count, turns=turns, part=part if turns else ())
         used = Counter(self._given.values())
         gpu = self._given[worker] = min(self._gpus, key=lambda gpu: used[gpu])
         shares_gpu = self._count > len(self._gpus) and not turns
         cores: tuple[int, ...] = ()
         if turns and self._apart and len(self._gpus) > 1:
             index = self._gpus.index(gpu)
-            cores = self._cores_of(index)
+            cores = self._part(index, len(self._gpus))
             turns = str(Path(turns, str(index)))
             Path(turns).mkdir(exist_ok=True)
         return Share(self._count, gpu, shares_gpu, tuple(self._gpus), turns, cores)
 
-    def _cores_of(self, index: int) -> tuple[int, ...]:
-        """Return the processors of the workers of a GPU: neighbours, which share caches."""
+    @staticmethod
+    def _part(index: int, count: int) -> tuple[int, ...]:
+        """Return one of several parts of the processors: neighbours, which share caches."""
         cores = sorted(os.sched_getaffinity(0))
-        begin, end = (len(cores) * at // len(self._gpus) for at in (index, index + 1))
-        return tuple(cores[begin:end])
+        begin, end = (len(cores) * at // count for at in (index, index + 1))
+        return tuple(cores[begin : max(end, begin + 1)])
 
     def ended(self, worker: str) -> None:
         """Free the GPU of a worker that ended."""

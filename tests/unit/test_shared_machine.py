@@ -1,12 +1,17 @@
 """What a child times asks for the machine, and the time that it was stopped is not its own."""
 
 import json
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from compilegate.observe.measure.alternation import ParentConnection
 from compilegate.observe.measure.contention import OtherProcesses
+from compilegate.observe.measure.processors import confine, settle_threads
 from compilegate.observe.measure.shared_machine import OWN_MACHINE, SharedMachine
 from compilegate.observe.phases.progress import Progress
 from compilegate.processes import attempt_turn
@@ -17,10 +22,11 @@ from compilegate.records.observation import WAITING, WAITING_FOR_MEMORY
 class Parent:
     """Gives the machine to whoever asks, after it has stopped the child for some seconds."""
 
-    def __init__(self, account, stopped_s=0.0):
+    def __init__(self, account, stopped_s=0.0, part=()):
         self.said, self.account, self._stopped_s = [], account, stopped_s
         account.write_text("0")
-        self.machine = SharedMachine(ParentConnection(self.hear, self.answers()), str(account))
+        connection = ParentConnection(self.hear, self.answers())
+        self.machine = SharedMachine(connection, str(account), part)
 
     def hear(self, text):
         self.said.append(json.loads(text)["alone"])
@@ -40,6 +46,40 @@ def test_the_machine_is_asked_for_once_and_given_back(parent):
     with parent.machine.alone(), parent.machine.alone():
         assert parent.said == [True]
     assert parent.said == [True, False]
+
+
+@pytest.fixture
+def processors():
+    """All processors of this process, on which its threads run again afterwards."""
+    found, threads = os.sched_getaffinity(0), torch.get_num_threads()
+    yield found
+    confine(found)
+    torch.set_num_threads(threads)
+
+
+def of_all_threads():
+    return {frozenset(os.sched_getaffinity(int(name))) for name in os.listdir("/proc/self/task")}
+
+
+@pytest.mark.parametrize("turn", ["alone", "on_all_processors"])
+def test_outside_of_its_turns_a_process_runs_on_its_part(turn, processors, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")  # what settling the threads would set
+    part, threads = frozenset([min(processors)]), torch.get_num_threads()
+    machine = Parent(tmp_path / "account", part=part).machine
+    assert of_all_threads() == {part}
+    assert torch.get_num_threads() == threads
+    with getattr(machine, turn)():
+        assert of_all_threads() == {frozenset(processors)}
+    assert of_all_threads() == {part}
+
+
+def test_processes_that_a_confined_one_starts_have_as_many_threads(processors, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    settle_threads()
+    confine({min(processors)})
+    words = [sys.executable, "-c", "import torch; print(torch.get_num_threads())"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert int(done.stdout) == torch.get_num_threads()
 
 
 def test_the_machine_is_given_back_after_an_error(parent):

@@ -111,6 +111,23 @@ def test_the_workers_of_each_gpu_have_processors_and_turns_of_their_own():
     assert (given["TORCHINDUCTOR_COMPILE_THREADS"], given["OMP_NUM_THREADS"]) == ("32", "10")
 
 
+@pytest.mark.parametrize(
+    ("count", "parts"),
+    [(1, [()]), (2, [(0, 1, 2), (3, 4, 5)]), (4, [(0,), (1, 2), (3,), (4, 5)])],
+)
+def test_each_worker_of_the_processor_has_a_part_of_it(count, parts, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(6)))
+    workers = Workers(count, machine())
+    assert [workers.share(f"gw{index}").part for index in range(count)] == parts
+    assert workers.share(f"gw{count}").part == parts[0]  # xdist has replaced the first
+
+
+def test_more_workers_than_processors_share_them(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {3, 7})
+    workers = Workers(5, machine())
+    assert {workers.share(f"gw{index}").part for index in range(5)} == {(3,), (7,)}
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_worker_that_has_a_gpu_for_itself_has_all_processors(count):
     share = Workers(count, machine("H200", "H200"), apart=True).share("gw0")
@@ -138,7 +155,7 @@ def test_the_gpus_that_the_user_named_are_handed_out(monkeypatch):
 def test_without_a_gpu_the_processor_is_shared_in_turns():
     for environment in (machine(), None):
         share = Workers(2, environment).share("gw0")
-        assert share == Share(2, turns=share.turns)
+        assert share == Share(2, turns=share.turns, part=share.part)
         assert share.turns
 
 
@@ -194,7 +211,7 @@ def mixed_on(*gpus, models):
         (planned_on("cuda"), 1),
         (planned_on("cuda", "H200", models=99), 23),  # by the memory of the GPU
         (planned_on("cuda", "H200", models=4), 4),
-        (planned_on("cpu", models=99), 64),
+        (planned_on("cpu", models=99), 32),  # two processors each
         (planned_on("cuda", "H200", "H200", replays=True), 1),
         (planned_on("cpu", "H200", "H200"), 1),
     ],
@@ -209,8 +226,9 @@ def test_few_processors_and_little_memory_limit_the_workers(monkeypatch):
     plan = planned_on("cpu", models=99)
     assert fitting(plan.cases, machine(host_bytes=16 << 30)) == 5
     assert fitting(plan.cases, machine(host_bytes=1)) == 1
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)))
-    assert fitting(plan.cases, machine()) == 16
+    for processors, workers in ((1, 1), (2, 2), (3, 2), (4, 2), (16, 8)):
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, n=processors: set(range(n)))
+        assert fitting(plan.cases, machine()) == workers
     assert fitting(planned_on("cuda", models=99).cases, machine("H200")) == 16
 
 

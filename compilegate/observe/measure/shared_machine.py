@@ -6,6 +6,9 @@ stopped (see ``processes/machine_turns``), and lets them go on when it is given 
     {"alone": true}   the child asks, and the parent gives the same answer
     {"alone": false}  the child gives the machine back
 
+On a processor that several workers share, a case runs on a part of it outside of its turns: threads
+that wait for each other would else keep those of other cases from running.
+
 A case that knows how much memory of the device it needs asks for it, too, and goes on when the
 parent answers (see ``processes/memory_shares``): ``{"needed_bytes": …}``.
 """
@@ -14,9 +17,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from compilegate.observe.measure import processors
 from compilegate.observe.measure.alternation import ParentConnection
 from compilegate.records.encoding import dumps
 
@@ -29,10 +33,20 @@ class SharedMachine:
             no other of the session.
         account: The file in which the parent writes for how many seconds it has stopped this
             process so far.
+        part: The processors of this process, except in its turns; empty for all of them.
     """
 
-    def __init__(self, parent: ParentConnection | None = None, account: str = "") -> None:
+    def __init__(
+        self,
+        parent: ParentConnection | None = None,
+        account: str = "",
+        part: Sequence[int] = (),
+    ) -> None:
         self._parent, self._account, self._depth = parent, Path(account), 0
+        self._part = part if parent is not None else ()
+        if self._part:
+            processors.settle_threads()
+            processors.confine(self._part)
 
     @property
     def is_shared(self) -> bool:
@@ -42,16 +56,29 @@ class SharedMachine:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Keep all other processes of the session from running in a ``with`` block."""
-        if self._parent is not None and not self._depth:
-            self._parent.send(dumps({"alone": True}))
-            next(self._parent.received)
+        if self._parent is None or self._depth:
+            yield
+            return
+        self._parent.send(dumps({"alone": True}))
+        next(self._parent.received)
         self._depth += 1
+        try:
+            with self.on_all_processors():
+                yield
+        finally:
+            self._depth -= 1
+            self._parent.send(dumps({"alone": False}))
+
+    @contextlib.contextmanager
+    def on_all_processors(self) -> Iterator[None]:
+        """Use all processors in a ``with`` block, where the parent has the turn."""
+        if self._part:
+            processors.confine(processors.ALL)
         try:
             yield
         finally:
-            self._depth -= 1
-            if self._parent is not None and not self._depth:
-                self._parent.send(dumps({"alone": False}))
+            if self._part:
+                processors.confine(self._part)
 
     def reserve(self, needed_bytes: int) -> None:
         """Wait until so much memory of the device is planned for this process."""

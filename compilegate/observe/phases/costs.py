@@ -92,7 +92,8 @@ def measure(
         if "time" in request.wants:
             progress.enter("time")
             # A process that alternates with another one has the machine when the parent says so.
-            with contextlib.nullcontext() if request.in_turns else progress.alone():
+            machine = progress.machine
+            with machine.on_all_processors() if request.in_turns else progress.alone():
                 timing = time_calls(steps, request, parent, progress)
         if "memory" in request.wants:
             progress.enter("memory")
