@@ -118,7 +118,7 @@ def test_plain_values_stay_unchanged(value):
 
 def test_a_request_is_plain_data():
     request = json.loads(dumps(Request(case="a", wants=("capture",))))
-    lists = {name: tuple(request[name]) for name in ("wants", "gpus")}
+    lists = {name: tuple(request[name]) for name in ("wants", "gpus", "processors")}
     assert Request(**request | lists) == Request(case="a", wants=("capture",))
 
 
