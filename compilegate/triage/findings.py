@@ -49,6 +49,7 @@ class Findings:
         script: The script that is shipped; None if there is none.
         verified: What the script did; None if it was not run.
         tried_scripts: What became of the scripts that are not shipped.
+        errors: How each script failed by itself; empty for one that did not.
         bisected: What torch's bisector found.
         called_at: The lines of the user's code that call the operator which the bisector named.
         workarounds: Code that makes the case pass, and how that was tried.
@@ -68,6 +69,7 @@ class Findings:
     script: Script | None = None
     verified: Verified | None = None
     tried_scripts: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
     bisected: dict[str, Any] = field(default_factory=dict)
     called_at: list[str] = field(default_factory=list)
     workarounds: list[tuple[str, str]] = field(default_factory=list)

@@ -17,7 +17,7 @@ from compilegate.processes.zoo_listing import list_models
 from compilegate.triage import place, programs, scripts_run, shown
 from compilegate.triage.findings import Files, Findings
 from compilegate.triage.recipe import operators_in, recipe_of
-from compilegate.triage.report import cleaned_code
+from compilegate.triage.report import cleaned, cleaned_code
 from compilegate.triage.script import Script, Shows, of_program, of_recipe
 from compilegate.triage.source import NoSourceError
 from compilegate.triage.trials import OutOfTimeError, Trials, part
@@ -81,9 +81,10 @@ class Scripting:
         where = self._shows.where
         if where and not (self.findings.script and shown.compares(self.findings.script, where)):
             return f"{text}: the recipe has no variable of its own that is `{where}`"
-        if made is not None and made.red.status == 0:
-            return f"{text}: those that were tried ran, and found compiled code right"
-        return f"{text}: those that were tried ended with an error of their own, see `repro.log`"
+        if any(self.findings.errors):
+            some = "those" if all(self.findings.errors) else "some"
+            return f"{text}: {some} that were tried ended with an error of their own"
+        return f"{text}: those that were tried ran, and found compiled code right"
 
     def _verify(self, script: Script) -> bool:
         path = self.folder / "repro.py"
@@ -91,6 +92,7 @@ class Scripting:
         try:
             off, until = self.findings.stage.off, self.trials.until
             made = scripts_run.verify(path, off, until, script.says, paths=script.paths)
+            self.findings.errors.append(made.red.error)
             if made.holds or self.findings.script is None:
                 self.findings.script, self.findings.verified = script, made
                 (self.folder / "repro.log").write_text(made.red.output, encoding="utf-8")
@@ -98,7 +100,7 @@ class Scripting:
             if (shipped := self.findings.script) is not None:
                 path.write_text(cleaned_code(shipped.text), encoding="utf-8")
         green = made.green or "not run"
-        line = f"script of {script.origin}: {made.red}; with {made.below}: {green}"
+        line = cleaned(f"script of {script.origin}: {made.red}; with {made.below}: {green}")
         if (tried := f"a {line}") not in self.findings.tried_scripts:  # a longer one did the same
             self.say(f"  {line}")
             self.findings.tried_scripts += [] if made.holds else [tried]

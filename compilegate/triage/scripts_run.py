@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,10 @@ HANGS_S = 150.0
 #: Scripts read no compiled code from caches: another build of PyTorch may have written it. PyTorch
 #: warns of that.
 _NO_WARNING = {"PYTHONWARNINGS": "ignore:dynamo_pgo force disabled"}
+#: How the last lines of a traceback begin.
+_EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit)\b.*", re.MULTILINE)
+#: How many characters of the error of a script are shown.
+_LONGEST = 200
 #: What a script says that shows the bug.
 _SAYS = (
     *("compiled code is WRONG", "compiled code RAISES"),
@@ -50,7 +55,16 @@ class Ended:
             return f"it was killed after {self.seconds:.0f} s"
         if self.status < 0:
             return f"died of {signal.Signals(-self.status).name}"
-        return f"exit status {self.status}"
+        error = f": {self.error}" if self.error else ""
+        return f"exit status {self.status}{error}"
+
+    @property
+    def error(self) -> str:
+        """The exception of a script that failed by itself; empty for another."""
+        if not self.status or self.shows:
+            return ""
+        found = _EXCEPTION.findall(self.output) or self.output.split("\n")
+        return next((line.strip()[:_LONGEST] for line in reversed(found) if line.strip()), "")
 
     @property
     def shows(self) -> bool:

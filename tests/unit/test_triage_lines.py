@@ -153,3 +153,26 @@ def test_a_line_whose_file_is_not_there_has_its_place_alone(tmp_path):
     assert code_lines.text_of(suspect_of(wrong(A)).evidence, [tmp_path]) == ""
     text = report.text(suspect, found(), make_environment(), "observe", "")
     assert "**Line:** `net.py:10`\n" in text
+
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "repro.py", line 3\n{}\n'
+
+
+@pytest.mark.parametrize(
+    ("status", "output", "text"),
+    [
+        (0, "", "exit status 0"),
+        (1, "compiled code is WRONG\n", "exit status 1"),
+        (1, TRACEBACK.format("ImportError: no gate"), "exit status 1: ImportError: no gate"),
+        (
+            1,
+            TRACEBACK.format("torch._dynamo.exc.Unsupported: print\n\nTypeError: two\n  lines"),
+            "exit status 1: TypeError: two",
+        ),
+        (2, "usage: repro.py\n\n", "exit status 2: usage: repro.py"),
+        (2, "", "exit status 2"),
+        (-11, TRACEBACK.format("Error: x"), "died of SIGSEGV"),
+    ],
+)
+def test_a_script_that_fails_by_itself_says_with_what(status, output, text):
+    assert str(Ended(status, output, 1.0)) == text
