@@ -200,7 +200,7 @@ def _guards(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
 
 def _variable_in(guard: str) -> str:
     """Return the name of the attribute or variable that a guard compares."""
-    left = re.split(r" (?:==|!=|is|in|not|<|>)|,", guard, maxsplit=1)[0]
+    left = re.split(r" (?:==|!=|is\b|in\b|not in\b|<|>)|,", guard, maxsplit=1)[0]
     names: list[str] = re.findall(r"[A-Za-z_]\w*", left)
     return names[-1] if names else normal(guard)
 
@@ -280,7 +280,8 @@ def _of_tensor(observation: Observation, verdict: Verdict, line: str, place: Key
         (*place, kind, what, shared),
         verdict.summary,
         verdict.aspect,
-        is_of_numbers=what in _NUMBERS,
+        # A generator that is left in another state has drawn other numbers.
+        is_of_numbers=what in _NUMBERS or where == "random generator",
         match=match,
     )
 

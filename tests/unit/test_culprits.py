@@ -75,6 +75,14 @@ def test_what_a_users_calls_show_names_what_probing_calls_show_too(in_calls, cou
     assert one.aspect == ("forward" if text == "probing call" else "side_effects")
 
 
+@pytest.mark.parametrize(("where", "count"), [("random generator", 1), ("attribute calls", 2)])
+def test_other_draws_are_one_cause_with_the_numbers_that_they_change(where, count):
+    state = make_checked(differences=[make_difference(where, "value", "'7c'", "'bf'")])
+    seen = found(wrong(A, outputs=make_checked(make_error("output", **WRONG)), state=state))
+    assert len(seen) == count
+    assert seen[0].aspect == "forward"
+
+
 def test_an_exact_difference_explains_no_number():
     seen = found(
         wrong(
@@ -320,11 +328,13 @@ def guarded(case, path, at="pkg/net.py:12"):
     ("path", "at", "count"),
     [
         ("self._modules['0'].n", "pkg/net.py:12", 1),
+        ("not self.n #", "pkg/net.py:12", 1),
+        ("len(self.n)", "pkg/net.py:12", 1),
         ("self._modules['0'].m", "pkg/net.py:12", 2),
         ("self._modules['0'].n", "pkg/net.py:13", 2),
         ("self._modules['0'].n", "", 2),
     ],
-    ids=["the same", "another attribute", "another line", "no line"],
+    ids=["the same", "its truth", "its length", "another attribute", "another line", "no line"],
 )
 def test_one_line_that_reads_an_attribute_is_one_cause_in_two_models(path, at, count):
     seen = found(guarded(A, "self.n"), guarded(B, path, at))

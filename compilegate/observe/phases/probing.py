@@ -137,7 +137,7 @@ class Probing:
         with self.progress.spend("reference"):
             truths = self._references.results(planned, made)
         if not truths:
-            raise LeftOutError("float64 raises")
+            raise LeftOutError("there is no reference for it")
         rivals = []
         if probe.rival is not None:
             rivals.append(self.calls.call_eager(replace(planned, probe=probe.rivalled())))
