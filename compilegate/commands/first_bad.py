@@ -32,6 +32,7 @@ from compilegate.upgrade.attribution.environments import Environments
 from compilegate.upgrade.attribution.index import MakingError
 from compilegate.upgrade.paired_baseline import check_interpreter
 from compilegate.zoo import registry
+from compilegate.zoo.selection import refuse_impossible
 
 #: Seconds without progress after which a release is given up.
 _TIMEOUT_S = 300.0
@@ -160,6 +161,8 @@ def run(options: argparse.Namespace) -> int:
             if not Path(file).is_file():
                 raise ValueError(f"--zoo {file}: there is no such file")
         model = _model(case, options.zoo)
+        if model is not None:
+            refuse_impossible(case, model)
     except ValueError as error:
         raise ArgumentError(str(error)) from error
     files = [Path(file) for file in options.budgets]
@@ -169,6 +172,7 @@ def run(options: argparse.Namespace) -> int:
     own = _own(options)
     environments = ReleaseEnvironments(folder, tuple(options.libraries or needed), _say, own)
     names = releases_of(options.torch, own)
+    environments.check_index(names)
     if options.dry_run:
         for line in environments.places(names):
             _say(line)

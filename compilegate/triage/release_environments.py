@@ -47,7 +47,7 @@ def releases(text: str) -> list[str]:
             raise MakingError(f"--torch {text}: the index has no such release of torch")
         return [str(version) for version in last_of_minor.values()]
     try:
-        return [str(version) for version in sorted(map(Version, text.split(",")))]
+        return [str(version) for version in sorted({Version(name) for name in text.split(",")})]
     except InvalidVersion as error:
         raise MakingError(
             f"--torch {text}: {error}; expected 2.12..2.15 or 2.12.1,2.13.0"
@@ -103,6 +103,26 @@ class ReleaseEnvironments:
         """Remove the environments that killed processes have left unfinished, and say so."""
         for path in remove_unfinished(self.folder):
             self.say(f"removed {path}, which a killed process left unfinished")
+
+    def check_index(self, names: Sequence[str]) -> None:
+        """Refuse releases that the configured index does not have, before anything is installed.
+
+        Raises:
+            MakingError: The index lacks one that must be installed.
+        """
+        missing = [Version(name) for name in names if not self._is_there(name)]
+        missing = [version for version in missing if not version.is_prerelease]
+        if not missing:
+            return
+        try:
+            known = {version.public for version in _available()}
+        except MakingError:  # another installer may reach it
+            return
+        if unknown := [str(version) for version in missing if version.public not in known]:
+            newest = max(known, key=Version)
+            raise MakingError(
+                f"the index has no torch {', '.join(unknown)}; its newest release is {newest}"
+            )
 
     def check_disk(self, names: Sequence[str]) -> str:
         """Say how much disk a bisection may take, before anything is installed.

@@ -118,9 +118,18 @@ def _named_cases(globs: Sequence[str], models: Sequence[Model]) -> Iterator[Case
         case = Case.parse(glob)
         if case.model not in by_name:
             raise UnknownNameError("model", case.model, by_name)
-        if case not in cases_of(by_name[case.model], case.device):
-            raise ValueError(f"impossible case {glob!r}: {_why_not(case, by_name[case.model])}")
+        refuse_impossible(case, by_name[case.model])
         yield case
+
+
+def refuse_impossible(case: Case, model: Model) -> None:
+    """Refuse a case that its model does not have.
+
+    Raises:
+        ValueError: The message says why there is no such case.
+    """
+    if case not in cases_of(model, case.device):
+        raise ValueError(f"impossible case {case.id!r}: {_why_not(case, model)}")
 
 
 def _why_not(case: Case, model: Model) -> str:

@@ -80,6 +80,17 @@ def test_a_range_is_the_last_release_of_each_minor_version_that_the_index_has(in
         releases("newest")
 
 
+def test_a_release_that_the_index_lacks_is_refused_before_anything_is_installed(index, tmp_path):
+    made = ReleaseEnvironments(tmp_path / "environments")
+    made.check_index(["2.12.1", "2.14.0", "2.16.0.dev20261101"])
+    with pytest.raises(MakingError, match=r"no torch 2\.13\.5, 2\.99\.0; its newest release is 2"):
+        made.check_index(["2.12.1", "2.13.5", "2.99.0"])
+    for name in ("2.13.5", "2.99.0"):
+        made.path(name).mkdir(parents=True)
+    made.check_index(["2.12.1", "2.13.5", "2.99.0"])
+    assert releases("2.13.0,2.12.1,2.13.0") == ["2.12.1", "2.13.0"]
+
+
 def test_a_local_build_is_a_release_where_the_index_has_no_plain_one(index):
     make_wheel(index, "torch", "2.14.0+cpu", "")
     make_wheel(index, "torch", "2.15.1+cpu", "")
@@ -176,8 +187,11 @@ def dry(case, *words):
 
 
 @pytest.fixture
-def kept(tmp_path):
-    """The words that name a folder of environments, which does not exist."""
+def kept(tmp_path, monkeypatch):
+    """The words that name a folder of environments, which does not exist. No index is asked."""
+    nowhere = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""}
+    for name, value in nowhere.items():
+        monkeypatch.setenv(name, value)
     return ("--environments", str(tmp_path / "environments"))
 
 
@@ -189,6 +203,17 @@ def test_a_model_that_the_zoo_lacks_is_refused_before_anything_is_installed(tmp_
     assert (ended.out, "did you mean 'breaks'" in ended.err) == ("", True)
     assert dry("breaks", *words) == 0
     assert f"{tmp_path}/environments/torch-2.13.0-extra\n" in capsys.readouterr().out
+
+
+def test_a_case_that_its_model_does_not_have_is_refused(kept, capsys):
+    assert (
+        main(["first-bad", "clip-cpu-infer-f32-default-marked-int8_weights", "--torch", "2.13.0"])
+        == 2
+    )
+    assert (
+        "impossible case 'clip-cpu-infer-f32-default-marked-int8_weights': "
+        in capsys.readouterr().err
+    )
 
 
 def test_a_zoo_that_only_a_release_can_load_is_no_mistake(tmp_path, kept, capsys):
