@@ -216,6 +216,9 @@ class TerminalSummary:
         if not writer.holds_records:
             return
         self._reporter.write_line(f"run file: {_relative(writer.path)}")
+        is_red = any(not culprit.is_expected for culprit in self._culprits)
+        if is_red and not self._config.getoption("triage"):
+            self._reporter.write_line(f"to find the causes: {_compilegate('triage', self._run)}")
         if not writer.is_locked:
             self._reporter.write_line(
                 "its file system has no locks: let no two sessions write it", yellow=True
@@ -225,14 +228,10 @@ class TerminalSummary:
                 f"the baseline's run file: {_relative(written.baseline_path)}"
             )
         if (written.trouble or not session.is_whole) and not session.plan.replays:
-            words = reproduction.resuming_words(session.plan.options.arguments, self._name)
+            words = reproduction.resuming_words(
+                session.plan.options.arguments, _name_of(self._run, session.plan.options.runs)
+            )
             self._reporter.write_line(f"to continue: {shlex.join(words)}")
-
-    @property
-    def _name(self) -> str:
-        """The name of the session's run, or its path where it is in another folder."""
-        path, folder = self._run, self._session.plan.options.runs
-        return path.stem if path.parent.resolve() == folder.resolve() else as_seen(str(path))
 
 
 def why_nothing_saved(config: pytest.Config, results: Results | None) -> str:
@@ -259,6 +258,11 @@ def _compilegate(command: str, *words: Path | str) -> str:
     """Return a command of compilegate's own, as a person in the current folder types it."""
     named = (as_seen(str(word)) if isinstance(word, Path) else word for word in words)
     return shlex.join([reproduction.python(), "-m", "compilegate", command, *named])
+
+
+def _name_of(run: Path, folder: Path) -> str:
+    """Return the name of a run, or its path where it is in another folder."""
+    return run.stem if run.parent.resolve() == folder.resolve() else as_seen(str(run))
 
 
 def _relative(path: Path) -> Path:

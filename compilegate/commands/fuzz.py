@@ -13,6 +13,7 @@ from compilegate.commands.observe import ArgumentError
 from compilegate.fuzzing import campaign, summary
 from compilegate.fuzzing.state import FILE, Header, State, StateError
 from compilegate.processes import cpp_compiler
+from compilegate.runs import hidden_folders
 
 
 def add_parser(commands: Any) -> None:
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         ArgumentError: An option is out of range, or the folder holds another run.
     """
     asked = _asked(options)
-    asked.folder.mkdir(parents=True, exist_ok=True)
+    hidden_folders.make(asked.folder)
     header = Header(seed=asked.seed, inductor_share=asked.inductor_share, torch=version("torch"))
     try:
         state = State(asked.folder, header)

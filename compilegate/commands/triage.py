@@ -7,7 +7,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from compilegate.judging import budgets_toml
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.output.visible import visible
 from compilegate.reports.text import count, wrapped
-from compilegate.runs import files, reproduction
+from compilegate.runs import files, hidden_folders, reproduction
 from compilegate.runs.files import Run
 from compilegate.triage import folders, known
 from compilegate.triage.report import without_secrets
@@ -112,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
 def _refuse_unwritable(folder: Path) -> None:
     """Make the folder of the reports, before minutes are spent on what goes there."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        hidden_folders.make(folder)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise ArgumentError(
@@ -130,9 +129,9 @@ def _check(stored: Run, cases: Sequence[str]) -> None:
     if stored.missing:
         _say(f"{path} lacks {len(stored.missing)} of {planned} planned cases")
     for pattern in cases:
-        if not any(fnmatchcase(case, pattern) for case in stored.observations):
+        if not any(folders.names_case(pattern, case) for case in stored.observations):
             raise ArgumentError(
-                f"no case of {path} matches {pattern!r}: CASE is a glob on case ids"
+                f"no case of {path} matches {pattern!r}: CASE is a model or a glob on case ids"
             )
 
 

@@ -17,7 +17,7 @@ from typing import Self
 
 from compilegate.records.checksum import seal
 from compilegate.records.run import Record, encode
-from compilegate.runs import lock
+from compilegate.runs import hidden_folders, lock
 from compilegate.runs.reader import RunError
 
 #: Bytes that the disk must have room for when a file is opened: the records of several cases.
@@ -139,6 +139,8 @@ class Writer:
         if self.trouble:
             return False
         line = seal(record if isinstance(record, str) else encode(record))
+        if self._is_empty:
+            hidden_folders.ignore(self._made)
         try:
             self._append(f"{line}\n".encode())
         except OSError as error:
@@ -239,7 +241,8 @@ def _reason(error: OSError) -> str:
 
 
 def _remove_folders(made: Sequence[Path]) -> None:
-    """Remove empty folders, as far as possible."""
+    """Remove folders that hold nothing of value, as far as possible."""
     for folder in made:
         with contextlib.suppress(OSError):
+            hidden_folders.forget(folder)
             folder.rmdir()

@@ -16,7 +16,7 @@ from compilegate.judging.rules import verdicts as judged
 from compilegate.records.case import Case, model_of
 from compilegate.records.observation import Observation
 from compilegate.records.verdict import Verdict
-from compilegate.runs import reproduction
+from compilegate.runs import hidden_folders, reproduction
 from compilegate.runs.files import Run
 from compilegate.triage import code_lines, found_reports, report
 from compilegate.triage.causes import cause_of, known_entries
@@ -101,7 +101,12 @@ def _failures(run: Run) -> Iterator[Failure]:
 
 
 def _matches(case: str, patterns: Sequence[str]) -> bool:
-    return not patterns or any(fnmatchcase(case, pattern) for pattern in patterns)
+    return not patterns or any(names_case(pattern, case) for pattern in patterns)
+
+
+def names_case(pattern: str, case: str) -> bool:
+    """Whether a word of a user names a case: its id, a glob on that, or the name of its model."""
+    return fnmatchcase(case, pattern) or pattern == model_of(case)
 
 
 def _suspect(
@@ -192,7 +197,7 @@ def triage(
         above = [parent for file in zoo for parent in Path(file).parents[:3]]
         made.code = code_lines.text_of(suspect.evidence, [Path(root or Path.cwd()), *above])
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            hidden_folders.make(folder)
             investigation.run()
         finally:  # also where Ctrl-C or SIGTERM ends it
             command = reproduction.command(suspect.observation, words)

@@ -8,7 +8,7 @@ import pytest
 from compilegate import __main__
 from compilegate.judging import budgets_toml
 from compilegate.layout import SHIPPED_BUDGETS
-from compilegate.runs import files
+from compilegate.runs import files, hidden_folders
 from compilegate.triage import folders, found_reports, known
 from compilegate.triage.findings import Findings
 from compilegate.triage.ladder import Stage
@@ -88,3 +88,19 @@ def test_a_folder_that_can_be_written_is_made(interrupted, tmp_path, capsys):
     assert __main__.main(["triage", str(RUN), "--out", str(out)]) == 1
     assert (out / found_reports.FILE).exists()
     assert "min each at most" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [("one", True), ("one-*", True), ("one-cpu-infer-f32-default-static", True), ("on", False)],
+)
+def test_a_word_names_a_case_by_its_model_or_its_id(pattern, names):
+    assert folders.names_case(pattern, "one-cpu-infer-f32-default-static") is names
+
+
+def test_git_leaves_out_hidden_folders_that_were_made(tmp_path):
+    (tmp_path / ".old").mkdir()
+    for name in (".new/run", "shown/run", ".old/run"):
+        hidden_folders.make(tmp_path / name)
+    assert [path.parent.name for path in tmp_path.rglob(".gitignore")] == [".new"]
+    hidden_folders.make(tmp_path / ".new" / "run")
