@@ -57,6 +57,7 @@ def test_the_summary_names_torch_the_number_of_cases_and_the_run_file(faulty):
     assert f"{len(faulty.run().header.planned)} cases" in title
     assert ", 1 inconclusive" in title
     assert f"run file: {faulty.run().path}" in faulty.output
+    assert "to find the causes: python -m compilegate triage " in faulty.output
 
 
 def test_v_shows_pytests_own_lines_and_q_its_dots(compilegate, stored):
