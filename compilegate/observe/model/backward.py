@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -53,6 +53,7 @@ class Backward:
         recording: DrawRecording | None,
         *,
         of_part: bool = False,
+        kept: Callable[[], Mapping[str, torch.Tensor]] = dict,
     ) -> None:
         """Run backward over every floating output, one call after the other.
 
@@ -63,8 +64,12 @@ class Backward:
             call: The call, in whose leaves the gradients arrive.
             recording: Records random draws.
             of_part: Whether to start from every second row of the first tensor alone.
+            kept: Returns what the forward has left in attributes, by name. A usual backward starts
+                from there, too.
         """
         found = [nested.output_tensors(output) for output in outputs]
+        if not of_part and len(outputs) == 1:
+            found[0] |= kept()
         roots = [{p: t for p, t in tensors.items() if t.requires_grad} for tensors in found]
         if not any(roots):
             return
