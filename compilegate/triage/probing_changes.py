@@ -36,10 +36,17 @@ _ELEMENTS = {
 }
 
 #: What the backward starts from.
-_PARTIAL = {
+_LOSSES = {
     "a loss of every second row of the first output": """\
 roots, cotangents = roots[:1], cotangents[:1]
-[t[1::2].zero_() for t in cotangents if t.dim()]"""
+[t[1::2].zero_() for t in cotangents if t.dim()]""",
+    "a loss of the last output alone": "roots, cotangents = roots[-1:], cotangents[-1:]",
+    "a loss with one gradient for all rows": (
+        "cotangents = [t[:1].expand_as(t) if t.dim() else t for t in cotangents]"
+    ),
+    "an infinite loss": (
+        "[t.__setitem__((0,) * t.dim(), torch.inf) for t in cotangents if t.numel()]"
+    ),
 }
 
 
@@ -70,7 +77,7 @@ def cotangents_of(probe: str) -> str:
     Args:
         probe: The name of the probing call.
     """
-    return _PARTIAL.get(probe, "")
+    return _LOSSES.get(probe, "")
 
 
 def _written(write: str, values: str) -> str:

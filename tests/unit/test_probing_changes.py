@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from compilegate.observe.model import probes
-from compilegate.observe.model.cotangents import of_second_rows
 from compilegate.records.case import Case
 from compilegate.triage.probing_changes import change_of, cotangents_of
 
@@ -43,14 +42,23 @@ def test_a_script_changes_tensors_as_its_probing_call(dtype, probe, tensor):
     assert (ours.stride(), ours.storage_offset()) == (theirs.stride(), theirs.storage_offset())
 
 
-def test_a_script_has_the_loss_of_its_probing_call():
-    (probe,) = probes.partial_losses(Case.parse("m-cpu-train-f32-default-auto"))
-    given = [torch.randn(5, 4), torch.randn(5, 4)]
-    scope = {"roots": [*given], "cotangents": [one.clone() for one in given]}
+@pytest.mark.parametrize(
+    "probe",
+    probes.of_losses(Case.parse("m-cpu-train-f32-default-auto")),
+    ids=lambda probe: probe.name,
+)
+def test_a_script_has_the_loss_of_its_probing_call(probe):
+    given = [torch.randn(5, 4), torch.randn(5, 4), torch.randn(())]
+    scope = {"torch": torch, "roots": [*given], "cotangents": [one.clone() for one in given]}
     exec(cotangents_of(probe.name), scope)
-    assert scope["roots"][0] is given[0]
-    assert len(scope["roots"]) == 1
-    assert torch.equal(scope["cotangents"][0], of_second_rows(given[0]))
+    roots, cotangents = probe.loss.start(given, given)
+    assert [*map(id, scope["roots"])] == [*map(id, roots)]
+    for ours, theirs in zip(scope["cotangents"], cotangents, strict=True):
+        assert torch.equal(ours, theirs)
+        assert ours.stride() == theirs.stride()
+
+
+def test_other_probing_calls_have_the_usual_loss():
     assert not cotangents_of("batch of one")
 
 

@@ -151,8 +151,8 @@ class Subject:
             self.returned = returned
         if self.case.phase == "train":
             with global_state or contextlib.nullcontext():
-                of_part = self._preparation.is_of_part(call)
-                self._backward.run(outputs, call, recording, of_part=of_part, kept=kept)
+                loss = self._preparation.loss_of(call)
+                self._backward.run(outputs, call, recording, loss=loss, kept=kept)
         return outputs[0]
 
     def functional(self, output: Any) -> float:

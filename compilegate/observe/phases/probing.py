@@ -147,7 +147,7 @@ class Probing:
             compiling.mark_dynamic(compiled, call)
         with self.progress.spend("compile"):
             result = compiled.call(call, planned.index)
-        if probe.is_of_part:
+        if probe.loss is not None:
             result = missing_gradients.without_zeros(made, result)
         if probe.may_overflow and stable.overflow_apart(made, result):
             raise LeftOutError("compiled code or eager alone overflows")
@@ -161,6 +161,10 @@ class Probing:
             outputs = replace(outputs, decisions=(*outputs.decisions, *zeros))
         if not probe.shows_gradients:
             gradients = Checked()
+        if probe.loss is not None and probe.loss.may_cancel:
+            gradients = missing_gradients.without_noise(gradients)
+        if probe.loss is not None and probe.loss.is_infinite:
+            gradients = Checked(differences=tuple(missing_gradients.lost_infinity(made, result)))
         facts = _facts(planned, probe, outputs, gradients, state)
         self.facts.append(replace(facts, overflowed=results.overflowed(made, result)))
 
@@ -211,8 +215,8 @@ class Probing:
             raise LeftOutError(f"in eager, {error_text.with_kind(made.error)}")
         if probe.overlaps and any(name.startswith("input") for name in made.written):
             raise LeftOutError("eager writes to an input whose elements share memory")
-        if probe.is_of_part and not _has_parts(made):
-            raise LeftOutError("the output that requires a gradient is a single row")
+        if probe.loss is not None and not probe.loss.suits(_differentiable(made)):
+            raise LeftOutError("for this output, it is no other loss")
         return made
 
     def _check_integers(self, call: Call) -> None:
@@ -259,8 +263,7 @@ def _facts(
     )
 
 
-def _has_parts(made: Result) -> bool:
-    """Whether a loss can depend on a part of the output alone."""
+def _differentiable(made: Result) -> list[torch.Tensor]:
+    """Return copies of the outputs that require gradients."""
     with_grad = [path for path, one in made.layout.items() if one["requires_grad"] == "True"]
-    picked = [made.output[path] for path in with_grad if path in made.output]
-    return len(picked) > 1 or any(one.dim() and len(one) > 1 for one in picked)
+    return [made.output[path] for path in with_grad if path in made.output]

@@ -21,10 +21,10 @@ _LIMIT = 8
 def reusing(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
     """Plan the probing calls that use compiled code again.
 
-    These are a repetition, extreme values, and a loss of a part of the output.
+    These are a repetition, extreme values, and losses of another form.
     """
     again = Probe(f"after {_LIMIT} more calls", repeats=_LIMIT)
-    chosen = (again, *probes.extremes(case), *probes.partial_losses(case))
+    chosen = (again, *probes.extremes(case), *probes.of_losses(case))
     return _planned(example, [(sizes, probe) for probe in chosen])
 
 
