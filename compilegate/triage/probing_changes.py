@@ -80,6 +80,22 @@ def cotangents_of(probe: str) -> str:
     return _LOSSES.get(probe, "")
 
 
+def setting_of(probe: str) -> str:
+    """Return code that changes attributes of ``module`` before the last call; empty for none.
+
+    Args:
+        probe: The name of the probing call.
+    """
+    return _SETTING if probe == "other numbers in modules" else ""
+
+
+_SETTING = """\
+for m in module.modules():
+    for name, number in vars(m).items():
+        if type(number) is float and number and abs(number) < torch.inf:
+            vars(m)[name] = 0.75 * number if abs(number) >= 0.01 else 0.01"""
+
+
 def _written(write: str, values: str) -> str:
     return f"""\
 if not t.is_floating_point() or not t.dim():

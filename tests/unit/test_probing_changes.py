@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+from torch import nn
 
 from compilegate.observe.model import probes
+from compilegate.observe.model.changed_numbers import ChangedNumbers
 from compilegate.records.case import Case
-from compilegate.triage.probing_changes import change_of, cotangents_of
+from compilegate.triage.probing_changes import change_of, cotangents_of, setting_of
 
 CASES = {
     dtype: Case.parse(f"m-cuda-infer-{precision}-default-auto")
@@ -56,6 +58,17 @@ def test_a_script_has_the_loss_of_its_probing_call(probe):
     for ours, theirs in zip(scope["cotangents"], cotangents, strict=True):
         assert torch.equal(ours, theirs)
         assert ours.stride() == theirs.stride()
+
+
+def test_a_script_changes_the_numbers_of_modules_as_its_probing_call():
+    ours, theirs = (
+        nn.Sequential(nn.LayerNorm(4), nn.Dropout(0.2), nn.Threshold(0.0, -3.0)) for _ in range(2)
+    )
+    ChangedNumbers(ours)
+    exec(setting_of("other numbers in modules"), {"torch": torch, "module": theirs})
+    assert [*map(repr, ours)] == [*map(repr, theirs)]
+    assert ours[0].eps == theirs[0].eps == 0.01
+    assert not setting_of("batch of one")
 
 
 def test_other_probing_calls_have_the_usual_loss():

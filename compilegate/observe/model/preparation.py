@@ -15,6 +15,7 @@ from compilegate.observe.model.calls import (
     input_tensors,
     reverse_rows,
 )
+from compilegate.observe.model.changed_numbers import ChangedNumbers
 from compilegate.observe.model.losses import Loss
 from compilegate.observe.model.seeding import seed_everything
 from compilegate.records.case import Case
@@ -55,15 +56,25 @@ class Preparation:
         self._overlapping: tuple[Call, Call] | None = None
         #: A call whose loss has another form.
         self._with_loss: tuple[Call, Loss] | None = None
+        #: What a probing call has changed in modules. The next call restores it.
+        self._changed: ChangedNumbers | None = None
 
     def prepare(self, planned: PlannedCall) -> Call:
-        """Return the arguments of a call, with fresh values that depend only on its number."""
+        """Return the arguments of a call, with fresh values that depend only on its number.
+
+        A probing call that changes numbers of modules does so from now to the next call.
+        """
+        if self._changed is not None:
+            self._changed.put_back()
+            self._changed = None
         seed_everything(self._seed + 1 + planned.index)
         call = self._arguments(planned)
         if planned.overlaps:
             self._overlapping = (call, self._arguments(planned))
         if planned.probe is not None and planned.probe.loss is not None:
             self._with_loss = (call, planned.probe.loss)
+        if planned.probe is not None and planned.probe.changes_numbers:
+            self._changed = ChangedNumbers(self._example.module)
         if planned.index % 2 and has_fixed_inputs(self._example):
             reverse_rows([*input_tensors(call).values()])
         return call

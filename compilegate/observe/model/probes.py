@@ -40,6 +40,7 @@ class Probe:
         overlaps: Whether elements of an input share memory. What a write to it gives depends on the
             order in which elements are written.
         loss: The form of the loss from which the backward starts; None for the usual one.
+        changes_numbers: Whether it changes the floating numbers that modules have as attributes.
         rival: Another change. Where it moves a NaN or an infinity of eager's results, overflow
             decides there, and nothing is compared.
         is_extreme: Whether the values are such that overflow may decide.
@@ -62,6 +63,7 @@ class Probe:
     shows_gradients: bool = True
     overlaps: bool = False
     loss: Loss | None = None
+    changes_numbers: bool = False
     rival: Change | None = None
 
     def apply(self, call: Call) -> None:

@@ -21,16 +21,23 @@ from compilegate.observe.compare.values import NOTHING_KNOWN
 from compilegate.observe.device import out_of_memory
 from compilegate.observe.error_text import is_of_python
 from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.forward import SelectorError
 from compilegate.observe.model.integer_use import IndexUseError, OnlyArithmetic
 from compilegate.observe.model.probes import Probe
 from compilegate.observe.model.restarting import start_as
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.snapshot import Snapshot
+from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.calls import PairedCalls
 from compilegate.observe.phases.probed_references import ProbedReferences
-from compilegate.observe.phases.probing_plan import at_other_batches, in_other_layouts, reusing
+from compilegate.observe.phases.probing_plan import (
+    at_other_batches,
+    in_other_layouts,
+    reusing,
+    with_other_numbers,
+)
 from compilegate.observe.phases.progress import Progress
 from compilegate.records.call import CallFacts, Checked, Difference
 from compilegate.zoo.example import Call
@@ -87,6 +94,7 @@ class Probing:
             self.make(reusing(example, sizes, self.calls.eager.case))
         if "respecialise" in wants:
             self.make(at_other_batches(example, sizes, self.calls.eager.case))
+            self.make(with_other_numbers(example, sizes, self.calls.eager.case))
             layouts = in_other_layouts(example, sizes, self.calls.eager.case)
             self.make(layouts, at_most=len(layouts) if "every_layout" in wants else _SHARED)
 
@@ -205,6 +213,8 @@ class Probing:
             raise LeftOutError("no input that it could change")
         if probe.is_integral:
             self._check_integers(plain)
+        if probe.changes_numbers and not _depends_on_numbers(self.calls.eager, planned):
+            raise LeftOutError("no number of a module changes the output")
         if probe.repeats:
             self._repeat(planned, probe.repeats)
         try:
@@ -260,6 +270,19 @@ def _facts(
         state=state,
         probe=probe.name,
         extreme=probe.is_extreme,
+    )
+
+
+def _depends_on_numbers(eager: Subject, planned: PlannedCall) -> bool:
+    """Whether other floating attributes of modules change what eager returns."""
+    found = []
+    for one in (replace(planned, probe=None), planned):
+        before = Snapshot(eager.module, parameters=True, shared=eager.recorder.shared)
+        found.append(eager.call(eager.prepare(one), one.index).output)
+        before.put_back()
+    usual, other = found
+    return usual.keys() != other.keys() or any(
+        not is_same(value, other[path]) for path, value in usual.items()
     )
 
 

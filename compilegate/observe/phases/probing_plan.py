@@ -45,6 +45,14 @@ def at_other_batches(example: Example, sizes: dict[str, int], case: Case) -> lis
     return _planned(example, small)
 
 
+def with_other_numbers(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
+    """Plan the probing call in which modules have other floating attributes, which compiles again.
+
+    A user sets such a number between calls: a scale, a temperature.
+    """
+    return _planned(example, [(sizes, Probe("other numbers in modules", changes_numbers=True))])
+
+
 def in_other_layouts(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
     """Plan the probing calls in other memory layouts, which compile again.
 
@@ -64,6 +72,7 @@ def planned(name: str, example: Example, sizes: dict[str, int], case: Case) -> P
     every = (
         *reusing(example, sizes, case),
         *at_other_batches(example, sizes, case),
+        *with_other_numbers(example, sizes, case),
         *in_other_layouts(example, sizes, case),
     )
     for call in every:
