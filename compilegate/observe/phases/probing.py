@@ -17,6 +17,7 @@ import torch._dynamo.config
 from compilegate.observe import error_text
 from compilegate.observe.capture import compiling
 from compilegate.observe.compare import missing_gradients, results, stable
+from compilegate.observe.compare.slight_errors import are_slight
 from compilegate.observe.compare.values import NOTHING_KNOWN
 from compilegate.observe.device import out_of_memory
 from compilegate.observe.error_text import is_of_python
@@ -36,6 +37,7 @@ from compilegate.observe.phases.probing_plan import (
     at_other_batches,
     in_other_layouts,
     reusing,
+    with_further_inputs,
     with_other_numbers,
 )
 from compilegate.observe.phases.progress import Progress
@@ -92,6 +94,8 @@ class Probing:
         example = self.calls.eager.example
         if "reuse" in wants:
             self.make(reusing(example, sizes, self.calls.eager.case))
+            if are_slight(self.calls.seen.calls):
+                self.make(with_further_inputs(example, sizes, self.calls.eager.case))
         if "respecialise" in wants:
             self.make(at_other_batches(example, sizes, self.calls.eager.case))
             self.make(with_other_numbers(example, sizes, self.calls.eager.case))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from compilegate.observe.model import probes
 from compilegate.observe.model.calls import PlannedCall, has_fixed_inputs
 from compilegate.observe.model.probes import Probe
+from compilegate.records.call import FURTHER
 from compilegate.records.case import Case
 from compilegate.zoo.example import Example
 
@@ -16,6 +17,8 @@ from compilegate.zoo.example import Example
 _FIRST_INDEX = 500
 #: Dynamo's own limit: it compiles one code object so often.
 _LIMIT = 8
+#: How many calls show whether an error that is a little larger than eager's is chance.
+_FURTHER = 24
 
 
 def reusing(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
@@ -26,6 +29,14 @@ def reusing(example: Example, sizes: dict[str, int], case: Case) -> list[Planned
     again = Probe(f"after {_LIMIT} more calls", repeats=_LIMIT)
     chosen = (again, *probes.extremes(case), *probes.of_losses(case))
     return _planned(example, [(sizes, probe) for probe in chosen])
+
+
+def with_further_inputs(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
+    """Plan calls that are as the first one, with other inputs, for a case in half precision."""
+    if not case.computes_in_half:
+        return []
+    probes_of = [Probe(f"{FURTHER} {number}") for number in range(1, _FURTHER + 1)]
+    return _planned(example, [(sizes, probe) for probe in probes_of])
 
 
 def at_other_batches(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
@@ -73,6 +84,7 @@ def planned(name: str, example: Example, sizes: dict[str, int], case: Case) -> P
         *reusing(example, sizes, case),
         *at_other_batches(example, sizes, case),
         *with_other_numbers(example, sizes, case),
+        *with_further_inputs(example, sizes, case),
         *in_other_layouts(example, sizes, case),
     )
     for call in every:
