@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from compilegate.judging.over_calls import over_calls
 from compilegate.judging.pooled import AS_A_WHOLE
 from compilegate.judging.tolerances import checks, checks_of_rows, in_half, is_on_cpu, widening
 from compilegate.output.streams import clean_streams
@@ -48,6 +49,8 @@ def shares(observation: Observation) -> Iterator[tuple[str, str, float, str]]:
     for group in GROUPS:
         for error, check in checks_of_rows(observation, group):
             yield group, check.what, check.share, error.name
+        for one in over_calls(observation, group):
+            yield group, "one tensor over calls", one.seen / one.allowed, one.error.name
         half = Case.parse(observation.case).computes_in_half
         if half and (seen := _together(observation, group)):
             yield group, "all together, beyond chance", seen / AS_A_WHOLE, "all tensors"

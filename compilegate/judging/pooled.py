@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compilegate.records.call import Pooled
+from compilegate.records.call import Pooled, with_further
 from compilegate.records.case import Case
 from compilegate.records.observation import Observation
 from compilegate.records.statistics import t_quantile
@@ -60,7 +60,9 @@ def as_a_whole(observation: Observation, group: str) -> Whole | None:
     """Return the pooled error of ``outputs`` or ``gradients``; None if there is none to judge."""
     if not Case.parse(observation.case).computes_in_half:  # TF32: kernels may round otherwise
         return None
-    found = [getattr(call, group).pooled for call in observation.calls]
+    found = [
+        getattr(call, group).pooled for call in with_further(observation.calls, observation.probes)
+    ]
     calls: list[Pooled] = [pooled for pooled in found if pooled is not None]
     if not calls:
         return None

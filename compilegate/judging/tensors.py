@@ -9,6 +9,7 @@ from compilegate.judging.borrowed_noise import with_noise, with_noise_of_all_cal
 from compilegate.judging.chance import Excess, certain
 from compilegate.judging.difference import describe_difference
 from compilegate.judging.judge import Finding, shorten
+from compilegate.judging.over_calls import over_calls
 from compilegate.judging.pooled import as_a_whole
 from compilegate.judging.tolerances import (
     Check,
@@ -109,7 +110,7 @@ def examine(observation: Observation, group: str) -> Numerics:
     complaints = (
         *_certain_complaints(seen, calls, kinds, observation),
         *_complaints_of_rows(observation, group),
-        *_complaint_as_a_whole(observation, group),
+        *_complaints_over_calls(observation, group),
     )
     return _with_probes(replace(seen, complaints=complaints), observation, group)
 
@@ -260,10 +261,13 @@ def _complaints_of_rows(observation: Observation, group: str) -> Iterator[str]:
             )
 
 
-def _complaint_as_a_whole(observation: Observation, group: str) -> Iterator[str]:
-    whole = as_a_whole(observation, group) if group in ("outputs", "gradients") else None
+def _complaints_over_calls(observation: Observation, group: str) -> Iterator[str]:
+    if group not in ("outputs", "gradients"):
+        return
+    whole = as_a_whole(observation, group)
     if whole is not None and whole.seen > whole.allowed:
         yield whole.text
+    yield from (one.text for one in over_calls(observation, group) if one.seen > one.allowed)
 
 
 def untreated(observation: Observation, group: str) -> str:

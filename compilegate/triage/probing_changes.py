@@ -36,10 +36,17 @@ _ELEMENTS = {
 }
 
 #: What the backward starts from.
-_PARTIAL = {
+_LOSSES = {
     "a loss of every second row of the first output": """\
 roots, cotangents = roots[:1], cotangents[:1]
-[t[1::2].zero_() for t in cotangents if t.dim()]"""
+[t[1::2].zero_() for t in cotangents if t.dim()]""",
+    "a loss of the last output alone": "roots, cotangents = roots[-1:], cotangents[-1:]",
+    "a loss with one gradient for all rows": (
+        "cotangents = [t[:1].expand_as(t) if t.dim() else t for t in cotangents]"
+    ),
+    "an infinite loss": (
+        "[t.__setitem__((0,) * t.dim(), torch.inf) for t in cotangents if t.numel()]"
+    ),
 }
 
 
@@ -70,7 +77,23 @@ def cotangents_of(probe: str) -> str:
     Args:
         probe: The name of the probing call.
     """
-    return _PARTIAL.get(probe, "")
+    return _LOSSES.get(probe, "")
+
+
+def setting_of(probe: str) -> str:
+    """Return code that changes attributes of ``module`` before the last call; empty for none.
+
+    Args:
+        probe: The name of the probing call.
+    """
+    return _SETTING if probe == "other numbers in modules" else ""
+
+
+_SETTING = """\
+for m in module.modules():
+    for name, number in vars(m).items():
+        if type(number) is float and number and abs(number) < torch.inf:
+            vars(m)[name] = 0.75 * number if abs(number) >= 0.01 else 0.01"""
 
 
 def _written(write: str, values: str) -> str:

@@ -95,6 +95,7 @@ class Shows:
         may_raise: Whether calls may raise, on whichever side.
         change: The body of a function that changes the tensors of the last call; empty for none.
         cotangents: Code that changes where the backward of the last call starts; empty for none.
+        setting: Code that changes attributes of the module before it; empty for none.
         cached: Whether PyTorch reads compiled code from caches, which are empty at first.
         brief: Whether to compare one output, and nothing else.
         careful: Whether to rely on nothing else that is known of the model and of its calls. Such
@@ -115,6 +116,7 @@ class Shows:
     may_raise: bool = False
     change: str = ""
     cotangents: str = ""
+    setting: str = ""
     cached: bool = False
     brief: bool = False
     careful: bool = False
@@ -277,6 +279,7 @@ def _text(
         "aliasing": aliasing,
         "change": shows.change,
         "cotangents": shows.cotangents,
+        "setting": shows.setting if facts["is_module"] else "",
         "has_state": holds_attributes
         or (shows.kind == "state" and facts["is_module"] is not False),
         "cached": shows.cached,

@@ -11,7 +11,7 @@ from compilegate.fuzzing.outcome import outcome_of
 from compilegate.fuzzing.program import Program
 from compilegate.records.case import REPLAYING_CALLS
 from compilegate.triage.findings import Findings
-from compilegate.triage.probing_changes import change_of, cotangents_of
+from compilegate.triage.probing_changes import change_of, cotangents_of, setting_of
 from compilegate.triage.script import Script, Shows, may_be_brief
 from compilegate.triage.suspect import Suspect
 from compilegate.triage.title import title_of
@@ -67,6 +67,7 @@ def shows(suspect: Suspect, findings: Findings, hangs_s: float) -> Shows:
         kind=symptom.kind if symptom and aspect not in _STRICT else "values",
         change=_change(suspect),
         cotangents=cotangents_of(suspect.probing_call.probe) if suspect.probing_call else "",
+        setting=setting_of(suspect.probing_call.probe) if suspect.probing_call else "",
         aliasing=any(d.what == "aliasing" for one in checked for d in one.differences),
         strict="breaks" if suspect.was_not_compiled else _STRICT.get(aspect, ""),
         reason=suspect.reason,

@@ -1,4 +1,4 @@
-"""Probing calls whose backward starts from a part of the output."""
+"""Probing calls whose loss has another form: of a part of the output, of equal rows, infinite."""
 
 import pytest
 import torch
@@ -7,20 +7,49 @@ from torch import nn
 from compilegate.suites import test_gradients
 from tests.unit.test_probing import probed, verdict_of
 
-PROBE = "a loss of every second row of the first output"
+SECOND, LAST = "a loss of every second row of the first output", "a loss of the last output alone"
+EQUAL, INFINITE = "a loss with one gradient for all rows", "an infinite loss"
+WANTS = ("capture", "vary", "reuse")
+
+
+def right(g, h, x):
+    return g * x.cos() - h * x.sin()
 
 
 def wrong_without_the_second(g, h, x):
-    both = g * x.cos() - h * x.sin()
+    both = right(g, h, x)
     return torch.where((h == 0).all(), 2 * both, both)
 
 
+def wrong_without_the_first(g, h, x):
+    both = right(g, h, x)
+    return torch.where((g == 0).all(), 2 * both, both)
+
+
 def wrong_in_masked_rows(g, h, x):
-    both = g * x.cos() - h * x.sin()
+    both = right(g, h, x)
     return torch.where(g == 0, torch.ones_like(both), both)
 
 
-def with_backward(faulty):
+def wrong_for_equal_rows(g, h, x):
+    both = right(g, h, x)
+    return torch.where((g == g[:1]).all(), 2 * both, both)
+
+
+def without_infinities(g, h, x):
+    return right(*(one.nan_to_num(0.0, 0.0, 0.0) for one in (g, h)), x)
+
+
+FAULTS = {
+    wrong_without_the_second: SECOND,
+    wrong_in_masked_rows: SECOND,
+    wrong_without_the_first: LAST,
+    wrong_for_equal_rows: EQUAL,
+    without_infinities: INFINITE,
+}
+
+
+def with_backward(faulty, head):
     """Return a module of two outputs, and of a head that the first output does not need."""
 
     class Waves(torch.autograd.Function):
@@ -34,12 +63,12 @@ def with_backward(faulty):
             (x,) = ctx.saved_tensors
             if faulty is not None and torch.compiler.is_compiling():
                 return faulty(g, h, x)
-            return g * x.cos() - h * x.sin()
+            return right(g, h, x)
 
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.linear, self.head = nn.Linear(4, 4), nn.Linear(4, 4)
+            self.linear, self.head = nn.Linear(4, 4), head()
 
         def forward(self, x):
             first, second = Waves.apply(self.linear(x))
@@ -48,15 +77,29 @@ def with_backward(faulty):
     return Net
 
 
-@pytest.mark.parametrize("faulty", [wrong_without_the_second, wrong_in_masked_rows, None])
-def test_a_backward_that_is_wrong_for_a_part_of_the_output_shows(faulty):
-    seen = probed(
-        with_backward(faulty), "train", "aot_eager", ("capture", "vary", "reuse"), signal=True
-    )
-    assert PROBE in [one.probe for one in seen.probes]
+@pytest.mark.parametrize("faulty", [*FAULTS, None])
+def test_a_backward_that_is_wrong_for_a_form_of_the_loss_shows(faulty):
+    head = nn.Identity if faulty is without_infinities else lambda: nn.Linear(4, 4)
+    seen = probed(with_backward(faulty, head), "train", "aot_eager", WANTS, signal=True)
+    assert {SECOND, LAST, EQUAL, INFINITE} <= {one.probe for one in seen.probes}
     found = verdict_of(seen, test_gradients)
     assert found.outcome == ("failed" if faulty else "passed"), found.details
-    assert all(PROBE in line for line in found.details if faulty)
+    if faulty:
+        assert any(FAULTS[faulty] in line for line in found.details)
+        assert all("probing call" in line for line in found.details)
+
+
+def test_gradients_that_a_norm_cancels_are_not_compared():
+    """The gradient of a sum over the batch is zero before a batch norm, but for rounding."""
+    seen = probed(
+        lambda: nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 4), nn.BatchNorm1d(4)),
+        "train",
+        "aot_eager_decomp_partition",
+        WANTS,
+    )
+    assert EQUAL in [one.probe for one in seen.probes]
+    found = verdict_of(seen, test_gradients)
+    assert found.outcome == "passed", found.details
 
 
 def test_a_single_number_has_no_part():
@@ -67,4 +110,6 @@ def test_a_single_number_has_no_part():
         batch=(8,),
     )
     assert seen.status == "completed", seen.failure
-    assert f"{PROBE}: the output that requires a gradient is a single row" in seen.unprobed
+    assert {f"{name}: for this output, it is no other loss" for name in (SECOND, LAST, EQUAL)} <= {
+        *seen.unprobed
+    }

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from torch import nn
 
 from compilegate.observe.model import probes
-from compilegate.observe.model.cotangents import of_second_rows
+from compilegate.observe.model.changed_numbers import ChangedNumbers
 from compilegate.records.case import Case
-from compilegate.triage.probing_changes import change_of, cotangents_of
+from compilegate.triage.probing_changes import change_of, cotangents_of, setting_of
 
 CASES = {
     dtype: Case.parse(f"m-cuda-infer-{precision}-default-auto")
@@ -43,14 +44,34 @@ def test_a_script_changes_tensors_as_its_probing_call(dtype, probe, tensor):
     assert (ours.stride(), ours.storage_offset()) == (theirs.stride(), theirs.storage_offset())
 
 
-def test_a_script_has_the_loss_of_its_probing_call():
-    (probe,) = probes.partial_losses(Case.parse("m-cpu-train-f32-default-auto"))
-    given = [torch.randn(5, 4), torch.randn(5, 4)]
-    scope = {"roots": [*given], "cotangents": [one.clone() for one in given]}
+@pytest.mark.parametrize(
+    "probe",
+    probes.of_losses(Case.parse("m-cpu-train-f32-default-auto")),
+    ids=lambda probe: probe.name,
+)
+def test_a_script_has_the_loss_of_its_probing_call(probe):
+    given = [torch.randn(5, 4), torch.randn(5, 4), torch.randn(())]
+    scope = {"torch": torch, "roots": [*given], "cotangents": [one.clone() for one in given]}
     exec(cotangents_of(probe.name), scope)
-    assert scope["roots"][0] is given[0]
-    assert len(scope["roots"]) == 1
-    assert torch.equal(scope["cotangents"][0], of_second_rows(given[0]))
+    roots, cotangents = probe.loss.start(given, given)
+    assert [*map(id, scope["roots"])] == [*map(id, roots)]
+    for ours, theirs in zip(scope["cotangents"], cotangents, strict=True):
+        assert torch.equal(ours, theirs)
+        assert ours.stride() == theirs.stride()
+
+
+def test_a_script_changes_the_numbers_of_modules_as_its_probing_call():
+    ours, theirs = (
+        nn.Sequential(nn.LayerNorm(4), nn.Dropout(0.2), nn.Threshold(0.0, -3.0)) for _ in range(2)
+    )
+    ChangedNumbers(ours)
+    exec(setting_of("other numbers in modules"), {"torch": torch, "module": theirs})
+    assert [*map(repr, ours)] == [*map(repr, theirs)]
+    assert ours[0].eps == theirs[0].eps == 0.01
+    assert not setting_of("batch of one")
+
+
+def test_other_probing_calls_have_the_usual_loss():
     assert not cotangents_of("batch of one")
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from compilegate.observe import nested
 from compilegate.observe.model import cast_weights
-from compilegate.observe.model.cotangents import Cotangents, of_second_rows, scattered
+from compilegate.observe.model.cotangents import Cotangents, scattered
 from compilegate.observe.model.float64 import Lifting
 from compilegate.observe.model.grad_scaling import Scaling
+from compilegate.observe.model.losses import Loss
 from compilegate.observe.model.random_draws import DrawRecording
 from compilegate.records.case import Case
 from compilegate.zoo.example import Call
@@ -52,7 +53,8 @@ class Backward:
         call: Call,
         recording: DrawRecording | None,
         *,
-        of_part: bool = False,
+        loss: Loss | None = None,
+        kept: Callable[[], Mapping[str, torch.Tensor]] = dict,
     ) -> None:
         """Run backward over every floating output, one call after the other.
 
@@ -62,19 +64,22 @@ class Backward:
             outputs: The output of the call, then those of the calls that overlap it.
             call: The call, in whose leaves the gradients arrive.
             recording: Records random draws.
-            of_part: Whether to start from every second row of the first tensor alone.
+            loss: Changes the cotangents; None keeps them.
+            kept: Returns what the forward has left in attributes, by name. A usual backward starts
+                from there, too.
         """
         found = [nested.output_tensors(output) for output in outputs]
+        if loss is None and len(outputs) == 1:
+            found[0] |= kept()
         roots = [{p: t for p, t in tensors.items() if t.requires_grad} for tensors in found]
         if not any(roots):
             return
         scaling = self._scaling_of(call)
         for of_one in filter(None, roots):
-            started = [*of_one.items()][: 1 if of_part else None]
-            tensors = [tensor for _, tensor in started]
-            cotangents = [self._cotangents.of(path, tensor) for path, tensor in started]
-            if of_part:
-                cotangents = [*map(of_second_rows, cotangents)]
+            tensors = [*of_one.values()]
+            cotangents = [self._cotangents.of(path, tensor) for path, tensor in of_one.items()]
+            if loss is not None:
+                tensors, cotangents = loss.start(tensors, cotangents)
             if scaling:
                 pairs = zip(scaling.scale(cotangents), tensors, strict=True)
                 cotangents = [scaled.to(tensor.dtype) for scaled, tensor in pairs]

@@ -16,6 +16,7 @@ from compilegate.observe.device import out_of_memory
 from compilegate.observe.model.call_state import CallState, leaves_of, tensors_held
 from compilegate.observe.model.calls import input_tensors, invoke, is_driven
 from compilegate.observe.model.global_state import GlobalState
+from compilegate.observe.model.kept_losses import histories, made_by_call
 from compilegate.observe.model.random_draws import DrawRecording
 from compilegate.observe.model.result import (
     KEPT,
@@ -93,6 +94,7 @@ class CallRecorder:
         self.leaves = leaves_of(before) if self._subject.case.phase == "train" else {}
         for leaf in self.leaves.values():
             leaf.grad = None
+        made_before = histories(before)
         known = fingerprints(before, self._named_parameters())
         placed, around_inputs = self._placed(before), Surroundings(input_tensors(call))
         started = self._starting_parameters(index)
@@ -100,7 +102,12 @@ class CallRecorder:
         result = Result(before=copies(before), swaps_weights=swaps_weights)
         try:
             with around or contextlib.nullcontext():
-                output = self._subject.step(call, recording, global_state)
+                output = self._subject.step(
+                    call,
+                    recording,
+                    global_state,
+                    lambda: made_by_call(made_before, self.state.read(call)),
+                )
         except Exception as error:  # PyTorch promises nothing about other state then
             raised = _models_own(error)
             return Result(before=global_state.before, state=global_state.after, error=raised)

@@ -15,6 +15,8 @@ from compilegate.observe.model.calls import (
     input_tensors,
     reverse_rows,
 )
+from compilegate.observe.model.changed_numbers import ChangedNumbers
+from compilegate.observe.model.losses import Loss
 from compilegate.observe.model.seeding import seed_everything
 from compilegate.records.case import Case
 from compilegate.zoo.example import Call, Example
@@ -52,17 +54,27 @@ class Preparation:
         ] or [nested.Recast(case.device, None)]
         #: A call, and the one whose forward runs before the backward of the first.
         self._overlapping: tuple[Call, Call] | None = None
-        #: A call whose backward starts from a part of the output.
-        self._of_part: Call | None = None
+        #: A call whose loss has another form.
+        self._with_loss: tuple[Call, Loss] | None = None
+        #: What a probing call has changed in modules. The next call restores it.
+        self._changed: ChangedNumbers | None = None
 
     def prepare(self, planned: PlannedCall) -> Call:
-        """Return the arguments of a call, with fresh values that depend only on its number."""
+        """Return the arguments of a call, with fresh values that depend only on its number.
+
+        A probing call that changes numbers of modules does so from now to the next call.
+        """
+        if self._changed is not None:
+            self._changed.put_back()
+            self._changed = None
         seed_everything(self._seed + 1 + planned.index)
         call = self._arguments(planned)
         if planned.overlaps:
             self._overlapping = (call, self._arguments(planned))
-        if planned.probe is not None and planned.probe.is_of_part:
-            self._of_part = call
+        if planned.probe is not None and planned.probe.loss is not None:
+            self._with_loss = (call, planned.probe.loss)
+        if planned.probe is not None and planned.probe.changes_numbers:
+            self._changed = ChangedNumbers(self._example.module)
         if planned.index % 2 and has_fixed_inputs(self._example):
             reverse_rows([*input_tensors(call).values()])
         return call
@@ -73,9 +85,10 @@ class Preparation:
             return [*self._overlapping]
         return [call]
 
-    def is_of_part(self, call: Call) -> bool:
-        """Whether the backward of a call starts from a part of the output."""
-        return self._of_part is call
+    def loss_of(self, call: Call) -> Loss | None:
+        """Return the form of a call's loss; None for the usual one."""
+        is_known = self._with_loss is not None and self._with_loss[0] is call
+        return self._with_loss[1] if self._with_loss is not None and is_known else None
 
     def _arguments(self, planned: PlannedCall) -> Call:
         call = arguments(self._example, planned)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from compilegate.observe import nested
 from compilegate.observe.model import cast_weights, integer_use
+from compilegate.observe.model.losses import LOSSES, Loss
 from compilegate.records.case import Case
 from compilegate.zoo.example import Call
 
@@ -38,8 +39,8 @@ class Probe:
         repeats: How often both sides make the call before it is compared.
         overlaps: Whether elements of an input share memory. What a write to it gives depends on the
             order in which elements are written.
-        is_of_part: Whether the backward starts from a part of the output: every second row of its
-            first tensor. The other rows have cotangents of zero, the other tensors have none.
+        loss: The form of the loss from which the backward starts; None for the usual one.
+        changes_numbers: Whether it changes the floating numbers that modules have as attributes.
         rival: Another change. Where it moves a NaN or an infinity of eager's results, overflow
             decides there, and nothing is compared.
         is_extreme: Whether the values are such that overflow may decide.
@@ -61,7 +62,8 @@ class Probe:
     has_zeros: bool = False
     shows_gradients: bool = True
     overlaps: bool = False
-    is_of_part: bool = False
+    loss: Loss | None = None
+    changes_numbers: bool = False
     rival: Change | None = None
 
     def apply(self, call: Call) -> None:
@@ -103,13 +105,13 @@ def layouts() -> tuple[Probe, ...]:
     )
 
 
-def partial_losses(case: Case) -> tuple[Probe, ...]:
-    """Return the probe whose backward starts from a part of the output; none in *infer*.
+def of_losses(case: Case) -> tuple[Probe, ...]:
+    """Return the probes whose loss has another form; none in *infer*.
 
-    A user has such a loss who masks rows, or takes one of several heads.
+    A user has such a loss who masks rows, takes one of several heads, averages over the batch, or
+    scales a loss until it overflows.
     """
-    name = "a loss of every second row of the first output"
-    return (Probe(name, is_of_part=True),) if case.phase == "train" else ()
+    return tuple(Probe(one.name, loss=one) for one in LOSSES) if case.phase == "train" else ()
 
 
 def extremes(case: Case) -> tuple[Probe, ...]:

@@ -134,13 +134,15 @@ class Subject:
         call: Call,
         recording: DrawRecording | None = None,
         global_state: GlobalState | None = None,
+        kept: Callable[[], Mapping[str, torch.Tensor]] = dict,
     ) -> Any:
         """Run the forward and, in *train*, the backward of a call. Return the output.
 
         Args:
             call: The arguments. Their gradients must be empty.
             recording: Records the random numbers that the model draws.
-            global_state: Records the switches of the process that the model changes.
+            global_state: Records the process-wide switches that the model changes.
+            kept: As for :meth:`.Backward.run`.
         """
         with recording.active() if recording else contextlib.nullcontext():
             outputs = [self.forward(call, global_state)]
@@ -149,8 +151,8 @@ class Subject:
             self.returned = returned
         if self.case.phase == "train":
             with global_state or contextlib.nullcontext():
-                of_part = self._preparation.is_of_part(call)
-                self._backward.run(outputs, call, recording, of_part=of_part)
+                loss = self._preparation.loss_of(call)
+                self._backward.run(outputs, call, recording, loss=loss, kept=kept)
         return outputs[0]
 
     def functional(self, output: Any) -> float:
@@ -200,12 +202,7 @@ class Subject:
         return self.recorder.record(call, index, recording, around)
 
     def output_of(self, call: Call, output: Any) -> Result:
-        """Record what :meth:`forward` returned, and nothing else, which threads may do at once.
-
-        Args:
-            call: The arguments.
-            output: What was returned.
-        """
+        """Record what :meth:`forward` returned for a call, and no more, also in threads."""
         return self.recorder.record_output(output, call)
 
     def update(self, rates: Mapping[str, float]) -> None:

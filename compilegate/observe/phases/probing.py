@@ -17,20 +17,29 @@ import torch._dynamo.config
 from compilegate.observe import error_text
 from compilegate.observe.capture import compiling
 from compilegate.observe.compare import missing_gradients, results, stable
+from compilegate.observe.compare.slight_errors import are_slight
 from compilegate.observe.compare.values import NOTHING_KNOWN
 from compilegate.observe.device import out_of_memory
 from compilegate.observe.error_text import is_of_python
 from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.forward import SelectorError
 from compilegate.observe.model.integer_use import IndexUseError, OnlyArithmetic
 from compilegate.observe.model.probes import Probe
 from compilegate.observe.model.restarting import start_as
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.snapshot import Snapshot
+from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.calls import PairedCalls
 from compilegate.observe.phases.probed_references import ProbedReferences
-from compilegate.observe.phases.probing_plan import at_other_batches, in_other_layouts, reusing
+from compilegate.observe.phases.probing_plan import (
+    at_other_batches,
+    in_other_layouts,
+    reusing,
+    with_further_inputs,
+    with_other_numbers,
+)
 from compilegate.observe.phases.progress import Progress
 from compilegate.records.call import CallFacts, Checked, Difference
 from compilegate.zoo.example import Call
@@ -85,8 +94,11 @@ class Probing:
         example = self.calls.eager.example
         if "reuse" in wants:
             self.make(reusing(example, sizes, self.calls.eager.case))
+            if are_slight(self.calls.seen.calls):
+                self.make(with_further_inputs(example, sizes, self.calls.eager.case))
         if "respecialise" in wants:
             self.make(at_other_batches(example, sizes, self.calls.eager.case))
+            self.make(with_other_numbers(example, sizes, self.calls.eager.case))
             layouts = in_other_layouts(example, sizes, self.calls.eager.case)
             self.make(layouts, at_most=len(layouts) if "every_layout" in wants else _SHARED)
 
@@ -147,7 +159,7 @@ class Probing:
             compiling.mark_dynamic(compiled, call)
         with self.progress.spend("compile"):
             result = compiled.call(call, planned.index)
-        if probe.is_of_part:
+        if probe.loss is not None:
             result = missing_gradients.without_zeros(made, result)
         if probe.may_overflow and stable.overflow_apart(made, result):
             raise LeftOutError("compiled code or eager alone overflows")
@@ -161,6 +173,10 @@ class Probing:
             outputs = replace(outputs, decisions=(*outputs.decisions, *zeros))
         if not probe.shows_gradients:
             gradients = Checked()
+        if probe.loss is not None and probe.loss.may_cancel:
+            gradients = missing_gradients.without_noise(gradients)
+        if probe.loss is not None and probe.loss.is_infinite:
+            gradients = Checked(differences=tuple(missing_gradients.lost_infinity(made, result)))
         facts = _facts(planned, probe, outputs, gradients, state)
         self.facts.append(replace(facts, overflowed=results.overflowed(made, result)))
 
@@ -201,6 +217,8 @@ class Probing:
             raise LeftOutError("no input that it could change")
         if probe.is_integral:
             self._check_integers(plain)
+        if probe.changes_numbers and not _depends_on_numbers(self.calls.eager, planned):
+            raise LeftOutError("no number of a module changes the output")
         if probe.repeats:
             self._repeat(planned, probe.repeats)
         try:
@@ -211,8 +229,8 @@ class Probing:
             raise LeftOutError(f"in eager, {error_text.with_kind(made.error)}")
         if probe.overlaps and any(name.startswith("input") for name in made.written):
             raise LeftOutError("eager writes to an input whose elements share memory")
-        if probe.is_of_part and not _has_parts(made):
-            raise LeftOutError("the output that requires a gradient is a single row")
+        if probe.loss is not None and not probe.loss.suits(_differentiable(made)):
+            raise LeftOutError("for this output, it is no other loss")
         return made
 
     def _check_integers(self, call: Call) -> None:
@@ -259,8 +277,20 @@ def _facts(
     )
 
 
-def _has_parts(made: Result) -> bool:
-    """Whether a loss can depend on a part of the output alone."""
+def _depends_on_numbers(eager: Subject, planned: PlannedCall) -> bool:
+    """Whether other floating attributes of modules change what eager returns."""
+    found = []
+    for one in (replace(planned, probe=None), planned):
+        before = Snapshot(eager.module, parameters=True, shared=eager.recorder.shared)
+        found.append(eager.call(eager.prepare(one), one.index).output)
+        before.put_back()
+    usual, other = found
+    return usual.keys() != other.keys() or any(
+        not is_same(value, other[path]) for path, value in usual.items()
+    )
+
+
+def _differentiable(made: Result) -> list[torch.Tensor]:
+    """Return copies of the outputs that require gradients."""
     with_grad = [path for path, one in made.layout.items() if one["requires_grad"] == "True"]
-    picked = [made.output[path] for path in with_grad if path in made.output]
-    return len(picked) > 1 or any(one.dim() and len(one) > 1 for one in picked)
+    return [made.output[path] for path in with_grad if path in made.output]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from compilegate.observe.model import probes
 from compilegate.observe.model.calls import PlannedCall, has_fixed_inputs
 from compilegate.observe.model.probes import Probe
+from compilegate.records.call import FURTHER
 from compilegate.records.case import Case
 from compilegate.zoo.example import Example
 
@@ -16,16 +17,26 @@ from compilegate.zoo.example import Example
 _FIRST_INDEX = 500
 #: Dynamo's own limit: it compiles one code object so often.
 _LIMIT = 8
+#: How many calls show whether an error that is a little larger than eager's is chance.
+_FURTHER = 24
 
 
 def reusing(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
     """Plan the probing calls that use compiled code again.
 
-    These are a repetition, extreme values, and a loss of a part of the output.
+    These are a repetition, extreme values, and losses of another form.
     """
     again = Probe(f"after {_LIMIT} more calls", repeats=_LIMIT)
-    chosen = (again, *probes.extremes(case), *probes.partial_losses(case))
+    chosen = (again, *probes.extremes(case), *probes.of_losses(case))
     return _planned(example, [(sizes, probe) for probe in chosen])
+
+
+def with_further_inputs(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
+    """Plan calls that are as the first one, with other inputs, for a case in half precision."""
+    if not case.computes_in_half:
+        return []
+    probes_of = [Probe(f"{FURTHER} {number}") for number in range(1, _FURTHER + 1)]
+    return _planned(example, [(sizes, probe) for probe in probes_of])
 
 
 def at_other_batches(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
@@ -43,6 +54,14 @@ def at_other_batches(example: Example, sizes: dict[str, int], case: Case) -> lis
         if size or case.phase == "infer"
     ]
     return _planned(example, small)
+
+
+def with_other_numbers(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
+    """Plan the probing call in which modules have other floating attributes, which compiles again.
+
+    A user sets such a number between calls: a scale, a temperature.
+    """
+    return _planned(example, [(sizes, Probe("other numbers in modules", changes_numbers=True))])
 
 
 def in_other_layouts(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
@@ -64,6 +83,8 @@ def planned(name: str, example: Example, sizes: dict[str, int], case: Case) -> P
     every = (
         *reusing(example, sizes, case),
         *at_other_batches(example, sizes, case),
+        *with_other_numbers(example, sizes, case),
+        *with_further_inputs(example, sizes, case),
         *in_other_layouts(example, sizes, case),
     )
     for call in every:
