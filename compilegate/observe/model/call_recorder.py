@@ -124,9 +124,7 @@ class CallRecorder:
         result.written = frozenset(name for name in now if known.get(name) != now[name])
         after_call = self._placed(after)
         result.stayed, result.moved = placed.until(after_call)
-        written = around_inputs.written()
-        result.stayed |= {*around_inputs} - written
-        result.moved |= dict.fromkeys(written, "content")
+        around_inputs.record(result)
         tensors = {name: leaf for name, leaf in after.items() if isinstance(leaf, torch.Tensor)}
         result.strides = {name: strides_of(tensor) for name, tensor in tensors.items()}
         if not self._subject.case.uses_cuda_graphs:

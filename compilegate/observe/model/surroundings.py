@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
+
+from compilegate.observe.model.result import Result
 
 #: Bytes of the memory of one input. A larger memory is left out.
 _LARGEST = 64 << 20
@@ -27,17 +29,13 @@ class Surroundings:
                 memory, around = _memory(tensor), _around(tensor)
                 self._kept[f"{AROUND}{name}"] = (memory, around, memory[around])
 
-    def __iter__(self) -> Iterator[str]:
-        """Yield the name of each memory."""
-        return iter(self._kept)
-
-    def written(self) -> frozenset[str]:
-        """Return the names of those that somebody has written to since."""
-        return frozenset(
-            name
-            for name, (memory, around, before) in self._kept.items()
-            if memory.untyped_storage().nbytes() and not torch.equal(memory[around], before)
-        )
+    def record(self, result: Result) -> None:
+        """Record what a call has left as it was, and what it has written to."""
+        for name, (memory, around, before) in self._kept.items():
+            if memory.untyped_storage().nbytes() and not torch.equal(memory[around], before):
+                result.moved[name] = "content"
+            else:
+                result.stayed |= {name}
 
 
 def _lies_in_more(tensor: Tensor) -> bool:
