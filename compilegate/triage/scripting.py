@@ -6,8 +6,8 @@ import contextlib
 import functools
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from compilegate.fuzzing.outcome import Symptom
@@ -16,7 +16,7 @@ from compilegate.fuzzing.reduction import Reducer
 from compilegate.processes.zoo_listing import list_models
 from compilegate.triage import place, programs, scripts_run, shown
 from compilegate.triage.findings import Files, Findings
-from compilegate.triage.recipe import operators_in, recipe_of
+from compilegate.triage.recipe import Recipe, operators_in, recipe_of
 from compilegate.triage.report import cleaned_code
 from compilegate.triage.script import Script, Shows, of_program, of_recipe
 from compilegate.triage.source import NoSourceError
@@ -40,6 +40,7 @@ class Scripting:
         files: The user's files.
         backend: The backend that the script uses.
         say: Is given a line for each thing that is done.
+        _broken: Recipes that raise in a script: no other script with them is run.
     """
 
     trials: Trials
@@ -48,6 +49,7 @@ class Scripting:
     files: Files
     backend: str
     say: Callable[[str], None]
+    _broken: list[Sequence[str]] = field(default_factory=list)
 
     def write(self) -> None:
         """Try scripts, from the smallest to the largest, until one is verified."""
@@ -58,7 +60,7 @@ class Scripting:
         for what, make in ways.items():
             try:
                 for script in make():
-                    if self._verify(script):
+                    if script.source not in self._broken and self._verify(script):
                         return
             except (programs.UnprintableError, NoSourceError) as error:
                 self.findings.tried_scripts.append(f"{what} is not possible: {error}")
@@ -98,6 +100,8 @@ class Scripting:
             if (shipped := self.findings.script) is not None:
                 path.write_text(cleaned_code(shipped.text), encoding="utf-8")
         green = made.green or "not run"
+        if script.source and made.red.fails_in_recipe:
+            self._broken.append(script.source)
         line = f"script of {script.origin}: {made.red}; with {made.below}: {green}"
         if (tried := f"a {line}") not in self.findings.tried_scripts:  # a longer one did the same
             self.say(f"  {line}")
@@ -136,9 +140,16 @@ class Scripting:
                 paths=defined.paths,
             )
             for one in found
-            for defined in [operators_in(file, "\n".join(each.text for each in one.statements))]
+            for defined in [self._operators_in(file, one)]
             for how in (*shown.brief_way(one, shows), *shown.ways(shows))
         ]
+
+    def _operators_in(self, file: Path, program: Program) -> Recipe:
+        code, case = "\n".join(each.text for each in program.statements), self.trials.suspect.case
+        try:
+            return operators_in(file, code, case.model, case.device)
+        except NoSourceError:  # of the recipe; the operators may have a source
+            return operators_in(file, code)
 
     @functools.cached_property
     def _entry(self) -> Model:
@@ -177,7 +188,7 @@ class Scripting:
     def _scripts_of_recipe(self) -> list[Script]:
         suspect = self.trials.suspect
         entry = self._entry
-        recipe = recipe_of(Path(entry.source), entry.name, suspect.case.device)
+        recipes = [*self._recipes()]
         shows = self._shows
         calls = shown.calls(suspect, entry, reaches_limit=shows.recompilations is None)
         if not suspect.was_not_compiled:
@@ -210,11 +221,27 @@ class Scripting:
                 is_exact=case != suspect.case,
                 modules=recipe.modules,
                 paths=recipe.paths,
+                source=recipe.lines,
             )
+            for recipe in recipes
             for case, given in variants
             for alone, identities in ways
             for how in shown.ways(shows)
         ]
+
+    def _recipes(self) -> Iterator[Recipe]:
+        """Yield the recipe with the source of the team's modules, then with imports of them.
+
+        Raises:
+            NoSourceError: There is neither.
+        """
+        entry, device = self._entry, self.trials.suspect.case.device
+        file = Path(entry.source)
+        copied = recipe_of(file, entry.name, device)
+        yield copied
+        imported = recipe_of(file, entry.name, device, copies=False)
+        if imported.lines != copied.lines:
+            yield imported
 
     @property
     def _shows(self) -> Shows:

@@ -155,7 +155,9 @@ class Trials:
     def symptoms(self, programs: Sequence[Program]) -> Iterator[Symptom | None]:
         """Yield how each program fails; None if it does not as the case does, or is undecided."""
         named = [replace(one, name=f"triage.{next(self._numbers)}") for one in programs]
-        self._write(zoo_text(named))
+        case = self.suspect.case
+        set_up = _SET_UP.format(model=case.model, device=case.device)
+        self._write(zoo_text(named, set_up.splitlines()))
         for one in named:
             made = self._observe(one.case, named[0].name, one.backend, ("capture",), seed=0)
             symptom = outcome_of(made).symptom
@@ -239,6 +241,10 @@ class Trials:
             raise OutOfTimeError
 
 
+_SET_UP = """\
+from compilegate.observe.dissect import parts
+parts.set_up({model!r}, {device!r})
+"""
 _PARTS = """\
 from compilegate.observe.dissect import parts
 
