@@ -137,6 +137,11 @@ class Program:
         """The operators of its statements, each once."""
         return tuple(dict.fromkeys(one.operator for one in self.statements))
 
+    @property
+    def code(self) -> str:
+        """The lines of its statements."""
+        return "\n".join(one.text for one in self.statements)
+
     def pruned(self) -> Program:
         """Return the program without statements and values that nothing returned depends on.
 

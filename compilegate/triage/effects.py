@@ -12,15 +12,20 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from compilegate.triage import team_modules
-from compilegate.triage.members import imports_in, modules_imported, modules_of
-from compilegate.triage.resolving import resolved
+from compilegate.triage.acting import (
+    COMPILERS,
+    acts,
+    has_effects,
+    has_operator,
+    imports_of,
+    is_due,
+    is_registration,
+    is_torch,
+)
+from compilegate.triage.members import imports_in, modules_imported
 from compilegate.triage.source import Gathered, NoSourceError, Source
-from compilegate.triage.syntax import defines, dotted, named_operators, root, text_of, uses
+from compilegate.triage.syntax import dotted, named_operators, root, text_of, uses
 
-#: The namespaces of PyTorch's own operators: what a team registers for them changes any model.
-_OF_TORCH = {"aten", "prims"}
-#: The parts of PyTorch that compile.
-_COMPILERS = ("torch._inductor", "torch._dynamo", "torch._functorch", "torch._decomp", "torch.fx")
 #: Statements that hold others.
 _HOLDERS = (ast.If, ast.For, ast.Try, ast.With)
 
@@ -50,28 +55,6 @@ class Effects:
             self._check()
         else:
             yield from self._copies(self._in_order, done)
-
-    def set_up(self, recipe: ast.FunctionDef) -> ast.FunctionDef | None:
-        """Return the part of a recipe that changes PyTorch, as a function; None if there is none.
-
-        Args:
-            recipe: The recipe.
-        """
-        kept: list[ast.stmt] = []
-        wanted: set[str] = set()
-        for node in reversed(recipe.body):
-            names = {*defines(node)}
-            is_import = isinstance(node, (ast.Import, ast.ImportFrom))
-            acts = not isinstance(node, ast.Return) and self._acts(self._zoo, node, recipe)
-            if acts or not wanted.isdisjoint(names):
-                kept.insert(0, node)
-                wanted |= set() if is_import else {*uses(node)}
-        if not any(self._acts(self._zoo, node, recipe) for node in kept):
-            return None
-        made = ast.parse("def set_up(): pass").body[0]
-        assert isinstance(made, ast.FunctionDef)
-        made.args, made.body = recipe.args, kept
-        return made
 
     def note_imports(self, recipe: ast.FunctionDef) -> None:
         """Read the modules of the team that a recipe imports: they may register something."""
@@ -148,7 +131,7 @@ class Effects:
             if other is None:
                 continue
             new = [each for each in self._loaded([name]) if each not in have]
-            if any(map(self._has_effects, new)) or (gathered.way == "imports" and new):
+            if any(map(has_effects, new)) or (gathered.way == "imports" and new):
                 have += new
                 path = team_modules.path_of(name, gathered.folder)
                 assert path is not None
@@ -182,24 +165,9 @@ class Effects:
             if source.file not in loaded or not source.module:
                 continue
             for node in source.body:
-                is_due = self._has_operator(node) and source.meaning(node) in taken
+                is_due = has_operator(node) and source.meaning(node) in taken
                 if is_due and not isinstance(node, (ast.Import, ast.ImportFrom)):
                     raise NoSourceError(f"{source.module} would register an operator twice")
-
-    def _has_operator(self, node: ast.stmt) -> bool:
-        decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
-        is_made = isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
-        text = text_of(node.value) if isinstance(node, ast.Assign) and is_made else ""
-        return any(map(named_operators, decorators)) or "Library(" in text or "::" in text
-
-    def _has_effects(self, source: Source) -> bool:
-        """Whether a module does anything to PyTorch at its top level, also for other operators."""
-        return any(
-            not isinstance(node, (ast.Import, ast.ImportFrom))
-            and (self._has_operator(node) or self._acts(source, node, node, is_any=True))
-            for node in source.body
-            if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or node.decorator_list
-        )
 
     def _affects(self, source: Source, node: ast.stmt) -> bool:
         match node:
@@ -209,9 +177,9 @@ class Effects:
                 )
             case ast.Expr(value=ast.Call() as call):
                 # What registers an operator is due for that one alone.
-                is_option = not named_operators(call) and _is_torch(source, call.func)
-                acts = self._registers(source, call) or is_option or self._acts(source, call, call)
-                return acts and source.is_portable(call)
+                is_option = not named_operators(call) and is_torch(source, call.func)
+                is_wanted = self._registers(source, call) or is_option or acts(source, call, call)
+                return is_wanted and source.is_portable(call)
             case ast.Assign(targets=[ast.Name()], value=ast.Call(func=made, args=args)):
                 first = args[0] if args else None
                 is_library = text_of(made).endswith("Library") and isinstance(first, ast.Constant)
@@ -219,7 +187,7 @@ class Effects:
             case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
                 is_inside = isinstance(target, (ast.Attribute, ast.Subscript))
                 is_ours = self._owns(source, root(target))
-                return is_inside and (is_ours or self._acts(source, node, node))
+                return is_inside and (is_ours or acts(source, node, node))
             case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
                 return False
         inner = [n for n in ast.walk(node) if isinstance(n, ast.stmt) and n is not node]
@@ -228,90 +196,12 @@ class Effects:
     def _registers(self, source: Source, node: ast.expr) -> bool:
         """Whether a decorator or a call is about an operator or a variable that was taken."""
         if named_operators(node):
-            return self._is_due(node)
+            return is_due(self._gathered, node)
         called = node.func if isinstance(node, ast.Call) else node
         is_ours = any(self._owns(source, name) for name in uses(node))
-        return is_ours or _is_registration(dotted(called, _imports_of(source)), _COMPILERS)
-
-    def _is_due(self, node: ast.AST) -> bool:
-        """Whether code is about no operator, one of PyTorch, or one that was taken."""
-        named = named_operators(node)
-        is_of_torch = any(name.partition(":")[0] in _OF_TORCH for name in named)
-        return not named or is_of_torch or not self._gathered.operators().isdisjoint(named)
+        return is_ours or is_registration(dotted(called, imports_of(source)), COMPILERS)
 
     def _owns(self, source: Source, name: str) -> bool:
         """Whether a name was taken from a file, and is no import."""
         found = source.defined.get(name)
         return found is not None and self._gathered.names.get(name) == source.meaning(found)
-
-    def _acts(
-        self,
-        source: Source,
-        node: ast.AST,
-        within: ast.AST,
-        seen: set[int] | None = None,
-        *,
-        is_any: bool = False,
-    ) -> bool:
-        """Whether code changes PyTorch, perhaps by functions of the team that it calls.
-
-        Args:
-            source: The file that has it.
-            node: The code.
-            within: The function that has it, which may import what it names.
-            seen: The functions that were looked at.
-            is_any: Whether operators count that were not taken, too.
-        """
-        inside = modules_of(imports_in(within), "")
-        modules, seen = _imports_of(source) | inside, seen if seen is not None else set()
-        for each in ast.walk(node):
-            decorators = each.decorator_list if isinstance(each, ast.FunctionDef) else []
-            targets = each.targets if isinstance(each, ast.Assign) else []
-            targets = [each.target] if isinstance(each, ast.AugAssign) else targets
-            if any(
-                isinstance(one, (ast.Attribute, ast.Subscript))
-                and _is_of_torch(dotted(_of_items(one), modules))
-                and (is_any or self._is_due(one))
-                for one in targets
-            ):
-                return True
-            called = [each.func] if isinstance(each, ast.Call) else []
-            called += [one for one in decorators if not isinstance(one, ast.Call)]
-            for one in called:
-                is_registration = _is_registration(dotted(one, modules))
-                if is_registration and (is_any or self._is_due(each)):
-                    return True
-                found = resolved(source, one, inside)
-                if found is None or id(found[1]) in seen:
-                    continue
-                seen.add(id(found[1]))
-                is_code = isinstance(found[1], (ast.FunctionDef, ast.ClassDef))
-                if is_code and self._acts(*found, found[1], seen, is_any=is_any):
-                    return True
-        return False
-
-
-def _imports_of(source: Source) -> dict[str, str]:
-    return modules_of(source.body, source.package)
-
-
-def _is_torch(source: Source, node: ast.expr) -> bool:
-    """Whether an expression is an attribute of PyTorch: an option of the compiler."""
-    return isinstance(node, ast.Attribute) and _is_of_torch(dotted(node, _imports_of(source)))
-
-
-def _is_of_torch(path: str) -> bool:
-    return path.startswith("torch.")
-
-
-def _is_registration(path: str, places: tuple[str, ...] = (*_COMPILERS, "torch.library")) -> bool:
-    """Whether a function registers something with the compiler, or defines an operator."""
-    name = path.rpartition(".")[2]
-    return path.startswith(places) and ("library" in path or name.startswith("register"))
-
-
-def _of_items(node: ast.expr) -> ast.expr:
-    """Return the dictionary of an item."""
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    return node

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, get_args
 
+from compilegate.triage.acting import set_up_in
 from compilegate.triage.effects import Effects
 from compilegate.triage.source import Gathered, NoSourceError, Source, Way
 from compilegate.triage.syntax import text_of
@@ -52,6 +53,40 @@ def recipe_of(file: Path, model: str, device: str, *, copies: bool = True) -> Re
     return _first_way(file, take, _WAYS if copies else _WAYS[-1:])
 
 
+def recipes_of(file: Path, model: str, device: str) -> list[Recipe]:
+    """Return a model's recipe with the source of the team's modules, then with imports of them.
+
+    Args:
+        file: The file that defines it.
+        model: Its name.
+        device: The device that it is given, if it takes one.
+
+    Raises:
+        NoSourceError: There is neither.
+    """
+    copied = recipe_of(file, model, device)
+    imported = recipe_of(file, model, device, copies=False)
+    return [copied, imported] if imported.lines != copied.lines else [copied]
+
+
+def operators_of(file: Path, code: str, model: str, device: str) -> Recipe:
+    """Return what :func:`operators_in` does, without the recipe where that has no source.
+
+    Args:
+        file: The zoo file.
+        code: The code.
+        model: The model that the code is from.
+        device: The device that its recipe is given.
+
+    Raises:
+        NoSourceError: The file cannot be read.
+    """
+    try:
+        return operators_in(file, code, model, device)
+    except NoSourceError:
+        return operators_in(file, code)
+
+
 def operators_in(file: Path, code: str, model: str = "", device: str = "") -> Recipe:
     """Return the source of the operators that code calls, which a zoo file or its modules define.
 
@@ -74,7 +109,7 @@ def operators_in(file: Path, code: str, model: str = "", device: str = "") -> Re
         if model:
             found = _found(source, file, model, device)
             effects.note_imports(found)
-            made = effects.set_up(found)
+            made = set_up_in(source, found)
         if made is not None:
             yield from source.needed(made)
         yield from effects.lines()

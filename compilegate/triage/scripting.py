@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,10 +16,11 @@ from compilegate.fuzzing.reduction import Reducer
 from compilegate.processes.zoo_listing import list_models
 from compilegate.triage import place, programs, scripts_run, shown
 from compilegate.triage.findings import Files, Findings
-from compilegate.triage.recipe import Recipe, operators_in, recipe_of
+from compilegate.triage.recipe import operators_of, recipes_of
 from compilegate.triage.report import cleaned_code
 from compilegate.triage.script import Script, Shows, of_program, of_recipe
 from compilegate.triage.source import NoSourceError
+from compilegate.triage.suspect import Suspect
 from compilegate.triage.trials import OutOfTimeError, Trials, part
 from compilegate.zoo import registry
 from compilegate.zoo.registry import Model
@@ -70,22 +71,7 @@ class Scripting:
                     raise
                 self.findings.tried_scripts.append("there was too little time to reduce the graph")
         if self.findings.script is not None:
-            self.findings.notes.append(self._lack)
-
-    @property
-    def _lack(self) -> str:
-        """What the scripts that were tried do not show, or show without the stage, too."""
-        made, text = self.findings.verified, "a script that shows the failure with torch alone"
-        if self.trials.suspect.was_not_compiled and self.trials.suspect.graph_break is None:
-            return f"{text}: Dynamo broke at no line, and there may be nothing to compile"
-        if made is not None and made.red.shows and made.says in made.red.output:
-            return f"{text}, and passes without the stage: that which was tried fails there, too"
-        where = self._shows.where
-        if where and not (self.findings.script and shown.compares(self.findings.script, where)):
-            return f"{text}: the recipe has no variable of its own that is `{where}`"
-        if made is not None and made.red.status == 0:
-            return f"{text}: those that were tried ran, and found compiled code right"
-        return f"{text}: those that were tried ended with an error of their own, see `repro.log`"
+            self.findings.notes.append(_lack(self.findings, self.trials.suspect, self._shows.where))
 
     def _verify(self, script: Script) -> bool:
         path = self.folder / "repro.py"
@@ -140,16 +126,9 @@ class Scripting:
                 paths=defined.paths,
             )
             for one in found
-            for defined in [self._operators_in(file, one)]
+            for defined in [operators_of(file, one.code, case.model, case.device)]
             for how in (*shown.brief_way(one, shows), *shown.ways(shows))
         ]
-
-    def _operators_in(self, file: Path, program: Program) -> Recipe:
-        code, case = "\n".join(each.text for each in program.statements), self.trials.suspect.case
-        try:
-            return operators_in(file, code, case.model, case.device)
-        except NoSourceError:  # of the recipe; the operators may have a source
-            return operators_in(file, code)
 
     @functools.cached_property
     def _entry(self) -> Model:
@@ -188,7 +167,7 @@ class Scripting:
     def _scripts_of_recipe(self) -> list[Script]:
         suspect = self.trials.suspect
         entry = self._entry
-        recipes = [*self._recipes()]
+        recipes = recipes_of(Path(entry.source), entry.name, suspect.case.device)
         shows = self._shows
         calls = shown.calls(suspect, entry, reaches_limit=shows.recompilations is None)
         if not suspect.was_not_compiled:
@@ -229,20 +208,6 @@ class Scripting:
             for how in shown.ways(shows)
         ]
 
-    def _recipes(self) -> Iterator[Recipe]:
-        """Yield the recipe with the source of the team's modules, then with imports of them.
-
-        Raises:
-            NoSourceError: There is neither.
-        """
-        entry, device = self._entry, self.trials.suspect.case.device
-        file = Path(entry.source)
-        copied = recipe_of(file, entry.name, device)
-        yield copied
-        imported = recipe_of(file, entry.name, device, copies=False)
-        if imported.lines != copied.lines:
-            yield imported
-
     @property
     def _shows(self) -> Shows:
         """What a script of the model shows."""
@@ -254,3 +219,17 @@ class Scripting:
                 _OTHERS,
                 lambda: place.replace_others(self.trials, self.findings.place, self.backend),
             )
+
+
+def _lack(findings: Findings, suspect: Suspect, where: str) -> str:
+    """What the scripts that were tried do not show, or show without the stage, too."""
+    made, text = findings.verified, "a script that shows the failure with torch alone"
+    if suspect.was_not_compiled and suspect.graph_break is None:
+        return f"{text}: Dynamo broke at no line, and there may be nothing to compile"
+    if made is not None and made.red.shows and made.says in made.red.output:
+        return f"{text}, and passes without the stage: that which was tried fails there, too"
+    if where and not (findings.script and shown.compares(findings.script, where)):
+        return f"{text}: the recipe has no variable of its own that is `{where}`"
+    if made is not None and made.red.status == 0:
+        return f"{text}: those that were tried ran, and found compiled code right"
+    return f"{text}: those that were tried ended with an error of their own, see `repro.log`"

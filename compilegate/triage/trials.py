@@ -155,9 +155,7 @@ class Trials:
     def symptoms(self, programs: Sequence[Program]) -> Iterator[Symptom | None]:
         """Yield how each program fails; None if it does not as the case does, or is undecided."""
         named = [replace(one, name=f"triage.{next(self._numbers)}") for one in programs]
-        case = self.suspect.case
-        set_up = _SET_UP.format(model=case.model, device=case.device)
-        self._write(zoo_text(named, set_up.splitlines()))
+        self._write(zoo_text(named, _set_up(self.suspect.case)))
         for one in named:
             made = self._observe(one.case, named[0].name, one.backend, ("capture",), seed=0)
             symptom = outcome_of(made).symptom
@@ -241,15 +239,17 @@ class Trials:
             raise OutOfTimeError
 
 
-_SET_UP = """\
-from compilegate.observe.dissect import parts
-parts.set_up({model!r}, {device!r})
-"""
 _PARTS = """\
 from compilegate.observe.dissect import parts
 
 parts.register({parts})
 """
+
+
+def _set_up(case: Case) -> list[str]:
+    """Return the lines that do to PyTorch what the recipe of a case does."""
+    prepare = f"parts.set_up({case.model!r}, {case.device!r})"
+    return ["from compilegate.observe.dissect import parts", prepare]
 
 
 def part(**fields: Any) -> Part:
