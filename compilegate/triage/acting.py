@@ -57,7 +57,13 @@ def acts(
         is_any: Whether operators count that were not taken, too.
     """
     inside = modules_of(imports_in(within), "")
+    is_called = seen is not None
     modules, seen = imports_of(source) | inside, seen if seen is not None else set()
+    if is_called and isinstance(node, ast.FunctionDef):
+        # A function that is called imports them now.
+        others = map(source.gathered.module, dict.fromkeys(inside.values()))
+        if any(has_effects(other, seen) for other in others if other is not None):
+            return True
     for each in ast.walk(node):
         decorators = each.decorator_list if isinstance(each, ast.FunctionDef) else []
         targets = each.targets if isinstance(each, ast.Assign) else []
@@ -92,11 +98,20 @@ def has_operator(node: ast.stmt) -> bool:
     return any(map(named_operators, decorators)) or "Library(" in text or "::" in text
 
 
-def has_effects(source: Source) -> bool:
-    """Whether a module does anything to PyTorch at its top level, also for other operators."""
+def has_effects(source: Source, seen: set[int] | None = None) -> bool:
+    """Whether a module does anything to PyTorch at its top level, also for other operators.
+
+    Args:
+        source: The module.
+        seen: The functions and modules that were looked at.
+    """
+    seen = seen if seen is not None else set()
+    if id(source) in seen:
+        return False
+    seen.add(id(source))
     return any(
         not isinstance(node, (ast.Import, ast.ImportFrom))
-        and (has_operator(node) or acts(source, node, node, is_any=True))
+        and (has_operator(node) or acts(source, node, node, seen, is_any=True))
         for node in source.body
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or node.decorator_list
     )

@@ -334,3 +334,40 @@ FRAME = 'Traceback (most recent call last):\n  File "/out/repro.py", line 9, in 
 def test_a_recipe_that_raises_is_run_in_no_other_script(output, fails):
     assert Ended(1, output, 1.0).fails_in_recipe == fails
     assert not Ended(0, output, 1.0).fails_in_recipe
+
+
+INSTALLS = """\
+import torch
+
+def install():
+    from torch._inductor.lowering import lowerings, register_lowering
+
+    @register_lowering(torch.ops.setupops.twice.default)
+    def twice(x):
+        return lowerings[torch.ops.aten.mul.Tensor](x, 2.1)
+
+def late():
+    from . import lowerings
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "body"),
+    [
+        ("from . import ops, installs\ninstalls.install()", "import setupteam"),
+        ("from . import ops, installs\nif torch:\n    installs.install()", "import setupteam"),
+        ("", "from setupteam import installs, ops\ninstalls.install()"),
+        ("", "import setupteam.ops\nfrom setupteam.installs import late\nlate()"),
+    ],
+)
+def test_a_lowering_that_a_function_registers_is_in_the_script(zoo, package, body, tmp_path):
+    (tmp_path / "setupteam" / "__init__.py").write_text(f"import torch\n{package}\n")
+    (tmp_path / "setupteam" / "installs.py").write_text(INSTALLS)
+    text = text_of(operators_in(zoo(body), "y = torch.ops.setupops.twice(x)", "one"))
+    assert text.count("Library(") == 1
+    assert "(x, 2.1)" in text
+    assert "from setupteam" not in text
+    made = program("y = torch.ops.setupops.twice(x)", "twice")
+    defined = operators_in(zoo(body), made.code, "one")
+    done = ran(of_program(made, INFER, WRONG, defined), tmp_path)
+    assert (done.returncode, "code is right" in done.stdout) == (0, True), done.stderr
