@@ -137,6 +137,11 @@ class Program:
         """The operators of its statements, each once."""
         return tuple(dict.fromkeys(one.operator for one in self.statements))
 
+    @property
+    def code(self) -> str:
+        """The lines of its statements."""
+        return "\n".join(one.text for one in self.statements)
+
     def pruned(self) -> Program:
         """Return the program without statements and values that nothing returned depends on.
 
@@ -232,8 +237,13 @@ def indented(lines: Iterable[str], by: str = "    ") -> Iterator[str]:
     return (f"{by}{line}" if line else line for line in lines)
 
 
-def zoo_text(programs: Sequence[Program]) -> str:
-    """Return a zoo file that defines these programs as models."""
+def zoo_text(programs: Sequence[Program], set_up: Sequence[str] = ()) -> str:
+    """Return a zoo file that defines these programs as models.
+
+    Args:
+        programs: The programs.
+        set_up: Lines that each of their recipes begins with.
+    """
     lines = ["from compilegate import Example, model", ""]
     for index, program in enumerate(programs):
         vary = f'vary={{"n": {SIZES}}}, ' if program.varies else ""
@@ -241,6 +251,7 @@ def zoo_text(programs: Sequence[Program]) -> str:
             "",
             f'@model("{program.name}", family="fuzz", {vary}settings=("{program.setting}",))',
             f"def program_{index}():",
+            *(f"    {line}" for line in set_up),
             "    import torch",
             "    from torch import nn",
             "    from torch.nn import functional as F",

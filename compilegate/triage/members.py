@@ -67,25 +67,47 @@ def modules_imported(body: Iterable[ast.stmt], package: str) -> Iterator[str]:
             yield from (".".join(parts[:count]) for count, _ in enumerate(parts, 1))
 
 
-def named_directly(node: ast.AST, modules: Mapping[str, str], take: TakesMember) -> list[str]:
+def imports_in(node: ast.AST) -> list[ast.stmt]:
+    """Return the imports that stand in some code."""
+    return [n for n in ast.walk(node) if isinstance(n, (ast.Import, ast.ImportFrom))]
+
+
+def without_dots(body: Iterable[ast.stmt], package: str) -> None:
+    """Make relative imports absolute, in place: a script is in no package.
+
+    Args:
+        body: The statements of a file.
+        package: Its package.
+    """
+    for node in (each for statement in body for each in imports_in(statement)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            node.module, node.level = absolute(node, package), 0
+
+
+def named_directly(
+    node: ast.AST, modules: Mapping[str, str], own: Mapping[str, str], take: TakesMember
+) -> list[str]:
     """Replace attributes of modules by their names, in place. Return the lines that define them.
 
     Args:
         node: The code.
         modules: The module that each variable of its file names.
+        own: The same, of what the code imports inside functions.
         take: Takes the definition of a module's attribute.
     """
-    found = _Direct(node, modules, take)
+    found = _Direct(node, modules, own, take)
     found.visit(node)
     return found.lines
 
 
 class _Direct(ast.NodeTransformer):
-    def __init__(self, node: ast.AST, modules: Mapping[str, str], take: TakesMember) -> None:
+    def __init__(
+        self, node: ast.AST, modules: Mapping[str, str], own: Mapping[str, str], take: TakesMember
+    ) -> None:
         self.lines: list[str] = []
-        self._modules, self._take = modules, take
+        self._modules, self._take = {**modules, **own}, take
         # A local variable hides a module, and the definition of which it has the name.
-        self._local = {*_stored(node)}
+        self._local = {*_stored(node)} - own.keys()
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         member = self._member(node)

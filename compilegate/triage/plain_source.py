@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import ast
+import copy
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from compilegate.triage.syntax import last_name
 
 #: The fields of an example that a script uses.
 _FIELDS = ("module", "inputs", "kwargs", "calls", "output", "config", "with_grad", "dims")
@@ -10,6 +16,9 @@ _FIELDS = ("module", "inputs", "kwargs", "calls", "output", "config", "with_grad
 _POSITIONS = {"Example": ("module", "inputs", "kwargs"), "Call": ("args", "kwargs", "before")}
 #: What reads the annotations of a function: a custom operator takes its schema from them.
 _READS_TYPES = {"custom_op", "triton_op", "infer_schema"}
+
+#: The operators of PyTorch, or those of one namespace.
+_OPERATORS = re.compile(r"torch\.ops(\.\w+)?")
 
 
 def plain(text: str) -> list[ast.stmt]:
@@ -24,12 +33,46 @@ def plain(text: str) -> list[ast.stmt]:
     names = {
         argument.id
         for call in ast.walk(tree)
-        if isinstance(call, ast.Call) and _last_name(call.func) in _READS_TYPES
+        if isinstance(call, ast.Call) and last_name(call.func) in _READS_TYPES
         for argument in call.args
         if isinstance(argument, ast.Name)
     }
+    spelt = _Spelt(_short_for_operators(tree))
     found = [_Plain(names).visit(node) for each in tree.body for node in _unfolded(each)]
-    return [node for node in found if node is not None]
+    return [spelt.visit(node) for node in found if node is not None]
+
+
+def _short_for_operators(tree: ast.Module) -> dict[str, ast.expr]:
+    """Return what a file has short names for: ``aten = torch.ops.aten``."""
+    found = {
+        node.targets[0].id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and _OPERATORS.fullmatch(ast.unparse(node.value))
+    }
+    bound = Counter(
+        each.id if isinstance(each, ast.Name) else each.arg
+        for each in ast.walk(tree)
+        if isinstance(each, ast.arg)
+        or (isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
+    )
+    return {name: value for name, value in found.items() if bound[name] == 1}
+
+
+class _Spelt(ast.NodeTransformer):
+    """Writes ``torch.ops.aten`` for a short name of it, so that code tells its operators.
+
+    Args:
+        short: The short names, and what they are short for.
+    """
+
+    def __init__(self, short: Mapping[str, ast.expr]) -> None:
+        self._short = short
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        is_read = node.id in self._short and not isinstance(getattr(node, "ctx", None), ast.Store)
+        return copy.deepcopy(self._short[node.id]) if is_read else node
 
 
 def _unfolded(node: ast.stmt) -> list[ast.stmt]:
@@ -37,15 +80,6 @@ def _unfolded(node: ast.stmt) -> list[ast.stmt]:
         case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
             return node.body
     return [node]
-
-
-def _last_name(node: ast.expr) -> str:
-    match node:
-        case ast.Call(func=inner):
-            return _last_name(inner)
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name
-    return ""
 
 
 class _Plain(ast.NodeTransformer):
@@ -62,7 +96,7 @@ class _Plain(ast.NodeTransformer):
         self.generic_visit(node)
         node.body = _without_docstring(node.body)
         if node.name in self._typed or _READS_TYPES.intersection(
-            map(_last_name, node.decorator_list)
+            map(last_name, node.decorator_list)
         ):
             return node
         node.returns = None
@@ -74,7 +108,7 @@ class _Plain(ast.NodeTransformer):
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
-        reads_types = node.decorator_list or "NamedTuple" in map(_last_name, node.bases)
+        reads_types = node.decorator_list or "NamedTuple" in map(last_name, node.bases)
         kept = [n for n in node.body if reads_types and isinstance(n, ast.AnnAssign)]
         fields = {id(each): each for each in kept}
         node.body = [n if id(n) in fields else self.visit(n) for n in node.body]

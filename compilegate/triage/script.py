@@ -59,6 +59,7 @@ class Script:
         is_exact: Whether it computes in float32, unlike the case.
         modules: The modules of the team that it imports.
         paths: The folders in which those are found.
+        source: The lines of the recipe that it holds; empty if it holds none.
     """
 
     text: str
@@ -68,6 +69,7 @@ class Script:
     is_exact: bool = False
     modules: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
+    source: Sequence[str] = ()
 
     @property
     def needs(self) -> str:

@@ -6,8 +6,8 @@ import contextlib
 import functools
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from compilegate.fuzzing.outcome import Symptom
@@ -16,10 +16,11 @@ from compilegate.fuzzing.reduction import Reducer
 from compilegate.processes.zoo_listing import list_models
 from compilegate.triage import place, programs, scripts_run, shown
 from compilegate.triage.findings import Files, Findings
-from compilegate.triage.recipe import operators_in, recipe_of
+from compilegate.triage.recipe import operators_of, recipes_of
 from compilegate.triage.report import cleaned, cleaned_code
 from compilegate.triage.script import Script, Shows, of_program, of_recipe
 from compilegate.triage.source import NoSourceError
+from compilegate.triage.suspect import Suspect
 from compilegate.triage.trials import OutOfTimeError, Trials, part
 from compilegate.zoo import registry
 from compilegate.zoo.registry import Model
@@ -40,6 +41,7 @@ class Scripting:
         files: The user's files.
         backend: The backend that the script uses.
         say: Is given a line for each thing that is done.
+        _broken: Recipes that raise in a script: no other script with them is run.
     """
 
     trials: Trials
@@ -48,6 +50,7 @@ class Scripting:
     files: Files
     backend: str
     say: Callable[[str], None]
+    _broken: list[Sequence[str]] = field(default_factory=list)
 
     def write(self) -> None:
         """Try scripts, from the smallest to the largest, until one is verified."""
@@ -58,7 +61,7 @@ class Scripting:
         for what, make in ways.items():
             try:
                 for script in make():
-                    if self._verify(script):
+                    if script.source not in self._broken and self._verify(script):
                         return
             except (programs.UnprintableError, NoSourceError) as error:
                 self.findings.tried_scripts.append(f"{what} is not possible: {error}")
@@ -68,23 +71,7 @@ class Scripting:
                     raise
                 self.findings.tried_scripts.append("there was too little time to reduce the graph")
         if self.findings.script is not None:
-            self.findings.notes.append(self._lack)
-
-    @property
-    def _lack(self) -> str:
-        """What the scripts that were tried do not show, or show without the stage, too."""
-        made, text = self.findings.verified, "a script that shows the failure with torch alone"
-        if self.trials.suspect.was_not_compiled and self.trials.suspect.graph_break is None:
-            return f"{text}: Dynamo broke at no line, and there may be nothing to compile"
-        if made is not None and made.red.shows and made.says in made.red.output:
-            return f"{text}, and passes without the stage: that which was tried fails there, too"
-        where = self._shows.where
-        if where and not (self.findings.script and shown.compares(self.findings.script, where)):
-            return f"{text}: the recipe has no variable of its own that is `{where}`"
-        if any(self.findings.errors):
-            some = "those" if all(self.findings.errors) else "some"
-            return f"{text}: {some} that were tried ended with an error of their own"
-        return f"{text}: those that were tried ran, and found compiled code right"
+            self.findings.notes.append(_lack(self.findings, self.trials.suspect, self._shows.where))
 
     def _verify(self, script: Script) -> bool:
         path = self.folder / "repro.py"
@@ -100,6 +87,8 @@ class Scripting:
             if (shipped := self.findings.script) is not None:
                 path.write_text(cleaned_code(shipped.text), encoding="utf-8")
         green = made.green or "not run"
+        if script.source and made.red.fails_in_recipe:
+            self._broken.append(script.source)
         line = cleaned(f"script of {script.origin}: {made.red}; with {made.below}: {green}")
         if (tried := f"a {line}") not in self.findings.tried_scripts:  # a longer one did the same
             self.say(f"  {line}")
@@ -138,7 +127,7 @@ class Scripting:
                 paths=defined.paths,
             )
             for one in found
-            for defined in [operators_in(file, "\n".join(each.text for each in one.statements))]
+            for defined in [operators_of(file, one.code, case.model, case.device)]
             for how in (*shown.brief_way(one, shows), *shown.ways(shows))
         ]
 
@@ -179,7 +168,7 @@ class Scripting:
     def _scripts_of_recipe(self) -> list[Script]:
         suspect = self.trials.suspect
         entry = self._entry
-        recipe = recipe_of(Path(entry.source), entry.name, suspect.case.device)
+        recipes = recipes_of(Path(entry.source), entry.name, suspect.case.device)
         shows = self._shows
         calls = shown.calls(suspect, entry, reaches_limit=shows.recompilations is None)
         if not suspect.was_not_compiled:
@@ -212,7 +201,9 @@ class Scripting:
                 is_exact=case != suspect.case,
                 modules=recipe.modules,
                 paths=recipe.paths,
+                source=recipe.lines,
             )
+            for recipe in recipes
             for case, given in variants
             for alone, identities in ways
             for how in shown.ways(shows)
@@ -229,3 +220,18 @@ class Scripting:
                 _OTHERS,
                 lambda: place.replace_others(self.trials, self.findings.place, self.backend),
             )
+
+
+def _lack(findings: Findings, suspect: Suspect, where: str) -> str:
+    """What the scripts that were tried do not show, or show without the stage, too."""
+    made, text = findings.verified, "a script that shows the failure with torch alone"
+    if suspect.was_not_compiled and suspect.graph_break is None:
+        return f"{text}: Dynamo broke at no line, and there may be nothing to compile"
+    if made is not None and made.red.shows and made.says in made.red.output:
+        return f"{text}, and passes without the stage: that which was tried fails there, too"
+    if where and not (findings.script and shown.compares(findings.script, where)):
+        return f"{text}: the recipe has no variable of its own that is `{where}`"
+    if any(findings.errors):
+        some = "those" if all(findings.errors) else "some"
+        return f"{text}: {some} that were tried ended with an error of their own"
+    return f"{text}: those that were tried ran, and found compiled code right"

@@ -33,6 +33,8 @@ _SAYS = (
     *("compiled code is WRONG", "compiled code RAISES"),
     *("the graph BREAKS", "compiled TOO OFTEN", "Timeout ("),
 )
+#: A function in a traceback of a script.
+_FRAME = re.compile(r'^  File ".*repro\.py", line \d+, in (\w+)$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,16 @@ class Ended:
         if self.status != 1:
             return self.status is None or self.status < 0
         return any(words in self.output for words in _SAYS)
+
+    @property
+    def fails_in_recipe(self) -> bool:
+        """Whether the recipe that the script holds raises, or what is defined before it.
+
+        It does so in each script that holds it.
+        """
+        is_raised = self.status == 1 and "Traceback (most recent call last)" in self.output
+        frames = _FRAME.findall(self.output)
+        return is_raised and not self.shows and ("recipe" in frames or "results" not in frames)
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,16 @@ def root(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def last_name(node: ast.expr) -> str:
+    """Return the last name of a dotted expression, also of one that is called; else nothing."""
+    match node:
+        case ast.Call(func=inner):
+            return last_name(inner)
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
 def called_operators(node: ast.AST) -> Iterator[str]:
     """Yield the operators that code has as ``torch.ops.my.op``: ``my::op``."""
     for each in ast.walk(node):
@@ -72,21 +82,6 @@ def text_of(node: ast.AST) -> str:
     return ast.unparse(ast.fix_missing_locations(node))
 
 
-def sets_torch(node: ast.expr, defined: Mapping[str, ast.stmt]) -> bool:
-    """Whether an expression is an attribute of torch: an option of the compiler.
-
-    Args:
-        node: The expression.
-        defined: The statements that define names at the top level of its file.
-    """
-    name = root(node)
-    found = defined.get(name)
-    modules = [found.module or ""] if isinstance(found, ast.ImportFrom) else []
-    modules += [each.name for each in found.names] if isinstance(found, ast.Import) else []
-    is_torch = name == "torch" or any(module.split(".")[0] == "torch" for module in modules)
-    return is_torch and isinstance(node, ast.Attribute)
-
-
 def absolute(node: ast.ImportFrom, package: str) -> str:
     """Return the module that a statement imports from, also where it says so relatively.
 
@@ -99,3 +94,19 @@ def absolute(node: ast.ImportFrom, package: str) -> str:
     folders = package.split(".")
     base = folders[: len(folders) + 1 - node.level]
     return ".".join(filter(None, (*base, node.module or "")))
+
+
+def dotted(node: ast.expr, modules: Mapping[str, str]) -> str:
+    """Return what an expression names, from its module on; empty if it names nothing.
+
+    Args:
+        node: The expression.
+        modules: What each imported name is.
+    """
+    match node:
+        case ast.Name(id=name):
+            return "torch" if name == "torch" else modules.get(name, name)
+        case ast.Attribute(value=inner, attr=name):
+            found = dotted(inner, modules)
+            return f"{found}.{name}" if found else ""
+    return ""

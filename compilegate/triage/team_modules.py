@@ -67,6 +67,13 @@ def path_of(module: str, folder: Path) -> Path | None:
     return at.parent if at is not None else None
 
 
+def root_of(module: str, folder: Path) -> Path | None:
+    """Return the folder of the package that a module is in; None if it is in none."""
+    spec = _root(module.partition(".")[0], folder)
+    is_package = spec is not None and bool(spec.submodule_search_locations)
+    return _location(spec) if spec is not None and is_package else None
+
+
 def interpreters_own(path: str) -> str:
     """Return the folders of a ``PYTHONPATH`` that change the interpreter, and no more.
 

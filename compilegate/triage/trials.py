@@ -155,7 +155,7 @@ class Trials:
     def symptoms(self, programs: Sequence[Program]) -> Iterator[Symptom | None]:
         """Yield how each program fails; None if it does not as the case does, or is undecided."""
         named = [replace(one, name=f"triage.{next(self._numbers)}") for one in programs]
-        self._write(zoo_text(named))
+        self._write(zoo_text(named, _set_up(self.suspect.case)))
         for one in named:
             made = self._observe(one.case, named[0].name, one.backend, ("capture",), seed=0)
             symptom = outcome_of(made).symptom
@@ -244,6 +244,12 @@ from compilegate.observe.dissect import parts
 
 parts.register({parts})
 """
+
+
+def _set_up(case: Case) -> list[str]:
+    """Return the lines that do to PyTorch what the recipe of a case does."""
+    prepare = f"parts.set_up({case.model!r}, {case.device!r})"
+    return ["from compilegate.observe.dissect import parts", prepare]
 
 
 def part(**fields: Any) -> Part:

@@ -54,6 +54,20 @@ def register(parts: Iterable[Mapping[str, Any]]) -> None:
         )(_recipe(part))
 
 
+@functools.cache
+def set_up(model: str, device: str) -> None:
+    """Do to PyTorch what the recipe of a model does: programs of its operators may need it.
+
+    The recipe may set a pass, or import a module that registers a lowering.
+
+    Args:
+        model: The model.
+        device: The device that its recipe is given.
+    """
+    with torch.random.fork_rng(devices=[]), _disable_current_modes():
+        registry.load()[model].example(device)
+
+
 def _recipe(part: Part) -> Callable[[], Example]:
     def build() -> Example:
         with _disable_current_modes():  # no graph is captured in the mode that draws weights
