@@ -273,7 +273,7 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
 
 def _printed(output: str) -> Iterator[str]:
     yield from ("It prints:", "", "```text", *decisive(output, "repro.log"), "```", "")
-    if "grad[" in output:
+    if re.search(r"\bgrad\[\d", output):
         yield from ("*grad[0]*: the gradient of the first input that has one.", "")
 
 
