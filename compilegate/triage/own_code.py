@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from compilegate.records.part import OwnCode
 from compilegate.triage.findings import Findings
+from compilegate.triage.releases import Seen
 from compilegate.triage.trials import Trials, part
 
 #: What the code of each kind begins at, by the first backend that shows the failure.
@@ -45,21 +46,26 @@ def find(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None
     told, _ = trials.told(part(), "own") if kinds else ((), "")
     every = [OwnCode(**{**one, "keys": tuple(one["keys"])}) for one in told or ()]
     findings.own = found = [one for one in every if one.kind in kinds]
-    if not found or (len(found) > 1 and not _passes(trials, found)):
+    backend, own_backend = findings.stage.backend, suspect.observation.backend
+    if not found or (len(found) > 1 and _without(trials, found, backend).state != "good"):
         return
     for one in found[:_MOST]:
-        helps = _passes(trials, [one])
-        say(f"  without {one.name}: {'passes' if helps else 'no help'}")
-        if helps:
+        seen = _without(trials, [one], backend)
+        say(f"  without {one.name}: {seen.outcome}")
+        if seen.state == "good":
             findings.guilty = one
-            findings.workarounds.append((code(one), "the case passes"))
+            if backend != own_backend:
+                seen = _without(trials, [one], own_backend)
+                say(f"  without {one.name}, with {own_backend}: {seen.outcome}: {seen.text}")
+            if seen.state == "good":
+                findings.workarounds.append((code(one), "the case passes"))
             return
 
 
-def _passes(trials: Trials, without: Sequence[OwnCode]) -> bool:
-    """Whether the case passes without some code."""
-    keys = tuple(key for one in without for key in one.keys)
-    return trials.of_part(part(without=keys)).state == "good"
+def _without(trials: Trials, taken_out: Sequence[OwnCode], backend: str) -> Seen:
+    """Return what the case shows without some code."""
+    keys = tuple(key for one in taken_out for key in one.keys)
+    return trials.of_part(part(without=keys), backend)
 
 
 def code(one: OwnCode) -> str:
