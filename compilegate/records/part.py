@@ -21,6 +21,8 @@ class Part:
             the whole model, with the calls of its recipe.
         calls: How many calls a submodule gets. In later ones its inputs have another order.
         sizes: Smaller sizes of the whole model, by name; those of its recipe by default.
+        index: The number, from 0, of the call that a submodule gets after the first one: that which
+            shows the failure first.
         probe: The probing call that a submodule gets, too; empty for none.
         identities: Submodules that an ``nn.Identity`` replaces.
         disabled: Submodules that ``torch.compiler.disable`` leaves to eager.
@@ -30,10 +32,13 @@ class Part:
             functions, as ``builtins.print``.
         disabled_at: File and line of the function that ``torch.compiler.disable`` leaves to eager;
             empty for none.
+        without: Keys of :class:`OwnCode` that are taken out of the compiler.
         tree: The file that receives the submodules as JSON; empty for none.
         graph: The file that receives the graph as JSON; empty for none. Then nothing is observed.
         operators: The file that receives the operators of its graphs as JSON; empty for none. Then
             nothing is observed.
+        own: The file that receives the code in the compiler that is not PyTorch's, as JSON; empty
+            for none. Then nothing is observed.
         kernels: The file that receives the kernels as JSON; empty for none. Then nothing is
             observed.
         held: The file that receives what memory holds at the peak, as JSON; empty for none. Then
@@ -46,17 +51,41 @@ class Part:
     path: str = ""
     calls: int = 1
     sizes: dict[str, int] = field(default_factory=dict)
+    index: int = 0
     probe: str = ""
     identities: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
     stance: str = ""
     config: dict[str, Any] = field(default_factory=dict)
     disabled_at: str = ""
+    without: tuple[str, ...] = ()
     tree: str = ""
     graph: str = ""
     operators: str = ""
+    own: str = ""
     kernels: str = ""
     held: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnCode:
+    """Code that the compiler runs and that is not PyTorch's: a pass, a decomposition, a lowering.
+
+    Attributes:
+        kind: pass, decomposition or lowering.
+        keys: The hooks, or the operators, that it is registered for.
+        name: Its module and its name.
+        source: Its file and line.
+        owner: The package that has it; empty for code of the user's project.
+        is_late: Whether the recipe registers it: trials that run no recipe lack it.
+    """
+
+    kind: str
+    keys: tuple[str, ...]
+    name: str
+    source: str
+    owner: str = ""
+    is_late: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

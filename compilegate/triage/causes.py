@@ -162,6 +162,8 @@ def recognise(
 
 
 def _named(findings: Findings) -> str:
+    if own := findings.guilty:  # several passes of a team may have one hook
+        return f"{own.kind}: {own.name} ({own.source})"
     found = findings.bisected
     what = str(found.get("what") or "")
     if found.get("subsystem") == "lowerings":

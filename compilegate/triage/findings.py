@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compilegate.records.part import Held, Kernel
+from compilegate.records.part import Held, Kernel, OwnCode
 from compilegate.triage.ladder import Stage
 from compilegate.triage.place import Place
 from compilegate.triage.script import Script
@@ -42,6 +42,8 @@ class Findings:
     Attributes:
         stage: Where on the ladder it begins.
         place: Where in the model it shows.
+        own: Code that the compiler runs there and that is not PyTorch's.
+        guilty: That of it which is at fault; None for none.
         code: The text of the line that shows it; empty if unknown.
         smallest: The smallest sizes at which it shows, and whether it does in float32.
         kernels: What takes the time of a call, where compiled calls are slow.
@@ -62,6 +64,8 @@ class Findings:
 
     stage: Stage = field(default_factory=Stage)
     place: Place = field(default_factory=Place)
+    own: list[OwnCode] = field(default_factory=list)
+    guilty: OwnCode | None = None
     code: str = ""
     smallest: Smallest = field(default_factory=Smallest)
     kernels: list[Kernel] = field(default_factory=list)

@@ -18,7 +18,7 @@ from compilegate.records.observation import Observation
 from compilegate.records.verdict import Verdict
 from compilegate.runs import hidden_folders, reproduction
 from compilegate.runs.files import Run
-from compilegate.triage import code_lines, found_reports, report
+from compilegate.triage import code_lines, found_reports, own_code, report
 from compilegate.triage.causes import cause_of, known_entries
 from compilegate.triage.culprits import (
     FAILED,
@@ -34,6 +34,7 @@ from compilegate.triage.evidence import has_stopped_failing
 from compilegate.triage.findings import Files, Findings
 from compilegate.triage.investigation import Investigation
 from compilegate.triage.known import Known
+from compilegate.triage.scripting import retitle
 from compilegate.triage.suspect import Suspect
 
 #: The folder, in that of a culprit, of those that were joined with it.
@@ -58,12 +59,13 @@ class Triaged:
 
     @property
     def place(self) -> str:
-        """The stage, the line or the submodule, and the operator."""
+        """The stage, the code that is not PyTorch's, the line or the submodule, the operator."""
         found = self.findings
         line = next((line.partition(" in ")[0] for line in found.sources), "")
         operator = f"{found.operator} at {line}" if line else found.operator
         where = self.suspect.evidence.source or (found.place.path and str(found.place))
-        known = [text for text in (where, operator) if text] or [str(found.place)]
+        own = found.guilty and own_code.described(found.guilty)
+        known = [text for text in (own, where, operator) if text] or [str(found.place)]
         return ", ".join([found.stage.name, *known])
 
 
@@ -284,6 +286,7 @@ def _slug(suspect: Suspect) -> str:
 
 def _write(folder: Path, run: Run, suspect: Suspect, made: Findings, command: str) -> None:
     environment = run.header.environment
+    retitle(suspect, made, folder)
     script = folder / "repro.py"
     source = script.read_text(encoding="utf-8") if made.script is not None else ""
     text = report.text(suspect, made, environment, report.cleaned(command), source)

@@ -5,13 +5,21 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from compilegate.processes.child_process import ObserverError
 from compilegate.records.case import torch_mode
 from compilegate.records.part import Held, Kernel
-from compilegate.triage import ladder, place, programs, scripts_run, smallest, workarounds
+from compilegate.triage import (
+    ladder,
+    own_code,
+    place,
+    programs,
+    scripts_run,
+    smallest,
+    workarounds,
+)
 from compilegate.triage.causes import Cause, recognise
 from compilegate.triage.findings import Files, Findings
 from compilegate.triage.releases import Seen
@@ -70,6 +78,7 @@ class Investigation:
         steps: dict[str, Callable[[], None]] = {
             "costs": self._explain_costs,
             "stage": self._find_stage,
+            "code of others": lambda: own_code.find(self._trials, self.findings, self._say),
             "recognition": self._recognise,
             "place": self._find_place,
             "sizes": self._shrink,
@@ -211,11 +220,10 @@ class Investigation:
         )
         (self._folder / "bisection.log").write_text(log, encoding="utf-8")
         findings.bisected = found
+        own_code.name_bisected(findings)
         named = found.get("what") or found.get("subsystem") or found.get("why") or "nothing"
         self._say(f"  the bisection names: {named}")
-        for options in found.get("helps", ()):
-            code = f"torch.compile(model, options={_options(options, self._suspect.case.mode)})"
-            findings.workarounds.append((code, "repro.py passes with these options of Inductor"))
+        findings.workarounds += _helping(found.get("helps", ()), self._suspect.case.mode)
 
     def _find_line(self) -> None:
         """Look for the lines that call the operator which the bisection named."""
@@ -241,6 +249,13 @@ def _note_of(step: str, error: Exception) -> str:
     if isinstance(error, ObserverError):
         return f"{step}: {error}"
     return f"{step}: a bug of compilegate, {type(error).__name__}: {error}"
+
+
+def _helping(found: Iterable[object], mode: str) -> Iterator[tuple[str, str]]:
+    """Yield code with options of Inductor that help, and how that was tried."""
+    for options in found:
+        code = f"torch.compile(model, options={_options(options, mode)})"
+        yield code, "repro.py passes with these options of Inductor"
 
 
 def _options(options: object, mode: str) -> str:

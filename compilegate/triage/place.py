@@ -45,6 +45,11 @@ class Place:
         """All submodules of its class: one cause may be in each of them."""
         return [path for path, kind in self.kinds.items() if kind == self.kind]
 
+    @property
+    def needed(self) -> list[str]:
+        """The submodules that must be compiled with the rest, so that it fails."""
+        return [path for path, seen in self.without.items() if seen.state == "good"]
+
     def name_operator(self, statement: Statement) -> None:
         """Note that the operator of a statement fails alone."""
         self.operator, self.source = statement.operator, statement.source

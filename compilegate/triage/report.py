@@ -11,13 +11,12 @@ from compilegate.records.environment import Environment
 from compilegate.records.observation import Observation
 from compilegate.records.secret_values import masker
 from compilegate.records.variables import HIDDEN
-from compilegate.triage import cost_tables, ladder
+from compilegate.triage import cost_tables, ladder, own_code, smallest
 from compilegate.triage.candidates import candidates
 from compilegate.triage.culprits import folded
 from compilegate.triage.dumps import decisive
 from compilegate.triage.findings import Findings
 from compilegate.triage.place import Place
-from compilegate.triage.smallest import Smallest
 from compilegate.triage.suspect import Suspect
 from compilegate.triage.title import title_of
 
@@ -178,6 +177,8 @@ def _stage(suspect: Suspect, stage: ladder.Stage) -> Iterator[str]:
 def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
     """Yield the line, the submodule and the operator, as far as they are known."""
     place = findings.place
+    if findings.guilty is not None:
+        yield from own_code.paragraph(findings.guilty)
     if line := suspect.evidence.source:
         code = f": `{findings.code}`" if findings.code else ""
         yield from (f"**Line:** `{line}`{code}", "")
@@ -190,7 +191,7 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
         late = "" if place.is_complete else " There was no time for the others."
         yield f"**Submodule:** none of {tried} fails where it is compiled alone.{late}"
         yield ""
-    yield from _smallest(findings.smallest)
+    yield from smallest.paragraph(findings.smallest)
     if place.is_dissected and place.without:
         yield from _without(place)
     if place.identities:
@@ -213,28 +214,12 @@ def _operator(findings: Findings) -> Iterator[str]:
     yield ""
 
 
-def _smallest(found: Smallest) -> Iterator[str]:
-    """Yield the smallest sizes at which it fails, and whether it does in float32."""
-    sizes = [
-        f"`{name}={size}` (the case has {found.of[name]})" for name, size in found.sizes.items()
-    ]
-    passes = [f"`{name}={n}`" for name, some in found.passes.items() for n in some]
-    said = [f"It still fails at {', '.join(sizes)}."] if sizes else []
-    said += [f"It passes at {', '.join(passes)}."] if passes else []
-    if found.is_exact is not None:
-        said.append(f"In float32 it {'fails, too' if found.is_exact else 'passes'}.")
-    if said:
-        yield f"**Smaller:** {' '.join(said)}"
-        yield ""
-
-
 def _without(place: Place) -> Iterator[str]:
     """Yield what a place shows none of whose submodules fails alone."""
-    needed = [path for path, seen in place.without.items() if seen.state == "good"]
     # Of the whole model, the line above says so.
     alone = f"None of the submodules of `{place.path}` fails alone. " if place.path else ""
-    if needed:
-        names = ", ".join(f"`{path}`" for path in needed)
+    if place.needed:
+        names = ", ".join(f"`{path}`" for path in place.needed)
         yield f"{alone}It fails where all of it is compiled into one graph,"
         yield f"and passes where one of these is left to eager: {names}."
     elif all(seen.state == "bad" for seen in place.without.values()):
@@ -288,8 +273,8 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
 
 def _printed(output: str) -> Iterator[str]:
     yield from ("It prints:", "", "```text", *decisive(output, "repro.log"), "```", "")
-    if "['grad'][" in output:
-        yield from ("*['grad'][0]*: the gradient of the first input that has one.", "")
+    if re.search(r"\bgrad\[\d", output):
+        yield from ("*grad[0]*: the gradient of the first input that has one.", "")
 
 
 def _bisection(findings: Findings) -> Iterator[str]:
@@ -315,7 +300,7 @@ def _versions(environment: Environment) -> Iterator[str]:
 def _links(suspect: Suspect, findings: Findings) -> Iterator[str]:
     for name in suspect.culprit.known:
         yield f"- {name}"
-    for issue, model in candidates(suspect, findings):
+    for issue, model in candidates(suspect, findings) if findings.guilty is None else ():
         yield f"- may be {issue}: `{model}` of the zoo fails at the same stage by the same operator"
 
 

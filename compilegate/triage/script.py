@@ -6,7 +6,7 @@ import os
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -256,7 +256,7 @@ def _text(
     modules |= {"numpy": draws["numpy.random"], "os": True, "random": draws["random"], "sys": True}
     modules["tempfile"] = shows.cached
     known = {
-        "title": textwrap.shorten(plain(shows.title), _TITLE, placeholder=" …"),
+        "title": _short(shows.title),
         "marks": facts["marks"],
         "body": body,
         "backend": backend,
@@ -307,6 +307,16 @@ def _around(case: Case, *, train: bool) -> Iterator[str]:
         yield "torch.no_grad()"
     if autocast := _AUTOCAST.get(case.precision):
         yield f"torch.autocast({case.device!r}, {autocast}, enabled=dtype is None)"
+
+
+def titled(script: Script, title: str) -> Script:
+    """Return a script with another title. Its lines keep their numbers."""
+    rest = script.text.partition("\n")[2]
+    return replace(script, text=f'"""{_short(title)}"""\n{rest}')
+
+
+def _short(title: str) -> str:
+    return textwrap.shorten(plain(title), _TITLE, placeholder=" …")
 
 
 def plain(line: str) -> str:

@@ -14,13 +14,14 @@ from compilegate.fuzzing.outcome import Symptom
 from compilegate.fuzzing.program import Program
 from compilegate.fuzzing.reduction import Reducer
 from compilegate.processes.zoo_listing import list_models
-from compilegate.triage import place, programs, scripts_run, shown
+from compilegate.triage import own_code, place, programs, scripts_run, shown
 from compilegate.triage.findings import Files, Findings
 from compilegate.triage.recipe import operators_of, recipes_of
 from compilegate.triage.report import cleaned, cleaned_code
-from compilegate.triage.script import Script, Shows, of_program, of_recipe
+from compilegate.triage.script import Script, Shows, of_program, of_recipe, titled
 from compilegate.triage.source import NoSourceError
 from compilegate.triage.suspect import Suspect
+from compilegate.triage.title import title_of
 from compilegate.triage.trials import OutOfTimeError, Trials, part
 from compilegate.zoo import registry
 from compilegate.zoo.registry import Model
@@ -153,7 +154,7 @@ class Scripting:
         else:
             one, symptom = whole, next(self.trials.symptoms([whole]))
         if symptom is None:
-            raise programs.UnprintableError("on random data, the model's operators are right")
+            raise programs.UnprintableError(own_code.why_right(self.findings))
         symptoms.append(symptom)
         left = self.trials.until - time.monotonic()
         reducer = Reducer(
@@ -235,3 +236,10 @@ def _lack(findings: Findings, suspect: Suspect, where: str) -> str:
         some = "those" if all(findings.errors) else "some"
         return f"{text}: {some} that were tried ended with an error of their own"
     return f"{text}: those that were tried ran, and found compiled code right"
+
+
+def retitle(suspect: Suspect, findings: Findings, folder: Path) -> None:
+    """Give the script the title of the report: later steps may have found what is at fault."""
+    if (script := findings.script) is not None:
+        findings.script = made = titled(script, title_of(suspect, findings))
+        (folder / "repro.py").write_text(cleaned_code(made.text), encoding="utf-8")

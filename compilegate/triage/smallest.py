@@ -70,3 +70,18 @@ def shrink(trials: Trials, smallest: Smallest, sizes: Mapping[str, int], backend
 def _smaller(size: int) -> Iterator[int]:
     """Yield smaller sizes, the smallest first."""
     yield from sorted({s for s in (_LEAST, size // 4, size // 2) if _LEAST <= s < size})
+
+
+def paragraph(found: Smallest) -> Iterator[str]:
+    """Yield the smallest sizes at which it fails, and whether it does in float32."""
+    sizes = [
+        f"`{name}={size}` (the case has {found.of[name]})" for name, size in found.sizes.items()
+    ]
+    passes = [f"`{name}={n}`" for name, some in found.passes.items() for n in some]
+    said = [f"It still fails at {', '.join(sizes)}."] if sizes else []
+    said += [f"It passes at {', '.join(passes)}."] if passes else []
+    if found.is_exact is not None:
+        said.append(f"In float32 it {'fails, too' if found.is_exact else 'passes'}.")
+    if said:
+        yield f"**Smaller:** {' '.join(said)}"
+        yield ""

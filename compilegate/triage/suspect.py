@@ -34,6 +34,9 @@ _NUMBERS = tuple(kind for kind in (*SILENT, "raises not") if kind != "layout")
 #: How a complaint about state of Python begins, which is no tensor.
 _OF_PYTHON = re.compile(r"(?:probing )?call\b[^:]*: (?:attribute|class|closure|function|global) ")
 
+#: The number of a call that is no probing call.
+_CALL = re.compile(r"call (\d+)\b")
+
 #: What asks for probing calls.
 _PROBING: set[Want] = {"reuse", "respecialise", "every_layout"}
 
@@ -150,8 +153,19 @@ class Suspect:
         failure = self.observation.failure
         if failure is not None and not failure.call:  # the process died, and said nothing more
             return failure.stage == "compile"
-        said = failure.call if failure else "\n".join(self.verdict.details[:1])
-        return bool(re.match(r"call 1\b", said))
+        return bool(_CALL.match(self._first_said)) and self.shown_in == 0
+
+    @property
+    def shown_in(self) -> int:
+        """The number, from 0, of the call that shows it first; 0 where that is not known."""
+        found = _CALL.match(self._first_said)
+        return int(found[1]) - 1 if found else 0
+
+    @property
+    def _first_said(self) -> str:
+        """The line that names the call which shows it first."""
+        failure = self.observation.failure
+        return failure.call if failure else "\n".join(self.verdict.details[:1])
 
     @property
     def cost(self) -> Cost:

@@ -6,6 +6,7 @@ import re
 import textwrap
 
 from compilegate.records.observation import Failure, GraphBreak
+from compilegate.triage import own_code
 from compilegate.triage.findings import Findings
 from compilegate.triage.suspect import Suspect
 
@@ -45,10 +46,13 @@ _COMPILE_ID = re.compile(r"^\d+/\d+: ")
 def title_of(suspect: Suspect, findings: Findings) -> str:
     """Return the title of the issue: at most 100 characters, without the number of a call."""
     stage = f"[{_tag(findings)}] " if findings.stage.backend else ""
+    alone = findings.place.text
+    if own := findings.guilty:
+        return _fitted(f"[{own_code.whose(own)} {own.kind}] {own.name}: ", _of_case(suspect, alone))
     if line := suspect.evidence.source:
         return _fitted(stage, _of_line(suspect), f" at {line}")
     where = findings.operator or findings.place.kind or suspect.case.model
-    return _fitted(f"{stage}{where}: ", _of_case(suspect, findings.place.text))
+    return _fitted(f"{stage}{where}: ", _of_case(suspect, alone))
 
 
 def _tag(findings: Findings) -> str:

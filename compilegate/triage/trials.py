@@ -129,7 +129,7 @@ class Trials:
             yield _seen(suspect, part, made)
 
     def told(
-        self, part: Part, what: Literal["tree", "graph", "operators", "kernels", "held"]
+        self, part: Part, what: Literal["tree", "graph", "operators", "own", "kernels", "held"]
     ) -> tuple[Any, str]:
         """Return what a child tells of a part; None, and why, if the child could not.
 
@@ -201,7 +201,8 @@ class Trials:
         name = f"triage.{next(self._numbers)}"
         facts = self.suspect.probing_call
         probe = facts.probe if facts is not None else ""
-        return replace(part, name=name, case=observed.case, seed=observed.seed, probe=probe)
+        made = replace(part, name=name, case=observed.case, seed=observed.seed, probe=probe)
+        return replace(made, index=self.suspect.shown_in)
 
     def _write(self, text: str) -> None:
         self._file.write_text(text, encoding="utf-8")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from compilegate.triage import ladder
 from compilegate.triage.findings import Findings
+from compilegate.triage.place import Place
 from compilegate.triage.remedies import remedies
 from compilegate.triage.sightings import OTHERS_LEFT
 from compilegate.triage.trials import NOTHING_LEFT, Trials, part
@@ -38,7 +39,9 @@ def find(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None
         how = "the case passes with this backend"
         findings.workarounds.append((f'torch.compile(model, backend="{below}")', how))
     if findings.place.path:
-        _try_disabling(trials, findings, say)
+        _try_disabling(trials, findings, _ways(findings.place), say)
+    elif needed := findings.place.needed:
+        _try_disabling(trials, findings, [(_disabling(path), [path]) for path in needed], say)
     _try_remedies(trials, findings, say)
     _try_stances(trials, findings, say)
 
@@ -61,16 +64,34 @@ def _try_remedies(trials: Trials, findings: Findings, say: Callable[[str], None]
             findings.helpless.append(remedy.code.splitlines()[-1])
 
 
-def _try_disabling(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
-    """Leave the submodule to eager; if that does not help, all of its class."""
-    found = findings.place
-    one = f'part = model.get_submodule("{found.path}")\n'
-    one += "part.forward = torch.compiler.disable(part.forward)"
-    every = f'for part in model.modules():\n    if type(part).__name__ == "{found.kind}":\n'
-    every += "        part.forward = torch.compiler.disable(part.forward)"
-    ways = [(one, [found.path])]
+def _ways(found: Place) -> Iterator[tuple[str, list[str]]]:
+    """Yield code that leaves the submodule to eager, then all of its class; and which these are."""
+    yield _disabling(found.path), [found.path]
     if found.alike != [found.path]:
-        ways.append((every, found.alike))
+        every = f'for part in model.modules():\n    if type(part).__name__ == "{found.kind}":\n'
+        yield f"{every}        part.forward = torch.compiler.disable(part.forward)", found.alike
+
+
+def _disabling(path: str) -> str:
+    """Return code that leaves a submodule to eager."""
+    one = f'part = model.get_submodule("{path}")\n'
+    return f"{one}part.forward = torch.compiler.disable(part.forward)"
+
+
+def _try_disabling(
+    trials: Trials,
+    findings: Findings,
+    ways: Iterable[tuple[str, list[str]]],
+    say: Callable[[str], None],
+) -> None:
+    """Leave submodules to eager, in one way after the other, until the case passes.
+
+    Args:
+        trials: Observes the case with each of them.
+        findings: They receive what helps.
+        ways: Code, and the submodules that it leaves to eager.
+        say: Is given a line for each thing that is tried.
+    """
     for code, paths in ways:
         seen = trials.of_part(part(disabled=tuple(paths)))
         tried = f"torch.compiler.disable on {', '.join(paths)}"

@@ -3,6 +3,7 @@
 import contextlib
 import re
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,7 @@ from compilegate.triage.culprits import Culprit
 from compilegate.triage.findings import Findings
 from compilegate.triage.place import Place, descend
 from compilegate.triage.recipe import Recipe
+from compilegate.triage.releases import Seen
 from compilegate.triage.script import Shows, of_recipe
 from compilegate.triage.suspect import Suspect
 from compilegate.triage.trials import NOTHING_LEFT, Trials, part
@@ -60,6 +62,50 @@ def test_a_submodule_with_another_layout_is_not_where_numbers_are_wrong(tmp_path
     states = {path: (seen.state, seen.text) for path, seen in found.tried.items()}
     assert (found.path, found.kind) == ("2", "Scaled"), states
     assert "aliasing differs" in states["1"][1]
+
+
+LATE = """\
+import torch
+from torch import nn
+from compilegate import Example, model
+
+class Late(nn.Module):
+    def forward(self, x):
+        return x * 1.01 if x.shape[0] == 9 and torch.compiler.is_compiling() else x * 1.0
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inp, self.late = nn.Linear(8, 8), Late()
+
+    def forward(self, x):
+        return self.late(self.inp(x)).tanh()
+
+@model("late", vary={"batch": (6, 9)}, settings=("infer-f32-default-static",))
+def late():
+    return Example(Net(), inputs=lambda batch: (torch.randn(batch, 8),), dims={0: {0: "batch"}})
+"""
+
+
+@pytest.mark.parametrize(("call", "path"), [(3, "late"), (1, "")])
+def test_submodules_get_the_inputs_of_the_call_that_shows_it(call, path, tmp_path):
+    (tmp_path / "late.py").write_text(LATE)
+    (tmp_path / "made").mkdir()
+    found, late = Findings(stage=ladder.Stage("eager", {"eager": Seen("bad")})), tmp_path / "late"
+    with contextlib.closing(
+        trials_of("late", "forward", late, tmp_path / "made", backend="eager")
+    ) as trials:
+        suspect = trials.suspect
+        shown = replace(suspect.verdict, details=(f"call {call} (batch=9): output: wrong",))
+        trials.suspect = replace(suspect, verdicts=[shown])
+        trials.wants = ("capture", "vary")
+        assert (trials.suspect.shown_in, trials.suspect.is_of_first_call) == (call - 1, call == 1)
+        descend(trials, found.place, "eager")
+        workarounds.find(trials, found, print)
+    assert found.place.path == path
+    assert found.place.needed == ([] if path else ["late"])
+    helps = [code for code, _ in found.workarounds]
+    assert any(code.startswith('part = model.get_submodule("late")\n') for code in helps)
 
 
 def test_a_wrong_lowering_is_of_inductor_and_of_the_module_that_it_is_in(gated):

@@ -36,7 +36,8 @@ def investigated(monkeypatch, tmp_path, error):
         monkeypatch.setattr(made, name, lambda: None, raising=False)
     monkeypatch.setattr(made, "_find_stage", find_stage, raising=False)
     monkeypatch.setattr(made, "_recognise", recognise, raising=False)
-    monkeypatch.setattr(investigation.workarounds, "find", lambda *_: None)
+    for step in (investigation.workarounds, investigation.own_code):
+        monkeypatch.setattr(step, "find", lambda *_: None)
     made.run()
     return made.findings
 

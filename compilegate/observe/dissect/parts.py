@@ -20,14 +20,31 @@ from torch.utils._python_dispatch import _disable_current_modes
 from compilegate.observe import nested
 from compilegate.observe.capture import compiling
 from compilegate.observe.conditioning.signal import treat
-from compilegate.observe.dissect import allocations, disabling, graph, operators, profile
-from compilegate.observe.model.calls import evaluate, first_call, invoke
+from compilegate.observe.dissect import (
+    allocations,
+    disabling,
+    graph,
+    operators,
+    own_code,
+    profile,
+)
+from compilegate.observe.model.calls import (
+    PlannedCall,
+    evaluate,
+    first_call,
+    invoke,
+    planned_calls,
+    varied_calls,
+)
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases import probing_plan
 from compilegate.records.case import REPLAYING_CALLS, Case
 from compilegate.records.part import Part
 from compilegate.zoo import registry
 from compilegate.zoo.example import Call, Example
+
+#: The fields of a part that are tuples, which JSON has not.
+_LISTS = ("identities", "disabled", "without")
 
 
 def register(parts: Iterable[Mapping[str, Any]]) -> None:
@@ -37,7 +54,7 @@ def register(parts: Iterable[Mapping[str, Any]]) -> None:
         parts: The fields of each :class:`Part`.
     """
     for fields in parts:
-        lists = {name: tuple(fields.get(name, ())) for name in ("identities", "disabled")}
+        lists = {name: tuple(fields.get(name, ())) for name in _LISTS}
         part = Part(**{**fields, **lists})
         case, model = Case.parse(part.case), registry.load()[Case.parse(part.case).model]
         whole = not part.path
@@ -71,7 +88,9 @@ def set_up(model: str, device: str) -> None:
 def _recipe(part: Part) -> Callable[[], Example]:
     def build() -> Example:
         with _disable_current_modes():  # no graph is captured in the mode that draws weights
-            return _build(part)
+            made = _tell_own(part) if part.own else _build(part)
+        own_code.take_out(part.without)  # the recipe, which registers code, has run
+        return made
 
     return build
 
@@ -105,7 +124,7 @@ def _build(part: Part) -> Example:
     args, kwargs = _recorded(part)
     return Example(
         module.get_submodule(part.path),
-        calls=[Call(args, kwargs), *_later_calls(part), *_probing_call(part)],
+        calls=[Call(args, kwargs), *_later_calls(part), *_showing_calls(part)],
         signal=False,
         config=example.config,
         with_grad=example.with_grad,
@@ -169,17 +188,20 @@ def _treated(name: str, device: str, seed: int) -> Mapping[str, torch.Tensor]:
     return treat(registry.load()[name], device, seed).state
 
 
-_inputs: dict[tuple[str, tuple[str, ...], str], tuple[Any, Any]] = {}
+_inputs: dict[tuple[str, tuple[str, ...], str, int], tuple[Any, Any]] = {}
 
 
-def _recorded(part: Part, probe: str = "") -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _recorded(
+    part: Part, probe: str = "", index: int = 0
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return copies of the arguments that eager gives a submodule in a call.
 
     Args:
         part: The submodule.
-        probe: The probing call; empty for the first call.
+        probe: The probing call; empty for another call.
+        index: The number, from 0, of another call.
     """
-    key = (part.path, part.identities, probe)
+    key = (part.path, part.identities, probe, index)
     if key not in _inputs:
         subject = _subject(part)
         assert isinstance(subject.module, nn.Module)
@@ -188,7 +210,7 @@ def _recorded(part: Part, probe: str = "") -> tuple[tuple[Any, ...], dict[str, A
             _inputs.setdefault(key, _copied((args, kwargs)))
 
         subject.module.get_submodule(part.path).register_forward_pre_hook(keep, with_kwargs=True)
-        call = first_call(registry.load()[subject.case.model].sizes(subject.case.device))
+        call = _planned(subject, index)
         if probe:
             call = probing_plan.planned(probe, subject.example, call.sizes, subject.case)
         subject.forward(subject.prepare(call))
@@ -198,9 +220,20 @@ def _recorded(part: Part, probe: str = "") -> tuple[tuple[Any, ...], dict[str, A
     return args, kwargs
 
 
-def _probing_call(part: Part) -> Iterator[Call]:
+def _showing_calls(part: Part) -> Iterator[Call]:
+    """Yield the calls that show the failure, where it is not the first one."""
+    if part.index:
+        yield Call(*_recorded(part, index=part.index))
     if part.probe:
         yield Call(*_recorded(part, part.probe))
+
+
+def _planned(subject: Subject, index: int) -> PlannedCall:
+    """Return a call of the case by its number, from 0; the first one if it has fewer."""
+    case, example = subject.case, subject.example
+    sizes = registry.load()[case.model].sizes(case.device)
+    planned = planned_calls(example, sizes, case.device) + varied_calls(example, sizes, case)
+    return next((call for call in planned if call.index == index), first_call(sizes))
 
 
 def _later_calls(part: Part) -> Iterator[Call]:
@@ -243,8 +276,7 @@ def _tree(subject: Subject, path: str) -> list[dict[str, Any]]:
 
     for name, module in _below(subject.module, path):
         follow(name, module)
-    model = registry.load()[subject.case.model]
-    subject.forward(subject.prepare(first_call(model.sizes(subject.case.device))))
+    subject.forward(subject.prepare(_planned(subject, 0)))
     return order
 
 
@@ -257,16 +289,28 @@ def _below(module: nn.Module, path: str) -> Iterator[tuple[str, nn.Module]]:
 def _tell_graph(part: Part, subject: Subject) -> Example:
     """Write the graph or the operators of a part, and return an example that shows nothing."""
     case = subject.case
-    model = registry.load()[case.model]
     if part.path:
         assert isinstance(subject.module, nn.Module)
         run: Any = subject.module.get_submodule(part.path)
-        call = Call(*_recorded(part))
+        call = Call(*_recorded(part, index=part.index))
     else:
-        run, call = subject.module, subject.prepare(first_call(model.sizes(case.device)))
+        run, call = subject.module, subject.prepare(_planned(subject, part.index))
     tell: Callable[..., Any] = graph.describe if part.graph else operators.called
     found = tell(run, call, case, with_grad=subject.example.with_grad)
     Path(part.graph or part.operators).write_text(json.dumps(found), encoding="utf-8")
+    return _nothing()
+
+
+def _tell_own(part: Part) -> Example:
+    """Write which code of others the compiler has, and return an example that shows nothing."""
+    if not Path(part.own).exists():  # a recipe is run several times: at first, it registers
+        early = {(one.kind, one.name, one.source) for one in own_code.registered()}
+        _subject(part)
+        found = [
+            replace(one, is_late=(one.kind, one.name, one.source) not in early)
+            for one in own_code.registered()
+        ]
+        Path(part.own).write_text(json.dumps([*map(asdict, found)]), encoding="utf-8")
     return _nothing()
 
 
