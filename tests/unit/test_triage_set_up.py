@@ -4,8 +4,10 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from compilegate.fuzzing.program import Program, Statement, Value, zoo_text
+from compilegate.observe.dissect import parts
 from compilegate.records.case import Case
 from compilegate.triage.recipe import operators_in, recipe_of
 from compilegate.triage.script import Shows, of_program, of_recipe
@@ -313,6 +315,21 @@ def test_programs_of_a_trial_begin_with_the_set_up():
     heads = [number for number, line in enumerate(lines) if line.startswith("def program_")]
     assert [lines[number + 1] for number in heads] == ["    prepare()"] * 2
     assert "prepare()" not in zoo_text([made])
+
+
+def test_a_process_builds_the_recipe_once_and_draws_nothing_for_it(monkeypatch):
+    built = []
+
+    class Made:
+        def example(self, device):
+            built.append((device, torch.rand(3)))
+
+    monkeypatch.setattr(parts.registry, "load", lambda: {"set_up_once": Made()})
+    before = torch.get_rng_state()
+    for _ in range(2):
+        parts.set_up("set_up_once", "cpu")
+    assert [device for device, _ in built] == ["cpu"]
+    assert torch.equal(before, torch.get_rng_state())
 
 
 FRAME = 'Traceback (most recent call last):\n  File "/out/repro.py", line 9, in {}\nE: no\n'
