@@ -4,14 +4,11 @@ import subprocess
 import sys
 
 import pytest
-import torch
 
 from compilegate.fuzzing.program import Program, Statement, Value, zoo_text
-from compilegate.observe.dissect import parts
 from compilegate.records.case import Case
 from compilegate.triage.recipe import operators_in, recipe_of
 from compilegate.triage.script import Shows, of_program, of_recipe
-from compilegate.triage.scripts_run import Ended
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
 WRONG = Shows(title="wrong", calls=1)
@@ -315,42 +312,6 @@ def test_programs_of_a_trial_begin_with_the_set_up():
     heads = [number for number, line in enumerate(lines) if line.startswith("def program_")]
     assert [lines[number + 1] for number in heads] == ["    prepare()"] * 2
     assert "prepare()" not in zoo_text([made])
-
-
-def test_a_process_builds_the_recipe_once_and_draws_nothing_for_it(monkeypatch):
-    built = []
-
-    class Made:
-        def example(self, device):
-            built.append((device, torch.rand(3)))
-
-    monkeypatch.setattr(parts.registry, "load", lambda: {"set_up_once": Made()})
-    before = torch.get_rng_state()
-    for _ in range(2):
-        parts.set_up("set_up_once", "cpu")
-    assert [device for device, _ in built] == ["cpu"]
-    assert torch.equal(before, torch.get_rng_state())
-
-
-FRAME = 'Traceback (most recent call last):\n  File "/out/repro.py", line 9, in {}\nE: no\n'
-
-
-@pytest.mark.parametrize(
-    ("output", "fails"),
-    [
-        (FRAME.format("<module>"), True),
-        (
-            FRAME.format("results").replace("E:", '  File "/out/repro.py", line 3, in recipe\nE:'),
-            True,
-        ),
-        (FRAME.format("results"), False),
-        ("compiled code is right", False),
-        (FRAME.format("<module>") + "compiled code is WRONG", False),
-    ],
-)
-def test_a_recipe_that_raises_is_run_in_no_other_script(output, fails):
-    assert Ended(1, output, 1.0).fails_in_recipe == fails
-    assert not Ended(0, output, 1.0).fails_in_recipe
 
 
 INSTALLS = """\
