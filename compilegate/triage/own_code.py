@@ -65,7 +65,11 @@ def find(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None
 def _without(trials: Trials, taken_out: Sequence[OwnCode], backend: str) -> Seen:
     """Return what the case shows without some code."""
     keys = tuple(key for one in taken_out for key in one.keys)
-    return trials.of_part(part(without=keys), backend)
+    before, trials.cold = trials.cold, True  # keys of PyTorch's caches lack decompositions
+    try:
+        return trials.of_part(part(without=keys), backend)
+    finally:
+        trials.cold = before
 
 
 def code(one: OwnCode) -> str:

@@ -105,13 +105,14 @@ class Trials:
 
     def __init__(self, own, helping):
         self.suspect, self.helping = suspect_of(wrong(A)), helping
-        self.own, self.asked = [asdict(one) for one in own], []
+        self.own, self.asked, self.cold = [asdict(one) for one in own], [], False
 
     def told(self, part, what):
         assert what == "own"
         return self.own, ""
 
     def of_part(self, part, backend):
+        assert self.cold  # code from a cache may have been made with what is taken out
         self.asked.append((part.without, backend))
         return Seen("good" if {*self.helping} <= {*part.without} else "bad")
 
