@@ -129,10 +129,8 @@ def text_of(recipe):
 def ran(text, folder, path=""):
     (folder / "repro.py").write_text(text)
     words = [sys.executable, "-P", str(folder / "repro.py"), "eager"]
-    environment = {"PYTHONPATH": str(path), "HOME": str(folder)}
-    return subprocess.run(
-        words, cwd="/", env=environment, capture_output=True, text=True, check=False
-    )
+    env = {"PYTHONPATH": str(path), "HOME": str(folder)}
+    return subprocess.run(words, cwd="/", env=env, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(
