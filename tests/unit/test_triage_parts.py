@@ -1,14 +1,12 @@
 """Scripts of one submodule, of what raises, and of operators that a team defines."""
 
-import subprocess
-import sys
-
 import pytest
 
 from compilegate.records.case import Case
 from compilegate.triage import team_modules
 from compilegate.triage.recipe import Recipe, operators_in, recipe_of
 from compilegate.triage.script import Shows, of_recipe
+from tests.unit.script_runs import run
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
 TRAIN = Case.parse("m-cpu-train-f32-default-static")
@@ -33,12 +31,6 @@ def recipe():
 SCALED = ", kwargs=lambda: dict(scale=2.0)"
 
 
-def ran(text, folder, backend="eager"):
-    (folder / "repro.py").write_text(text)
-    words = [sys.executable, "-P", str(folder / "repro.py"), backend]
-    return subprocess.run(words, capture_output=True, text=True, check=False)
-
-
 @pytest.mark.parametrize(
     ("is_wrong", "case", "kwargs"),
     [
@@ -54,7 +46,7 @@ def test_a_script_compiles_one_submodule_with_the_inputs_of_eager(is_wrong, case
     recipe = Recipe(HIDDEN.format(is_wrong=compiling, kwargs=kwargs).splitlines())
     shows = Shows(title="wrong", kind="gradients" if case is TRAIN else "values", calls=1)
     text = of_recipe(recipe, case, shows, [{}], part="gate")
-    done = ran(text, tmp_path)
+    done = run(text, tmp_path)
     assert done.returncode == is_wrong, done.stdout + done.stderr
     said = "compiled code is WRONG" if is_wrong else "compiled code is right"
     assert said in done.stdout
@@ -80,7 +72,7 @@ def test_a_script_of_an_error_shows_one_of_the_compiler_alone(tmp_path):
         ("raise ValueError", FAKE, 1, "eager raises, too"),
     ]:
         recipe = Recipe(RAISES.format(eager=eager, fake=fake).splitlines())
-        done = ran(of_recipe(recipe, INFER, shows, [{}]), tmp_path)
+        done = run(of_recipe(recipe, INFER, shows, [{}]), tmp_path)
         assert done.returncode == status, done.stdout + done.stderr
         assert says in done.stdout + done.stderr
         assert "tensor(" not in done.stdout
@@ -144,7 +136,7 @@ def test_operators_of_modules_that_a_zoo_file_imports_come_with_their_lowerings(
     for part in ("Library('teamops'", "lib.impl('twice'", "register_lowering", "teamops::twice"):
         assert part in text
     assert "others::thrice" not in text
-    done = ran(of_recipe(recipe, INFER, Shows(title="wrong", calls=1), [{}]), tmp_path)
+    done = run(of_recipe(recipe, INFER, Shows(title="wrong", calls=1), [{}]), tmp_path)
     assert (done.returncode, done.stdout) == (0, "compiled code is right with eager\n"), done.stderr
     assert "teamops" not in "\n".join(recipe_of(team, "other", "cpu").lines)
 
@@ -184,5 +176,5 @@ def test_packages_that_import_each_other_are_copied(tmp_path):
     text = "\n".join(recipe.lines)
     assert "def double" in text
     assert "roundabout" not in text
-    done = ran(of_recipe(recipe, INFER, Shows(title="wrong", calls=1), [{}]), tmp_path)
+    done = run(of_recipe(recipe, INFER, Shows(title="wrong", calls=1), [{}]), tmp_path)
     assert done.returncode == 0, done.stderr

@@ -1,14 +1,13 @@
 """What a script prints: of a large tensor its worst element, of a small one all of it."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
 from compilegate.records.case import Case
 from compilegate.triage.recipe import Recipe
 from compilegate.triage.script import Shows, of_recipe
+from tests.unit.script_runs import run
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
 TRAIN = Case.parse("m-cpu-train-f32-default-static")
@@ -31,9 +30,7 @@ def recipe():
 def printed(folder, case=INFER, *, rows=9, wrong="y + 100", is_right=False, made=""):
     recipe = NET.format(rows=rows, wrong=wrong, is_right=is_right, made=made)
     shows = Shows(title="wrong", kind="values", calls=1)
-    (folder / "repro.py").write_text(of_recipe(Recipe(recipe.splitlines()), case, shows, [{}]))
-    words = [sys.executable, "-P", str(folder / "repro.py"), "eager"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = run(of_recipe(Recipe(recipe.splitlines()), case, shows, [{}]), folder)
     assert done.returncode == (not is_right), done.stdout + done.stderr
     return done.stdout
 

@@ -2,8 +2,6 @@
 
 import ast
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from compilegate.triage.recipe_facts import RecipeFacts
 from compilegate.triage.script import Shows, may_be_brief, of_program, of_recipe
 from compilegate.triage.source import NoSourceError
 from compilegate.zoo import registry
+from tests.unit.script_runs import run
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
 GRAPHS = Case.parse("m-cuda-train-f32-reduce_overhead-dynamic")
@@ -24,13 +23,6 @@ WRONG = Shows(title="what is wrong")
 
 #: A model whose example picks a part of the output, of which alone gradients are.
 PICKED = "gh118396_undefined_gradient"
-
-
-def ran(text, folder):
-    """Run a script with the backend ``eager``."""
-    (folder / "repro.py").write_text(text)
-    words = [sys.executable, "-P", str(folder / "repro.py"), "eager"]
-    return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
 def script_of(model, shows=WRONG, case=INFER, **how):
@@ -274,7 +266,7 @@ def test_a_script_compares_the_python_state_that_differs(recipe, differs, step, 
     kind, calls = ("values", 1) if recipe == COUNTING else ("state", 0)
     wrong = replace(WRONG, kind=kind, where=differs[0], differs=differs, calls=calls)
     recipe = Recipe(recipe.replace("STEP", str(step)).splitlines())
-    done = ran(of_recipe(recipe, INFER, wrong, [{}, {}]), tmp_path)
+    done = run(of_recipe(recipe, INFER, wrong, [{}, {}]), tmp_path)
     assert done.returncode == step - 1, done.stderr
     assert ("WRONG" in done.stdout) == (step == 2)
     places = set(re.findall(r"\b(?:shared|state|held)\b[^:]*", done.stdout))
@@ -303,7 +295,7 @@ def test_the_script_of_one_operator_is_brief(text, is_wrong, tmp_path):
     assert len(text.splitlines()) <= 30
     if is_wrong:
         text = text.replace("(x)\n", "(x) + torch.compiler.is_compiling()\n")
-    done = ran(text, tmp_path)
+    done = run(text, tmp_path)
     assert done.returncode == is_wrong, done.stdout + done.stderr
     assert done.stdout.endswith(f"compiled code is {'WRONG' if is_wrong else 'right'} with eager\n")
 

@@ -1,14 +1,12 @@
 """What a team's modules do to PyTorch, and what they fill: a script does it, and does it once."""
 
-import subprocess
-import sys
-
 import pytest
 
 from compilegate.fuzzing.program import Program, Statement, Value, zoo_text
 from compilegate.records.case import Case
 from compilegate.triage.recipe import operators_in, recipe_of
 from compilegate.triage.script import Shows, of_program, of_recipe
+from tests.unit.script_runs import run
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")
 WRONG = Shows(title="wrong", calls=1)
@@ -126,13 +124,6 @@ def text_of(recipe):
     return "\n".join(recipe.lines)
 
 
-def ran(text, folder, path=""):
-    (folder / "repro.py").write_text(text)
-    words = [sys.executable, "-P", str(folder / "repro.py"), "eager"]
-    env = {"PYTHONPATH": str(path), "HOME": str(folder)}
-    return subprocess.run(words, cwd="/", env=env, capture_output=True, text=True, check=False)
-
-
 @pytest.mark.parametrize(
     "imported", ["from setupteam import ops", "import setupteam.ops", "import setupteam.ops as o"]
 )
@@ -143,7 +134,7 @@ def test_an_import_for_its_effects_is_dropped_where_these_are_copied(zoo, import
     assert text.count("Library(") == 1
     assert "register(" not in text  # only fills a registry, which the script has not
     assert not recipe.modules
-    done = ran(of_recipe(recipe, INFER, WRONG, [{}]), tmp_path)
+    done = run(of_recipe(recipe, INFER, WRONG, [{}]), tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -154,7 +145,7 @@ def test_an_import_for_its_effects_stays_where_other_code_is_imported(zoo, tmp_p
     assert "from setupteam.nets import Placed" in text
     assert "Library(" not in text
     assert "register_lowering" not in text
-    done = ran(of_recipe(recipe, INFER, WRONG, [{}]), tmp_path, tmp_path)
+    done = run(of_recipe(recipe, INFER, WRONG, [{}]), tmp_path, tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -164,7 +155,7 @@ def test_a_module_that_a_recipe_uses_is_imported_and_nothing_of_it_copied(zoo, t
     assert "from setupteam import ops" in text
     assert "Library(" not in text
     assert "setupteam" in recipe.modules
-    done = ran(of_recipe(recipe, INFER, WRONG, [{}]), tmp_path, tmp_path)
+    done = run(of_recipe(recipe, INFER, WRONG, [{}]), tmp_path, tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -174,10 +165,10 @@ def test_a_registry_that_other_modules_fill_is_imported(zoo, tmp_path):
     text = text_of(recipe)
     assert "from setupteam.registry import build" in text or "from setupteam import build" in text
     assert "REGISTRY" not in text
-    done = ran(of_recipe(recipe, INFER, WRONG, [{}]), tmp_path, tmp_path)
+    done = run(of_recipe(recipe, INFER, WRONG, [{}]), tmp_path, tmp_path)
     assert done.returncode == 0, done.stderr
     (tmp_path / "elsewhere").mkdir()
-    alone = ran(of_recipe(recipe, INFER, WRONG, [{}]), tmp_path / "elsewhere")
+    alone = run(of_recipe(recipe, INFER, WRONG, [{}]), tmp_path / "elsewhere")
     assert "No module named 'setupteam'" in alone.stderr
 
 
@@ -292,7 +283,7 @@ def test_a_script_of_an_operator_does_to_pytorch_what_the_recipe_does(zoo, body,
     assert "setupteam" not in text
     assert "Twice" not in text
     made = program("y = torch.relu(x)", "relu")
-    done = ran(of_program(made, INFER, WRONG, defined), tmp_path)
+    done = run(of_program(made, INFER, WRONG, defined), tmp_path)
     assert (done.returncode, "code is right" in done.stdout) == (0, True), done.stderr
 
 
@@ -345,5 +336,5 @@ def test_a_lowering_that_a_function_registers_is_in_the_script(zoo, package, bod
     assert "from setupteam" not in text
     made = program("y = torch.ops.setupops.twice(x)", "twice")
     defined = operators_in(zoo(body), made.code, "one")
-    done = ran(of_program(made, INFER, WRONG, defined), tmp_path)
+    done = run(of_program(made, INFER, WRONG, defined), tmp_path)
     assert (done.returncode, "code is right" in done.stdout) == (0, True), done.stderr

@@ -1,7 +1,5 @@
 """The source that a script takes along: of modules of the team, and of operators of their own."""
 
-import subprocess
-import sys
 import time
 
 import pytest
@@ -10,6 +8,7 @@ from compilegate.records.case import Case
 from compilegate.triage import scripts_run, team_modules
 from compilegate.triage.recipe import recipe_of
 from compilegate.triage.script import Script, Shows, of_recipe
+from tests.unit.script_runs import run
 
 CASE = Case.parse("m-cpu-infer-f32-default-static")
 #: A recipe that uses one class of the team's package.
@@ -52,12 +51,6 @@ def zoo(tmp_path):
         return file
 
     return write
-
-
-def run(text, folder):
-    (folder / "repro.py").write_text(text)
-    words = [sys.executable, "-P", str(folder / "repro.py"), "eager"]
-    return subprocess.run(words, cwd="/", capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(
