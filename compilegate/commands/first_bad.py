@@ -25,7 +25,7 @@ from compilegate.processes.server_process import Launch
 from compilegate.records.case import Case, UnknownNameError
 from compilegate.records.observation import WANTS, Want
 from compilegate.records.request import Request
-from compilegate.triage.release_environments import ReleaseEnvironments, releases
+from compilegate.triage.release_environments import ReleaseEnvironments, is_range, releases
 from compilegate.triage.releases import Bisected, Seen, State, bisect
 from compilegate.upgrade.attribution import distributions
 from compilegate.upgrade.attribution.environments import Environments
@@ -172,7 +172,8 @@ def run(options: argparse.Namespace) -> int:
     own = _own(options)
     environments = ReleaseEnvironments(folder, tuple(options.libraries or needed), _say, own)
     names = releases_of(options.torch, own)
-    environments.check_index(names)
+    if options.torch and not is_range(options.torch):  # a range is of what the index has
+        environments.check_index(names)
     if options.dry_run:
         for line in environments.places(names):
             _say(line)

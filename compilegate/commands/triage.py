@@ -15,14 +15,12 @@ from compilegate.commands.observe import ArgumentError
 from compilegate.judging import budgets_toml
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.output.visible import visible
+from compilegate.processes import interrupts
 from compilegate.reports.text import count, wrapped
 from compilegate.runs import files, hidden_folders, reproduction
 from compilegate.runs.files import Run
 from compilegate.triage import folders, known
 from compilegate.triage.report import without_secrets
-
-#: The exit status of a command that Ctrl-C ends.
-_INTERRUPTED = 130
 
 
 def add_parser(commands: Any) -> None:
@@ -97,12 +95,12 @@ def run(options: argparse.Namespace) -> int:
         for one in folders.triage(stored, found, target, minutes=options.minutes, say=_say):
             made.append(one)
     except KeyboardInterrupt:
-        status = _INTERRUPTED
+        status = interrupts.INTERRUPTED
     else:
         status = 1
     for line in (*map(folders.summary, made), *folders.conclude(made, target)):
         _say(line)
-    if status == _INTERRUPTED:
+    if status == interrupts.INTERRUPTED:
         left = len(found) - len(made)
         _say(f"interrupted, {left} of {len(found)} left: what was found is in {target.resolve()}")
     return status

@@ -29,7 +29,16 @@ def ignore(made: Iterable[Path]) -> None:
     for folder in made:
         if folder.name.startswith("."):
             with contextlib.suppress(OSError):
-                (folder / _FILE).write_text("*\n")
+                leave_out(folder)
+
+
+def leave_out(folder: Path) -> None:
+    """Have Git leave out a folder, whatever its name.
+
+    Raises:
+        OSError: It cannot be written to.
+    """
+    (folder / _FILE).write_text("*\n")
 
 
 def forget(folder: Path) -> None:

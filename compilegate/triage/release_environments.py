@@ -14,6 +14,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
+from compilegate.runs import hidden_folders
 from compilegate.upgrade.attribution.environments import RESERVE, UNFINISHED, remove_unfinished
 from compilegate.upgrade.attribution.index import MakingError
 
@@ -52,6 +53,11 @@ def releases(text: str) -> list[str]:
         raise MakingError(
             f"--torch {text}: {error}; expected 2.12..2.15 or 2.12.1,2.13.0"
         ) from None
+
+
+def is_range(text: str) -> bool:
+    """Whether a text names a range, whose releases are those of the index."""
+    return bool(_RANGE.fullmatch(text.strip()))
 
 
 def _available() -> list[Version]:
@@ -165,7 +171,7 @@ class ReleaseEnvironments:
         target = self.path(release)
         if not target.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / ".gitignore").write_text("*\n")
+            hidden_folders.leave_out(self.folder)
             making = Path(tempfile.mkdtemp(prefix=f"{UNFINISHED}{os.getpid()}-", dir=self.folder))
             try:
                 self.say(f"{release}: installing torch into {target}")

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from compilegate.records.attribution import DistributionChange
+from compilegate.runs import hidden_folders
 from compilegate.upgrade.attribution import index
 from compilegate.upgrade.attribution.distributions import Distribution, Installed
 from compilegate.upgrade.attribution.index import MakingError
@@ -127,7 +128,7 @@ class Environments:
     def _make(self, target: Path, files: Mapping[Path, Path], names: frozenset[str]) -> None:
         """Make an environment in a folder of its own, and rename it when it is complete."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / ".gitignore").write_text("*\n")
+        hidden_folders.leave_out(self.folder)
         remove_unfinished(self.folder)
         prefix = f"{UNFINISHED}{os.getpid()}-"
         making = Path(tempfile.mkdtemp(prefix=prefix, dir=self.folder))
