@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
+from compilegate.triage.origins import Origins
+
 #: Functions of torch that make a tensor.
 _FACTORIES = {"arange", "full", "linspace", "ones", "rand", "randint", "randn", "tensor", "zeros"}
 #: Methods that return a tensor without gaps, in memory of its own.
@@ -28,11 +30,13 @@ class RecipeFacts:
         tree = self._tree
         self._functions = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
         self._functions |= {*_imported_functions(tree)}
+        self._origins = Origins(tree)
         self._fields: dict[str, list[ast.expr]] = {}
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "dict":
                 for word in node.keywords:
-                    self._fields.setdefault(word.arg or "", []).append(word.value)
+                    values = self._fields.setdefault(word.arg or "", [])
+                    values += self._origins.of(word.value)
 
     @property
     def is_module(self) -> bool | None:
@@ -44,10 +48,10 @@ class RecipeFacts:
     def gives_fresh_tensors(self) -> bool:
         """Whether all arguments are tensors without gaps, each in memory of its own."""
         given = [*self._fields.get("inputs", ()), *self._fields.get("args", ())]
-        bodies = [value.body if isinstance(value, ast.Lambda) else value for value in given]
+        bodies = [each for value in given for each in self._origins.returned(value) or [value]]
         is_plain = "kwargs" not in self._fields and bool(bodies)
         return is_plain and all(
-            isinstance(body, ast.Tuple) and all(map(_is_fresh_tensor, body.elts)) for body in bodies
+            isinstance(body, ast.Tuple) and self._are_fresh(body.elts) for body in bodies
         )
 
     @property
@@ -175,9 +179,17 @@ class RecipeFacts:
             return "()" if name == "inputs" else "{}"
         if all(isinstance(value, (ast.Tuple, ast.Dict)) for value in values):
             return item
-        if all(isinstance(value, ast.Lambda) or self._is_function(value) for value in values):
+        if all(self._is_function(value) or self._origins.returned(value) for value in values):
             return f"{item}({given})"
         return f"({item}({given}) if callable({item}) else {item})"
+
+    def _are_fresh(self, tensors: Sequence[ast.expr]) -> bool:
+        """Whether expressions make tensors, each in memory of its own."""
+        names = [each.id for each in tensors if isinstance(each, ast.Name)]
+        made = [self._origins.of(each) for each in tensors]
+        return len({*names}) == len(names) and all(
+            len(one) == 1 and _is_fresh_tensor(one[0]) for one in made
+        )
 
     def _is_function(self, value: ast.expr) -> bool:
         return isinstance(value, ast.Name) and value.id in self._functions

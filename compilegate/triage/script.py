@@ -249,7 +249,9 @@ def _text(
     holds_attributes = is_attribute and facts["is_module"] is not False
     numbers = looks and bool(holds_attributes or facts["holds_variable"] or facts["shared"])
     trees = {"keystr": looks, "tree_flatten_with_path": looks, "tree_leaves": train or aliasing}
-    trees["tree_map"], trees["tree_map_only"] = numbers, not facts["plain"]
+    converts = looks or bool(cast) or case.device == "cuda"
+    maps = (converts or bool(shows.change)) and not facts["plain"]
+    trees["tree_map"], trees["tree_map_only"] = numbers, maps
     dies = _DIES.get(shows.kind, "").format(shows.hangs_s)
     modules = {"copy": (facts["loop"] and looks) or facts["shared"], "faulthandler": dies}
     draws = {name: bool(code.search(body)) for name, code in _GENERATORS.items()}
@@ -263,8 +265,9 @@ def _text(
         "train": train,
         "trains_inputs": not (case.computes_in_half and facts["is_module"]),
         "device": case.device,
-        "dtype": f"dtype or {cast}" if cast else "dtype",
-        "around": ", ".join(_around(case, train=train or "with_grad=True" in body)),
+        "dtype": " or ".join(filter(None, ("dtype" if looks else "", cast))),
+        "converts": converts,
+        "around": ", ".join(_around(case, train=train or "with_grad=True" in body, only=not looks)),
         "options": ", ".join(f"{name}={value!r}" for name, value in options.items()),
         "mode": torch_mode(case.mode) if has_mode else "",
         "identities": identities,
@@ -301,12 +304,13 @@ def _text(
     return _TEMPLATES.get_template(template).render(known | dict(facts))
 
 
-def _around(case: Case, *, train: bool) -> Iterator[str]:
-    """Yield the context managers of a call."""
+def _around(case: Case, *, train: bool, only: bool) -> Iterator[str]:
+    """Yield the context managers of a call. Calls in float64 use no autocast, if there are any."""
     if not train:
         yield "torch.no_grad()"
     if autocast := _AUTOCAST.get(case.precision):
-        yield f"torch.autocast({case.device!r}, {autocast}, enabled=dtype is None)"
+        unless = "" if only else ", enabled=dtype is None"
+        yield f"torch.autocast({case.device!r}, {autocast}{unless})"
 
 
 def titled(script: Script, title: str) -> Script:

@@ -145,34 +145,6 @@ def test_a_script_seeds_the_generators_that_the_recipe_uses(draw, seeded):
     assert set(re.findall(r"^    ([\w.]*random\.seed\(0\))$", text, re.MULTILINE)) == seeded
 
 
-_AT_SIZE = 'example["inputs"](n=3)'
-
-
-@pytest.mark.parametrize(
-    ("fields", "is_module", "is_fresh", "arguments"),
-    [
-        ("module=double, inputs=lambda: (torch.randn(2).t(),)", False, True, 'example["inputs"]()'),
-        ("module=nn.ReLU(), inputs=lambda: (x[1:],)", True, False, 'example["inputs"]()'),
-        ("module=made, inputs=(torch.randn(2),)", None, True, 'example["inputs"]'),
-        ("module=torch.add, inputs=double", False, False, 'example["inputs"]()'),
-        ("module=torch.abs, inputs=lambda n: (torch.ones(n),)", False, True, _AT_SIZE),
-        (
-            "module=made(), kwargs=given",
-            None,
-            False,
-            '((), (example["kwargs"]() if callable(example["kwargs"]) else example["kwargs"]))',
-        ),
-    ],
-)
-def test_a_script_leaves_out_what_the_recipe_does_not_need(fields, is_module, is_fresh, arguments):
-    double = "def double(x):\n    return 2 * x\n"
-    recipe = RecipeFacts(f"{double}def recipe():\n    return dict({fields})")
-    sizes = {"n": 3} if "lambda n" in fields else {}
-    assert (recipe.is_module, recipe.gives_fresh_tensors) == (is_module, is_fresh)
-    assert recipe.arguments([sizes], only=True)["arguments"] == arguments
-    assert recipe.arguments([sizes], only=True)["loop"] == ""
-
-
 #: A module that counts its calls, by a step of its own in compiled code.
 COUNTING = """
 class Counting(nn.Module):
