@@ -31,8 +31,14 @@ _KINDS: dict[Status, tuple[Kind, ...]] = {
 #: How a part fails where the numbers of its case are wrong.
 _NUMBERS = tuple(kind for kind in (*SILENT, "raises not") if kind != "layout")
 
+#: The aspects of what a call computes, rather than of what it leaves behind.
+_RESULTS = ("forward", "gradients")
+
 #: How a complaint about state of Python begins, which is no tensor.
 _OF_PYTHON = re.compile(r"(?:probing )?call\b[^:]*: (?:attribute|class|closure|function|global) ")
+
+#: How one about the state of a module begins, which later calls read.
+_OF_MODULE = re.compile(r"call\b[^:]*: (?:buffer|parameter) ")
 
 #: The number of a call that is no probing call.
 _CALL = re.compile(r"call (\d+)\b")
@@ -220,9 +226,12 @@ class Suspect:
     def seen_in_part(self, observation: Observation) -> Seen:
         """Return whether an observation of a part of the model shows a failure of this kind."""
         outcome = outcome_of(observation)
-        if outcome.symptom is not None:
-            is_alike = self.is_alike(outcome.symptom)
-            return Seen("bad" if is_alike else "unobservable", outcome.symptom.line)
+        if (symptom := outcome.symptom) is not None:
+            is_results = self.verdict.aspect in _RESULTS and self.is_of_first_call
+            # Where the part returns what it should, its state made no result of this call wrong.
+            is_other = is_results and _OF_MODULE.match(symptom.line)
+            is_alike = self.is_alike(symptom) and not is_other
+            return Seen("bad" if is_alike else "unobservable", symptom.line)
         is_good = outcome.word in ("passed", "not compiled")
         return Seen("good" if is_good else "unobservable", outcome.why)
 
@@ -237,7 +246,7 @@ class Suspect:
         alike = ("layout",) if is_of_layout else _NUMBERS
         if _loses_the_gpu(self.observation):
             return symptom.kind in ("raises", "crash")
-        if self.verdict.aspect in ("forward", "gradients") and _OF_PYTHON.match(symptom.line):
+        if self.verdict.aspect in _RESULTS and _OF_PYTHON.match(symptom.line):
             return False  # a count in a global variable is not what makes outputs wrong
         return symptom.kind in _KINDS.get(self.observation.status, alike)
 
@@ -246,7 +255,8 @@ class Suspect:
         if failure is None:
             return Seen("good")
         text = f"{observation.status} in stage {failure.stage}: {failure.kind}: {failure.message}"
-        is_compiled = observation.status != "raised" or bool(failure.call)
+        own = self.observation.failure
+        is_compiled = observation.status != "raised" or bool(failure.call and own and own.call)
         loses_it_too = _loses_the_gpu(self.observation) and _loses_the_gpu(observation)
         if is_compiled and (observation.status == self.observation.status or loses_it_too):
             return Seen("bad", text)

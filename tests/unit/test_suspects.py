@@ -1,5 +1,7 @@
 """What triage takes for the failure of a case in a part of its model."""
 
+from dataclasses import replace
+
 import pytest
 
 from compilegate.judging.budget import Budget
@@ -66,6 +68,21 @@ def test_numbers_and_layouts_are_different_failures(of_case, of_part, state):
 
 
 @pytest.mark.parametrize(
+    ("call", "where", "state"),
+    [
+        ("call 1", "buffer mean", "unobservable"),
+        ("call 2", "buffer mean", "bad"),
+        ("call 1", "input[0]", "bad"),
+        ("call 2", "attribute calls", "unobservable"),
+    ],
+)
+def test_state_of_a_submodule_makes_later_results_wrong_and_no_earlier_ones(call, where, state):
+    suspect = suspect_of(returned(errors=WRONG))
+    suspect.verdicts[0] = replace(suspect.verdict, details=(f"{call} (batch=6): output",))
+    assert suspect.seen_in_part(changed(where)).state == state
+
+
+@pytest.mark.parametrize(
     ("of_case", "of_part", "state"),
     [
         (ended("raised", LOST), ended("crashed", DEAD), "bad"),
@@ -80,6 +97,12 @@ def test_a_lost_gpu_raises_or_aborts(of_case, of_part, state):
     suspect = suspect_of(of_case)
     assert suspect.seen_in_part(of_part).state == state
     assert suspect.seen_in(of_part).state == state
+
+
+@pytest.mark.parametrize(("call", "state"), [("call 1", "bad"), ("", "unobservable")])
+def test_a_recipe_that_raised_is_not_what_compiled_code_raises_now(call, state):
+    of_recipe = make_failed_observation("raised", CPU, call=call, kind="KeyError")
+    assert suspect_of(of_recipe).seen_in(ended("raised", {"kind": "TypeError"}, CPU)).state == state
 
 
 def test_a_suspect_shows_all_that_breaks_at_the_line_of_its_culprit():
