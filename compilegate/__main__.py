@@ -26,6 +26,7 @@ from compilegate.commands import (
     triage,
 )
 from compilegate.commands.observe import ArgumentError
+from compilegate.culprits import known
 from compilegate.judging.budgets import BudgetError
 from compilegate.output.streams import clean_streams
 from compilegate.processes import interrupts
@@ -35,7 +36,7 @@ from compilegate.reports.case_result import results_of
 from compilegate.runs import files, merge
 from compilegate.runs.archive import Archive
 from compilegate.runs.reader import RunError
-from compilegate.triage import found_reports, known
+from compilegate.triage.report import found_reports
 from compilegate.upgrade.comparison import CompareError, compare
 from compilegate.upgrade.decision import decide
 from compilegate.upgrade.paired_costs import cost_changes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from compilegate.culprits.grouping import FAILED, Culprit, Failure, culprits, in_order
+from compilegate.culprits.known import Known, unmatched
 from compilegate.reports.case_groups import CaseGroup, gravity
 from compilegate.runs.archive import Archive
-from compilegate.triage.culprits import FAILED, Culprit, Failure, culprits, in_order
-from compilegate.triage.known import Known, unmatched
 
 #: How many cases of a culprit are named where its details are unfolded.
 _NAMED = 50

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from compilegate.culprits.grouping import Culprit
 from compilegate.output import workflow_command
 from compilegate.records.environment import Environment
 from compilegate.reports import culprit_groups, markdown
 from compilegate.reports.case_groups import CaseGroup
 from compilegate.reports.case_result import CaseResult
-from compilegate.triage.culprits import Culprit
 from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide
 

@@ -16,6 +16,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from compilegate.culprits.grouping import counted
+from compilegate.culprits.known import Known
 from compilegate.output.visible import visible_lines
 from compilegate.records.case import AXES, LEFT_OUT
 from compilegate.records.run import Header
@@ -35,8 +37,6 @@ from compilegate.reports.mode_table import ModeRow, mode_rows
 from compilegate.reports.page_data import PageData
 from compilegate.reports.speedup_means import SpeedupMean, speedup_means
 from compilegate.runs.archive import Archive
-from compilegate.triage.culprits import counted
-from compilegate.triage.known import Known
 from compilegate.upgrade.case_comparison import CLASSES, WORSE
 from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
+from compilegate.culprits.known import Known
 from compilegate.history.events import Event
 from compilegate.history.nights import Night
 from compilegate.output.visible import visible
@@ -19,7 +20,6 @@ from compilegate.reports.markdown import code, escape
 from compilegate.reports.text import count, cut
 from compilegate.runs.archive import Archive
 from compilegate.runs.reproduction import command, files_of
-from compilegate.triage.known import Known
 
 #: As many cases, and characters of a title, as an issue shows. GitHub allows 256.
 CASES, TITLE = 20, 120

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from compilegate.culprits.grouping import Culprit, counted
+from compilegate.culprits.known import Known
 from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
 from compilegate.reports import (
@@ -25,8 +27,6 @@ from compilegate.reports.environment_text import ChangeGroup
 from compilegate.reports.mode_table import DEFAULT, ModeRow, mode_rows
 from compilegate.reports.text import count
 from compilegate.runs.archive import Archive
-from compilegate.triage.culprits import Culprit, counted
-from compilegate.triage.known import Known
 from compilegate.upgrade.case_comparison import WORSE, Class
 from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide

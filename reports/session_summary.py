@@ -6,13 +6,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from compilegate.culprits.grouping import Culprit, counted
 from compilegate.output.visible import visible
 from compilegate.records.observation import Observation
 from compilegate.reports import case_groups, culprit_groups
 from compilegate.reports.case_groups import CaseGroup
 from compilegate.reports.case_result import CaseResult
 from compilegate.reports.text import count, cut, duration, wrapped
-from compilegate.triage.culprits import Culprit, counted
 
 #: How many cases the command names that observes them again.
 _NAMED = 6

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from compilegate.culprits.grouping import Culprit
+from compilegate.culprits.known import unmatched
 from compilegate.output.visible import visible
 from compilegate.records.case import case_id_of
 from compilegate.reports import case_line, comparison_text, github, session_summary, titles
@@ -21,8 +23,6 @@ from compilegate.runs.reproduction import as_seen
 from compilegate.session.clean_terminal import write_command
 from compilegate.session.plan import unmatched_budgets
 from compilegate.session.results import Results
-from compilegate.triage.culprits import Culprit
-from compilegate.triage.known import unmatched
 from compilegate.upgrade.case_comparison import WORSE
 from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide

@@ -25,8 +25,9 @@ from compilegate.processes.server_process import Launch
 from compilegate.records.case import Case, UnknownNameError
 from compilegate.records.observation import WANTS, Want
 from compilegate.records.request import Request
-from compilegate.triage.release_environments import ReleaseEnvironments, is_range, releases
-from compilegate.triage.releases import Bisected, Seen, State, bisect
+from compilegate.triage.releases.bisection import Bisected, bisect
+from compilegate.triage.releases.environments import ReleaseEnvironments, is_range, releases
+from compilegate.triage.search.seen import Seen, State
 from compilegate.upgrade.attribution import distributions
 from compilegate.upgrade.attribution.environments import Environments
 from compilegate.upgrade.attribution.index import MakingError

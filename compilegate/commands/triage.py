@@ -12,6 +12,7 @@ from typing import Any
 
 from compilegate.commands import stored_runs
 from compilegate.commands.observe import ArgumentError
+from compilegate.culprits import known
 from compilegate.judging import budgets_toml
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.output.visible import visible
@@ -19,8 +20,8 @@ from compilegate.processes import interrupts
 from compilegate.reports.text import count, wrapped
 from compilegate.runs import files, hidden_folders, reproduction
 from compilegate.runs.files import Run
-from compilegate.triage import folders, known
-from compilegate.triage.report import without_secrets
+from compilegate.triage import folders
+from compilegate.triage.report.cleaning import without_secrets
 
 
 def add_parser(commands: Any) -> None:

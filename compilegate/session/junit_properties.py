@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 from _pytest.junitxml import LogXML, xml_key
 
+from compilegate.culprits.grouping import Culprit, counted
 from compilegate.output.visible import visible
 from compilegate.session.results import RESULTS
-from compilegate.triage.culprits import Culprit, counted
 from compilegate.upgrade.decision import decide
 
 #: How the names of the properties begin.

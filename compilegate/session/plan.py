@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from compilegate.culprits.known import Known
 from compilegate.judging.aspects import Aspect
 from compilegate.judging.budget import Budget
 from compilegate.judging.budgets import Budgets, Machine
@@ -32,7 +33,6 @@ from compilegate.session.options import Options
 from compilegate.session.run_files import RunFiles
 from compilegate.session.shards import Shard
 from compilegate.session.workers import ALONE, Share
-from compilegate.triage.known import Known
 from compilegate.upgrade.baseline import Baseline
 from compilegate.upgrade.paired_baseline import PairedBaseline
 from compilegate.zoo import practices, tiers

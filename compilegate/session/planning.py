@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from compilegate.culprits import known as known_culprits
 from compilegate.judging import budgets_toml
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.processes import cpp_compiler
@@ -43,7 +44,6 @@ from compilegate.session.resume import (
 from compilegate.session.run_files import RunFiles
 from compilegate.session.shards import Shard
 from compilegate.session.workers import ALONE, Known
-from compilegate.triage import known as known_culprits
 from compilegate.upgrade import paired_baseline
 from compilegate.upgrade.baseline import Baseline, LiveBaseline, StoredBaseline
 from compilegate.upgrade.paired_baseline import PairedBaseline, check_interpreter

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from compilegate.culprits.grouping import FAILED, Culprit, Failure, culprits, in_order
 from compilegate.judging.aspects import ASPECTS
 from compilegate.judging.completeness import is_judged, is_open
 from compilegate.records.case import Case, case_id_of, suite_of
@@ -16,7 +17,6 @@ from compilegate.records.observation import Observation
 from compilegate.records.verdict import Verdict
 from compilegate.session.plan import Plan
 from compilegate.session.workers import count_of
-from compilegate.triage.culprits import FAILED, Culprit, Failure, culprits, in_order
 from compilegate.upgrade.comparison import Comparison
 
 #: Where the process that reports keeps the results: the only process, or xdist's controller.

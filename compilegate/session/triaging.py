@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
+from compilegate.culprits import known
 from compilegate.output.visible import visible
 from compilegate.processes.child_process import ObserverError
 from compilegate.runs import files, reproduction
 from compilegate.session import junit_properties
 from compilegate.session.plan import INTERRUPTS, PLAN, Plan
 from compilegate.session.results import RESULTS
-from compilegate.triage import folders, found_reports, known
-from compilegate.triage.report import without_secrets
+from compilegate.triage import folders
+from compilegate.triage.report import found_reports
+from compilegate.triage.report.cleaning import without_secrets
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compilegate.records.part import Held, Kernel, OwnCode
-from compilegate.triage.ladder import Stage
-from compilegate.triage.place import Place
-from compilegate.triage.script import Script
-from compilegate.triage.scripts_run import Verified
-from compilegate.triage.smallest import Smallest
+from compilegate.triage.scripts.running import Verified
+from compilegate.triage.scripts.script import Script
+from compilegate.triage.search.ladder import Stage
+from compilegate.triage.search.place import Place
+from compilegate.triage.search.smallest import Smallest
 
 #: The name of an operator in that of an overload: ``gelu`` in ``aten.gelu.default``.
 _PACKET = re.compile(r"(?P<library>\w+)(?:\.|::)(?P<name>\w+)")

@@ -10,17 +10,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from compilegate.judging.budget import Budget
-from compilegate.judging.budgets import Budgets, Machine
-from compilegate.judging.rules import verdicts as judged
-from compilegate.records.case import Case, model_of
-from compilegate.records.observation import Observation
-from compilegate.records.verdict import Verdict
-from compilegate.runs import hidden_folders, reproduction
-from compilegate.runs.files import Run
-from compilegate.triage import code_lines, found_reports, own_code, report
-from compilegate.triage.causes import cause_of, known_entries
-from compilegate.triage.culprits import (
+from compilegate.culprits.evidence import has_stopped_failing
+from compilegate.culprits.grouping import (
     FAILED,
     TRIAGED,
     Culprit,
@@ -30,12 +21,21 @@ from compilegate.triage.culprits import (
     folded,
     in_order,
 )
-from compilegate.triage.evidence import has_stopped_failing
+from compilegate.culprits.known import Known
+from compilegate.judging.budget import Budget
+from compilegate.judging.budgets import Budgets, Machine
+from compilegate.judging.rules import verdicts as judged
+from compilegate.records.case import Case, model_of
+from compilegate.records.observation import Observation
+from compilegate.records.verdict import Verdict
+from compilegate.runs import hidden_folders, reproduction
+from compilegate.runs.files import Run
 from compilegate.triage.findings import Files, Findings
 from compilegate.triage.investigation import Investigation
-from compilegate.triage.known import Known
-from compilegate.triage.scripting import retitle
-from compilegate.triage.suspect import Suspect
+from compilegate.triage.report import cleaning, code_lines, found_reports, issue, ownership
+from compilegate.triage.search.suspect import Suspect
+from compilegate.triage.steps.causes import cause_of, known_entries
+from compilegate.triage.steps.scripting import retitle
 
 #: The folder, in that of a culprit, of those that were joined with it.
 OTHER_REPORTS = "other-reports"
@@ -64,7 +64,7 @@ class Triaged:
         line = next((line.partition(" in ")[0] for line in found.sources), "")
         operator = f"{found.operator} at {line}" if line else found.operator
         where = self.suspect.evidence.source or (found.place.path and str(found.place))
-        own = found.guilty and own_code.described(found.guilty)
+        own = found.guilty and ownership.described(found.guilty)
         known = [text for text in (own, where, operator) if text] or [str(found.place)]
         return ", ".join([found.stage.name, *known])
 
@@ -260,7 +260,7 @@ def _write_known(run: Run, firsts: Sequence[Triaged], target: Path) -> None:
         culprit, report_at = one.suspect.culprit, _from_here(one.folder / "report.md")
         issue = culprit.issue or f"{TRIAGED}{one.place}: {report_at}"
         own = (one.folder / "report.md").relative_to(file.parent)
-        texts += known_entries(culprit, report.cleaned(issue), own.as_posix())
+        texts += known_entries(culprit, cleaning.cleaned(issue), own.as_posix())
     if len(texts) > 1:
         unfinished = file.with_suffix(".making")
         unfinished.write_text("".join(texts), encoding="utf-8")
@@ -289,16 +289,16 @@ def _write(folder: Path, run: Run, suspect: Suspect, made: Findings, command: st
     retitle(suspect, made, folder)
     script = folder / "repro.py"
     source = script.read_text(encoding="utf-8") if made.script is not None else ""
-    text = report.text(suspect, made, environment, report.cleaned(command), source)
+    text = issue.text(suspect, made, environment, cleaning.cleaned(command), source)
     (folder / "report.md").write_text(text + "\n", encoding="utf-8")
-    about = report.environment_text(environment)
+    about = issue.environment_text(environment)
     (folder / "environment.txt").write_text(about, encoding="utf-8")
-    if words := report.last_words(suspect.observation):
-        (folder / report.CASE_LOG).write_text(report.cleaned(words) + "\n", encoding="utf-8")
+    if words := issue.last_words(suspect.observation):
+        (folder / issue.CASE_LOG).write_text(cleaning.cleaned(words) + "\n", encoding="utf-8")
     for name in ("repro.log", "bisection.log"):
         if (folder / name).exists():
             log = (folder / name).read_text(encoding="utf-8")
-            (folder / name).write_text(report.cleaned(log), encoding="utf-8")
+            (folder / name).write_text(cleaning.cleaned(log), encoding="utf-8")
     if not source:  # one that was not run to its end
         script.unlink(missing_ok=True)
 

@@ -11,21 +11,15 @@ from pathlib import Path
 from compilegate.processes.child_process import ObserverError
 from compilegate.records.case import torch_mode
 from compilegate.records.part import Held, Kernel
-from compilegate.triage import (
-    ladder,
-    own_code,
-    place,
-    programs,
-    scripts_run,
-    smallest,
-    workarounds,
-)
-from compilegate.triage.causes import Cause, recognise
 from compilegate.triage.findings import Files, Findings
-from compilegate.triage.releases import Seen
-from compilegate.triage.scripting import Scripting
-from compilegate.triage.suspect import Suspect
-from compilegate.triage.trials import OutOfTimeError, Trials, part
+from compilegate.triage.scripts import programs, running
+from compilegate.triage.search import ladder, place, smallest
+from compilegate.triage.search.seen import Seen
+from compilegate.triage.search.suspect import Suspect
+from compilegate.triage.search.trials import OutOfTimeError, Trials, part
+from compilegate.triage.steps import own_code, workarounds
+from compilegate.triage.steps.causes import Cause, recognise
+from compilegate.triage.steps.scripting import Scripting
 
 #: The share of the time that is left, for the place.
 _PLACE = 0.35
@@ -209,7 +203,7 @@ class Investigation:
             return
         if time.monotonic() + _BISECTION_S > self._until:
             raise OutOfTimeError
-        found, log = scripts_run.bisect(
+        found, log = running.bisect(
             self._folder / "repro.py",
             self._scratch,
             findings.stage.backend,

@@ -7,20 +7,23 @@ from dataclasses import replace
 
 import pytest
 
+from compilegate.culprits.grouping import Culprit
 from compilegate.judging.budget import Budget
 from compilegate.records.case import Case
 from compilegate.records.observation import Observation
 from compilegate.records.part import Held, Kernel
 from compilegate.records.verdict import Verdict
-from compilegate.triage import ladder, report, scripts_run, workarounds
-from compilegate.triage.culprits import Culprit
 from compilegate.triage.findings import Findings
-from compilegate.triage.place import Place, descend
-from compilegate.triage.recipe import Recipe
-from compilegate.triage.releases import Seen
-from compilegate.triage.script import Shows, of_recipe
-from compilegate.triage.suspect import Suspect
-from compilegate.triage.trials import NOTHING_LEFT, Trials, part
+from compilegate.triage.report import issue
+from compilegate.triage.scripts import running
+from compilegate.triage.scripts.script import Shows, of_recipe
+from compilegate.triage.search import ladder
+from compilegate.triage.search.place import Place, descend
+from compilegate.triage.search.seen import Seen
+from compilegate.triage.search.suspect import Suspect
+from compilegate.triage.search.trials import NOTHING_LEFT, Trials, part
+from compilegate.triage.source.recipe import Recipe
+from compilegate.triage.steps import workarounds
 from tests.integration.conftest import ZOOS
 from tests.unit.making import make_environment
 
@@ -51,7 +54,7 @@ def test_what_fails_only_in_one_graph_names_the_submodules_that_it_needs(tmp_pat
     assert (found.path, found.kind, found.is_complete) == ("1", "Pair", True), found.tried
     states = {path: seen.state for path, seen in found.without.items()}
     assert states == {"1.first": "bad", "1.second": "good", "1.third": "bad"}
-    shown = report.text(trials.suspect, Findings(place=found), make_environment(), "observe", "")
+    shown = issue.text(trials.suspect, Findings(place=found), make_environment(), "observe", "")
     assert "passes where one of these is left to eager: `1.second`." in shown
 
 
@@ -134,7 +137,7 @@ def test_what_only_an_autotuning_mode_gets_wrong_is_of_autotuning(tmp_path):
     with contextlib.closing(trials_of("tuned", "forward", **tuned)) as trials:
         stage = ladder.climb(trials)
         found = Findings(stage=stage)
-        shown = report.text(trials.suspect, found, make_environment(), "observe", "")
+        shown = issue.text(trials.suspect, found, make_environment(), "observe", "")
     assert (stage.name, stage.off) == ("autotuning", "inductor default"), stage.seen
     assert '**Stage:** autotuning: with `mode="default"`, so without autotuning, the case' in shown
     assert '| `inductor, mode="default"` | passes |' in shown
@@ -205,7 +208,7 @@ def verified(tmp_path, shows, backend, says=""):
     """Run a script of a function that waits where it is compiled, and without the compiler."""
     case, path = Case.parse("m-cpu-infer-f32-default-static"), tmp_path / "repro.py"
     path.write_text(of_recipe(Recipe(WAITS.splitlines()), case, shows, [{}, {}], backend=backend))
-    return scripts_run.verify(path, "off", time.monotonic() + 300, says)
+    return running.verify(path, "off", time.monotonic() + 300, says)
 
 
 def test_the_script_of_a_hang_ends_by_itself(tmp_path):
@@ -240,7 +243,7 @@ def test_kernels_and_memory_of_compiled_code_are_shown_next_to_those_of_eager(mo
     assert any(kernel.name == "aten::tanh" and kernel.eager_us > 0 for kernel in kernels)
     products = [k for k in kernels if re.search(r"\bmm\b", k.name) and not k.eager_us]
     assert bool(products) == (model == "detours"), kernels
-    shown = report.text(suspect, Findings(kernels=kernels), make_environment(), "observe", "")
+    shown = issue.text(suspect, Findings(kernels=kernels), make_environment(), "observe", "")
     assert "## Where the time goes" in shown
     assert f"| `{kernels[0].name}` | {kernels[0].eager_us:.1f} |" in shown
     product = 256 * 256 * 4
@@ -248,5 +251,5 @@ def test_kernels_and_memory_of_compiled_code_are_shown_next_to_those_of_eager(mo
     assert any(block.eager and block.size == 5 * 8 * 4 for block in held), held
     large = [(block.eager, block.compiled) for block in held if block.size == product]
     assert large == ([(0, 1)] if model == "detours" else []), held
-    shown = report.text(suspect, Findings(held=held), make_environment(), "observe", "")
+    shown = issue.text(suspect, Findings(held=held), make_environment(), "observe", "")
     assert f"| `{held[0].operator}` | {held[0].size} | " in shown

@@ -1,8 +1,8 @@
 """What the suites find wrong in observations, and the culprits of that."""
 
+from compilegate.culprits.grouping import FAILED, Failure, culprits
 from compilegate.judging.budget import Budget
 from compilegate.judging.rules import verdicts
-from compilegate.triage.culprits import FAILED, Failure, culprits
 from tests.unit.making import (
     make_call,
     make_capture,

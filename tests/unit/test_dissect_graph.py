@@ -7,7 +7,7 @@ from torch import nn
 from compilegate.observe.dissect import graph
 from compilegate.records.case import Case
 from compilegate.triage.findings import Findings
-from compilegate.triage.place import Place
+from compilegate.triage.search.place import Place
 from compilegate.zoo.example import Call
 
 INFER = Case.parse("m-cpu-infer-f32-default-static")

@@ -4,8 +4,8 @@ from xml.etree import ElementTree
 
 from _pytest.junitxml import LogXML
 
+from compilegate.culprits.grouping import Failure, culprits
 from compilegate.session.junit_properties import replace
-from compilegate.triage.culprits import Failure, culprits
 from tests.unit.making import make_observation, make_verdict
 
 

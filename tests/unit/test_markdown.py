@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from compilegate.culprits.grouping import Failure, culprits
 from compilegate.records.case import Case
 from compilegate.reports.case_groups import of_verdicts
 from compilegate.reports.case_result import CaseResult
@@ -17,7 +18,6 @@ from compilegate.reports.markdown import (
     of_run,
 )
 from compilegate.runs.archive import Archive, CaseRecord
-from compilegate.triage.culprits import Failure, culprits
 from compilegate.upgrade.case_comparison import CaseComparison
 from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.proposals import proposals

@@ -9,7 +9,7 @@ from compilegate.processes.child_output import output_of
 from compilegate.records.run import encode
 from compilegate.records.secret_values import masker
 from compilegate.records.variables import HIDDEN
-from compilegate.triage import report
+from compilegate.triage.report import cleaning
 from tests.unit.making import make_failed_observation
 
 TOKEN = "hunter2-SECRET-tok"
@@ -79,21 +79,21 @@ def test_a_message_is_masked_before_it_is_cut(tmp_path):
 
 @pytest.mark.usefixtures("token")
 def test_reports_scripts_and_lines_of_the_terminal_show_no_secret():
-    for clean in (report.cleaned, report.without_secrets):
+    for clean in (cleaning.cleaned, cleaning.without_secrets):
         assert clean(clean(SAID)) == f"GET https://models.acme.example/v1?key={HIDDEN}: 401"
         assert clean(f"https://bob:{TOKEN}@host/x") == "https://host/x"
     code = f'TOKEN = "{TOKEN}"\nADDRESS = "https://me:{TOKEN}@host/x?key={TOKEN}"\n'
-    clean = report.cleaned_code(code)
+    clean = cleaning.cleaned_code(code)
     ast.parse(clean)
     assert TOKEN not in clean
 
 
 def test_the_query_of_an_address_has_no_secret_whatever_the_environment():
     text = "https://host/v1?key=a1b2&size=3&token=c3d4&x-sig=e5f6#top, as secretive: exit status 1"
-    shown = report.without_secrets(text)
+    shown = cleaning.without_secrets(text)
     assert shown == text.replace("a1b2", HIDDEN).replace("c3d4", HIDDEN).replace("e5f6", HIDDEN)
 
 
 def test_a_line_of_the_terminal_keeps_its_paths():
     line = "/home/someone/.triage/red/1-net-forward: Dynamo, net.py:10, script verified, 3 s"
-    assert report.without_secrets(line) == line
+    assert cleaning.without_secrets(line) == line

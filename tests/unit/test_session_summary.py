@@ -2,6 +2,7 @@
 
 import pytest
 
+from compilegate.culprits.grouping import FAILED, Failure, culprits, in_order
 from compilegate.records.environment import Device
 from compilegate.reports.case_result import CaseResult
 from compilegate.reports.session_summary import (
@@ -13,7 +14,6 @@ from compilegate.reports.session_summary import (
 )
 from compilegate.reports.titles import is_judged, is_open, of_cases, of_decision, where
 from compilegate.runs.archive import CaseRecord
-from compilegate.triage.culprits import FAILED, Failure, culprits, in_order
 from compilegate.upgrade.decision import Decision
 from tests.unit.making import (
     CASE_ID,

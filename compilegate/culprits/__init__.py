@@ -1,0 +1,1 @@
+"""Culprits: failures of one cause, by their evidence, and those that a team knows."""

@@ -1,0 +1,1 @@
+"""Finds the first release of torch that shows a failure, in environments of its own."""

@@ -1,0 +1,1 @@
+"""The report on a culprit: title, text of the issue, and what it leaves out."""

@@ -1,0 +1,285 @@
+"""``report.md``: the text of an issue, and for the team the workarounds that were tried."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from compilegate.culprits.grouping import folded
+from compilegate.output.visible import visible
+from compilegate.records.environment import Environment
+from compilegate.records.observation import Observation
+from compilegate.triage.findings import Findings
+from compilegate.triage.report import cost_tables, ownership
+from compilegate.triage.report.candidates import candidates
+from compilegate.triage.report.cleaning import cleaned, cleaned_code
+from compilegate.triage.report.dumps import decisive
+from compilegate.triage.report.title import title_of
+from compilegate.triage.search import ladder, smallest
+from compilegate.triage.search.place import Place
+from compilegate.triage.search.suspect import Suspect
+
+#: The file that has all that a report shows a part of, where the case ended early.
+CASE_LOG = "case.log"
+#: The longest script that a report contains, in lines.
+_LONGEST = 150
+#: How many lines that call an operator are named.
+_LINES = 3
+#: What the words of compilegate mean that a report may contain.
+_WORDS = {
+    "probing call": "a call that compilegate makes after those of the model; its name says what is "
+    "special about its inputs",
+    "allowed": "what the suite accepts: of an error, a bound by eager's own against float64; of a "
+    "count, what the setting needs or a budget grants",
+    "fp64": "the same model in float64",
+    "not budgeted": "that nobody has declared as expected",
+}
+#: Stands for the script until the rest of the report is clean.
+_SCRIPT = "<the script>"
+
+
+def text(
+    suspect: Suspect, findings: Findings, environment: Environment, command: str, script: str
+) -> str:
+    """Return the report.
+
+    Args:
+        suspect: The case that stands for the culprit.
+        findings: What was found.
+        environment: The environment of the run.
+        command: The command that observes the case.
+        script: The script; empty if there is none.
+    """
+    lines = [f"# {title_of(suspect, findings)}", ""]
+    for heading, part in (
+        ("What is wrong", _what(suspect)),
+        ("Where", _where(suspect, findings)),
+        ("Where the time goes", cost_tables.kernels(findings.kernels)),
+        ("What memory holds", cost_tables.held(findings.held)),
+        ("Where the time of compiling goes", _compiling(suspect)),
+        ("Other failures of this cause", (f"- {line}" for line in findings.also)),
+        ("Reproduce", _reproduce(findings, command, script)),
+        ("Bisection", _bisection(findings)),
+        ("Versions", _versions(environment)),
+        ("Links", _links(suspect, findings)),
+        ("For the team: workarounds that were tried", _workarounds(findings)),
+        ("What this report lacks", (f"- {note}" for note in findings.notes)),
+    ):
+        content = [*part]
+        if content:
+            lines += [f"## {heading}", "", *content, ""]
+    shown = cleaned("\n".join(visible(line) for line in lines))
+    return shown.replace(_SCRIPT, "\n".join(map(visible, cleaned_code(script).splitlines())))
+
+
+def last_words(observation: Observation) -> str:
+    """Return the traceback of a case that ended early, or its last output; empty for another."""
+    failure = observation.failure
+    return failure.traceback or failure.output if failure is not None else ""
+
+
+def _what(suspect: Suspect) -> Iterator[str]:
+    culprit, observation = suspect.culprit, suspect.observation
+    yield f"In {len(culprit.cases)} case{'s' * (len(culprit.cases) != 1)}: {folded(culprit.cases)}."
+    yield f"Aspects: {', '.join(culprit.aspects)}. First in `{observation.case}`:"
+    yield ""
+    yield "```text"
+    first, *others = suspect.shown
+    yield f"{suspect.verdict.aspect}: {first}"
+    if observation.failure is not None:
+        yield from decisive(last_words(observation), CASE_LOG)
+    else:
+        for line in [line for line in others if line != first][:20]:
+            yield from line.splitlines()[:30]
+    yield "```"
+    said = "\n".join(suspect.shown)
+    words = [f"*{word}*: {what}." for word, what in _WORDS.items() if word in said]
+    if words:
+        yield from ("", " ".join(words))
+
+
+def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
+    yield from _stage(suspect, findings.stage)
+    yield from _place(suspect, findings)
+
+
+def _stage(suspect: Suspect, stage: ladder.Stage) -> Iterator[str]:
+    """Yield the part of the compiler, and what each backend shows."""
+    if not stage.is_confirmed:
+        yield f"Nothing was searched, because {stage.doubt}:"
+    elif stage.cure:
+        how = f"with `{ladder.option(stage.cure)}`, so without {stage.name}, the case passes."
+        yield f"**Stage:** {stage.name}: {how}"
+    elif stage.backend:
+        yield f"**Stage:** {stage.name}: `{stage.backend}` is the first backend that shows it."
+    else:
+        yield "**Stage:** undecided: a backend below the one that fails shows something else."
+    if stage.is_cold and stage.is_confirmed:
+        yield "It shows with empty caches alone: with code from PyTorch's caches, the case passes."
+    yield ""
+    yield "| backend | outcome | what it shows |"
+    yield "| --- | --- | --- |"
+    for backend, seen in stage.seen.items():
+        text = seen.besides(suspect.verdict.summary)
+        yield f"| `{backend}` | {seen.outcome} | {text.replace('|', '/')} |"
+    yield ""
+
+
+def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
+    """Yield the line, the submodule and the operator, as far as they are known."""
+    place = findings.place
+    if findings.guilty is not None:
+        yield from ownership.paragraph(findings.guilty)
+    if line := suspect.evidence.source:
+        code = f": `{findings.code}`" if findings.code else ""
+        yield from (f"**Line:** `{line}`{code}", "")
+    if place.path:
+        yield f"**Submodule:** `{place.path}`, a `{place.kind}`, fails when compiled alone with"
+        yield f"eager's inputs: {place.text}"
+        yield ""
+    elif place.tried:
+        tried = folded([f"`{path}`" for path in place.tried])
+        late = "" if place.is_complete else " There was no time for the others."
+        yield f"**Submodule:** none of {tried} fails where it is compiled alone.{late}"
+        yield ""
+    yield from smallest.paragraph(findings.smallest)
+    if place.is_dissected and place.without:
+        yield from _without(place)
+    if place.identities:
+        yield f"It still fails with `nn.Identity` in place of {', '.join(place.identities)}."
+        yield ""
+    yield from _operator(findings)
+
+
+def _operator(findings: Findings) -> Iterator[str]:
+    """Yield the operator, and the lines that call it."""
+    if not findings.operator:
+        return
+    how = "fails alone, compiled as a graph of its own."
+    if not findings.place.operator:
+        how = "has the decomposition or lowering that the bisection names."
+    yield f"**Operator:** `{findings.operator}` {how}"
+    yield from (f"It is called at `{line}`." for line in findings.sources[:_LINES])
+    if (more := len(findings.sources) - _LINES) > 0:
+        yield f"{more} other lines call it, too."
+    yield ""
+
+
+def _without(place: Place) -> Iterator[str]:
+    """Yield what a place shows none of whose submodules fails alone."""
+    # Of the whole model, the line above says so.
+    alone = f"None of the submodules of `{place.path}` fails alone. " if place.path else ""
+    if place.needed:
+        names = ", ".join(f"`{path}`" for path in place.needed)
+        yield f"{alone}It fails where all of it is compiled into one graph,"
+        yield f"and passes where one of these is left to eager: {names}."
+    elif all(seen.state == "bad" for seen in place.without.values()):
+        yield f"{alone}It fails with each submodule left to eager, too:"
+        yield "the fault is in what its own `forward` computes."
+    yield ""
+
+
+def _compiling(suspect: Suspect) -> Iterator[str]:
+    if suspect.cost == "compiling":
+        yield from cost_tables.compiling(suspect.observation)
+
+
+def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
+    verified = findings.verified
+    if script and verified is not None and findings.script is not None:
+        green = f"; `python repro.py {verified.below}`, without the stage: {verified.green}"
+        end = green if verified.green else ""
+        yield f"`python repro.py`, made from {findings.script.origin}: {verified.red}{end}."
+        if not verified.holds:
+            yield ""
+            why = "without the stage it fails, too"
+            if not verified.red.shows:
+                why = "it does not show the failure"
+            elif verified.says not in verified.red.output:
+                why = f"it fails, but does not show *{verified.says}*"
+            yield f"**The script is not verified**: {why}."
+        if findings.script.needs:
+            yield ""
+            yield f"{findings.script.needs}. It was run so, and without any other path of yours."
+        if findings.script.is_exact:
+            yield ""
+            yield "The script computes in float32, where the failure shows, too."
+    elif findings.stage.is_confirmed:
+        yield "No script shows it with torch alone. The command below shows it with compilegate,"
+        yield "and with your zoo file if the model is in one: send both."
+    if verified is None or not verified.holds:
+        for line in dict.fromkeys(findings.tried_scripts):
+            yield f"- tried: {line}"
+    yield ""
+    lines = script.rstrip().splitlines()
+    if script and len(lines) <= _LONGEST:
+        yield from ("```python", _SCRIPT, "```", "")
+    elif script:
+        yield f"It has {len(lines)} lines: see `repro.py`."
+    if verified is not None and verified.red.output:
+        yield from _printed(verified.red.output)
+    yield "With compilegate, which compares compiled models with eager (a *case* is a model under a"
+    yield from ("setting):", "", f"    {command}")
+
+
+def _printed(output: str) -> Iterator[str]:
+    yield from ("It prints:", "", "```text", *decisive(output, "repro.log"), "```", "")
+    if re.search(r"\bgrad\[\d", output):
+        yield from ("*grad[0]*: the gradient of the first input that has one.", "")
+
+
+def _bisection(findings: Findings) -> Iterator[str]:
+    found = findings.bisected
+    if why := found.get("why"):
+        yield f"CompilerBisector could not tell: {why}"
+    elif found.get("subsystem"):
+        number = f", application {found['number']}" if found.get("number") else ""
+        yield f"CompilerBisector: backend `{found['backend']}`, `{found['subsystem']}`{number}."
+        if found.get("what"):
+            yield from ("", "```text", found["what"], "```")
+    elif found.get("backend"):
+        yield f"CompilerBisector: backend `{found['backend']}`. It found each of its steps right."
+    for options in found.get("helps", ()):
+        yield f"- the script passes with `{options}`"
+
+
+def _versions(environment: Environment) -> Iterator[str]:
+    yield ", ".join(f"{name} {version}" for name, version in environment.versions.items())
+    yield f"Python {environment.python}; `environment.txt` has more."
+
+
+def _links(suspect: Suspect, findings: Findings) -> Iterator[str]:
+    for name in suspect.culprit.known:
+        yield f"- {name}"
+    for issue, model in candidates(suspect, findings) if findings.guilty is None else ():
+        yield f"- may be {issue}: `{model}` of the zoo fails at the same stage by the same operator"
+
+
+def _workarounds(findings: Findings) -> Iterator[str]:
+    for code, how in findings.workarounds:
+        yield from ("```python", *code.splitlines(), "```", f"Tried: {how}.", "")
+    if findings.helpless:
+        yield f"Tried without success: {', '.join(f'`{code}`' for code in findings.helpless)}."
+
+
+def environment_text(environment: Environment) -> str:
+    """Return what a maintainer asks of an environment, one fact a line."""
+    facts = [f"python {environment.python} on {environment.platform}"]
+    facts += [f"{name} {version}" for name, version in sorted(environment.versions.items())]
+    facts += [f"compiler {environment.compiler}", f"cuda {environment.cuda or 'none'}"]
+    for device in environment.devices:
+        known = {name: value for name, value in vars(device).items() if value}
+        facts.append(", ".join(f"{name} {value}" for name, value in known.items()))
+    if (inventory := environment.inventory) is not None:
+        named = {name: inventory.distributions.get(name, "") for name in inventory.decisive}
+        others = {name: named[name] for name in named if name not in environment.versions}
+        for heading, group in (
+            ("distributions that models and torch need", others),
+            ("libraries", inventory.libraries),
+            ("variables", inventory.variables),
+            ("configuration", inventory.configuration),
+            ("machine", inventory.machine),
+        ):
+            if group:
+                facts += ["", f"{heading}:", *(f"  {name} {it}" for name, it in group.items())]
+    return cleaned("\n".join(map(visible, facts)) + "\n")

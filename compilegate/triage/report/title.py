@@ -1,0 +1,149 @@
+"""The title of a report, as an issue of PyTorch has it: the stage, the place and what is wrong."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+from compilegate.records.observation import Failure, GraphBreak
+from compilegate.triage.findings import Findings
+from compilegate.triage.report import ownership
+from compilegate.triage.search.suspect import Suspect
+
+#: The longest title, in characters.
+_LONGEST = 100
+#: The shortest text that is left of what is cut in the middle of a title.
+_SHORTEST = 20
+#: The call that a line of a verdict names first.
+_CALL = re.compile(r"^(?:probing )?call\b[^:]*: ")
+#: What a line says of a tensor whose numbers are wrong.
+_NUMBERS = re.compile(
+    r"(?P<tensor>[a-z]+)\b(?P<path>[^:(]*) \((?P<dtype>\w+)\): .*?\b(?:is|are) "
+    r"(?P<error>[\d.e+-]+%?) "
+    r".*?\(eager (?P<eager>[\d.e+-]+%?), [^)]*\)"
+    r"(?P<unwritten>; compiled code leaves it unchanged)?"
+)
+#: What a line says of something that differs exactly.
+_DIFFERENCE = re.compile(
+    r"(?P<where>.+?): (?P<what>[\w ]+?) differs?(?: by padding)?: "
+    r"eager (?P<eager>.*?), compiled (?P<compiled>.*)"
+)
+#: What a line says where one side raises.
+_RAISES = re.compile(r"eager raises (?P<eager>.*), compiled raises (?P<compiled>.*)")
+#: State that a call changes: other differences are of what it returns.
+_STATE = ("input", "buffer", "parameter", "attribute", "closure", "class", "global", "function")
+#: How PyTorch begins the message that has the exception of a backend.
+_OF_BACKEND = re.compile(r"^backend='\w+' raised:\s*")
+#: What Dynamo's explanation of a break calls by its name: no code, which is an example of its own.
+_CALLED = re.compile(r"`([A-Za-z_][\w.]*(?:\(\))?)`")
+_EXAMPLE = re.compile(r"\(e\.g\.[^)]*`[^`]*`[^)]*\)")
+#: How a record says that the line of a break raises an exception.
+_RAISES_HERE = "this line raises "
+#: What a guard begins with.
+_COMPILE_ID = re.compile(r"^\d+/\d+: ")
+
+
+def title_of(suspect: Suspect, findings: Findings) -> str:
+    """Return the title of the issue: at most 100 characters, without the number of a call."""
+    stage = f"[{_tag(findings)}] " if findings.stage.backend else ""
+    alone = findings.place.text
+    if own := findings.guilty:
+        before = f"[{ownership.whose(own)} {own.kind}] {own.name}: "
+        return _fitted(before, _of_case(suspect, alone))
+    if line := suspect.evidence.source:
+        return _fitted(stage, _of_line(suspect), f" at {line}")
+    where = findings.operator or findings.place.kind or suspect.case.model
+    return _fitted(f"{stage}{where}: ", _of_case(suspect, alone))
+
+
+def _tag(findings: Findings) -> str:
+    """Return the stage, of which a bisection leaves one part."""
+    is_told = findings.bisected.get("subsystem") == "decomposition"
+    return "decompositions" if is_told else findings.stage.name
+
+
+def _fitted(before: str, text: str, after: str = "") -> str:
+    """Return a title whose middle is cut where the whole is too long."""
+    room = max(_LONGEST - len(before) - len(after), _SHORTEST)
+    return f"{before}{textwrap.shorten(text, room, placeholder=' …')}{after}"
+
+
+def _of_line(suspect: Suspect) -> str:
+    """Return what is wrong with a line of code."""
+    found = suspect.graph_break
+    if found is None and not suspect.was_not_compiled:
+        return f"recompilation for {_COMPILE_ID.sub('', suspect.evidence.line)}"
+    what = "nothing is compiled" if suspect.was_not_compiled else "graph break"
+    return f"{what}: {_reason(found) if found else suspect.evidence.line}"
+
+
+def _reason(found: GraphBreak) -> str:
+    """Return the reason of a break, with the name of what is called, or with an exception."""
+    if found.explanation.startswith(_RAISES_HERE):
+        return f"{found.reason}: {found.explanation.removeprefix(_RAISES_HERE)}"
+    called = _CALLED.search(_EXAMPLE.sub("", found.explanation))
+    is_said = called is None or "`" in found.reason or called[1] in found.reason
+    return found.reason if called is None or is_said else f"{found.reason} `{called[1]}`"
+
+
+def _of_case(suspect: Suspect, alone: str) -> str:
+    """Return what is wrong with a case, or with an operator in it.
+
+    Args:
+        suspect: The case.
+        alone: What a submodule shows alone; empty for none.
+    """
+    if (failure := suspect.observation.failure) is not None:
+        return _of_failure(suspect, failure)
+    text = _CALL.sub("", suspect.text)
+    if found := _NUMBERS.match(text):
+        # Alone, a submodule shows what the rest of the model may hide.
+        found = _NUMBERS.match(_CALL.sub("", alone)) or found
+        is_state = found["tensor"] in _STATE
+        named = f"{found['tensor']}{found['path'] if is_state else ''}"
+        after = " after the call" if is_state else ""
+        figures = f"error {found['error']}, eager {found['eager']}"
+        if found["unwritten"]:
+            return f"write to {named} is lost in {found['dtype']} ({figures})"
+        return f"wrong {named}{after} in {found['dtype']} ({figures})"
+    if found := _RAISES.match(text):
+        eager, compiled = found["eager"], found["compiled"]
+        is_missing = compiled == "nothing"
+        return f"no error where eager raises {eager}" if is_missing else f"raises {compiled}"
+    if found := _DIFFERENCE.match(text):
+        return _of_difference(found)
+    is_told = text != suspect.text or suspect.was_not_compiled
+    return text if is_told else f"{suspect.verdict.aspect.replace('_', ' ')}: {text}"
+
+
+def _of_difference(found: re.Match[str]) -> str:
+    """Return what differs exactly, as one would file it."""
+    where, what = found["where"], found["what"]
+    # A line has the place and the number of elements after their values.
+    eager, compiled = (
+        re.split(r" at \[| there;|; \d+ (?:of|not)\b", found[side])[0]
+        for side in ("eager", "compiled")
+    )
+    is_state = where.partition(" ")[0].partition("[")[0] in _STATE
+    if what == "nonfinite":
+        written = {"nan": "NaN", "inf": "infinity", "-inf": "-infinity"}
+        numbers = (written.get(eager, "numbers"), written.get(compiled, "a number"))
+        return f"{numbers[1]} where eager has {numbers[0]} in {where}"
+    if is_state and compiled in ("None", "absent", "nothing"):
+        return f"write to {where} is lost, which eager leaves as {eager}"
+    if is_state and what in ("value", "elements"):
+        return f"{where} is {compiled} after the call, in eager {eager}"
+    if what in ("value", "elements"):
+        return f"wrong {where}: {compiled} where eager has {eager}"
+    return f"{what} of {where} is {compiled}, in eager {eager}"
+
+
+def _of_failure(suspect: Suspect, failure: Failure) -> str:
+    when = "in the first call" if suspect.is_of_first_call else "in a later call"
+    match suspect.observation.status:
+        case "crashed":
+            return f"{failure.kind} {when}"
+        case "timed_out":
+            return f"hangs {when}"
+    said = _OF_BACKEND.sub("", failure.message)
+    return said if said != failure.message else f"{failure.kind}: {said}"

@@ -1,0 +1,1 @@
+"""The steps of an investigation that follow the search."""

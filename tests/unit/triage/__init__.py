@@ -1,0 +1,1 @@
+"""Tests of culprits and of their triage."""

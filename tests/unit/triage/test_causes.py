@@ -1,0 +1,142 @@
+"""Culprits in which triage finds one cause are one, and causes that look alike stay apart."""
+
+import pytest
+
+from compilegate.culprits import known
+from compilegate.culprits.grouping import Culprit, Failure, counted, culprits
+from compilegate.fuzzing.program import Program, Statement, Value
+from compilegate.judging.budget import Budget
+from compilegate.triage.findings import Findings
+from compilegate.triage.scripts.script import Script
+from compilegate.triage.search.ladder import Stage
+from compilegate.triage.search.place import Place
+from compilegate.triage.search.seen import Seen
+from compilegate.triage.search.suspect import Suspect
+from compilegate.triage.steps.causes import cause_of, known_entries
+from tests.unit.making import make_failed_observation, make_observation, make_verdict
+
+CASE = "one-cpu-infer-f32-default-static"
+DECOMPOSED = "aot_eager_decomp_partition"
+GELU = {"subsystem": "decomposition", "what": "aten.gelu.default"}
+
+
+def cause(  # noqa: PLR0917
+    backend=DECOMPOSED,
+    operator="gelu",
+    kind="GELU",
+    bisected=GELU,
+    aspect="forward",
+    text="y = gelu(x)",
+    state="bad",
+    ended="",
+):
+    """The cause of a culprit in which triage found this."""
+    observation = make_observation(case=CASE)
+    if ended:
+        observation = make_failed_observation("crashed", CASE, kind=ended, message="died")
+    culprit = Culprit(("wrong",), "wrong", aspect, [CASE], [aspect])
+    verdict = make_verdict("failed", case=CASE, aspect=aspect)
+    suspect = Suspect(culprit, observation, [verdict], lambda case: Budget(), "2.15.0")
+    statement = Statement(text=text, makes=("y",), reads=("x",), operator=operator)
+    values = (Value(name="x", text="torch.ones(2)"),)
+    program = Program(name="p", values=values, statements=(statement,), returns=("y",))
+    findings = Findings(
+        stage=Stage(backend, {backend: Seen(state)}),
+        place=Place(path="act", kind=kind, operator=operator),
+        script=Script(text="", origin="", program=program) if operator else None,
+        bisected=bisected,
+    )
+    return cause_of(suspect, findings)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"kind": "Mlp"},
+        {"bisected": {}},
+        {"operator": "gelu_"},
+        {"text": "y = gelu(x, approximate='none')", "operator": "gelu"},
+        {"operator": ""},
+    ],
+    ids=["another submodule", "no bisection", "in place", "an option", "bisected alone"],
+)
+def test_one_operator_at_one_stage_is_one_cause(other):
+    first = cause(text="y = gelu(x, approximate='none')") if "text" in other else cause()
+    assert cause(**other).is_that_of(first)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"backend": "inductor"},
+        {"operator": "silu"},
+        {"operator": "", "bisected": {}},
+        {"aspect": "gradients"},
+        {"bisected": {"subsystem": "decomposition", "what": "aten.erf.default"}},
+        {"text": "y = gelu(x, approximate='tanh')"},
+        {"ended": "SIGSEGV"},
+        {"state": "good"},
+    ],
+    ids=[
+        "another stage",
+        "another operator",
+        "no operator",
+        "only gradients",
+        "another decomposition",
+        "another option",
+        "a crash",
+        "not seen again",
+    ],
+)
+def test_causes_that_look_alike_stay_apart(other):
+    assert not cause(**other).is_that_of(cause())
+
+
+def test_without_an_operator_the_bisection_names_the_cause():
+    def fused(named="mul_3", kind="Block"):
+        lowered = {"subsystem": "lowerings", "what": named}
+        return cause("inductor", operator="", kind=kind, bisected=lowered)
+
+    assert fused("mul_12").is_that_of(fused())
+    assert not fused("add_3").is_that_of(fused())
+    assert fused("mul_12", kind="").is_that_of(fused(kind="Mlp"))
+    assert not fused("add_3", kind="").is_that_of(fused(kind=""))
+    nothing = cause("inductor", operator="", bisected={})
+    assert not nothing.is_that_of(nothing)
+    number = {"subsystem": "post_grad_passes", "what": "pass_pattern_{}"}
+    one, two = (cause(bisected=number | {"what": f"pass_pattern_{n}"}) for n in (1, 2))
+    assert not one.is_that_of(two)
+    number["what"] = "pass_pattern_1"  # replaces many patterns
+    one, two = (cause(operator="", bisected=number, kind=kind) for kind in ("Block", "Mlp"))
+    assert one.is_that_of(one)
+    assert not one.is_that_of(two)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_before_decompositions_one_class_is_one_cause(backend):
+    one = cause(backend, operator="", bisected={})
+    assert one.is_that_of(one)
+    assert not cause(backend, operator="", bisected={}, kind="Mlp").is_that_of(one)
+    whole = cause(backend, operator="", bisected={}, kind="")
+    assert not whole.is_that_of(whole)
+
+
+def test_what_triage_joined_is_one_culprit_in_reports(tmp_path):
+    def failures(*models, aspect="forward"):
+        for model in models:
+            case = f"{model}-cpu-infer-f32-default-static"
+            verdict = make_verdict("failed", case=case, aspect=aspect, summary="call 1: wrong")
+            yield Failure(make_observation(case=case), verdict)
+
+    found = [*failures("one", "two", "three"), *failures("one", aspect="memory")]
+    one, two, three, memory = culprits(found)
+    joined = one.joined(two)
+    assert (counted([one, two, three]), counted([joined, three])) == (
+        "3 culprits in 3 cases",
+        "2 culprits in 3 cases",
+    )
+    file = tmp_path / "culprits.toml"
+    file.write_text("".join(known_entries(joined, 'triage found "gelu"')), encoding="utf-8")
+    seen = culprits(found, known.read([file]))
+    assert [culprit.cases for culprit in seen] == [joined.cases, three.cases, memory.cases]
+    assert seen[0].known == ['triage found "gelu"']

@@ -1,0 +1,82 @@
+"""A report says what was tried in vain, and says once that no submodule fails alone."""
+
+from dataclasses import replace
+
+import pytest
+
+from compilegate.culprits.grouping import culprits
+from compilegate.judging.budget import Budget
+from compilegate.triage.findings import Findings
+from compilegate.triage.report import issue
+from compilegate.triage.scripts.running import Ended, Verified
+from compilegate.triage.scripts.script import Script
+from compilegate.triage.search.ladder import Stage
+from compilegate.triage.search.place import Place
+from compilegate.triage.search.seen import Seen
+from compilegate.triage.search.suspect import Suspect
+from compilegate.triage.steps import workarounds
+from tests.unit.failing import A, broken, failures, wrong
+from tests.unit.making import make_break, make_environment
+
+ITEM = replace(
+    make_break("Unsupported Tensor.item() call"),
+    hint="Set `torch._dynamo.config.capture_scalar_outputs = True`",
+)
+REMEDY = "torch._dynamo.config.capture_scalar_outputs = True"
+EAGER = 'torch.compiler.set_stance("force_eager")'
+
+
+def suspect_of(observation):
+    found = failures(observation)
+    (culprit,) = culprits(found)
+    return Suspect(culprit, observation, [found[0].verdict], lambda case: Budget(), "2.15.0")
+
+
+class Trials:
+    """Each trial of a case has the same outcome, except those of stances."""
+
+    def __init__(self, suspect, state):
+        self.suspect, self.state = suspect, state
+
+    def of_part(self, trial):
+        return Seen("good" if trial.stance else self.state)
+
+
+def text_of(observation, **fields):
+    made = Findings(stage=Stage("eager", {"eager": Seen("bad")}), **fields)
+    return issue.text(suspect_of(observation), made, make_environment(), "observe", "x = 1")
+
+
+@pytest.mark.parametrize(
+    ("state", "helps", "helpless"),
+    [("bad", False, [REMEDY]), ("good", True, []), ("unobservable", False, [])],
+)
+def test_a_remedy_that_does_not_help_is_named(state, helps, helpless):
+    observation = broken(A, ITEM)
+    found = Findings(stage=Stage("eager", {"eager": Seen("bad")}))
+    workarounds.find(Trials(suspect_of(observation), state), found, lambda line: None)
+    assert (REMEDY in [code for code, _ in found.workarounds]) == helps
+    assert found.helpless == helpless
+    text = text_of(observation, workarounds=found.workarounds, helpless=found.helpless)
+    assert f"{EAGER}  # compiles nothing" in text
+    assert (f"Tried without success: `{REMEDY}`." in text) == bool(helpless)
+
+
+@pytest.mark.parametrize(("path", "count"), [("", 0), ("block", 1)])
+def test_that_no_submodule_fails_alone_is_said_once(path, count):
+    bad, good = Seen("bad"), Seen("good")
+    name = f"{path}.inp".strip(".")
+    place = Place(path, "Net", tried={name: good}, without={name: bad}, is_complete=True)
+    place.is_dissected = True
+    text = text_of(wrong(A), place=place)
+    assert text.count("**Submodule:** none of `inp` fails") == 1 - count
+    assert text.count("None of the submodules of `block` fails alone. It fails with") == count
+    assert "It fails with each submodule left to eager, too:\nthe fault is in what" in text
+
+
+@pytest.mark.parametrize(("printed", "count"), [("grad[0]: shape (2, 3),", 1), ("output:", 0)])
+def test_a_gradient_of_an_input_is_explained(printed, count):
+    made = Verified(Ended(1, f"{printed} not close", 1.0), Ended(0, "", 1.0), "off")
+    script = Script(text="x = 1", origin="the recipe of one")
+    text = text_of(wrong(A), script=script, verified=made)
+    assert text.count("*grad[0]*: the gradient of the first input that has one.") == count
