@@ -92,6 +92,7 @@ class Shows:
             own limit.
         where: Which state differs first, as in :class:`Difference`; empty if none does.
         differs: All state that differs.
+        is_number: Whether that is numbers alone, which no object of a class holds.
         calls: How many calls show it; 0 for all of the recipe.
         hangs_s: Seconds after which the script of a hang ends.
         may_raise: Whether calls may raise, on whichever side.
@@ -113,6 +114,7 @@ class Shows:
     recompilations: int | None = None
     where: str = ""
     differs: tuple[str, ...] = ()
+    is_number: bool = False
     calls: int = 0
     hangs_s: float = 60.0
     may_raise: bool = False
@@ -281,6 +283,7 @@ def _text(
         "reason": shows.reason,
         "holds_attributes": holds_attributes and looks,
         "numbers": numbers,
+        "only_numbers": numbers and shows.is_number and not shows.careful,
         "aliasing": aliasing,
         "change": shows.change,
         "cotangents": shows.cotangents,

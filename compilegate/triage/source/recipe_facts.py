@@ -145,7 +145,8 @@ class RecipeFacts:
             if isinstance(node, ast.Call) and any(word.arg == "module" for word in node.keywords):
                 told = ast.parse(f"lambda: {variable}", mode="eval").body
                 node.keywords.append(ast.keyword("held", told))
-        return ast.unparse(ast.fix_missing_locations(tree))
+        lines = ast.unparse(ast.fix_missing_locations(tree)).splitlines()
+        return "\n".join(line for line in lines if line)
 
     def arguments(self, sizes: Sequence[Mapping[str, int]], *, only: bool) -> dict[str, Any]:
         """Return how a script gets the arguments of each call.

@@ -24,6 +24,8 @@ _STRICT: dict[str, Literal["breaks", "recompiles"]] = {
 }
 #: The error that a script then shows.
 _ERRORS = {"breaks": "Unsupported", "recompiles": "FailOnRecompileLimitHit"}
+#: How a number is written.
+_NUMBER = re.compile(r"True|False|-?\d[\d.e+-]*")
 #: What a script prints that counts breaks.
 COUNTED = "breaks the graph"
 #: How many recompilations the suite allows.
@@ -61,7 +63,8 @@ def shows(suspect: Suspect, findings: Findings, hangs_s: float) -> Shows:
     probes = suspect.observation.probes
     states = [call.state for call in (*suspect.observation.calls, *probes)]
     checked = [*(call.outputs for call in suspect.observation.calls), *states]
-    differs = dict.fromkeys(d.where for one in states for d in one.differences)
+    different = [d for one in states for d in one.differences]
+    differs = dict.fromkeys(d.where for d in different)
     return Shows(
         title=title_of(suspect, findings),
         kind=symptom.kind if symptom and aspect not in _STRICT else "values",
@@ -74,6 +77,7 @@ def shows(suspect: Suspect, findings: Findings, hangs_s: float) -> Shows:
         recompilations=_allowed(suspect, findings) if aspect == "recompiles" else None,
         where=next(iter(differs), ""),
         differs=(*differs,),
+        is_number=all(map(_NUMBER.fullmatch, (d.eager for d in different))),
         calls=1 if suspect.is_of_first_call and not findings.stage.cure else 0,
         hangs_s=hangs_s,
     )

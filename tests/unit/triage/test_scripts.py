@@ -237,6 +237,7 @@ SHARED = (
 def test_a_script_compares_the_python_state_that_differs(recipe, differs, step, tmp_path):
     kind, calls = ("values", 1) if recipe == COUNTING else ("state", 0)
     wrong = replace(WRONG, kind=kind, where=differs[0], differs=differs, calls=calls)
+    wrong = replace(wrong, is_number=recipe in (COUNTING, CLOSING))
     recipe = Recipe(recipe.replace("STEP", str(step)).splitlines())
     done = run(of_recipe(recipe, INFER, wrong, [{}, {}]), tmp_path)
     assert done.returncode == step - 1, done.stderr
