@@ -56,8 +56,9 @@ class ModelSession:
         parent: The connection to the parent process, for rounds that alternate with another one.
 
     Attributes:
-        is_spoiled: Whether this process must observe no further case: the device answers everything
-            with an error, or what ran out of memory may still hold some.
+        is_spoiled: Whether this process must observe no further case. The device answers everything
+            with an error; what ran out of memory may still hold some; or compiled code raised where
+            eager does not. PyTorch may then have left a context, such as a level of forward AD.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class ModelSession:
             treated = self._treated_for(run)
             with put_back(), self._cache(run):
                 run.observe(treated, lambda draws: self._reference_for(run, draws))
-                self.is_spoiled |= run.seen.ran_out_of_memory
+                self.is_spoiled |= run.seen.ran_out_of_memory or run.seen.raised_in_probe
             return run.observation("completed", None)
         except UnsupportedError as error:
             failure = failures.of_unsupported(error, run.progress.stage)
@@ -114,6 +115,7 @@ class ModelSession:
             self.is_spoiled = True
             failure = failures.of_out_of_memory(cause, stage, run.device, MemoryAccount())
             return run.observation("out_of_memory", failure)
+        self.is_spoiled |= bool(run.seen.raised_alone)
         if self._debug is not None:
             self._debug(error.__traceback__)
         return run.observation("raised", failures.of_error(error, stage, run.seen.raised_alone))

@@ -165,18 +165,6 @@ def test_the_memory_of_the_machine_can_run_out(monkeypatch, error, killed, summa
     assert (" GiB; its peak was " in shown) is summary.startswith("ran out")
 
 
-@pytest.mark.parametrize("lacks", [True, False])
-def test_a_process_whose_memory_ran_out_observes_no_further_case(lacks):
-    def fail(x, y):
-        raise torch.OutOfMemoryError("CUDA out of memory") if lacks else ValueError("odd")
-
-    model = Model("m", "m", build=lambda: Example(Linear(fail), inputs=(torch.ones(2, 4),)))
-    session = ModelSession({"m": model}, lambda stage: None)
-    case = "m-cpu-infer-f32-default-static"
-    session.observe(Request(case=case, wants=("capture",), backend="eager"))
-    assert session.is_spoiled is lacks
-
-
 @pytest.mark.parametrize(
     ("is_shared", "mebibytes", "is_kept"),
     [(True, 600, False), (True, 500, True), (False, 9000, True)],

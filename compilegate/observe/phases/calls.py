@@ -44,6 +44,7 @@ class CallsSeen:
         first_call_kept_bytes: What was allocated after it, above its start; None on CPU.
         eager_returned: Whether any eager call returned.
         raised_alone: The call in which compiled code raised and eager did not.
+        raised_in_probe: Whether compiled code raised alone in a probing call.
         left_out: Why no call was overlapped by another; empty if one was.
         ran_out_of_memory: Whether a call that was to overlap another found too little memory.
     """
@@ -54,6 +55,7 @@ class CallsSeen:
     first_call_kept_bytes: int | None = None
     eager_returned: bool = False
     raised_alone: str = ""
+    raised_in_probe: bool = False
     left_out: str = ""
     ran_out_of_memory: bool = False
 

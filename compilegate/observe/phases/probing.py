@@ -159,6 +159,7 @@ class Probing:
             compiling.mark_dynamic(compiled, call)
         with self.progress.spend("compile"):
             result = compiled.call(call, planned.index)
+        self.calls.seen.raised_in_probe |= result.error is not None
         if probe.loss is not None:
             result = missing_gradients.without_zeros(made, result)
         if probe.may_overflow and stable.overflow_apart(made, result):
