@@ -157,7 +157,7 @@ def of_program(program: Program, case: Case, shows: Shows, operators: Recipe | N
     lines += module_lines(program) if program.held else function_lines(program)
     lines += ["", "def inputs():", *_inputs_lines(program)]
     facts: dict[str, Any] = {"is_module": bool(program.held), "example": False, "picks": False}
-    facts |= {"given": "args", "arguments": "inputs()", "loop": "", "seed": 0}
+    facts |= {"given": "args", "args": "inputs()", "loop": "", "seed": 0}
     facts |= {"plain": not shows.careful, "config": [], "last": 0, "holds_variable": False}
     facts |= {"marks": False, "shared": [], "part": ""}
     facts["needs"] = needs(operators.modules, operators.paths) if operators else ""
@@ -246,10 +246,11 @@ def _text(
         options["fullgraph"] = True
     has_mode = case.mode != "default" and backend == "inductor"
     looks = not shows.strict  # at tensors
-    cast, aliasing = _CAST.get(case.weights), looks and (shows.aliasing or shows.careful)
+    compares = shows.kind in SILENT and looks
+    cast, aliasing = _CAST.get(case.weights), compares and (shows.aliasing or shows.careful)
     is_attribute = shows.where.startswith("attribute ") and " class " not in shows.where
     holds_attributes = is_attribute and facts["is_module"] is not False
-    numbers = looks and bool(holds_attributes or facts["holds_variable"] or facts["shared"])
+    numbers = compares and bool(holds_attributes or facts["holds_variable"] or facts["shared"])
     trees = {"keystr": looks, "tree_flatten_with_path": looks, "tree_leaves": train or aliasing}
     converts = looks or bool(cast) or case.device == "cuda"
     maps = (converts or bool(shows.change)) and not facts["plain"]
@@ -275,13 +276,13 @@ def _text(
         "identities": identities,
         "raises": shows.raises,
         "raising": shows.kind == "raises",
-        "compares": shows.kind in SILENT and looks,
+        "compares": compares,
         "recompiles": shows.strict == "recompiles",
         "most": None if shows.recompilations is None else shows.recompilations + 1,
         "strict": bool(shows.strict),
         "counted": shows.counted,
         "reason": shows.reason,
-        "holds_attributes": holds_attributes and looks,
+        "holds_attributes": holds_attributes and compares,
         "numbers": numbers,
         "only_numbers": numbers and shows.is_number and not shows.careful,
         "aliasing": aliasing,
@@ -292,7 +293,7 @@ def _text(
         or (shows.kind == "state" and facts["is_module"] is not False),
         "cached": shows.cached,
         "generators": [name for name, is_used in draws.items() if is_used],
-        "has_weights": train and looks and facts["is_module"] is not False,
+        "has_weights": train and compares and facts["is_module"] is not False,
         "dies": dies,
         "hangs": shows.kind == "hang",
         "modules": [name for name, is_used in modules.items() if is_used],

@@ -46,10 +46,10 @@ class RecipeFacts:
 
     @property
     def gives_fresh_tensors(self) -> bool:
-        """Whether all arguments are tensors without gaps, each in memory of its own."""
+        """Whether all tensors are positional, without gaps, and each in memory of its own."""
         given = [*self._fields.get("inputs", ()), *self._fields.get("args", ())]
         bodies = [each for value in given for each in self._origins.returned(value) or [value]]
-        is_plain = "kwargs" not in self._fields and bool(bodies)
+        is_plain = all(map(_is_constant, self._fields.get("kwargs", ()))) and bool(bodies)
         return is_plain and all(
             isinstance(body, ast.Tuple) and self._are_fresh(body.elts) for body in bodies
         )
@@ -170,7 +170,8 @@ class RecipeFacts:
         return {
             "loop": loop,
             "given": "args, kwargs" if has_kwargs else "args",
-            "arguments": f"({args}, {kwargs})" if has_kwargs else args,
+            "args": args,
+            "kwargs": kwargs,
         }
 
     def _called(self, name: str, given: str) -> str:
@@ -227,4 +228,13 @@ def _is_fresh_tensor(value: ast.expr) -> bool:
             return name in _FACTORIES
         case ast.Call(func=ast.Attribute(value=inner, attr=name)):
             return name in _DENSE and _is_fresh_tensor(inner)
+        case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
+            return _is_fresh_tensor(left) or _is_fresh_tensor(right)
+        case ast.UnaryOp(operand=inner):
+            return _is_fresh_tensor(inner)
     return False
+
+
+def _is_constant(value: ast.expr) -> bool:
+    """Whether an expression makes a dictionary that holds no tensor."""
+    return isinstance(value, ast.Dict) and all(isinstance(v, ast.Constant) for v in value.values)

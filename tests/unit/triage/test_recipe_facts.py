@@ -20,10 +20,18 @@ _AT_SIZE = 'example["inputs"](n=3)'
         ("module=torch.add, inputs=double", False, False, 'example["inputs"]()'),
         ("module=torch.abs, inputs=lambda n: (torch.ones(n),)", False, True, _AT_SIZE),
         (
+            "module=nn.ReLU(), inputs=(1 - torch.randn(2),), kwargs={'mode': 'max'}",
+            *(True, True, 'example["kwargs"]'),
+        ),
+        (
+            "module=nn.ReLU(), inputs=(torch.randn(2),), kwargs={'x': torch.ones(2)}",
+            *(True, False, 'example["kwargs"]'),
+        ),
+        (
             "module=made(), kwargs=given",
             None,
             False,
-            '((), (example["kwargs"]() if callable(example["kwargs"]) else example["kwargs"]))',
+            '(example["kwargs"]() if callable(example["kwargs"]) else example["kwargs"])',
         ),
     ],
 )
@@ -32,7 +40,8 @@ def test_a_script_leaves_out_what_the_recipe_does_not_need(fields, is_module, is
     recipe = RecipeFacts(f"{double}def recipe():\n    return dict({fields})")
     sizes = {"n": 3} if "lambda n" in fields else {}
     assert (recipe.is_module, recipe.gives_fresh_tensors) == (is_module, is_fresh)
-    assert recipe.arguments([sizes], only=True)["arguments"] == arguments
+    given = recipe.arguments([sizes], only=True)
+    assert given["kwargs" if "kwargs" in given["given"] else "args"] == arguments
     assert recipe.arguments([sizes], only=True)["loop"] == ""
 
 
@@ -52,6 +61,8 @@ def pair(batch):
 def twice(batch):
     z = torch.randn(batch, 8)
     return (z, z)
+def masked(batch):
+    return (-torch.randn(batch, 8) + 1, torch.rand(batch) < 0.5)
 def example(module, inputs=rows(8)):
     return dict(module=module, inputs=inputs)
 """
@@ -63,6 +74,7 @@ def example(module, inputs=rows(8)):
         ("example(nn.ReLU())", True, True),
         ("example(nn.ReLU(), rows(4, 4))", True, True),
         ("example(module=torch.relu, inputs=pair)", False, True),
+        ("example(nn.ReLU(), inputs=masked)", True, True),
         ("example(nn.ReLU(), inputs=sliced)", True, False),
         ("example(nn.ReLU(), inputs=twice)", True, False),
         ("example(nn.ReLU(), inputs=elsewhere(4))", True, False),
