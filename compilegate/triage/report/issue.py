@@ -173,6 +173,9 @@ def _without(place: Place) -> Iterator[str]:
         names = ", ".join(f"`{path}`" for path in place.needed)
         yield f"{alone}It fails where all of it is compiled into one graph,"
         yield f"and passes where one of these is left to eager: {names}."
+        # One that an identity may replace only breaks the graph there.
+        if set(place.needed) <= set(place.identities):
+            yield "That breaks the graph. They compute nothing that is wrong."
     elif all(seen.state == "bad" for seen in place.without.values()):
         yield f"{alone}It fails with each submodule left to eager, too:"
         yield "the fault is in what its own `forward` computes."

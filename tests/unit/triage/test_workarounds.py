@@ -74,6 +74,15 @@ def test_that_no_submodule_fails_alone_is_said_once(path, count):
     assert "It fails with each submodule left to eager, too:\nthe fault is in what" in text
 
 
+@pytest.mark.parametrize("identities", [["head"], []])
+def test_a_submodule_that_an_identity_may_replace_only_breaks_the_graph(identities):
+    place = Place(identities=identities, without={"head": Seen("good")}, is_dissected=True)
+    place.tried, place.is_complete = {"head": Seen("good")}, True
+    text = text_of(wrong(A), place=place)
+    assert "passes where one of these is left to eager: `head`." in text
+    assert ("That breaks the graph. They compute nothing" in text) == bool(identities)
+
+
 @pytest.mark.parametrize(("printed", "count"), [("grad[0]: shape (2, 3),", 1), ("output:", 0)])
 def test_a_gradient_of_an_input_is_explained(printed, count):
     made = Verified(Ended(1, f"{printed} not close", 1.0), Ended(0, "", 1.0), "off")
