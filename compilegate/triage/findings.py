@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from compilegate.fuzzing.program import Statement
 from compilegate.records.part import Held, Kernel, OwnCode
 from compilegate.triage.scripts.running import Verified
 from compilegate.triage.scripts.script import Script
@@ -16,6 +17,8 @@ from compilegate.triage.search.smallest import Smallest
 
 #: The name of an operator in that of an overload: ``gelu`` in ``aten.gelu.default``.
 _PACKET = re.compile(r"(?P<library>\w+)(?:\.|::)(?P<name>\w+)")
+#: How many statements of a script are few enough to be named.
+_FEW = 4
 #: The number that FX gives a node.
 NUMBER = re.compile(r"(?:_\d+)+$")
 
@@ -106,6 +109,14 @@ class Findings:
         if found is None or found["name"] != name or found["library"] in ("aten", "prims"):
             return name
         return f"{found['library']}::{name}"
+
+    @property
+    def together(self) -> Sequence[Statement]:
+        """The few operators of a verified script of which none fails alone; else none."""
+        holds = self.verified is not None and self.verified.holds
+        program = self.script.program if self.script is not None and holds else None
+        found = program.statements if program is not None and not self.place.operator else ()
+        return found if 1 < len(found) <= _FEW else ()
 
     @property
     def sources(self) -> list[str]:

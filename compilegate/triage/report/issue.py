@@ -152,7 +152,13 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
 
 
 def _operator(findings: Findings) -> Iterator[str]:
-    """Yield the operator, and the lines that call it."""
+    """Yield the operator, or those that fail together, and the lines that call them."""
+    if findings.together:
+        names = dict.fromkeys(f"`{each.operator}`" for each in findings.together)
+        lines = dict.fromkeys(each.source for each in findings.together if each.source)
+        yield f"**Operators:** {', '.join(names)} fail together, compiled as a graph of their own."
+        yield from (f"One is called at `{line}`." for line in lines)
+        yield ""
     if not findings.operator:
         return
     how = "fails alone, compiled as a graph of its own."

@@ -52,7 +52,8 @@ def title_of(suspect: Suspect, findings: Findings) -> str:
         return _fitted(before, _of_case(suspect, alone))
     if line := suspect.evidence.source:
         return _fitted(stage, _of_line(suspect), f" at {line}")
-    where = findings.operator or findings.place.kind or suspect.case.model
+    together = ", ".join(dict.fromkeys(each.operator for each in findings.together))
+    where = findings.operator or together or findings.place.kind or suspect.case.model
     return _fitted(f"{stage}{where}: ", _of_case(suspect, alone))
 
 

@@ -5,9 +5,13 @@ from dataclasses import replace
 import pytest
 
 from compilegate.culprits.grouping import culprits
+from compilegate.fuzzing.program import Program, Statement
 from compilegate.judging.budget import Budget
 from compilegate.triage.findings import Findings
+from compilegate.triage.report import issue
 from compilegate.triage.report.title import title_of
+from compilegate.triage.scripts.running import Ended, Verified
+from compilegate.triage.scripts.script import Script
 from compilegate.triage.search.ladder import Stage
 from compilegate.triage.search.place import Place
 from compilegate.triage.search.suspect import Suspect
@@ -17,6 +21,7 @@ from tests.unit.making import (
     make_capture,
     make_checked,
     make_difference,
+    make_environment,
     make_error,
     make_failed_observation,
     make_observation,
@@ -40,12 +45,15 @@ BACKEND = "backend='inductor' raised: LoweringError: no loops"
 NUMBERS = "wrong output in float32 (error 0.01, eager "
 
 
-def title(observation, backend="inductor", **fields):
+def suspect_of(observation):
     found = failures(observation)
     (culprit,) = culprits(found)
     verdict = [found[0].verdict]
-    suspect = Suspect(culprit, observation, verdict, lambda case: Budget(), "2.15.0")
-    return title_of(suspect, Findings(stage=Stage(backend), **fields))
+    return Suspect(culprit, observation, verdict, lambda case: Budget(), "2.15.0")
+
+
+def title(observation, backend="inductor", **fields):
+    return title_of(suspect_of(observation), Findings(stage=Stage(backend), **fields))
 
 
 @pytest.mark.parametrize(
@@ -62,6 +70,37 @@ def title(observation, backend="inductor", **fields):
 )
 def test_wrong_numbers_have_a_place_a_tensor_and_their_error(observation, fields, begins):
     assert title(observation, **fields).startswith(begins)
+
+
+FEW = (
+    Statement(text="y = x.permute(0, 2, 1)", operator="permute", source="net.py:8"),
+    Statement(text="z = y.permute(0, 2, 1)", operator="permute", source="net.py:9"),
+    Statement(text="w = z.exp()", operator="exp"),
+)
+
+
+@pytest.mark.parametrize(
+    ("statements", "status", "begins"),
+    [
+        (FEW, 1, "[Inductor] permute, exp: "),
+        (FEW, 0, "[Inductor] Block: "),
+        (FEW[:1], 1, "[Inductor] Block: "),
+        (FEW * 2, 1, "[Inductor] Block: "),
+    ],
+    ids=["a few", "not verified", "one", "many"],
+)
+def test_a_few_operators_that_fail_together_are_named(statements, status, begins):
+    program = Program(name="m", values=(), statements=statements, returns=("w",))
+    red = Ended(status, "compiled code is WRONG", 1.0)
+    verified = Verified(red, Ended(0, "", 1.0), "aot_eager")
+    script = Script(text="", origin="the graph", program=program)
+    fields = {"script": script, "verified": verified, "place": Place("block", "Block")}
+    assert title(wrong(A), **fields).startswith(begins)
+    suspect = suspect_of(wrong(A))
+    text = issue.text(suspect, Findings(**fields), make_environment(), "observe", "")
+    shown = "**Operators:** `permute`, `exp` fail together, compiled as a graph of their own.\n"
+    shown += "One is called at `net.py:8`.\nOne is called at `net.py:9`.\n"
+    assert (shown in text) == (begins == "[Inductor] permute, exp: ")
 
 
 def test_the_error_is_that_of_the_submodule_alone():
