@@ -109,7 +109,10 @@ def _without(program: Program, left_out: range) -> Program:
 
 
 def inputs_instead(program: Program) -> Iterator[Program]:
-    """Yield the program with an input in place of what a statement computes."""
+    """Yield the program with inputs in place of what its beginning or a statement computes."""
+    count = len(program.statements)
+    for end in sorted({count * part // 4 for part in (1, 2, 3)} - {0, 1, count}, reverse=True):
+        yield from _begun_at(program, end)
     for index in reversed(range(len(program.statements))):
         one = program.statements[index]
         if one.input_text and len(one.makes) == 1 and one.makes[0] not in program.returns:
@@ -117,6 +120,19 @@ def inputs_instead(program: Program) -> Iterator[Program]:
             value = Value(name=one.makes[0], text=one.input_text, dims=dims)
             rest = (*program.statements[:index], *program.statements[index + 1 :])
             yield replace(program, statements=rest, values=(*program.values, value))
+
+
+def _begun_at(program: Program, end: int) -> Iterator[Program]:
+    """Yield the program with inputs in place of its first statements, if inputs may stand in."""
+    first, rest = program.statements[:end], program.statements[end:]
+    needed = {name for one in rest for name in (*one.reads, *one.writes)} | {*program.returns}
+    made = [one for one in first if needed.intersection(one.makes)]
+    if all(one.input_text and len(one.makes) == 1 for one in made):
+        values = [
+            Value(name=one.makes[0], text=one.input_text, dims=one.dims if program.varies else ())
+            for one in made
+        ]
+        yield replace(program, statements=rest, values=(*program.values, *values))
 
 
 def bypassed(program: Program) -> Iterator[Program]:

@@ -150,6 +150,25 @@ def test_two_statements_that_only_fail_together_stay():
     assert reduced.is_closed()
 
 
+def test_the_beginning_of_a_program_is_replaced_at_once():
+    """Each trial of a compiled program takes seconds, and here sixteen results are needed."""
+    text = "torch.randn(16, 3)"
+    branches = [
+        Statement(text=f"b{n} = torch.cos(x0)", makes=(f"b{n}",), reads=("x0",), input_text=text)
+        for n in range(16)
+    ]
+    sums = [
+        Statement(text=f"t{n} = t{n - 1} + b{n}", makes=(f"t{n}",), reads=(f"t{n - 1}", f"b{n}"))
+        for n in range(1, 16)
+    ]
+    first = Statement(text="t0 = b0 + 1", makes=("t0",), reads=("b0",))
+    program = replace(chain("{}", returns=("t15",)), statements=(*branches, first, *sums))
+    needs = lambda one: sum("+" in each for each in texts(one)) == 16  # noqa: E731
+    reduced, seen = reduce(program, needs)
+    assert len(reduced.statements) == 16
+    assert len(seen) < 80
+
+
 def test_what_a_program_needs_stays():
     program = chain("torch.sin({})")
     reduced, _ = reduce(program, lambda one: one.varies and one.dynamic == "static")
