@@ -135,9 +135,9 @@ def _found(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
 
 def _otherwise(observation: Observation, verdict: Verdict) -> Evidence:
     """Return the evidence of what names no place: costs, statistics, changes between versions."""
-    family = family_of(observation.case)
     text = "" if aspect_named(verdict.aspect).group == "cost" else _gist(verdict.summary)
-    return Evidence((verdict.aspect, family, text), verdict.summary, verdict.aspect)
+    key, said = (verdict.aspect, family_of(observation.case), text), verdict.summary
+    return Evidence(key, said, verdict.aspect, is_of_numbers="slope along the gradient" in said)
 
 
 def _breaks(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:

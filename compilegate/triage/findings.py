@@ -111,6 +111,12 @@ class Findings:
         return f"{found['library']}::{name}"
 
     @property
+    def needs_fusion(self) -> bool:
+        """Whether the operator that the bisector named is right where nothing is fused with it."""
+        helps = self.bisected.get("helps", ())
+        return bool(self.bisected_operator) and any("max_fusion_size" in each for each in helps)
+
+    @property
     def together(self) -> Sequence[Statement]:
         """The few operators of a verified script of which none fails alone; else none."""
         holds = self.verified is not None and self.verified.holds

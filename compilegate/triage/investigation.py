@@ -5,11 +5,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from compilegate.processes.child_process import ObserverError
-from compilegate.records.case import torch_mode
 from compilegate.records.part import Held, Kernel
 from compilegate.triage.findings import Files, Findings
 from compilegate.triage.scripts import programs, running
@@ -215,9 +214,11 @@ class Investigation:
         (self._folder / "bisection.log").write_text(log, encoding="utf-8")
         findings.bisected = found
         own_code.name_bisected(findings)
-        named = found.get("what") or found.get("subsystem") or found.get("why") or "nothing"
-        self._say(f"  the bisection names: {named}")
-        findings.workarounds += _helping(found.get("helps", ()), self._suspect.case.mode)
+        if why := found.get("why"):
+            self._say(f"  no bisection: {why}")
+        else:
+            named = found.get("what") or found.get("subsystem") or "nothing"
+            self._say(f"  the bisection names: {named}")
 
     def _find_line(self) -> None:
         """Look for the lines that call the operator which the bisection named."""
@@ -243,20 +244,6 @@ def _note_of(step: str, error: Exception) -> str:
     if isinstance(error, ObserverError):
         return f"{step}: {error}"
     return f"{step}: a bug of compilegate, {type(error).__name__}: {error}"
-
-
-def _helping(found: Iterable[object], mode: str) -> Iterator[tuple[str, str]]:
-    """Yield code with options of Inductor that help, and how that was tried."""
-    for options in found:
-        code = f"torch.compile(model, options={_options(options, mode)})"
-        yield code, "repro.py passes with these options of Inductor"
-
-
-def _options(options: object, mode: str) -> str:
-    """Return options as code, with those of a mode: torch.compile takes only one of the two."""
-    if mode == "default":
-        return repr(options)
-    return f'{{**torch._inductor.list_mode_options("{torch_mode(mode)}"), **{options!r}}}'
 
 
 def _lines_that_call(

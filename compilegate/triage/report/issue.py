@@ -32,7 +32,7 @@ _WORDS = {
     "allowed": "what the suite accepts: of an error, a bound by eager's own against float64; of a "
     "count, what the setting needs or a budget grants",
     "fp64": "the same model in float64",
-    "not budgeted": "that nobody has declared as expected",
+    "not budgeted": "nobody has declared it as expected",
 }
 #: Stands for the script until the rest of the report is clean.
 _SCRIPT = "<the script>"
@@ -134,14 +134,19 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
         code = f": `{findings.code}`" if findings.code else ""
         yield from (f"**Line:** `{line}`{code}", "")
     if place.path:
-        yield f"**Submodule:** `{place.path}`, a `{place.kind}`, fails when compiled alone with"
+        yield f"**Submodule:** `{place.path}` (`{place.kind}`) fails when compiled alone with"
         yield f"eager's inputs: {place.text}"
+        if any(tried.endswith(f" on {place.path}") for tried in findings.helpless):
+            yield ""
+            yield f"With `{place.path}` left to eager, the case fails, too: other parts do."
         yield ""
     elif place.tried:
         tried = folded([f"`{path}`" for path in place.tried])
         late = "" if place.is_complete else " There was no time for the others."
-        yield f"**Submodule:** none of {tried} fails where it is compiled alone.{late}"
+        none = f"none of {tried} fails" if len(place.tried) > 1 else f"{tried} does not fail"
+        yield f"**Submodule:** {none} where it is compiled alone.{late}"
         yield ""
+    yield from _unguarded(suspect, findings.stage)
     yield from smallest.paragraph(findings.smallest)
     if place.is_dissected and place.without:
         yield from _without(place)
@@ -149,6 +154,18 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
         yield f"It still fails with `nn.Identity` in place of {', '.join(place.identities)}."
         yield ""
     yield from _operator(findings)
+
+
+def _unguarded(suspect: Suspect, stage: ladder.Stage) -> Iterator[str]:
+    """Yield that Dynamo compiled nothing for the first wrong call, if it is a later one."""
+    number, capture = suspect.shown_in, suspect.observation.capture
+    is_of_dynamo = stage.backend == "eager" and suspect.is_of_values
+    if not is_of_dynamo or not number or capture is None:
+        return
+    if all(one.call != number for one in capture.compilations):
+        yield f"Nothing is compiled for call {number + 1}, the first wrong one: it runs code of an"
+        yield "earlier call. A guard may be missing."
+        yield ""
 
 
 def _operator(findings: Findings) -> Iterator[str]:
@@ -164,6 +181,8 @@ def _operator(findings: Findings) -> Iterator[str]:
     how = "fails alone, compiled as a graph of its own."
     if not findings.place.operator:
         how = "has the decomposition or lowering that the bisection names."
+        if findings.needs_fusion:
+            how = "is right where nothing is fused with it: the bisection names its lowering."
     yield f"**Operator:** `{findings.operator}` {how}"
     yield from (f"It is called at `{line}`." for line in findings.sources[:_LINES])
     if (more := len(findings.sources) - _LINES) > 0:
@@ -184,7 +203,8 @@ def _without(place: Place) -> Iterator[str]:
             yield "That breaks the graph. They compute nothing that is wrong."
     elif all(seen.state == "bad" for seen in place.without.values()):
         yield f"{alone}It fails with each submodule left to eager, too:"
-        yield "the fault is in what its own `forward` computes."
+        whose = f"`{place.kind}`" if place.kind else "the model"
+        yield f"the fault is in what the `forward` of {whose} itself computes."
     yield ""
 
 
@@ -254,7 +274,9 @@ def _bisection(findings: Findings) -> Iterator[str]:
 
 def _versions(environment: Environment) -> Iterator[str]:
     yield ", ".join(f"{name} {version}" for name, version in environment.versions.items())
-    yield f"Python {environment.python}; `environment.txt` has more."
+    devices = ", ".join(device.name for device in environment.devices)
+    yield f"Python {environment.python}, {environment.platform}, {environment.compiler}, {devices};"
+    yield "`environment.txt` has more."
 
 
 def _links(suspect: Suspect, findings: Findings) -> Iterator[str]:

@@ -276,6 +276,7 @@ def _text(
         "identities": identities,
         "raises": shows.raises,
         "raising": shows.kind == "raises",
+        "wants_eager": shows.kind in ("raises", "crash", "hang"),
         "compares": compares,
         "recompiles": shows.strict == "recompiles",
         "most": None if shows.recompilations is None else shows.recompilations + 1,

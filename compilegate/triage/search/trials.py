@@ -159,7 +159,21 @@ class Trials:
         for one in named:
             made = self._observe(one.case, named[0].name, one.backend, ("capture",), seed=0)
             symptom = outcome_of(made).symptom
-            yield symptom if symptom is not None and self.suspect.is_alike(symptom) else None
+            if symptom is not None and not self.suspect.is_alike(symptom):
+                symptom = None
+            if symptom is not None and symptom.kind in ("crash", "hang"):
+                symptom = symptom if self._returns_in_eager(one, named[0].name) else None
+            yield symptom
+
+    def _returns_in_eager(self, program: Program, key: str) -> bool:
+        """Whether a program that dies returns without the compiler: an index may be out of range.
+
+        Where Dynamo kills it, too, that is not known.
+        """
+        if program.backend == "eager":
+            return True
+        made = self._observe(program.case, key, "eager", ("capture",), seed=0)
+        return made.status == "completed"
 
     def first_failing(
         self, programs: Sequence[Program], suits: Symptom, until: float

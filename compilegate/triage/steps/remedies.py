@@ -49,7 +49,12 @@ class Remedy:
 def remedies(suspect: Suspect) -> Iterator[Remedy]:
     """Yield what fits the kind of break or of guard, once each."""
     seen: set[str] = set()
-    found = _of_break(suspect) if suspect.graph_break is not None else _of_guard(suspect)
+    if suspect.graph_break is not None:
+        found = _of_break(suspect)
+    elif suspect.is_of_values and not suspect.is_of_first_call:
+        found = _of_sizes(suspect)
+    else:
+        found = _of_guard(suspect)
     for remedy in found:
         if remedy.code not in seen:
             seen.add(remedy.code)
@@ -89,6 +94,12 @@ def _of_guard(suspect: Suspect) -> Iterator[Remedy]:
         place = suspect.evidence.source
         code = f"@torch.compiler.disable  # on the function that has {place}"
         yield Remedy(code=code, disabled_at=place)
+
+
+def _of_sizes(suspect: Suspect) -> Iterator[Remedy]:
+    """Yield code for one size, where numbers are wrong in later calls."""
+    if suspect.case.dynamic != "static":
+        yield Remedy(code="torch.compile(model, dynamic=False)", dynamic="static")
 
 
 def _named_in(text: str) -> Iterator[Remedy]:

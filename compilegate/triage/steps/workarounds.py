@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from compilegate.records.case import torch_mode
 from compilegate.triage.findings import Findings
 from compilegate.triage.search import ladder
 from compilegate.triage.search.place import Place
@@ -12,6 +13,8 @@ from compilegate.triage.search.sightings import OTHERS_LEFT
 from compilegate.triage.search.trials import NOTHING_LEFT, Trials, part
 from compilegate.triage.steps.remedies import remedies
 
+#: What a report lacks if the case fails with options that make its script pass.
+ANOTHER = "the case fails with what makes repro.py pass: it has another fault, which may be larger"
 #: The stances that are tried, and how they are taken.
 _STANCES = {
     "eager_on_recompile": "model(*inputs)  # compiles for the first inputs\n"
@@ -21,7 +24,7 @@ _STANCES = {
 
 
 def find(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
-    """Try a mode, a backend, eager for the submodule, documented remedies, and stances.
+    """Try options, a mode, a backend, eager for the submodule, documented remedies, and stances.
 
     Args:
         trials: Observes the case with each of them.
@@ -31,6 +34,7 @@ def find(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None
     Raises:
         OutOfTimeError: The time for the culprit is over.
     """
+    _try_options(trials, findings, say)
     below = findings.stage.below
     if mode := findings.stage.cure:
         code = f"torch.compile(model, {ladder.option(mode)})"
@@ -44,6 +48,29 @@ def find(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None
         _try_disabling(trials, findings, [(_disabling(path), [path]) for path in needed], say)
     _try_remedies(trials, findings, say)
     _try_stances(trials, findings, say)
+
+
+def _try_options(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
+    """Try on the case what made the script pass: the case may have another fault."""
+    for options in findings.bisected.get("helps", ()):
+        code = f"torch.compile(model, options={_written(options, trials.suspect.case.mode)})"
+        findings.workarounds.append((code, "repro.py passes with these options of Inductor"))
+        config = {f"inductor.{name}": value for name, value in options.items()}
+        seen = trials.of_part(part(config=config))
+        say(f"  {options}: {seen.outcome}")
+        if seen.state == "good":
+            findings.workarounds[-1] = code, "the case passes"
+        elif seen.state == "bad":
+            findings.workarounds[-1] = code, "repro.py passes, and the case fails"
+            if ANOTHER not in findings.notes:
+                findings.notes.append(ANOTHER)
+
+
+def _written(options: Mapping[str, object], mode: str) -> str:
+    """Return options as code, with those of a mode: torch.compile takes only one of the two."""
+    if mode == "default":
+        return repr(options)
+    return f'{{**torch._inductor.list_mode_options("{torch_mode(mode)}"), **{options!r}}}'
 
 
 def _try_remedies(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:

@@ -13,11 +13,14 @@ from compilegate.observe.dissect import disabling
 from compilegate.triage.search.sightings import OTHERS_LEFT, with_remedy
 from compilegate.triage.search.suspect import Suspect
 from compilegate.triage.steps.remedies import remedies
-from tests.unit.failing import A, broken, failures, wrong
+from tests.unit.failing import WRONG, A, broken, failures, wrong
 from tests.unit.making import (
     make_break,
+    make_call,
     make_capture,
+    make_checked,
     make_compilation,
+    make_error,
     make_observation,
     make_place,
 )
@@ -50,6 +53,12 @@ def suspect_of(observation, index=0):
     return Suspect(culprit, observation, [found[0].verdict], lambda case: Budget(), "2.15.0")
 
 
+def wrong_later(case):
+    healthy, bad = make_checked(make_error()), make_checked(make_error(**WRONG))
+    calls = make_call(outputs=healthy), make_call(outputs=bad)
+    return make_observation(case=case, calls=calls)
+
+
 def guarded(reason, at=""):
     items = make_compilation(0), make_compilation(1, reason, guarded_at=at)
     again = (make_compilation(2, reason, guarded_at=at),)
@@ -64,6 +73,8 @@ def guarded(reason, at=""):
         (broken(A, PRINT), [f"{SET}reorderable_logging_functions |= {{print}}"]),
         (broken(A, make_break()), []),
         (wrong(A), []),
+        (wrong_later(A), []),
+        (wrong_later(A.replace("static", "auto")), ["torch.compile(model, dynamic=False)"]),
         (
             guarded(NUMBER, "net.py:8"),
             [
@@ -81,7 +92,17 @@ def guarded(reason, at=""):
             ],
         ),
     ],
-    ids=["item", "nonzero", "print", "another break", "numbers", "an integer", "a size"],
+    ids=[
+        "item",
+        "nonzero",
+        "print",
+        "another break",
+        "numbers",
+        "static",
+        "sizes",
+        "an integer",
+        "a size",
+    ],
 )
 def test_only_remedies_of_this_kind_are_tried(observation, expected):
     assert [remedy.code for remedy in remedies(suspect_of(observation))] == expected

@@ -40,6 +40,7 @@ RAISING_LEFT = replace(PLAIN_LEFT, explanation="this line raises RuntimeError('n
 LEFT = make_observation(case=A, capture=make_capture(fallbacks=(RAISING_LEFT,)))
 GELU = Place(path="act", kind="GELU", operator="gelu")
 BISECTED = {"subsystem": "decomposition", "what": "aten.erf.default"}
+FUSED = {"subsystem": "lowerings", "what": "mul_3", "helps": [{"max_fusion_size": 1}]}
 STRIDES = make_checked(make_error(), differences=[make_difference("output", "stride")])
 BACKEND = "backend='inductor' raised: LoweringError: no loops"
 NUMBERS = "wrong output in float32 (error 0.01, eager "
@@ -64,9 +65,10 @@ def title(observation, backend="inductor", **fields):
         (wrong(A), {}, f"[Inductor] one: {NUMBERS}"),
         (wrong(A), {"backend": ""}, f"one: {NUMBERS}"),
         (wrong(A), {"bisected": BISECTED}, f"[decompositions] erf: {NUMBERS}"),
+        (wrong(A), {"bisected": FUSED}, f"[Inductor] fusion of mul: {NUMBERS}"),
         (wrong(A, outputs=STRIDES), {}, "[Inductor] one: stride of output is "),
     ],
-    ids=["operator", "class", "model", "no stage", "bisected", "exact"],
+    ids=["operator", "class", "model", "no stage", "bisected", "fused", "exact"],
 )
 def test_wrong_numbers_have_a_place_a_tensor_and_their_error(observation, fields, begins):
     assert title(observation, **fields).startswith(begins)

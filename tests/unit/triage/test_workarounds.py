@@ -15,8 +15,17 @@ from compilegate.triage.search.place import Place
 from compilegate.triage.search.seen import Seen
 from compilegate.triage.search.suspect import Suspect
 from compilegate.triage.steps import workarounds
-from tests.unit.failing import A, broken, failures, wrong
-from tests.unit.making import make_break, make_environment
+from tests.unit.failing import WRONG, A, broken, failures, wrong
+from tests.unit.making import (
+    make_break,
+    make_call,
+    make_capture,
+    make_checked,
+    make_compilation,
+    make_environment,
+    make_error,
+    make_observation,
+)
 
 ITEM = replace(
     make_break("Unsupported Tensor.item() call"),
@@ -28,7 +37,7 @@ EAGER = 'torch.compiler.set_stance("force_eager")'
 
 def suspect_of(observation):
     found = failures(observation)
-    (culprit,) = culprits(found)
+    culprit, *_ = culprits(found)
     return Suspect(culprit, observation, [found[0].verdict], lambda case: Budget(), "2.15.0")
 
 
@@ -69,9 +78,42 @@ def test_that_no_submodule_fails_alone_is_said_once(path, count):
     place = Place(path, "Net", tried={name: good}, without={name: bad}, is_complete=True)
     place.is_dissected = True
     text = text_of(wrong(A), place=place)
-    assert text.count("**Submodule:** none of `inp` fails") == 1 - count
+    assert text.count("**Submodule:** `inp` does not fail where it is compiled") == 1 - count
     assert text.count("None of the submodules of `block` fails alone. It fails with") == count
-    assert "It fails with each submodule left to eager, too:\nthe fault is in what" in text
+    assert "It fails with each submodule left to eager, too:\nthe fault is in what the `f" in text
+
+
+@pytest.mark.parametrize("state", ["good", "bad", "unobservable"])
+def test_options_that_the_script_passes_with_are_tried_on_the_case(state):
+    made = Findings(stage=Stage("inductor", {"inductor": Seen("bad")}))
+    made.bisected = {"helps": [{"cpp.simdlen": 1}]}
+    workarounds.find(Trials(suspect_of(wrong(A)), state), made, lambda line: None)
+    code, how = made.workarounds[0]
+    assert code == "torch.compile(model, options={'cpp.simdlen': 1})"
+    ways = {"good": "the case passes", "bad": "repro.py passes, and the case fails"}
+    assert how == ways.get(state, "repro.py passes with these options of Inductor")
+    assert (made.notes == [workarounds.ANOTHER]) == (state == "bad")
+
+
+@pytest.mark.parametrize("helpless", [["torch.compiler.disable on act"], []])
+def test_a_submodule_that_is_not_the_only_one_is_said_to_be_one_of_several(helpless):
+    text = text_of(wrong(A), place=Place("act", "GELU", text="wrong"), helpless=helpless)
+    assert "**Submodule:** `act` (`GELU`) fails when compiled alone" in text
+    assert ("With `act` left to eager, the case fails, too" in text) == bool(helpless)
+
+
+@pytest.mark.parametrize(
+    ("compiled", "backend", "is_said"),
+    [([0], "eager", True), ([0, 1], "eager", False), ([0], "inductor", False)],
+)
+def test_a_later_call_that_compiles_nothing_hints_at_a_guard(compiled, backend, is_said):
+    healthy, bad = make_checked(make_error()), make_checked(make_error(**WRONG))
+    calls = (make_call(outputs=healthy), make_call(outputs=bad))
+    capture = make_capture(compilations=tuple(make_compilation(call) for call in compiled))
+    suspect = suspect_of(make_observation(case=A, calls=calls, capture=capture))
+    made = Findings(stage=Stage(backend, {backend: Seen("bad")}))
+    text = issue.text(suspect, made, make_environment(), "observe", "")
+    assert ("Nothing is compiled for call 2, the first wrong one" in text) == is_said
 
 
 @pytest.mark.parametrize("identities", [["head"], []])
