@@ -261,8 +261,8 @@ def _copied_in_place(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _tree(subject: Subject, path: str) -> list[dict[str, Any]]:
-    """Return the submodules that a call enters, in the order of their first calls."""
-    order: list[dict[str, Any]] = []
+    """Return the model, and the submodules that a call enters, in the order of the first calls."""
+    order: list[dict[str, Any]] = [{"path": "", "kind": type(subject.module).__name__}]
     seen: set[str] = set()
     assert isinstance(subject.module, nn.Module)
 

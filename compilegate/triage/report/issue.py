@@ -203,7 +203,8 @@ def _without(place: Place) -> Iterator[str]:
             yield "That breaks the graph. They compute nothing that is wrong."
     elif all(seen.state == "bad" for seen in place.without.values()):
         yield f"{alone}It fails with each submodule left to eager, too:"
-        whose = f"`{place.kind}`" if place.kind else "the model"
+        kind = place.kind or place.model
+        whose = f"`{kind}`" if kind else "the model"
         yield f"the fault is in what the `forward` of {whose} itself computes."
     yield ""
 

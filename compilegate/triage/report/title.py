@@ -53,7 +53,8 @@ def title_of(suspect: Suspect, findings: Findings) -> str:
     if line := suspect.evidence.source:
         return _fitted(stage, _of_line(suspect), f" at {line}")
     together = ", ".join(dict.fromkeys(each.operator for each in findings.together))
-    where = findings.operator or together or findings.place.kind or suspect.case.model
+    kind = findings.place.kind or findings.place.model
+    where = findings.operator or together or kind or suspect.case.model
     if findings.needs_fusion:
         where = f"fusion of {where}"
     return _fitted(f"{stage}{where}: ", _of_case(suspect, alone))

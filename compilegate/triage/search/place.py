@@ -17,6 +17,7 @@ class Place:
     Attributes:
         path: The smallest submodule that fails alone; empty for the whole model.
         kind: Its class; empty for the whole model.
+        model: The class of the whole model; empty if it is a function.
         text: What it shows alone.
         identities: Submodules that an ``nn.Identity`` may replace while the whole model fails.
         tried: What each submodule showed, in the order in which they were compiled.
@@ -30,6 +31,7 @@ class Place:
 
     path: str = ""
     kind: str = ""
+    model: str = ""
     text: str = ""
     identities: list[str] = field(default_factory=list)
     tried: dict[str, Seen] = field(default_factory=dict)
@@ -74,6 +76,7 @@ def descend(trials: Trials, place: Place, backend: str) -> None:
     """
     tree, _ = trials.told(part(), "tree")
     kinds = place.kinds = {entry["path"]: entry["kind"] for entry in tree or ()}
+    place.model = kinds.pop("", "")
     while True:
         paths = _children(place.path, kinds)
         alone = [part(path=path) for path in paths]

@@ -62,13 +62,23 @@ def title(observation, backend="inductor", **fields):
     [
         (wrong(A), {"place": GELU}, f"[Inductor] gelu: {NUMBERS}"),
         (wrong(A), {"place": Place("act", "GELU")}, f"[Inductor] GELU: {NUMBERS}"),
+        (wrong(A), {"place": Place(model="Net")}, f"[Inductor] Net: {NUMBERS}"),
         (wrong(A), {}, f"[Inductor] one: {NUMBERS}"),
         (wrong(A), {"backend": ""}, f"one: {NUMBERS}"),
         (wrong(A), {"bisected": BISECTED}, f"[decompositions] erf: {NUMBERS}"),
         (wrong(A), {"bisected": FUSED}, f"[Inductor] fusion of mul: {NUMBERS}"),
         (wrong(A, outputs=STRIDES), {}, "[Inductor] one: stride of output is "),
     ],
-    ids=["operator", "class", "model", "no stage", "bisected", "fused", "exact"],
+    ids=[
+        "operator",
+        "class",
+        "class of the model",
+        "model",
+        "no stage",
+        "bisected",
+        "fused",
+        "exact",
+    ],
 )
 def test_wrong_numbers_have_a_place_a_tensor_and_their_error(observation, fields, begins):
     assert title(observation, **fields).startswith(begins)
