@@ -74,8 +74,8 @@ BUGS = (
 )
 
 
-def candidates(suspect: Suspect, findings: Findings) -> Iterator[tuple[str, str]]:
-    """Yield the issues that a culprit may be, and the models of the zoo that show them.
+def candidates(suspect: Suspect, findings: Findings) -> Iterator[tuple[str, str, str]]:
+    """Yield the issues that a culprit may be, what they are, and the models that show them.
 
     Stage and operator must be those of the bug, and a budget must expect it on the version of torch
     of the run. The issue that a model is named after is known without that.
@@ -89,6 +89,8 @@ def candidates(suspect: Suspect, findings: Findings) -> Iterator[tuple[str, str]
     for bug in BUGS:
         is_alike = bug.backend == backend and operator in bug.operators
         if is_alike and bug.model != suspect.case.model:
-            budget, issue = suspect.budget(replace(suspect.case, model=bug.model)), bug.issue
-            if any(entry.issue == issue for entry in budget.expected_failures):
-                yield issue, bug.model
+            budget = suspect.budget(replace(suspect.case, model=bug.model))
+            for entry in budget.expected_failures:
+                if entry.issue == bug.issue:
+                    yield bug.issue, entry.reason, bug.model
+                    break

@@ -283,8 +283,9 @@ def _versions(environment: Environment) -> Iterator[str]:
 def _links(suspect: Suspect, findings: Findings) -> Iterator[str]:
     for name in suspect.culprit.known:
         yield f"- {name}"
-    for issue, model in candidates(suspect, findings) if findings.guilty is None else ():
-        yield f"- may be {issue}: `{model}` of the zoo fails at the same stage by the same operator"
+    for issue, what, model in candidates(suspect, findings) if findings.guilty is None else ():
+        yield f"- may be {issue}, if this is it: {what.partition(' (http')[0]}."
+        yield f"  `{model}` of the zoo fails at the same stage by the same operator."
 
 
 def _workarounds(findings: Findings) -> Iterator[str]:
