@@ -302,7 +302,7 @@ def _found(plant: Plant, reports: Path) -> Iterator[str]:
     text = texts[0] if texts else ""
     stage = re.search(r"\*\*Stage:\*\* ([^:]+):", text)
     yield _judged(stage[1] if stage else "", STAGES[plant.backend])
-    place = re.search(r"\*\*Submodule:\*\* (`[^`]*`), a `(\w+)`", text)
+    place = re.search(r"\*\*Submodule:\*\* (`[^`]*`) \(`(\w+)`\)", text)
     yield _judged(f"{place[1]}, {place[2]}" if place else "", rf", {plant.place}$")
     operator = re.search(r"\*\*Operator:\*\* `([^`]+)`", text)
     bisected = re.search(r"## Bisection\n+(.*?)\n+## ", text, re.DOTALL)

@@ -186,7 +186,7 @@ def _found(plant: Plant, home: Path) -> Iterator[str]:
     yield f"{len(reports)}: {'right' if len(reports) == 1 else 'WRONG'}"
     stage = re.search(r"\*\*Stage:\*\* ([^:]+):", text)
     yield _judged(stage[1] if stage else "", rf"^{plant.stage}$")
-    place = re.search(r"\*\*Submodule:\*\* (`[^`]*`), a `(\w+)`", text)
+    place = re.search(r"\*\*Submodule:\*\* (`[^`]*`) \(`(\w+)`\)", text)
     where = f"{place[1]}, {place[2]}" if place else ""
     yield _judged(where, rf", {plant.place}$") if plant.place else where or "none"
     operator = re.search(r"\*\*Operator:\*\* `([^`]+)`", text)

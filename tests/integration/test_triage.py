@@ -59,7 +59,7 @@ COUNTED = "tests/zoos/triaged.py:{}".format(
 )
 DECOMPOSED = "aot_eager_decomp_partition"
 #: Models that are wrong in a probing call alone, and in which submodule.
-PROBED = {"one_row": "`1`, a `OneRow`", "transposed": "`0`, a `Transposed`"}
+PROBED = {"one_row": "`1` (`OneRow`)", "transposed": "`0` (`Transposed`)"}
 
 
 @pytest.fixture(scope="module")
@@ -122,9 +122,9 @@ def test_stage_submodule_and_operator_of_wrong_numbers_are_found(triaged):
     folders, output = triaged
     report = (folders["divides"] / "report.md").read_text()
     assert "**Stage:** decompositions or partitioning" in report, output
-    assert "**Submodule:** `1.gate`, a `Gate`" in report, output
+    assert "**Submodule:** `1.gate` (`Gate`)" in report, output
     assert "**Operator:** `truediv`" in report or "**Operator:** `div`" in report, output
-    assert "the fault is in what its own `forward` computes" in report
+    assert "the fault is in what the `forward` of `Gate` itself computes" in report
     assert "**Smaller:** It still fails at `batch=2` (the case has 24)." in report
     assert "`decomposition`" in report
     assert 'torch.compile(model, backend="aot_eager")' in report
@@ -146,7 +146,7 @@ def test_a_crash_has_its_stage_its_submodule_and_a_script_that_dies(triaged):
     folders, output = triaged
     report = (folders["aborts"] / "report.md").read_text()
     assert "**Stage:** decompositions or partitioning" in report, output
-    assert "**Submodule:** `2`, a `ErrorFunction`" in report, output
+    assert "**Submodule:** `2` (`ErrorFunction`)" in report, output
     without = "`python repro.py aot_eager`, without the stage: exit status 0"
     assert f"died of SIGABRT; {without}" in report
     assert 'torch.compiler.set_stance("force_eager")' in report
