@@ -124,9 +124,8 @@ class Trials:
         self._write(_PARTS.format(parts=[asdict(part) for part in named]))
         for part in named:
             wants = ("capture",) if part.path else self.wants
-            case_id = _case_id(part.name, suspect)
-            made = self._observe(case_id, named[0].name, backend, wants, seed=self._seed)
-            yield _seen(suspect, part, made)
+            case_id, key = _case_id(part.name, suspect), named[0].name
+            yield _seen(suspect, part, self._observe(case_id, key, backend, wants, seed=self._seed))
 
     def told(
         self, part: Part, what: Literal["tree", "graph", "operators", "own", "kernels", "held"]
@@ -137,8 +136,7 @@ class Trials:
             part: The part.
             what: The field of :class:`Part` that names the file.
         """
-        target = self._folder / f"{what}.json"
-        target.unlink(missing_ok=True)
+        (target := self._folder / f"{what}.json").unlink(missing_ok=True)
         told: dict[str, Any] = {what: str(target)}
         part = replace(self._named(part), **told)
         self._write(_PARTS.format(parts=[asdict(part)]))
@@ -146,8 +144,7 @@ class Trials:
         made = self._observe(case_id, part.name, "eager", ("capture",), seed=self._seed)
         if target.exists():
             return json.loads(target.read_text(encoding="utf-8")), ""
-        failure = made.failure
-        if failure is None:
+        if (failure := made.failure) is None:
             return None, made.status
         last = failure.output.strip().splitlines()[-1:]
         return None, ": ".join((failure.kind, failure.message, *last))
@@ -159,21 +156,12 @@ class Trials:
         for one in named:
             made = self._observe(one.case, named[0].name, one.backend, ("capture",), seed=0)
             symptom = outcome_of(made).symptom
-            if symptom is not None and not self.suspect.is_alike(symptom):
-                symptom = None
-            if symptom is not None and symptom.kind in ("crash", "hang"):
-                symptom = symptom if self._returns_in_eager(one, named[0].name) else None
-            yield symptom
-
-    def _returns_in_eager(self, program: Program, key: str) -> bool:
-        """Whether a program that dies returns without the compiler: an index may be out of range.
-
-        Where Dynamo kills it, too, that is not known.
-        """
-        if program.backend == "eager":
-            return True
-        made = self._observe(program.case, key, "eager", ("capture",), seed=0)
-        return made.status == "completed"
+            is_alike = symptom is not None and self.suspect.is_alike(symptom)
+            if is_alike and made.status != "completed" and one.backend != "eager":
+                # It must return without the compiler: an index may be out of range.
+                made = self._observe(one.case, named[0].name, "eager", ("capture",), seed=0)
+                is_alike = made.status == "completed"
+            yield symptom if is_alike else None
 
     def first_failing(
         self, programs: Sequence[Program], suits: Symptom, until: float
@@ -213,10 +201,9 @@ class Trials:
     def _named(self, part: Part) -> Part:
         observed = self.suspect.observation
         name = f"triage.{next(self._numbers)}"
+        made = replace(part, name=name, case=observed.case, seed=observed.seed)
         facts = self.suspect.probing_call
-        probe = facts.probe if facts is not None else ""
-        made = replace(part, name=name, case=observed.case, seed=observed.seed, probe=probe)
-        return replace(made, index=self.suspect.shown_in)
+        return replace(made, index=self.suspect.shown_in, probe=facts.probe if facts else "")
 
     def _write(self, text: str) -> None:
         self._file.write_text(text, encoding="utf-8")
@@ -244,9 +231,8 @@ class Trials:
             timeout_s=self.hangs_s if suspect.hangs else _STUCK_S,
         )
         if made.status != "timed_out":
-            spent = time.monotonic() - began
-            self._longest_s = max(spent, self._longest_s) if self._has_ended else spent
-            self._has_ended = True
+            spent, before = time.monotonic() - began, self._longest_s * self._has_ended
+            self._longest_s, self._has_ended = max(spent, before), True
         return made
 
     def _progress(self, case_id: str, stage: Stage, elapsed_s: float, at_work: str) -> None:

@@ -20,7 +20,6 @@ from tests.unit.making import (
     make_failed_observation,
     make_observation,
     make_place,
-    make_randomness,
     make_verdict,
 )
 
@@ -74,25 +73,6 @@ def test_what_a_users_calls_show_names_what_probing_calls_show_too(in_calls, cou
     (one,) = [each for each in seen if "forward" in each.aspects]
     assert one.text.startswith(text)
     assert one.aspect == ("forward" if text == "probing call" else "side_effects")
-
-
-@pytest.mark.parametrize(("where", "count"), [("random generator", 1), ("attribute calls", 2)])
-def test_other_draws_are_one_cause_with_the_numbers_that_they_change(where, count):
-    state = make_checked(differences=[make_difference(where, "value", "'7c'", "'bf'")])
-    seen = found(wrong(A, outputs=make_checked(make_error("output", **WRONG)), state=state))
-    assert len(seen) == count
-    assert seen[0].aspect == "forward"
-
-
-@pytest.mark.parametrize(
-    ("drawn", "count"), [({"slope": 0.986}, 1), ({"repeats": 12}, 2)], ids=["slope", "draws"]
-)
-def test_a_wrong_gradient_explains_the_slope_along_it(drawn, count):
-    gradients = make_checked(make_error("gradient weight", **WRONG))
-    observation = replace(wrong(CASES[8], gradients=gradients), wants=("capture", "vary", "random"))
-    seen = found(replace(observation, draws=True, randomness=make_randomness(**drawn)))
-    assert len(seen) == count
-    assert {aspect for culprit in seen for aspect in culprit.aspects} == {"gradients", "randomness"}
 
 
 def test_an_exact_difference_explains_no_number():
