@@ -68,8 +68,7 @@ class Trials:
     ) -> None:
         self.suspect, self.until = suspect, until
         self.cold, self.wants = suspect.is_cold, suspect.wants
-        self._longest_s = _HANGS_S[1] / _TIMES
-        self._has_ended = False
+        self._longest_s = 0.0  # of the trials that ended
         self._folder, self._tf32, self._seed = folder, tf32, suspect.observation.seed
         self._file = folder / "trials.py"
         self._numbers = itertools.count(1)
@@ -136,7 +135,8 @@ class Trials:
             part: The part.
             what: The field of :class:`Part` that names the file.
         """
-        (target := self._folder / f"{what}.json").unlink(missing_ok=True)
+        target = self._folder / f"{what}.json"
+        target.unlink(missing_ok=True)
         told: dict[str, Any] = {what: str(target)}
         part = replace(self._named(part), **told)
         self._write(_PARTS.format(parts=[asdict(part)]))
@@ -157,7 +157,7 @@ class Trials:
             made = self._observe(one.case, named[0].name, one.backend, ("capture",), seed=0)
             symptom = outcome_of(made).symptom
             is_alike = symptom is not None and self.suspect.is_alike(symptom)
-            if is_alike and made.status != "completed" and one.backend != "eager":
+            if is_alike and made.status in ("crashed", "timed_out") and one.backend != "eager":
                 # It must return without the compiler: an index may be out of range.
                 made = self._observe(one.case, named[0].name, "eager", ("capture",), seed=0)
                 is_alike = made.status == "completed"
@@ -192,7 +192,8 @@ class Trials:
     @property
     def hangs_s(self) -> float:
         """Seconds without progress after which a trial of a case that hung hangs, too."""
-        return min(max(_HANGS_S[0], _TIMES * self._longest_s), _HANGS_S[1])
+        least, most = _HANGS_S
+        return min(max(least, _TIMES * self._longest_s), most) if self._longest_s else most
 
     def close(self) -> None:
         """End the child and its server."""
@@ -231,8 +232,7 @@ class Trials:
             timeout_s=self.hangs_s if suspect.hangs else _STUCK_S,
         )
         if made.status != "timed_out":
-            spent, before = time.monotonic() - began, self._longest_s * self._has_ended
-            self._longest_s, self._has_ended = max(spent, before), True
+            self._longest_s = max(time.monotonic() - began, self._longest_s)
         return made
 
     def _progress(self, case_id: str, stage: Stage, elapsed_s: float, at_work: str) -> None:
