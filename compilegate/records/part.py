@@ -37,6 +37,10 @@ class Part:
         graph: The file that receives the graph as JSON; empty for none. Then nothing is observed.
         operators: The file that receives the operators of its graphs as JSON; empty for none. Then
             nothing is observed.
+        lines: The file that receives the first line that computes something else, as JSON; empty
+            for none. Then nothing is observed.
+        backend: What *lines* compares: *eager* for eager and Dynamo's graphs, *aot_eager* for
+            Dynamo's graphs and AOTAutograd's.
         own: The file that receives the code in the compiler that is not PyTorch's, as JSON; empty
             for none. Then nothing is observed.
         kernels: The file that receives the kernels as JSON; empty for none. Then nothing is
@@ -62,9 +66,35 @@ class Part:
     tree: str = ""
     graph: str = ""
     operators: str = ""
+    lines: str = ""
+    backend: str = ""
     own: str = ""
     kernels: str = ""
     held: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineDiffers:
+    """The first line of the user's code that computes something else in a graph.
+
+    Attributes:
+        source: Its file and number; empty if each line that was compared computes the same.
+        code: Its text.
+        right: What differs of its result, as eager has it; empty where eager does not run the line.
+        wrong: What differs of it in the graph; empty where no graph has such a result.
+        left_out: Lines that eager runs before this one, and that no graph has.
+        unseen: Lines before this one that have results in the graph alone: eager computes them with
+            functions that are not PyTorch's, or not at all.
+        compared: How many results were the same before.
+    """
+
+    source: str = ""
+    code: str = ""
+    right: str = ""
+    wrong: str = ""
+    left_out: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+    compared: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

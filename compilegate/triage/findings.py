@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compilegate.fuzzing.program import Statement
-from compilegate.records.part import Held, Kernel, OwnCode
+from compilegate.records.part import Held, Kernel, LineDiffers, OwnCode
 from compilegate.triage.scripts.running import Verified
 from compilegate.triage.scripts.script import Script
 from compilegate.triage.search.ladder import Stage
@@ -48,6 +48,7 @@ class Findings:
         own: Code that the compiler runs there and that is not PyTorch's.
         guilty: That of it which is at fault; None for none.
         code: The text of the line that shows it; empty if unknown.
+        line: The first line whose result in a graph is wrong; None if it was not looked for.
         smallest: The smallest sizes at which it shows, and whether it does in float32.
         kernels: What takes the time of a call, where compiled calls are slow.
         held: What memory holds at the peak of a call, where compiled calls need much.
@@ -70,6 +71,7 @@ class Findings:
     own: list[OwnCode] = field(default_factory=list)
     guilty: OwnCode | None = None
     code: str = ""
+    line: LineDiffers | None = None
     smallest: Smallest = field(default_factory=Smallest)
     kernels: list[Kernel] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)

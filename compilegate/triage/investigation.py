@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from compilegate.processes.child_process import ObserverError
@@ -16,7 +16,7 @@ from compilegate.triage.search import ladder, place, smallest
 from compilegate.triage.search.seen import Seen
 from compilegate.triage.search.suspect import Suspect
 from compilegate.triage.search.trials import OutOfTimeError, Trials, part
-from compilegate.triage.steps import own_code, workarounds
+from compilegate.triage.steps import lines, own_code, workarounds
 from compilegate.triage.steps.causes import Cause, recognise
 from compilegate.triage.steps.scripting import Scripting
 
@@ -77,7 +77,7 @@ class Investigation:
             "sizes": self._shrink,
             "script": self._write_script,
             "bisection": self._bisect,
-            "line": self._find_line,
+            "line": lambda: lines.find(self._trials, self.findings, self._say),
             "workaround": lambda: workarounds.find(self._trials, self.findings, self._say),
         }
         try:
@@ -220,19 +220,6 @@ class Investigation:
             named = found.get("what") or found.get("subsystem") or "nothing"
             self._say(f"  the bisection names: {named}")
 
-    def _find_line(self) -> None:
-        """Look for the lines that call the operator which the bisection named."""
-        findings = self.findings
-        name = findings.bisected_operator
-        if not name or findings.place.source:
-            return
-        told, why = self._trials.told(part(path=findings.place.path), "operators")
-        findings.called_at = _lines_that_call(name, told or (), findings)
-        if why:
-            findings.notes.append(f"no line of code that calls {name}: {why}")
-        for line in findings.called_at[:1]:
-            self._say(f"  {name} is called at {line}")
-
 
 def _shown(suspect: Suspect, seen: Seen) -> str:
     text = seen.besides(suspect.verdict.summary)
@@ -244,12 +231,3 @@ def _note_of(step: str, error: Exception) -> str:
     if isinstance(error, ObserverError):
         return f"{step}: {error}"
     return f"{step}: a bug of compilegate, {type(error).__name__}: {error}"
-
-
-def _lines_that_call(
-    name: str, operators: Sequence[Mapping[str, str]], findings: Findings
-) -> list[str]:
-    """Return the lines of code that call the operator which the bisection named, each once."""
-    key = "of" if findings.bisected["subsystem"] == "decomposition" else "name"
-    lines = (one["source"] for one in operators if one[key] == name)
-    return [*dict.fromkeys(filter(None, lines))]

@@ -189,12 +189,21 @@ def _described(graph: fx.GraphModule, values: dict[str, Any]) -> dict[str, Any]:
 
 def source_of(node: fx.Node) -> str:
     """Return the line of the user's code that made a node: its file, number and text."""
+    frame = frame_of(node)
+    return f"{place(*frame[:3])}: {frame[3]}" if frame else ""
+
+
+def frame_of(node: fx.Node) -> tuple[str, int, str, str] | None:
+    """Return the innermost frame of the user's code that made a node.
+
+    That is its file, its line, its function, and the text of the line.
+    """
     frames = _FRAME.findall(node.stack_trace or "")
     own = [frame for frame in frames if not Path(frame[0]).is_relative_to(_TORCH)]
     if not own:
-        return ""
+        return None
     file, line, function, text = own[-1]
-    return f"{place(file, int(line), function)}: {text}"
+    return file, int(line), function, text
 
 
 def _leave_out_defaults(graph: fx.GraphModule) -> None:

@@ -24,6 +24,7 @@ from compilegate.observe.dissect import (
     allocations,
     disabling,
     graph,
+    lines,
     operators,
     own_code,
     profile,
@@ -103,6 +104,8 @@ def _build(part: Part) -> Example:
         Path(part.tree).write_text(json.dumps(_tree(subject, part.path)), encoding="utf-8")
     if part.graph or part.operators:
         return _tell_graph(part, subject)
+    if part.lines:
+        return _tell_line(part, subject)
     if part.kernels or part.held:
         return _tell_costs(part, subject)
     example.signal = False
@@ -298,6 +301,17 @@ def _tell_graph(part: Part, subject: Subject) -> Example:
     tell: Callable[..., Any] = graph.describe if part.graph else operators.called
     found = tell(run, call, case, with_grad=subject.example.with_grad)
     Path(part.graph or part.operators).write_text(json.dumps(found), encoding="utf-8")
+    return _nothing()
+
+
+def _tell_line(part: Part, subject: Subject) -> Example:
+    """Write the first line that computes something else, and return an example of nothing."""
+    calls = [_planned(subject, index) for index in range(part.index + 1)]
+    if part.probe:
+        sizes = calls[0].sizes
+        calls = [calls[0], probing_plan.planned(part.probe, subject.example, sizes, subject.case)]
+    found = lines.first_difference(lambda: _subject(part), calls, part.backend)
+    Path(part.lines).write_text(json.dumps(asdict(found)), encoding="utf-8")
     return _nothing()
 
 

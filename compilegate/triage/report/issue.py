@@ -10,7 +10,7 @@ from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
 from compilegate.records.observation import Observation
 from compilegate.triage.findings import Findings
-from compilegate.triage.report import cost_tables, ownership
+from compilegate.triage.report import cost_tables, line_text, ownership
 from compilegate.triage.report.candidates import candidates
 from compilegate.triage.report.cleaning import cleaned, cleaned_code
 from compilegate.triage.report.dumps import decisive
@@ -147,6 +147,8 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
         yield f"**Submodule:** {none} where it is compiled alone.{late}"
         yield ""
     yield from _unguarded(suspect, findings.stage)
+    if findings.line is not None:
+        yield from line_text.paragraph(findings.line, findings.stage.backend)
     yield from smallest.paragraph(findings.smallest)
     if place.is_dissected and place.without:
         yield from _without(place)

@@ -127,7 +127,9 @@ class Trials:
             yield _seen(suspect, part, self._observe(case_id, key, backend, wants, seed=self._seed))
 
     def told(
-        self, part: Part, what: Literal["tree", "graph", "operators", "own", "kernels", "held"]
+        self,
+        part: Part,
+        what: Literal["tree", "graph", "operators", "lines", "own", "kernels", "held"],
     ) -> tuple[Any, str]:
         """Return what a child tells of a part; None, and why, if the child could not.
 

@@ -1,0 +1,199 @@
+"""What lines of the user's code compute, and the first line that differs between two sides."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from compilegate.observe.capture.source_place import place
+from compilegate.records.part import LineDiffers
+
+#: File, line, function and text of a frame of the user's code.
+Frame = tuple[str, int, str, str]
+#: Results may differ by this many roundings: both sides run the same kernels.
+_ROUNDINGS = 100
+#: Bytes of the results of a call that are kept; what comes later is not compared.
+_MOST = 1 << 30
+#: The most numbers that are written down.
+_FEW = 4
+
+
+@dataclass(frozen=True)
+class Made:
+    """A tensor that a line of the user's code computes.
+
+    Attributes:
+        line: File and number of the line; empty for what a graph is given.
+        code: Its text.
+        value: A copy of the tensor.
+    """
+
+    line: str
+    code: str
+    value: torch.Tensor
+
+    def __str__(self) -> str:
+        """The line and its text."""
+        return f"{self.line}: {self.code}"
+
+
+@dataclass
+class LineResults:
+    """What the lines of the user's code compute in one call.
+
+    Attributes:
+        made: The tensors, in the order in which they are computed.
+        reached: The lines that run, by file and number.
+    """
+
+    made: list[Made] = field(default_factory=list)
+    reached: set[str] = field(default_factory=set)
+    _is_open: bool = False
+    _bytes: int = 0
+
+    def add(self, frame: Frame | None, result: Any) -> None:
+        """Keep copies of the tensors in a result.
+
+        Args:
+            frame: What computes it; None if that is not known.
+            result: The result.
+        """
+        line, code = (place(*frame[:3]).source, frame[3]) if frame else ("", "")
+        for value in pytree.tree_leaves(result) if self._is_open else ():
+            if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+                continue
+            self._bytes += value.numel() * value.element_size()
+            if self._bytes <= _MOST:
+                copy = value.detach().clone().requires_grad_(value.requires_grad)
+                self.made.append(Made(line, code, copy))
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep results in a ``with`` block."""
+        self._is_open = True
+        try:
+            yield
+        finally:
+            self._is_open = False
+
+    @property
+    def of_lines(self) -> list[Made]:
+        """The tensors of which the line is known."""
+        return [one for one in self.made if one.line]
+
+
+def differs_from_eager(graph: LineResults, eager: LineResults) -> LineDiffers:
+    """Return the first line that a graph of Dynamo computes otherwise than eager.
+
+    Eager may compute more: Dynamo leaves out what nothing reads.
+
+    Args:
+        graph: The results of the graph's nodes.
+        eager: Those of the functions that eager calls.
+    """
+    made, expected = graph.of_lines, eager.of_lines
+    unused: dict[str, list[int]] = defaultdict(list)
+    for index, one in enumerate(expected):
+        unused[one.line].append(index)
+    unseen: dict[str, None] = {}
+    last = -1  # of eager's results, the last one that was the same
+    for number, one in enumerate(made):
+        indices = unused[one.line]
+        same = next((i for i in indices if _is_same(one.value, expected[i].value)), None)
+        if same is not None:
+            indices.remove(same)
+            last = max(last, same)
+        elif not indices and one.line in eager.reached:
+            unseen[str(one)] = None  # eager may compute it with other functions, as NumPy's
+        else:
+            nearest = _nearest(one, [expected[index] for index in indices])
+            left_out = _before({one.line for one in made}, expected[last + 1 :])
+            found = _found(one, nearest, one, compared=number - len(unseen))
+            return replace(found, left_out=left_out, unseen=tuple(unseen))
+    return LineDiffers(unseen=tuple(unseen), compared=len(made) - len(unseen))
+
+
+def differs_from_dynamo(graph: LineResults, dynamo: LineResults) -> LineDiffers:
+    """Return the first line that a graph of AOTAutograd computes otherwise than Dynamo's graph.
+
+    It may compute more, and leaves out what changes nothing or what nothing reads: a value may be
+    that of another line, and a line may have none.
+
+    Args:
+        graph: What AOTAutograd's graphs are given, and the results of their nodes.
+        dynamo: The results of the nodes of Dynamo's graphs.
+    """
+    made = dynamo.of_lines
+    for number, one in enumerate(made):
+        value = one.value.detach()  # graphs of AOTAutograd record no gradients
+        others = [other for other in graph.of_lines if other.line == one.line]
+        if others and not any(_is_same(value, other.value.detach()) for other in graph.made):
+            return _found(one, one, _nearest(one, others), compared=number)
+    return LineDiffers(compared=len(made))
+
+
+def _found(line: Made, right: Made | None, wrong: Made | None, *, compared: int) -> LineDiffers:
+    return LineDiffers(
+        source=line.line,
+        code=line.code,
+        right=_shown(right.value, wrong.value if wrong else None) if right else "",
+        wrong=_shown(wrong.value, right.value if right else None) if wrong else "",
+        compared=compared,
+    )
+
+
+def _nearest(one: Made, others: Sequence[Made]) -> Made | None:
+    """Return the tensor that is most like another one; None if there is none."""
+
+    def apart(other: Made) -> tuple[bool, float]:
+        if other.value.shape != one.value.shape:
+            return True, 0.0
+        return False, float(_distance(one.value, other.value).mean())
+
+    return min(others, key=apart, default=None)
+
+
+def _before(lines: set[str], computed: Sequence[Made]) -> tuple[str, ...]:
+    """Return what is computed before the first of some lines."""
+    others = itertools.takewhile(lambda one: one.line not in lines, computed)
+    return tuple(dict.fromkeys(map(str, others)))
+
+
+def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two results are the same, but for a few roundings."""
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return False
+    if one.requires_grad != other.requires_grad:
+        return False
+    if not one.is_floating_point():
+        return torch.equal(one, other)
+    size = one.detach().abs().nan_to_num(0.0, 0.0, 0.0)
+    most = size.max().item() if size.numel() else 0.0
+    allowed = _ROUNDINGS * torch.finfo(one.dtype).eps * most
+    return torch.allclose(one, other, rtol=0.0, atol=allowed, equal_nan=True)
+
+
+def _distance(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Return how far apart the elements are; where only one is NaN, infinitely far."""
+    apart = (one.detach().to(torch.complex128) - other.detach().to(torch.complex128)).abs()
+    return apart.nan_to_num(torch.inf)
+
+
+def _shown(value: torch.Tensor, other: torch.Tensor | None) -> str:
+    """Return what is different of a tensor: its dtype, its shape, its gradient, or a number."""
+    if other is None or (value.dtype, value.shape) != (other.dtype, other.shape):
+        return f"{str(value.dtype).removeprefix('torch.')} of shape {tuple(value.shape)}"
+    if value.requires_grad != other.requires_grad:
+        return "a tensor that requires " + ("a" if value.requires_grad else "no") + " gradient"
+    if value.numel() <= _FEW:
+        return ", ".join(f"{number:g}" for number in value.flatten().tolist())
+    worst = _distance(value, other).argmax()
+    index = [int(i) for i in torch.unravel_index(worst, value.shape)]
+    return f"{value.flatten()[worst].item():g} at {index}"

@@ -1,0 +1,180 @@
+"""The first line of the user's code at which compiled code computes something else.
+
+Dynamo notes in each node of a graph which line made it, and AOTAutograd keeps the note. So results
+are compared line by line: those of eager, which a ``TorchFunctionMode`` sees, with those of
+Dynamo's graphs, and those of Dynamo's graphs with those of AOTAutograd's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import operator
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch.overrides import TorchFunctionMode
+
+from compilegate.observe.capture import compile_log, compiling
+from compilegate.observe.capture.source_place import place
+from compilegate.observe.dissect.graph import frame_of
+from compilegate.observe.dissect.line_results import (
+    Frame,
+    LineResults,
+    differs_from_dynamo,
+    differs_from_eager,
+)
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.subject import Subject
+from compilegate.records.part import LineDiffers
+
+_TORCH = Path(torch.__file__).parent
+#: Folders whose code calls PyTorch's functions for the user's.
+_AROUND = tuple(f"{path}{os.sep}" for path in (_TORCH, Path(__file__).parents[1]))
+
+
+def first_difference(
+    build: Callable[[], Subject], calls: Sequence[PlannedCall], backend: str
+) -> LineDiffers:
+    """Return the first line whose result is wrong in the last of some calls.
+
+    Args:
+        build: Builds the model.
+        calls: The calls up to the one that shows the failure.
+        backend: *eager* to compare Dynamo's graphs with eager, *aot_eager* to compare AOTAutograd's
+            graphs with Dynamo's.
+    """
+    dynamo = _in_graphs(build(), calls, _of_dynamo)
+    if backend == "eager":
+        return differs_from_eager(dynamo, _in_eager(build(), calls))
+    return differs_from_dynamo(_in_graphs(build(), calls, _of_aot), dynamo)
+
+
+def _in_eager(subject: Subject, calls: Sequence[PlannedCall]) -> LineResults:
+    results = LineResults()
+
+    @contextlib.contextmanager
+    def watched() -> Iterator[None]:
+        before = sys.gettrace()
+        with results.kept(), _Watching(results):
+            sys.settrace(lambda frame, event, _: _following(results, frame))
+            try:
+                yield
+            finally:
+                sys.settrace(before)
+
+    _make(calls, subject, watched())
+    return results
+
+
+def _in_graphs(
+    subject: Subject, calls: Sequence[PlannedCall], backend: Callable[[LineResults], Any]
+) -> LineResults:
+    results = LineResults()
+    compile_log.reset()
+    options = compiling.options(subject.case, "eager") | {"backend": backend(results)}
+    subject.run = torch.compile(subject.module, **options)
+    with compiling.configured(subject.example.config):
+        _make(calls, subject, results.kept())
+    compile_log.reset()
+    return results
+
+
+def _make(
+    calls: Sequence[PlannedCall], subject: Subject, around: AbstractContextManager[None]
+) -> None:
+    """Make calls, the last of them in a context."""
+    for planned in calls[:-1]:
+        subject.call(subject.prepare(planned), planned.index)
+    subject.call(subject.prepare(calls[-1]), calls[-1].index, around=around)
+
+
+def _of_dynamo(results: LineResults) -> Any:
+    return lambda graph, _: _Interpreter(graph, results).run
+
+
+def _of_aot(results: LineResults) -> Any:
+    def forward(graph: fx.GraphModule, _: Any) -> Any:
+        return make_boxed_func(_Interpreter(graph, results).run)
+
+    return aot_autograd(fw_compiler=forward, bw_compiler=lambda graph, _: make_boxed_func(graph))
+
+
+class _Watching(TorchFunctionMode):
+    """Keeps the results of all functions of PyTorch that the user's code calls."""
+
+    def __init__(self, results: LineResults) -> None:
+        super().__init__()
+        self._results = results
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if not _is_uninitialized(func.__name__):
+            self._results.add(_calling(sys._getframe(1)), made)
+        return made
+
+
+class _Interpreter(fx.Interpreter):
+    """Runs a graph, and keeps what it is given and the results of its nodes."""
+
+    def __init__(self, graph: fx.GraphModule, results: LineResults) -> None:
+        super().__init__(graph)
+        self._results = results
+
+    def run_node(self, n: fx.Node) -> Any:
+        made = super().run_node(n)
+        if n.op == "placeholder":
+            self._results.add(None, made)
+        elif (
+            n.op.startswith("call_") and not self._takes_apart(n) and not _is_uninitialized(n.name)
+        ):
+            function = getattr(n.target, "__name__", str(n.target))
+            self._results.add(None if _is_uninitialized(function) else frame_of(n), made)
+        return made
+
+    def _takes_apart(self, node: fx.Node) -> bool:
+        """Whether a node takes a tensor out of a tuple, for which eager calls nothing."""
+        if node.target is not operator.getitem:
+            return False
+        (container, _), _ = self.fetch_args_kwargs_from_env(node)
+        return not isinstance(container, torch.Tensor)
+
+
+def _is_uninitialized(function: str) -> bool:
+    """Whether a function returns whatever is in memory: ``empty``, ``new_empty`` and alike."""
+    return "empty" in function
+
+
+def _calling(frame: FrameType | None) -> Frame | None:
+    """Return the innermost frame of the user's code."""
+    while frame is not None and frame.f_code.co_filename.startswith(_AROUND):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    return file, line, frame.f_code.co_name, linecache.getline(file, line).strip()
+
+
+def _following(results: LineResults, frame: FrameType) -> Any:
+    """Note the lines that a frame runs, if it is the user's."""
+    code = frame.f_code
+    if code.co_filename.startswith((*_AROUND, "<")):
+        return None
+
+    def note(frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line":
+            results.reached.add(place(code.co_filename, frame.f_lineno, code.co_name).source)
+        return note
+
+    return note

@@ -1,0 +1,44 @@
+"""What a report says of the first line of the user's code whose result is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compilegate.records.part import LineDiffers
+
+#: By the first backend that fails: whose graph is wrong, and what it is compared with.
+_SIDES = {"eager": ("Dynamo's graph", "eager"), "aot_eager": ("AOTAutograd's graph", "Dynamo's")}
+#: The same: where a fault is that changes no result of a line.
+_ELSEWHERE = {
+    "eager": "in guards, objects of Python, autograd, or what is returned",
+    "aot_eager": "in how inputs and outputs are passed (aliases, writes), or in the backward",
+}
+#: How many lines are named that no graph has.
+_MOST = 3
+
+
+def paragraph(found: LineDiffers, backend: str) -> Iterator[str]:
+    """Yield the paragraph.
+
+    Args:
+        found: The line.
+        backend: The first backend that fails.
+    """
+    graph, other = _SIDES[backend]
+    code = f"`{found.source}`: `{found.code}`"
+    if found.right and found.wrong:
+        yield f"**Line:** {code} is the first whose result in {graph} is another than in {other}:"
+        yield f"{found.right} in {other}, and {found.wrong} in the graph."
+    elif found.wrong:
+        yield f"**Line:** {code} is in {graph}, and {other} does not run it in this call."
+    elif found.compared or found.unseen:
+        yield f"**Line:** none: {found.compared} results of lines are the same in {graph} and in"
+        where = _ELSEWHERE[backend] if not found.unseen else "in what was not compared"
+        yield f"{other}. What is wrong is elsewhere: {where}."
+    else:
+        return
+    for line in found.left_out[:_MOST]:
+        yield f"Before it, {other} runs a line that is not in the graph: `{line}`."
+    for line in found.unseen[:_MOST]:
+        yield f"Not compared, since the graph alone has a result of PyTorch's: `{line}`."
+    yield ""

@@ -1,0 +1,65 @@
+"""Finds the lines of the user's code that show a culprit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from compilegate.records.part import LineDiffers
+from compilegate.triage.findings import Findings
+from compilegate.triage.search.trials import Trials, part
+
+#: The stages whose graphs are compared line by line with those of the stage before.
+_COMPARED = ("eager", "aot_eager")
+
+
+def find(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
+    """Find the lines that call what the bisection named, or the first whose result is wrong.
+
+    Args:
+        trials: Observes the model.
+        findings: The stage and the bisection. They receive the lines.
+        say: Is given a line for each thing that is found.
+
+    Raises:
+        OutOfTimeError: The time for the culprit is over.
+    """
+    if findings.place.source:
+        return
+    if findings.bisected_operator:
+        _find_calls(trials, findings, say)
+    elif findings.stage.backend in _COMPARED and trials.suspect.is_of_values:
+        _find_first_wrong(trials, findings, say)
+
+
+def _find_calls(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
+    """Find the lines that call the operator which the bisection named."""
+    name = findings.bisected_operator
+    told, why = trials.told(part(path=findings.place.path), "operators")
+    findings.called_at = _lines_that_call(name, told or (), findings)
+    if why:
+        findings.notes.append(f"no line of code that calls {name}: {why}")
+    for line in findings.called_at[:1]:
+        say(f"  {name} is called at {line}")
+
+
+def _find_first_wrong(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
+    """Find the first line whose result in a graph is not that of the stage before."""
+    told, why = trials.told(part(backend=findings.stage.backend), "lines")
+    if told is None:
+        findings.notes.append(f"no comparison of graphs line by line: {why}")
+        return
+    lists = {name: tuple(told[name]) for name in ("left_out", "unseen")}
+    findings.line = found = LineDiffers(**{**told, **lists})
+    if found.source:
+        say(f"  the first line with another result: {found.source}: {found.code}")
+    else:
+        say(f"  {found.compared} results of lines are the same in the graph")
+
+
+def _lines_that_call(
+    name: str, operators: Sequence[Mapping[str, str]], findings: Findings
+) -> list[str]:
+    """Return the lines of code that call the operator which the bisection named, each once."""
+    key = "of" if findings.bisected["subsystem"] == "decomposition" else "name"
+    lines = (one["source"] for one in operators if one[key] == name)
+    return [*dict.fromkeys(filter(None, lines))]

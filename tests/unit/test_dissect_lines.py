@@ -1,0 +1,144 @@
+"""The first line of a model whose result in a graph is not the one that it should be."""
+
+import numpy as np
+import pytest
+import torch
+
+from compilegate.observe.dissect import lines
+from compilegate.observe.dissect.line_results import LineResults, differs_from_dynamo
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.zoo.example import Call, Example
+from tests.unit.subjects import INFER, TRAIN, subject
+
+
+def while_compiling(wrong, right):
+    """Return another value to Dynamo than to eager."""
+    return wrong if torch.compiler.is_compiling() else right
+
+
+def scaled(x, factor):
+    y = x + 1
+    y = y * while_compiling(factor, 2.0)
+    return y.relu()
+
+
+def branching(x, skips):
+    y = x + 1
+    if while_compiling(skips, False):
+        y = y.sigmoid()
+    if not while_compiling(skips, False):
+        y = y.tanh()
+    return y * 2
+
+
+def skipping(x, skips):
+    y = x + 1
+    if not while_compiling(skips, False):
+        y = y.tanh()
+    return y * 2
+
+
+def detached(x, detaches):
+    y = x * 2
+    y = y.detach() if while_compiling(detaches, False) else y
+    return y + 1
+
+
+def of_numpy(x, factor):
+    return torch.from_numpy(x.numpy() * np.float32(factor))
+
+
+def dropped(x, factor):
+    y = torch.empty(3) * 0
+    return torch.nn.functional.dropout(x, 0.5) * while_compiling(factor, 2.0) + y.nan_to_num()
+
+
+def first(function, argument, *, case=INFER, backend="eager"):
+    """Return the first line of a function that differs."""
+
+    def build():
+        return Example(lambda x: function(x, argument), inputs=lambda: (torch.randn(8, 3),))
+
+    return lines.first_difference(lambda: subject(build, case), [PlannedCall(0, {})], backend)
+
+
+@pytest.mark.parametrize(
+    ("function", "wrong", "right", "code"),
+    [
+        (scaled, 3.0, 2.0, "y = y * while_compiling(factor, 2.0)"),
+        (branching, True, False, "y = y.sigmoid()"),
+        (skipping, True, False, "return y * 2"),
+        (dropped, 3.0, 2.0, "return torch.nn.functional.dropout(x, 0.5)"),
+    ],
+)
+def test_the_line_is_named_and_none_of_a_healthy_twin(function, wrong, right, code):
+    found = first(function, wrong)
+    assert found.code.startswith(code)
+    assert found.source.startswith("test_dissect_lines.py:")
+    assert found.right != found.wrong
+    assert first(function, right).source == ""
+
+
+def test_lines_that_no_graph_has_are_named():
+    for function in (branching, skipping):
+        (line,) = first(function, True).left_out
+        assert line.endswith(": y = y.tanh()")
+    assert first(branching, True).right == ""  # eager does not reach the line
+
+
+def test_a_gradient_that_is_lost_is_named():
+    found = first(detached, True, case=TRAIN)
+    assert found.code == "return y + 1"
+    assert found.unseen[0].endswith(": y = y.detach() if while_compiling(detaches, False) else y")
+    assert (found.right, found.wrong) == (
+        "a tensor that requires a gradient",
+        "a tensor that requires no gradient",
+    )
+    assert first(detached, False, case=TRAIN).source == ""
+
+
+def test_what_numpy_computes_is_not_compared():
+    found = first(of_numpy, 3.0)
+    assert found.source == ""
+    (line,) = found.unseen
+    assert line.endswith(": return torch.from_numpy(x.numpy() * np.float32(factor))")
+
+
+def test_the_last_of_the_calls_is_compared():
+    def growing(x):
+        growing.calls += 1
+        return x * (5 if growing.calls == 2 and torch.compiler.is_compiling() else 2)
+
+    def build():
+        growing.calls = 0
+        return Example(growing, calls=[Call((torch.ones(n),)) for n in (3, 4)])
+
+    planned = [PlannedCall(index, {}) for index in range(2)]
+    found = [
+        lines.first_difference(lambda: subject(build, INFER), planned[:n], "eager") for n in (1, 2)
+    ]
+    assert [each.wrong for each in found] == ["", "5, 5, 5, 5"]
+
+
+def test_graphs_of_aot_autograd_compute_what_those_of_dynamo_do():
+    for case in (INFER, TRAIN):
+        found = first(scaled, 3.0, case=case, backend="aot_eager")
+        assert (found.source, found.compared) == ("", 3)
+
+
+@pytest.mark.parametrize(
+    ("value", "source"), [([1.0, 2.0], ""), ([1.0, 2.5], "net.py:2"), (None, "")]
+)
+def test_a_wrong_value_in_a_graph_of_aot_autograd_is_named(value, source, tmp_path):
+    dynamo, graph = LineResults(), LineResults()
+    frames = [(str(tmp_path / "net.py"), line, "forward", f"line {line}") for line in (1, 2)]
+    with dynamo.kept(), graph.kept():
+        for results in (dynamo, graph):
+            results.add(frames[0], torch.tensor([3.0]))
+        dynamo.add(frames[1], torch.tensor([1.0, 2.0]))
+        if value is not None:  # a graph may leave out what nothing reads
+            graph.add(frames[1], torch.tensor(value))
+    found = differs_from_dynamo(graph, dynamo)
+    assert found.source == source
+    if source:
+        assert (found.code, found.right, found.wrong) == ("line 2", "1, 2", "1, 2.5")
