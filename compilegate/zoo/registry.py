@@ -20,7 +20,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from fnmatch import fnmatchcase
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -30,6 +30,7 @@ from typing import Any
 from compilegate.records.case import CAST_WEIGHTS, DEVICES, MODEL_NAME, UnknownNameError
 from compilegate.records.practice import PRACTICES, PracticeName
 from compilegate.zoo import import_failure
+from compilegate.zoo.builder import Builder
 from compilegate.zoo.example import Example
 from compilegate.zoo.families import FAMILIES
 
@@ -65,6 +66,7 @@ class Model:
         practices: What is observed of the model other than calls: see
             :mod:`compilegate.zoo.practices`.
         source: The file that defines the model.
+        builder: Where the recipe is defined in it.
         build: The recipe. It takes no argument, or ``device`` if the model differs by device.
     """
 
@@ -80,6 +82,7 @@ class Model:
     requires: str | None = None
     practices: tuple[PracticeName, ...] = ()
     source: str = ""
+    builder: Builder = field(default_factory=Builder)
     build: Callable[..., Example] | None = None
 
     def sizes(self, device: str) -> dict[str, tuple[int, ...]]:
@@ -115,7 +118,8 @@ class Model:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything except the recipe, for a process that must not import the file."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "build"}
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "build"}
+        return found | {"builder": asdict(self.builder)}
 
 
 _registry: dict[str, Model] = {}
@@ -202,6 +206,7 @@ def model(
             requires=requires,
             practices=_checked_practices(where, practices),
             source=source,
+            builder=Builder.of(build),
             build=build,
         )
         if unknown := entry.vary_cuda.keys() - entry.vary.keys():

@@ -30,6 +30,8 @@ from compilegate.triage.search.suspect import Suspect
 #: Seconds without progress after which a trial hangs. Where the case hung, they are as many times
 #: as the longest trial that ended took, within these bounds.
 _STUCK_S, _HANGS_S, _TIMES = 240.0, (20.0, 60.0), 5
+#: What a child tells of a part.
+Told = Literal["tree", "graph", "operators", "lines", "own", "kernels", "held"]
 #: What is seen of a case whose disabled submodules are all of it.
 NOTHING_LEFT = "nothing would be left to compile"
 
@@ -126,11 +128,7 @@ class Trials:
             case_id, key = _case_id(part.name, suspect), named[0].name
             yield _seen(suspect, part, self._observe(case_id, key, backend, wants, seed=self._seed))
 
-    def told(
-        self,
-        part: Part,
-        what: Literal["tree", "graph", "operators", "lines", "own", "kernels", "held"],
-    ) -> tuple[Any, str]:
+    def told(self, part: Part, what: Told) -> tuple[Any, str]:
         """Return what a child tells of a part; None, and why, if the child could not.
 
         Args:

@@ -7,11 +7,15 @@ import copy
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import fields
 
 from compilegate.triage.source.syntax import last_name
+from compilegate.zoo.example import Example
 
 #: The fields of an example that a script uses.
 _FIELDS = ("module", "inputs", "kwargs", "calls", "output", "config", "with_grad", "dims")
+#: All fields of an example.
+_OF_EXAMPLE = {field.name for field in fields(Example)}
 #: The parameters of an example and of a call that may be given by position.
 _POSITIONS = {"Example": ("module", "inputs", "kwargs"), "Call": ("args", "kwargs", "before")}
 #: What reads the annotations of a function: a custom operator takes its schema from them.
@@ -124,14 +128,23 @@ class _Plain(ast.NodeTransformer):
     def visit_Import(self, node: ast.Import) -> ast.Import | None:
         return None if [(n.name, n.asname) for n in node.names] == [("torch", None)] else node
 
-    def visit_Call(self, node: ast.Call) -> ast.Call:
+    def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
         name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if last_name(node.func) == "replace" and _changes_example(node):
+            kept = [word for word in node.keywords if word.arg in _FIELDS]
+            return ast.Call(ast.Name("dict"), node.args, kept) if kept else node.args[0]
         if name not in _POSITIONS:
             return node
         words = [ast.keyword(*each) for each in zip(_POSITIONS[name], node.args, strict=False)]
         words += [w for w in node.keywords if name == "Call" or w.arg in _FIELDS]
         return ast.Call(ast.Name("dict"), [], words)
+
+
+def _changes_example(node: ast.Call) -> bool:
+    """Whether a call of ``dataclasses.replace`` changes an example, as its keywords tell."""
+    words = {word.arg for word in node.keywords}
+    return len(node.args) == 1 and bool(words) and words <= _OF_EXAMPLE
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:

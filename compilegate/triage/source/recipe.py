@@ -10,8 +10,11 @@ from typing import NamedTuple, get_args
 from compilegate.triage.source.acting import set_up_in
 from compilegate.triage.source.definitions import Gathered, NoSourceError, Source, Way
 from compilegate.triage.source.effects import Effects
-from compilegate.triage.source.syntax import text_of
+from compilegate.triage.source.syntax import text_of, uses
+from compilegate.zoo.builder import Builder
 
+#: Of a recipe that no process has listed.
+_UNKNOWN = Builder()
 #: The ways to take source, from the most to the least that a script has of its own.
 _WAYS: tuple[Way, ...] = get_args(Way)
 
@@ -30,13 +33,21 @@ class Recipe(NamedTuple):
     paths: tuple[str, ...] = ()
 
 
-def recipe_of(file: Path, model: str, device: str, *, copies: bool = True) -> Recipe:
+def recipe_of(
+    file: Path,
+    model: str,
+    device: str,
+    *,
+    builder: Builder = _UNKNOWN,
+    copies: bool = True,
+) -> Recipe:
     """Return the source of a model's recipe.
 
     Args:
         file: The file that defines it.
         model: Its name.
         device: The device that it is given, if it takes one.
+        builder: Where it is defined, if that is known: a loop may define many recipes.
         copies: Whether to copy what modules of the team define. Else all of it is imported.
 
     Raises:
@@ -44,7 +55,7 @@ def recipe_of(file: Path, model: str, device: str, *, copies: bool = True) -> Re
     """
 
     def take(source: Source, gathered: Gathered) -> Iterator[str]:
-        found = _found(source, file, model, device)
+        found = _found(source, file, model, device, builder)
         found.name, found.decorator_list = "recipe", []
         yield from source.needed(found)
         yield from Effects(gathered).lines()
@@ -53,23 +64,26 @@ def recipe_of(file: Path, model: str, device: str, *, copies: bool = True) -> Re
     return _first_way(file, take, _WAYS if copies else _WAYS[-1:])
 
 
-def recipes_of(file: Path, model: str, device: str) -> list[Recipe]:
+def recipes_of(file: Path, model: str, device: str, builder: Builder = _UNKNOWN) -> list[Recipe]:
     """Return a model's recipe with the source of the team's modules, then with imports of them.
 
     Args:
         file: The file that defines it.
         model: Its name.
         device: The device that it is given, if it takes one.
+        builder: Where it is defined, if that is known.
 
     Raises:
         NoSourceError: There is neither.
     """
-    copied = recipe_of(file, model, device)
-    imported = recipe_of(file, model, device, copies=False)
+    copied = recipe_of(file, model, device, builder=builder)
+    imported = recipe_of(file, model, device, builder=builder, copies=False)
     return [copied, imported] if imported.lines != copied.lines else [copied]
 
 
-def operators_of(file: Path, code: str, model: str, device: str) -> Recipe:
+def operators_of(
+    file: Path, code: str, model: str, device: str, builder: Builder = _UNKNOWN
+) -> Recipe:
     """Return what :func:`operators_in` does, without the recipe where that has no source.
 
     Args:
@@ -77,17 +91,20 @@ def operators_of(file: Path, code: str, model: str, device: str) -> Recipe:
         code: The code.
         model: The model that the code is from.
         device: The device that its recipe is given.
+        builder: Where the recipe is defined, if that is known.
 
     Raises:
         NoSourceError: The file cannot be read.
     """
     try:
-        return operators_in(file, code, model, device)
+        return operators_in(file, code, model, device, builder)
     except NoSourceError:
         return operators_in(file, code)
 
 
-def operators_in(file: Path, code: str, model: str = "", device: str = "") -> Recipe:
+def operators_in(
+    file: Path, code: str, model: str = "", device: str = "", builder: Builder = _UNKNOWN
+) -> Recipe:
     """Return the source of the operators that code calls, which a zoo file or its modules define.
 
     What these and the recipe do to PyTorch comes along: lowerings, decompositions, passes.
@@ -97,6 +114,7 @@ def operators_in(file: Path, code: str, model: str = "", device: str = "") -> Re
         code: The code, in which they are ``torch.ops.my.op``.
         model: The model that the code is from; empty for none.
         device: The device that its recipe is given.
+        builder: Where the recipe is defined, if that is known.
 
     Raises:
         NoSourceError: The file cannot be read.
@@ -107,7 +125,7 @@ def operators_in(file: Path, code: str, model: str = "", device: str = "") -> Re
         effects = Effects(gathered)
         made = None
         if model:
-            found = _found(source, file, model, device)
+            found = _found(source, file, model, device, builder)
             effects.note_imports(found)
             made = set_up_in(source, found)
         if made is not None:
@@ -120,16 +138,42 @@ def operators_in(file: Path, code: str, model: str = "", device: str = "") -> Re
     return _first_way(file, take, _WAYS)
 
 
-def _found(source: Source, file: Path, model: str, device: str) -> ast.FunctionDef:
+def _found(
+    source: Source, file: Path, model: str, device: str, builder: Builder
+) -> ast.FunctionDef:
     """Return the recipe of a model, which needs no arguments."""
     found = next((node for node in source.functions() if _is_named(node, model)), None)
     if found is None:
+        found = next(
+            (node for node in _functions(source) if _begins_at(node) == builder.line), None
+        )
+    if found is None:
         raise NoSourceError(f"no function in {file.name} is decorated with the name {model!r}")
-    if [argument.arg for argument in found.args.args] == ["device"]:
-        found.args.defaults = [ast.Constant(device)]
-    elif found.args.args:
-        raise NoSourceError("the recipe takes arguments")
+    known = {"device": repr(device), **builder.bound}
+    arguments = [*found.args.posonlyargs, *found.args.args]
+    names = [argument.arg for argument in (*arguments, *found.args.kwonlyargs)]
+    inside = {name for node in found.body for name in uses(node)}
+    around = [name for name in builder.bound if name in inside and name not in names]
+    if missing := [name for name in (*names, *around) if not known.get(name)]:
+        raise NoSourceError(f"the recipe takes {missing[0]}, which has no source")
+    values = {name: ast.parse(known[name], mode="eval").body for name in (*names, *around)}
+    found.args.defaults = [values[argument.arg] for argument in arguments]
+    found.args.kw_defaults = [values[argument.arg] for argument in found.args.kwonlyargs]
+    assigned = [ast.Assign([ast.Name(name)], values[name], lineno=0) for name in around]
+    found.body = [*assigned, *found.body]
     return found
+
+
+def _functions(source: Source) -> Iterator[ast.FunctionDef]:
+    """Yield all functions of a file, also those inside of functions and loops."""
+    for node in (inner for statement in source.body for inner in ast.walk(statement)):
+        if isinstance(node, ast.FunctionDef):
+            yield node
+
+
+def _begins_at(node: ast.FunctionDef) -> int:
+    """Return the first line of a function, with its decorators."""
+    return min([node.lineno, *(each.lineno for each in node.decorator_list)])
 
 
 def _first_way(

@@ -48,11 +48,18 @@ class RecipeFacts:
     def gives_fresh_tensors(self) -> bool:
         """Whether all tensors are positional, without gaps, and each in memory of its own."""
         given = [*self._fields.get("inputs", ()), *self._fields.get("args", ())]
-        bodies = [each for value in given for each in self._origins.returned(value) or [value]]
+        bodies = [each for value in given for each in self._bodies(value)]
         is_plain = all(map(_is_constant, self._fields.get("kwargs", ()))) and bool(bodies)
         return is_plain and all(
             isinstance(body, ast.Tuple) and self._are_fresh(body.elts) for body in bodies
         )
+
+    def _bodies(self, value: ast.expr) -> list[ast.expr]:
+        """Return the expressions for arguments: a function returns them, or a call gives them."""
+        made = self._origins.returned(value)
+        if not made and isinstance(value, ast.Call):
+            made = self._origins.returned(value.func)
+        return made or [value]
 
     @property
     def has_dims(self) -> bool:

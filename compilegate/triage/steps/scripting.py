@@ -119,7 +119,7 @@ class Scripting:
         symptoms: list[Symptom] = []
         self.trials.within(_PROGRAMS, lambda: found.extend(self._reduced(whole, symptoms)))
         origin, shows = f"the graph of {found_at}", replace(self._shows, kind=symptoms[0].kind)
-        file = Path(self._entry.source)
+        file, builder = Path(self._entry.source), self._entry.builder
         return [
             Script(
                 text=of_program(one, case, how, defined),
@@ -130,7 +130,7 @@ class Scripting:
                 paths=defined.paths,
             )
             for one in found
-            for defined in [operators_of(file, one.code, case.model, case.device)]
+            for defined in [operators_of(file, one.code, case.model, case.device, builder)]
             for how in (*shown.brief_way(one, shows), *shown.ways(shows))
         ]
 
@@ -171,7 +171,7 @@ class Scripting:
     def _scripts_of_recipe(self) -> list[Script]:
         suspect = self.trials.suspect
         entry = self._entry
-        recipes = recipes_of(Path(entry.source), entry.name, suspect.case.device)
+        recipes = recipes_of(Path(entry.source), entry.name, suspect.case.device, entry.builder)
         shows = self._shows
         calls = shown.calls(suspect, entry, reaches_limit=shows.recompilations is None)
         if not suspect.was_not_compiled:

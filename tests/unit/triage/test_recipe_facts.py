@@ -88,6 +88,22 @@ def test_what_a_helper_of_the_team_is_given_is_followed(returned, is_module, is_
     assert (recipe.is_module, recipe.gives_fresh_tensors) == (is_module, is_fresh)
 
 
+@pytest.mark.parametrize(
+    ("args", "is_fresh"),
+    [
+        ("masked(4)", True),
+        ("sliced(4)", False),
+        ("pair(4)", True),
+        ("twice(4)", False),
+        ("elsewhere(4)", False),
+    ],
+)
+def test_arguments_that_a_call_of_a_helper_gives_are_followed(args, is_fresh):
+    body = f"return dict(module=nn.ReLU(), calls=[dict(args={args}), dict(args={args})])"
+    helpers = HELPERS.partition("def example")[0]
+    assert RecipeFacts(f"{helpers}\ndef recipe():\n    {body}").gives_fresh_tensors == is_fresh
+
+
 def test_helpers_that_call_each_other_end():
     text = "def a():\n    return b()\ndef b():\n    return a()\n"
     recipe = RecipeFacts(f"{text}def recipe(x=1):\n    return dict(module=x, inputs=a())")

@@ -31,12 +31,12 @@ def investigated(monkeypatch, tmp_path, error):
     def recognise():
         raise error
 
-    steps = ("_explain_costs", "_find_place", "_shrink", "_write_script", "_bisect", "_find_line")
+    steps = ("_explain_costs", "_find_place", "_shrink", "_write_script", "_bisect")
     for name in steps:
         monkeypatch.setattr(made, name, lambda: None, raising=False)
     monkeypatch.setattr(made, "_find_stage", find_stage, raising=False)
     monkeypatch.setattr(made, "_recognise", recognise, raising=False)
-    for step in (investigation.workarounds, investigation.own_code):
+    for step in (investigation.workarounds, investigation.own_code, investigation.lines):
         monkeypatch.setattr(step, "find", lambda *_: None)
     made.run()
     return made.findings
