@@ -113,6 +113,11 @@ class Findings:
         return f"{found['library']}::{name}"
 
     @property
+    def wrong_line(self) -> str:
+        """The first line of the user's code whose result in a graph is wrong; empty if none is."""
+        return self.line.source if self.line is not None else ""
+
+    @property
     def needs_fusion(self) -> bool:
         """Whether the operator that the bisector named is right where nothing is fused with it."""
         helps = self.bisected.get("helps", ())

@@ -65,7 +65,8 @@ class Triaged:
         operator = f"{found.operator} at {line}" if line else found.operator
         where = self.suspect.evidence.source or (found.place.path and str(found.place))
         own = found.guilty and ownership.described(found.guilty)
-        known = [text for text in (own, where, operator) if text] or [str(found.place)]
+        known = [text for text in (own, found.wrong_line, where, operator) if text]
+        known = known or [str(found.place)]
         return ", ".join([found.stage.name, *known])
 
 
@@ -198,13 +199,15 @@ def triage(
         made = investigation.findings
         above = [parent for file in zoo for parent in Path(file).parents[:3]]
         made.code = code_lines.text_of(suspect.evidence, [Path(root or Path.cwd()), *above])
+        one = Triaged(suspect, folder, made)
         try:
             hidden_folders.make(folder)
             investigation.run()
         finally:  # also where Ctrl-C or SIGTERM ends it
             command = reproduction.command(suspect.observation, words)
             _write(folder, run, suspect, made, command)
-        one, cause = Triaged(suspect, folder, made), cause_of(suspect, made)
+            _write_known(run, [*firsts, one], target)
+        cause = cause_of(suspect, made)
         for first, known in zip(firsts, earlier, strict=True):
             if cause.is_that_of(known):
                 _join(first, one, number)

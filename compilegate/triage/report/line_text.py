@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from compilegate.records.part import LineDiffers
 
 #: By the first backend that fails: whose graph is wrong, and what it is compared with.
-_SIDES = {"eager": ("Dynamo's graph", "eager"), "aot_eager": ("AOTAutograd's graph", "Dynamo's")}
+_SIDES = {
+    "eager": ("Dynamo's graph", "eager", "the graph"),
+    "aot_eager": ("AOTAutograd's graph", "Dynamo's graph", "AOTAutograd's"),
+}
 #: The same: where a fault is that changes no result of a line.
 _ELSEWHERE = {
     "eager": "in guards, objects of Python, autograd, or what is returned",
@@ -24,21 +27,31 @@ def paragraph(found: LineDiffers, backend: str) -> Iterator[str]:
         found: The line.
         backend: The first backend that fails.
     """
-    graph, other = _SIDES[backend]
+    graph, other, short = _SIDES[backend]
     code = f"`{found.source}`: `{found.code}`"
     if found.right and found.wrong:
         yield f"**Line:** {code} is the first whose result in {graph} is another than in {other}:"
-        yield f"{found.right} in {other}, and {found.wrong} in the graph."
+        yield f"{found.right} in {other}, and {found.wrong} in {short}."
     elif found.wrong:
         yield f"**Line:** {code} is in {graph}, and {other} does not run it in this call."
     elif found.compared or found.unseen:
-        yield f"**Line:** none: {found.compared} results of lines are the same in {graph} and in"
-        where = _ELSEWHERE[backend] if not found.unseen else "in what was not compared"
-        yield f"{other}. What is wrong is elsewhere: {where}."
+        yield from _none(found, backend)
     else:
         return
     for line in found.left_out[:_MOST]:
         yield f"Before it, {other} runs a line that is not in the graph: `{line}`."
     for line in found.unseen[:_MOST]:
-        yield f"Not compared, since the graph alone has a result of PyTorch's: `{line}`."
+        yield f"Not compared, since {other} calls no function of PyTorch's for it: `{line}`."
     yield ""
+
+
+def _none(found: LineDiffers, backend: str) -> Iterator[str]:
+    graph, other, _ = _SIDES[backend]
+    are = f"all {found.compared} results of lines are those"
+    if found.compared == 1:
+        are = "the only result of a line is that"
+    if found.unseen:
+        yield f"**Line:** none. In {graph}, {are} of {other}, as far as they were compared."
+    else:
+        yield f"**Line:** none. In {graph}, {are} of {other}."
+        yield f"What is wrong is elsewhere: {_ELSEWHERE[backend]}."

@@ -57,7 +57,8 @@ def title_of(suspect: Suspect, findings: Findings) -> str:
     where = findings.operator or together or kind or suspect.case.model
     if findings.needs_fusion:
         where = f"fusion of {where}"
-    return _fitted(f"{stage}{where}: ", _of_case(suspect, alone))
+    at = f" at {findings.wrong_line}" if findings.wrong_line else ""
+    return _fitted(f"{stage}{where}: ", _of_case(suspect, alone), at)
 
 
 def _tag(findings: Findings) -> str:

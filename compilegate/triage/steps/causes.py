@@ -36,6 +36,7 @@ class Cause:
         operator: The operator that fails alone; empty if none.
         options: The words among its arguments; None where they are not known.
         kind: The class of the submodule that fails alone; empty for the whole model.
+        line: The first line whose result in a graph is wrong; empty if it is not known.
         named: The pass, lowering or decomposition that the bisection named; empty if none.
         script: The verified script of a recompilation, without its title; empty if there is none.
     """
@@ -45,6 +46,7 @@ class Cause:
     operator: str = ""
     options: tuple[str, ...] | None = None
     kind: str = ""
+    line: str = ""
     named: str = ""
     script: str = ""
 
@@ -53,8 +55,9 @@ class Cause:
 
         Where that is not known of one of them, the bisection must name the same. Where it names two
         different passes, lowerings or decompositions, the causes differ. Before decompositions
-        there is no bisection, and submodules of one class must fail alone, as where the bisection
-        names many patterns at once. Two guards that one script shows are one cause.
+        there is no bisection: one line of code must be wrong first, or submodules of one class must
+        fail alone, as where the bisection names many patterns at once. Two guards that one script
+        shows are one cause.
         """
         if not self.stage or (self.stage, self.failing) != (other.stage, other.failing):
             return False
@@ -72,7 +75,7 @@ class Cause:
         return any(None not in pair and pair[0] != pair[1] for pair in known)
 
     def _shares_evidence_with(self, other: Cause) -> bool:
-        """Whether both have an operator, what the bisection names, or a class of submodules."""
+        """Whether both have an operator, what the bisection names, a class or a line."""
         if self.operator and other.operator:
             return True
         is_bisected = bool(self.named and other.named)
@@ -80,7 +83,8 @@ class Cause:
             return True
         if self.operator or other.operator or not (is_bisected or self.stage in _UNBISECTED):
             return False
-        return bool(self.kind) and self.kind == other.kind
+        shared = ((self.kind, other.kind), (self.line, other.line))
+        return any(own and own == theirs for own, theirs in shared)
 
 
 def cause_of(suspect: Suspect, findings: Findings) -> Cause:
@@ -102,6 +106,7 @@ def cause_of(suspect: Suspect, findings: Findings) -> Cause:
         operator=_name(findings.place.operator),
         options=_options(program) if program and findings.place.operator else None,
         kind=findings.place.kind,
+        line=findings.wrong_line,
         named=_named(findings),
         script=_script(suspect, findings),
     )

@@ -6,6 +6,7 @@ from compilegate.culprits import known
 from compilegate.culprits.grouping import Culprit, Failure, counted, culprits
 from compilegate.fuzzing.program import Program, Statement, Value
 from compilegate.judging.budget import Budget
+from compilegate.records.part import LineDiffers
 from compilegate.triage.findings import Findings
 from compilegate.triage.scripts.script import Script
 from compilegate.triage.search.ladder import Stage
@@ -29,6 +30,7 @@ def cause(  # noqa: PLR0917
     text="y = gelu(x)",
     state="bad",
     ended="",
+    line="",
 ):
     """The cause of a culprit in which triage found this."""
     observation = make_observation(case=CASE)
@@ -45,6 +47,7 @@ def cause(  # noqa: PLR0917
         place=Place(path="act", kind=kind, operator=operator),
         script=Script(text="", origin="", program=program) if operator else None,
         bisected=bisected,
+        line=LineDiffers(source=line, right="1", wrong="2") if line else None,
     )
     return cause_of(suspect, findings)
 
@@ -140,3 +143,22 @@ def test_what_triage_joined_is_one_culprit_in_reports(tmp_path):
     seen = culprits(found, known.read([file]))
     assert [culprit.cases for culprit in seen] == [joined.cases, three.cases, memory.cases]
     assert seen[0].known == ['triage found "gelu"']
+
+
+@pytest.mark.parametrize(
+    ("backend", "lines", "is_one"),
+    [
+        ("eager", ("net.py:8", "net.py:8"), True),
+        ("aot_eager", ("net.py:8", "net.py:8"), True),
+        ("eager", ("net.py:8", "net.py:9"), False),
+        ("eager", ("", ""), False),
+        (DECOMPOSED, ("net.py:8", "net.py:8"), False),
+    ],
+)
+def test_one_line_that_is_wrong_first_is_one_cause(backend, lines, is_one):
+    found = {"backend": backend, "operator": "", "bisected": {}}
+    first, second = (
+        cause(**found, kind=kind, line=line)
+        for kind, line in zip(("Gate", "Net"), lines, strict=True)
+    )
+    assert second.is_that_of(first) is is_one

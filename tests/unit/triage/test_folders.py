@@ -71,6 +71,21 @@ def test_the_file_of_known_culprits_has_those_that_are_complete(complete, interr
     assert not [*tmp_path.glob("*.making")]
 
 
+def test_one_that_is_interrupted_after_its_stage_was_found_has_an_entry(monkeypatch, tmp_path):
+    class Interrupted(Investigated):
+        def run(self):
+            self.findings.stage = Stage(seen={"inductor": Seen("bad")})
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(folders, "Investigation", Interrupted)
+    run = files.read(RUN)
+    found = folders.suspects(run, budgets_toml.read([], sorted(SHIPPED_BUDGETS.glob("*.toml"))))
+    with pytest.raises(KeyboardInterrupt):
+        next(folders.triage(run, found, tmp_path, minutes=1, say=lambda _: None))
+    (entry,) = known.read([tmp_path / found_reports.FILE])
+    assert [*entry.cases] == [*found[0].culprit.cases]
+
+
 @pytest.mark.parametrize("kind", ["file", "below a file"])
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_begun(
     kind, tmp_path, capsys

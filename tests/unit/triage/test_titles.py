@@ -7,6 +7,7 @@ import pytest
 from compilegate.culprits.grouping import culprits
 from compilegate.fuzzing.program import Program, Statement
 from compilegate.judging.budget import Budget
+from compilegate.records.part import LineDiffers
 from compilegate.triage.findings import Findings
 from compilegate.triage.report import issue
 from compilegate.triage.report.title import title_of
@@ -63,6 +64,7 @@ def title(observation, backend="inductor", **fields):
         (wrong(A), {"place": GELU}, f"[Inductor] gelu: {NUMBERS}"),
         (wrong(A), {"place": Place("act", "GELU")}, f"[Inductor] GELU: {NUMBERS}"),
         (wrong(A), {"place": Place(model="Net")}, f"[Inductor] Net: {NUMBERS}"),
+        (wrong(A), {"line": LineDiffers(compared=3)}, f"[Inductor] one: {NUMBERS}"),
         (wrong(A), {}, f"[Inductor] one: {NUMBERS}"),
         (wrong(A), {"backend": ""}, f"one: {NUMBERS}"),
         (wrong(A), {"bisected": BISECTED}, f"[decompositions] erf: {NUMBERS}"),
@@ -73,6 +75,7 @@ def title(observation, backend="inductor", **fields):
         "operator",
         "class",
         "class of the model",
+        "no line",
         "model",
         "no stage",
         "bisected",
@@ -122,6 +125,11 @@ def test_the_error_is_that_of_the_submodule_alone():
     assert title(wrong(A), place=at) == said
     raises = Place("act", "GELU", text="raised in stage compile: Unsupported: no")
     assert title(wrong(A), place=raises).startswith(f"[Inductor] GELU: {NUMBERS}")
+
+
+def test_the_line_that_is_wrong_first_ends_the_title():
+    line = LineDiffers(source="net.py:8", right="1", wrong="2")
+    assert title(wrong(A), backend="eager", line=line).endswith(" at net.py:8")
 
 
 def test_an_input_is_wrong_after_the_call():
