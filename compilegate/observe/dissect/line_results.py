@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -17,8 +18,10 @@ from compilegate.records.part import LineDiffers
 
 #: File, line, function and text of a frame of the user's code.
 Frame = tuple[str, int, str, str]
-#: Results may differ by this many roundings: both sides run the same kernels.
-_ROUNDINGS = 100
+#: How far results may be apart, as a share of the largest number: both sides run the same kernels.
+_APART = 1e-5
+#: As many elements are compared first, which tells most tensors apart.
+_SAMPLE = 16
 #: Bytes of the results of a call that are kept; what comes later is not compared.
 _MOST = 1 << 30
 #: The most numbers that are written down.
@@ -42,6 +45,41 @@ class Made:
     def __str__(self) -> str:
         """The line and its text."""
         return f"{self.line}: {self.code}"
+
+    @functools.cached_property
+    def allowed(self) -> float:
+        """How far another tensor may be apart."""
+        value = self.value.detach()
+        if not value.is_floating_point() or not value.numel():
+            return 0.0
+        share = max(_APART, torch.finfo(value.dtype).eps)
+        return share * float(value.abs().nan_to_num(0.0, 0.0, 0.0).max())
+
+    @functools.cached_property
+    def sample(self) -> torch.Tensor:
+        """A few of its elements."""
+        flat = self.value.detach().flatten()
+        return flat[:: max(1, flat.numel() // _SAMPLE)]
+
+    def is_like(self, other: Made, *, with_grad: bool = False) -> bool:
+        """Whether another tensor is the same.
+
+        Args:
+            other: The other tensor.
+            with_grad: Whether it must require a gradient if this one does, and else must not.
+        """
+        one, two = self.value, other.value
+        if (one.dtype, one.shape) != (two.dtype, two.shape):
+            return False
+        if with_grad and one.requires_grad != two.requires_grad:
+            return False
+        pairs = ((self.sample, other.sample), (one.detach(), two.detach()))
+        return all(
+            torch.allclose(ours, theirs, rtol=0.0, atol=self.allowed, equal_nan=True)
+            if one.is_floating_point()
+            else torch.equal(ours, theirs)
+            for ours, theirs in pairs
+        )
 
 
 @dataclass
@@ -106,7 +144,7 @@ def differs_from_eager(graph: LineResults, eager: LineResults) -> LineDiffers:
     last = -1  # of eager's results, the last one that was the same
     for number, one in enumerate(made):
         indices = unused[one.line]
-        same = next((i for i in indices if _is_same(one.value, expected[i].value)), None)
+        same = next((i for i in indices if one.is_like(expected[i], with_grad=True)), None)
         if same is not None:
             indices.remove(same)
             last = max(last, same)
@@ -132,9 +170,8 @@ def differs_from_dynamo(graph: LineResults, dynamo: LineResults) -> LineDiffers:
     """
     made = dynamo.of_lines
     for number, one in enumerate(made):
-        value = one.value.detach()  # graphs of AOTAutograd record no gradients
         others = [other for other in graph.of_lines if other.line == one.line]
-        if others and not any(_is_same(value, other.value.detach()) for other in graph.made):
+        if others and not any(map(one.is_like, graph.made)):
             return _found(one, one, _nearest(one, others), compared=number)
     return LineDiffers(compared=len(made))
 
@@ -164,20 +201,6 @@ def _before(lines: set[str], computed: Sequence[Made]) -> tuple[str, ...]:
     """Return what is computed before the first of some lines."""
     others = itertools.takewhile(lambda one: one.line not in lines, computed)
     return tuple(dict.fromkeys(map(str, others)))
-
-
-def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two results are the same, but for a few roundings."""
-    if (one.dtype, one.shape) != (other.dtype, other.shape):
-        return False
-    if one.requires_grad != other.requires_grad:
-        return False
-    if not one.is_floating_point():
-        return torch.equal(one, other)
-    size = one.detach().abs().nan_to_num(0.0, 0.0, 0.0)
-    most = size.max().item() if size.numel() else 0.0
-    allowed = _ROUNDINGS * torch.finfo(one.dtype).eps * most
-    return torch.allclose(one, other, rtol=0.0, atol=allowed, equal_nan=True)
 
 
 def _distance(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
