@@ -44,7 +44,7 @@ def preload(packages: Iterable[str], *, cpp: bool) -> None:
     Args:
         packages: The packages to import.
         cpp: Whether Inductor will generate C++. It starts processes to find the vector instructions
-            of this machine, which takes up to 15 s in each child of torch 2.12.
+            of this machine, so that its children need not.
     """
     for package in packages:
         with contextlib.suppress(Exception):
@@ -53,6 +53,9 @@ def preload(packages: Iterable[str], *, cpp: bool) -> None:
         with contextlib.suppress(Exception):
             from torch._inductor import cpu_vec_isa
 
+            from compilegate.observe import vector_instructions
+
+            vector_instructions.probe_without_torch()
             cpu_vec_isa.pick_vec_isa()
 
 

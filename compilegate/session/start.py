@@ -20,7 +20,6 @@ from compilegate.session.results import RESULTS, Results
 from compilegate.session.workers import (
     WORKERS,
     Workers,
-    are_on_gpus,
     count_of,
     from_controller,
     refuse_other_distributions,
@@ -64,9 +63,8 @@ def start(config: pytest.Config) -> None:
             forwarder = Forwarder(plan, config.stash[OBSERVATIONS], Path(known.run))
             config.pluginmanager.register(forwarder, "compilegate-forwarder")
         return
-    workers = config.stash[WORKERS] = Workers(
-        count_of(config), plan.environment, apart=are_on_gpus(plan.cases)
-    )
+    workers = Workers.of(plan.cases, count_of(config), plan.environment)
+    config.stash[WORKERS] = workers
     plan.resources.callback(workers.close)
     if not plan.replays and any(case.device == "cuda" for case in plan.cases):
         workers.refuse_unlike_gpus()

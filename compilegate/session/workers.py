@@ -192,13 +192,21 @@ class Workers:
     Args:
         count: The number of workers that run at the same time.
         environment: The observed environment; None if the session observes nothing.
+        on_gpus: Whether any case runs on a GPU. Else the workers share the processor alone.
         apart: Whether the workers of each of several GPUs may have processors of their own. They
             take turns among themselves then.
     """
 
-    def __init__(self, count: int, environment: Environment | None, *, apart: bool = False) -> None:
+    def __init__(
+        self,
+        count: int,
+        environment: Environment | None,
+        *,
+        on_gpus: bool = True,
+        apart: bool = False,
+    ) -> None:
         self._count, self._apart = count, apart
-        self._gpus = visible_gpus(environment)
+        self._gpus = visible_gpus(environment) if on_gpus else []
         self._names = (
             {d.name for d in environment.devices if d.kind == "cuda"} if environment else ()
         )
@@ -206,6 +214,12 @@ class Workers:
         self._turns = tempfile.TemporaryDirectory(
             prefix="compilegate-turns-", ignore_cleanup_errors=True
         )
+
+    @classmethod
+    def of(cls, cases: Sequence[Case], count: int, environment: Environment | None) -> Workers:
+        """Return the workers of some cases. See the class for ``count`` and ``environment``."""
+        on_gpus = any(case.device == "cuda" for case in cases)
+        return cls(count, environment, on_gpus=on_gpus, apart=are_on_gpus(cases))
 
     def close(self) -> None:
         """Remove the locks of turns."""

@@ -128,6 +128,21 @@ def test_more_workers_than_processors_share_them(monkeypatch):
     assert {workers.share(f"gw{index}").part for index in range(5)} == {(3,), (7,)}
 
 
+@pytest.mark.parametrize("gpus", [(), ("H200",), ("H200", "H200")])
+def test_cases_of_the_processor_share_it_as_on_a_machine_without_gpus(gpus):
+    workers = Workers.of(planned_on("cpu", models=2).cases, 2, machine(*gpus))
+    shares = [workers.share(name) for name in ("gw0", "gw1")]
+    assert [share.part for share in shares] == [tuple(range(32)), tuple(range(32, 64))]
+    assert all(share.turns and share.gpu is None for share in shares)
+    assert "OMP_NUM_THREADS" not in shares[0].environment()
+
+
+def test_cases_of_a_gpu_share_it_next_to_those_of_the_processor():
+    for plan in (planned_on("cuda", models=2), mixed_on(models=1)):
+        share = Workers.of(plan.cases, 2, machine("H200")).share("gw0")
+        assert (share.gpu, share.part) == ("0", ())
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_worker_that_has_a_gpu_for_itself_has_all_processors(count):
     share = Workers(count, machine("H200", "H200"), apart=True).share("gw0")

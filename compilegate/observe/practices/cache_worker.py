@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from compilegate.observe import vector_instructions
 from compilegate.observe.capture import compile_log
 from compilegate.observe.measure.contention import OtherProcesses
 from compilegate.observe.practices import cache_modules
@@ -34,6 +35,7 @@ def main(folder: Path) -> None:
 
 def _warm_toolchain(bench: Bench) -> None:
     """Load what the first compilation of a process loads, as the process that filled has done."""
+    vector_instructions.probe_without_torch()
     torch.compile(lambda x: x + 1)(torch.ones(8, device=bench.builder.case.device))
     compile_log.reset()
 

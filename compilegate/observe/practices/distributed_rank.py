@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.tensor import DTensor
 
-from compilegate.observe import error_text, failures
+from compilegate.observe import error_text, failures, vector_instructions
 from compilegate.observe.capture import compile_log
 from compilegate.observe.capture.compile_log import CompileLog
 from compilegate.observe.device import device as device_of
@@ -50,6 +50,7 @@ def main(folder: Path) -> None:
         enter("init_process_group")
         job = job_in(folder)
         bench = rebuilt(job)
+        vector_instructions.probe_without_torch()
         device = bench.builder.case.device
         if device != "cpu":
             torch.accelerator.set_device_index(int(os.environ["LOCAL_RANK"]))
