@@ -16,6 +16,9 @@ from torch._inductor.utils import clear_caches
 from compilegate.observe.practices.bench import Bench, StepFacts
 from compilegate.records.wording import counted
 
+#: The file that a fresh process writes to its folder once it is warm.
+READY = "ready"
+
 #: The folders of graphs in a cache: Inductor's and AOTAutograd's.
 _GRAPHS = ("fxgraph", "aotautograd")
 #: The endings of files that hold machine code.

@@ -13,12 +13,18 @@ from compilegate.observe.capture import compile_log
 from compilegate.observe.measure.contention import OtherProcesses
 from compilegate.observe.practices import cache_modules
 from compilegate.observe.practices.bench import Bench, StepUnavailableError
-from compilegate.observe.practices.cache_folders import Lookups, in_use, lookups, note_found
+from compilegate.observe.practices.cache_folders import (
+    READY,
+    Lookups,
+    in_use,
+    lookups,
+    note_found,
+)
 from compilegate.observe.practices.cache_weights import compare_with, other_weights
 from compilegate.observe.practices.fresh_process import answer_in, job_in
 from compilegate.observe.practices.same_case import rebuilt
 
-#: Seconds between two looks for the file that opens the gate.
+#: Seconds between two looks for a file of the other process.
 _LOOK_S = 0.01
 
 
@@ -27,6 +33,8 @@ def main(folder: Path) -> None:
     job = job_in(folder)
     bench = rebuilt(job["case"])
     _warm_toolchain(bench)
+    (folder / READY).touch()
+    _wait_for(job["begin"])
     work = _read if job["task"] == "read" else _repair
     answer = work(bench, job, Lookups(*job["looked_up"]))
     bench.forget_compiled()
@@ -38,6 +46,11 @@ def _warm_toolchain(bench: Bench) -> None:
     vector_instructions.probe_without_torch()
     torch.compile(lambda x: x + 1)(torch.ones(8, device=bench.builder.case.device))
     compile_log.reset()
+
+
+def _wait_for(file: str) -> None:
+    while not Path(file).exists():
+        time.sleep(_LOOK_S)
 
 
 def _read(bench: Bench, job: dict[str, Any], looked_up: Lookups) -> dict[str, Any]:
@@ -73,8 +86,7 @@ def _load_artifacts(file: Path) -> None:
 
 def _repair(bench: Bench, job: dict[str, Any], looked_up: Lookups) -> dict[str, Any]:
     """Fill a cache together with the other process, then use damaged copies of the filled one."""
-    while not Path(job["gate"]).exists():
-        time.sleep(_LOOK_S)
+    _wait_for(job["gate"])
     cache_modules.fill_at_once(bench, Path(job["shared"]))
     name = "call with truncated graphs in the cache"
     with in_use(bench, Path(job["truncated"])), bench.step(name) as facts:

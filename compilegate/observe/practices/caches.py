@@ -24,6 +24,7 @@ from compilegate.observe.measure.contention import OtherProcesses
 from compilegate.observe.practices import cache_modules, cache_weights, fresh_process
 from compilegate.observe.practices.bench import Bench
 from compilegate.observe.practices.cache_folders import (
+    READY,
     Lookups,
     in_use,
     lookups,
@@ -34,6 +35,8 @@ from compilegate.observe.practices.same_case import described
 from compilegate.records.practice import Practice, Step
 
 WORKER = "compilegate.observe.practices.cache_worker"
+#: What the fresh processes do.
+_TASKS = ("read", "repair")
 #: Seconds between two looks at the fresh processes.
 _LOOK_S = 0.1
 #: What the answers of the fresh processes consist of, apart from tensors and plain values.
@@ -80,12 +83,13 @@ def _fill(bench: Bench, folder: Path) -> Lookups:
 def _use(bench: Bench, folder: Path, looked_up: Lookups) -> None:
     """Use the cache in two fresh processes, and compile small changes in this one.
 
-    What the first process times is timed alone: it opens the gate for the others.
+    What the first process times is timed alone: it opens the gate for the others. What both do
+    before, as importing torch, stops nobody.
     """
-    filled, gate = folder / "filled", folder / "gate"
+    filled, begin, gate = folder / "filled", folder / "begin", folder / "gate"
     with_truncated_graphs(filled, folder / "truncated")
     has_kernels = with_empty_kernels(filled, folder / "emptied")
-    names = ("filled", "gate", "shared", "empty", "artifacts", "truncated")
+    names = ("filled", "begin", "gate", "shared", "empty", "artifacts", "truncated")
     job = {
         "case": described(bench),
         "looked_up": dataclasses.astuple(looked_up),
@@ -93,10 +97,12 @@ def _use(bench: Bench, folder: Path, looked_up: Lookups) -> None:
         **{name: str(folder / name) for name in names},
     }
     with torch.serialization.safe_globals([*_RECORDS]), ThreadPoolExecutor() as pool:
-        started = [
-            pool.submit(_run, {**job, "task": task}, folder / task) for task in ("read", "repair")
-        ]
+        started = [pool.submit(_run, {**job, "task": task}, folder / task) for task in _TASKS]
+        for task, process in zip(_TASKS, started, strict=True):
+            while not ((folder / task / READY).exists() or process.done()):
+                _wait(bench)
         with bench.progress.alone():
+            begin.touch()
             while not (gate.exists() or started[0].done()):
                 _wait(bench)
         gate.touch()

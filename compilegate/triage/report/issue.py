@@ -140,6 +140,11 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
             yield ""
             yield f"With `{place.path}` left to eager, the case fails, too: other parts do."
         yield ""
+    elif place.failing:
+        failing = folded([f"`{path}`" for path in place.failing])
+        yield f"**Submodule:** no single one: {failing} fails where it is compiled alone, and the"
+        yield "case fails with it left to eager, too."
+        yield ""
     elif place.tried:
         tried = folded([f"`{path}`" for path in place.tried])
         late = "" if place.is_complete else " There was no time for the others."

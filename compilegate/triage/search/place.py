@@ -52,6 +52,15 @@ class Place:
         """The submodules that must be compiled with the rest, so that it fails."""
         return [path for path, seen in self.without.items() if seen.state == "good"]
 
+    @property
+    def failing(self) -> list[str]:
+        """The submodules that fail alone."""
+        return [path for path, seen in self.tried.items() if seen.state == "bad"]
+
+    def widen(self) -> None:
+        """Name the whole model, since others fail, too, with the submodule left to eager."""
+        self.path = self.kind = self.text = ""
+
     def name_operator(self, statement: Statement) -> None:
         """Note that the operator of a statement fails alone."""
         self.operator, self.source = statement.operator, statement.source

@@ -42,8 +42,10 @@ def find(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None
     if below != ladder.OFF:
         how = "the case passes with this backend"
         findings.workarounds.append((f'torch.compile(model, backend="{below}")', how))
-    if findings.place.path:
+    if path := findings.place.path:
         _try_disabling(trials, findings, _ways(findings.place), say)
+        if findings.stage.left_out and _disabled(path) in findings.helpless:
+            findings.place.widen()  # each part that CUDA graphs record may fail alone
     elif needed := findings.place.needed:
         _try_disabling(trials, findings, [(_disabling(path), [path]) for path in needed], say)
     _try_remedies(trials, findings, say)
@@ -99,6 +101,11 @@ def _ways(found: Place) -> Iterator[tuple[str, list[str]]]:
         yield f"{every}        part.forward = torch.compiler.disable(part.forward)", found.alike
 
 
+def _disabled(*paths: str) -> str:
+    """Return what is said of submodules that were left to eager."""
+    return f"torch.compiler.disable on {', '.join(paths)}"
+
+
 def _disabling(path: str) -> str:
     """Return code that leaves a submodule to eager."""
     one = f'part = model.get_submodule("{path}")\n'
@@ -121,7 +128,7 @@ def _try_disabling(
     """
     for code, paths in ways:
         seen = trials.of_part(part(disabled=tuple(paths)))
-        tried = f"torch.compiler.disable on {', '.join(paths)}"
+        tried = _disabled(*paths)
         if seen.text == NOTHING_LEFT:  # nor would more be with all of the class
             findings.notes.append(f"no workaround by {tried}: {NOTHING_LEFT}")
             say(f"  {tried}: {NOTHING_LEFT}")

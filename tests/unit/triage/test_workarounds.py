@@ -95,6 +95,26 @@ def test_options_that_the_script_passes_with_are_tried_on_the_case(state):
     assert (made.notes == [workarounds.ANOTHER]) == (state == "bad")
 
 
+@pytest.mark.parametrize(
+    ("left_out", "state", "path"),
+    [
+        ("CUDA graphs", "bad", ""),
+        ("CUDA graphs", "good", "act"),
+        ("", "bad", "act"),
+    ],
+)
+def test_no_submodule_is_named_where_each_may_fail_in_cuda_graphs(left_out, state, path):
+    cure = "default" if left_out else ""
+    stage = Stage("inductor", {"inductor": Seen("bad")}, cure=cure, left_out=left_out)
+    at = Place("act", "GELU", text="wrong", tried={"act": Seen("bad")}, kinds={"act": "GELU"})
+    found = Findings(stage=stage, place=at)
+    suspect = suspect_of(wrong(A))
+    workarounds.find(Trials(suspect, state), found, lambda line: None)
+    assert found.place.path == path
+    text = issue.text(suspect, found, make_environment(), "observe", "")
+    assert ("no single one: `act` fails where it is compiled alone" in text) == (not path)
+
+
 @pytest.mark.parametrize("helpless", [["torch.compiler.disable on act"], []])
 def test_a_submodule_that_is_not_the_only_one_is_said_to_be_one_of_several(helpless):
     text = text_of(wrong(A), place=Place("act", "GELU", text="wrong"), helpless=helpless)
