@@ -20,7 +20,7 @@ from tests.once import once
 
 #: Seconds during which costs are measured again while other processes keep the machine busy.
 PATIENCE_S = 60.0
-#: Number of xdist workers in sessions that time nothing.
+#: Number of xdist workers in the session over many faults, which times nothing.
 WORKERS = str(max(2, (os.cpu_count() or 2) // 2))
 TABLE = pytest.StashKey[tables.Table]()
 
@@ -99,12 +99,12 @@ def decomposed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture(scope="session")
 def generated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Planted:
-    """The session over the selected faults in generated code, and their twins."""
+    """The session over the selected faults in generated code, and their twins: three cases."""
     cases = tiny_cases(fault for fault in _selected(request) if fault.inductor)
     return once(
         tmp_path_factory,
         "generated",
-        lambda folder: observe(folder, cases, "-n", WORKERS, backend="inductor"),
+        lambda folder: observe(folder, cases, backend="inductor"),
         finished,
     )
 

@@ -115,9 +115,18 @@ def command(
     return [*words, *arguments]
 
 
-def surroundings(runs: Path, changes: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of a session. One of them marks its processes."""
+def surroundings(
+    runs: Path, changes: Mapping[str, str] | None = None, words: Sequence[str] = ()
+) -> dict[str, str]:
+    """The variables of a session with this command line. One of them marks its processes.
+
+    With an eager backend, small tensors are computed in one thread. Where two sessions share two
+    processors, threads that wait for each other take half of the time. Sessions with Inductor keep
+    all threads, because it generates other code for one.
+    """
     kept = {name: value for name, value in os.environ.items() if not _FOREIGN.fullmatch(name)}
+    if "--backend" in words and "inductor" not in words:
+        kept.setdefault("OMP_NUM_THREADS", "1")
     return {**kept, "COLUMNS": "200", "COMPILEGATE_TEST": str(runs), **(changes or {})}
 
 
@@ -128,7 +137,7 @@ def run_to_its_end(
     done = subprocess.run(
         words,
         cwd=CHECKOUT,
-        env=surroundings(runs, env),
+        env=surroundings(runs, env, words),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -47,7 +47,7 @@ def begun(
     process = subprocess.Popen(
         words,
         cwd=CHECKOUT,
-        env=surroundings(runs, changes),
+        env=surroundings(runs, changes, words),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
