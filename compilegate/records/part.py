@@ -80,20 +80,24 @@ class LineDiffers:
     Attributes:
         source: Its file and number; empty if each line that was compared computes the same.
         code: Its text.
+        caller: The line that calls the function which has it; empty if that is not known.
         right: What differs of its result, as eager has it; empty where eager does not run the line.
         wrong: What differs of it in the graph; empty where no graph has such a result.
         left_out: Lines that eager runs before this one, and that no graph has.
         unseen: Lines before this one that have results in the graph alone: eager computes them with
             functions that are not PyTorch's, or not at all.
+        writes: Of AOTAutograd, where each line computes the same: lines that write to a tensor.
         compared: How many results were the same before.
     """
 
     source: str = ""
     code: str = ""
+    caller: str = ""
     right: str = ""
     wrong: str = ""
     left_out: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
     compared: int = 0
 
 

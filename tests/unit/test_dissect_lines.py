@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from compilegate.observe.dissect import lines
+from compilegate.observe.dissect.graph import Frame
 from compilegate.observe.dissect.line_results import LineResults, differs_from_dynamo
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.zoo.example import Call, Example
@@ -97,6 +98,27 @@ def test_a_gradient_that_is_lost_is_named():
     assert first(detached, False, case=TRAIN).source == ""
 
 
+def test_the_line_that_calls_its_function_is_named():
+    found = first(lambda x, factor: scaled(x.exp(), factor), 3.0)
+    assert found.caller.endswith(": found = first(lambda x, factor: scaled(x.exp(), factor), 3.0)")
+
+
+def test_lines_that_write_are_named_where_all_results_are_right():
+    def writing(x, _):
+        y = x + 1
+        y[0] = 0
+        y += x
+        return y.mul_(2) / 2
+
+    found = first(writing, None, backend="aot_eager")
+    assert (found.source, found.compared) == ("", 4)
+    assert [line.partition(": ")[2] for line in found.writes] == [
+        "y[0] = 0",
+        "y += x",
+        "return y.mul_(2) / 2",
+    ]
+
+
 def test_what_numpy_computes_is_not_compared():
     found = first(of_numpy, 3.0)
     assert found.source == ""
@@ -131,7 +153,8 @@ def test_graphs_of_aot_autograd_compute_what_those_of_dynamo_do():
 )
 def test_a_wrong_value_in_a_graph_of_aot_autograd_is_named(value, source, tmp_path):
     dynamo, graph = LineResults(), LineResults()
-    frames = [(str(tmp_path / "net.py"), line, "forward", f"line {line}") for line in (1, 2)]
+    file = str(tmp_path / "net.py")
+    frames = [(Frame(file, line, "forward", f"line {line}"),) for line in (1, 2)]
     with dynamo.kept(), graph.kept():
         for results in (dynamo, graph):
             results.add(frames[0], torch.tensor([3.0]))

@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch._dynamo
@@ -189,21 +189,39 @@ def _described(graph: fx.GraphModule, values: dict[str, Any]) -> dict[str, Any]:
 
 def source_of(node: fx.Node) -> str:
     """Return the line of the user's code that made a node: its file, number and text."""
-    frame = frame_of(node)
-    return f"{place(*frame[:3])}: {frame[3]}" if frame else ""
+    frames = frames_of(node)
+    return str(frames[-1]) if frames else ""
 
 
-def frame_of(node: fx.Node) -> tuple[str, int, str, str] | None:
-    """Return the innermost frame of the user's code that made a node.
+class Frame(NamedTuple):
+    """A line of the user's code that runs.
 
-    That is its file, its line, its function, and the text of the line.
+    Attributes:
+        file: Its file.
+        line: Its number.
+        function: The function that has it.
+        text: The line itself.
     """
-    frames = _FRAME.findall(node.stack_trace or "")
-    own = [frame for frame in frames if not Path(frame[0]).is_relative_to(_TORCH)]
-    if not own:
-        return None
-    file, line, function, text = own[-1]
-    return file, int(line), function, text
+
+    file: str
+    line: int
+    function: str
+    text: str
+
+    @property
+    def source(self) -> str:
+        """Its file and number, as they read on every machine."""
+        return place(self.file, self.line, self.function).source
+
+    def __str__(self) -> str:
+        return f"{place(self.file, self.line, self.function)}: {self.text}"
+
+
+def frames_of(node: fx.Node) -> list[Frame]:
+    """Return the lines of the user's code that made a node: the innermost is the last."""
+    found = _FRAME.findall(node.stack_trace or "")
+    frames = [Frame(file, int(line), function, text) for file, line, function, text in found]
+    return [frame for frame in frames if not Path(frame.file).is_relative_to(_TORCH)]
 
 
 def _leave_out_defaults(graph: fx.GraphModule) -> None:

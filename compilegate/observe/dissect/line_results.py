@@ -13,11 +13,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from compilegate.observe.capture.source_place import place
+from compilegate.observe.dissect.graph import Frame
 from compilegate.records.part import LineDiffers
 
-#: File, line, function and text of a frame of the user's code.
-Frame = tuple[str, int, str, str]
 #: How far results may be apart, as a share of the largest number: both sides run the same kernels.
 _APART = 1e-5
 #: As many elements are compared first, which tells most tensors apart.
@@ -35,11 +33,13 @@ class Made:
     Attributes:
         line: File and number of the line; empty for what a graph is given.
         code: Its text.
+        caller: The line that calls its function, if that is known.
         value: A copy of the tensor.
     """
 
     line: str
     code: str
+    caller: str
     value: torch.Tensor
 
     def __str__(self) -> str:
@@ -89,28 +89,34 @@ class LineResults:
     Attributes:
         made: The tensors, in the order in which they are computed.
         reached: The lines that run, by file and number.
+        writes: The lines that write to a tensor.
     """
 
     made: list[Made] = field(default_factory=list)
     reached: set[str] = field(default_factory=set)
+    writes: dict[str, None] = field(default_factory=dict)
     _is_open: bool = False
     _bytes: int = 0
 
-    def add(self, frame: Frame | None, result: Any) -> None:
+    def add(self, frames: Sequence[Frame], result: Any, *, writes: bool = False) -> None:
         """Keep copies of the tensors in a result.
 
         Args:
-            frame: What computes it; None if that is not known.
+            frames: What computes it: the innermost line of the user's code is the last.
             result: The result.
+            writes: Whether it writes to a tensor.
         """
-        line, code = (place(*frame[:3]).source, frame[3]) if frame else ("", "")
+        line, code = (frames[-1].source, frames[-1].text) if frames else ("", "")
+        caller = f"{frames[-2].source}: {frames[-2].text}" if frames[1:] else ""
+        if self._is_open and writes and frames:
+            self.writes[f"{line}: {code}"] = None
         for value in pytree.tree_leaves(result) if self._is_open else ():
             if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
                 continue
             self._bytes += value.numel() * value.element_size()
             if self._bytes <= _MOST:
                 copy = value.detach().clone().requires_grad_(value.requires_grad)
-                self.made.append(Made(line, code, copy))
+                self.made.append(Made(line, code, caller, copy))
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
@@ -173,13 +179,14 @@ def differs_from_dynamo(graph: LineResults, dynamo: LineResults) -> LineDiffers:
         others = [other for other in graph.of_lines if other.line == one.line]
         if others and not any(map(one.is_like, graph.made)):
             return _found(one, one, _nearest(one, others), compared=number)
-    return LineDiffers(compared=len(made))
+    return LineDiffers(compared=len(made), writes=tuple(dynamo.writes))
 
 
 def _found(line: Made, right: Made | None, wrong: Made | None, *, compared: int) -> LineDiffers:
     return LineDiffers(
         source=line.line,
         code=line.code,
+        caller=line.caller,
         right=_shown(right.value, wrong.value if wrong else None) if right else "",
         wrong=_shown(wrong.value, right.value if right else None) if wrong else "",
         compared=compared,

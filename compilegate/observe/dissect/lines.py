@@ -26,9 +26,8 @@ from torch.overrides import TorchFunctionMode
 
 from compilegate.observe.capture import compile_log, compiling
 from compilegate.observe.capture.source_place import place
-from compilegate.observe.dissect.graph import frame_of
+from compilegate.observe.dissect.graph import Frame, frames_of
 from compilegate.observe.dissect.line_results import (
-    Frame,
     LineResults,
     differs_from_dynamo,
     differs_from_eager,
@@ -38,6 +37,11 @@ from compilegate.observe.model.subject import Subject
 from compilegate.records.part import LineDiffers
 
 _TORCH = Path(torch.__file__).parent
+#: Functions of the module ``operator`` that write to their first argument.
+_WRITING = {
+    *("setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul"),
+    *("iand", "ior", "ixor", "ilshift", "irshift"),
+}
 #: Folders whose code calls PyTorch's functions for the user's.
 _AROUND = tuple(f"{path}{os.sep}" for path in (_TORCH, Path(__file__).parents[1]))
 
@@ -135,12 +139,13 @@ class _Interpreter(fx.Interpreter):
     def run_node(self, n: fx.Node) -> Any:
         made = super().run_node(n)
         if n.op == "placeholder":
-            self._results.add(None, made)
+            self._results.add((), made)
         elif (
             n.op.startswith("call_") and not self._takes_apart(n) and not _is_uninitialized(n.name)
         ):
             function = getattr(n.target, "__name__", str(n.target))
-            self._results.add(None if _is_uninitialized(function) else frame_of(n), made)
+            frames = () if _is_uninitialized(function) else frames_of(n)
+            self._results.add(frames, made, writes=_writes(function))
         return made
 
     def _takes_apart(self, node: fx.Node) -> bool:
@@ -151,19 +156,24 @@ class _Interpreter(fx.Interpreter):
         return not isinstance(container, torch.Tensor)
 
 
+def _writes(function: str) -> bool:
+    """Whether a function writes to a tensor, by its name."""
+    return function in _WRITING or (function.endswith("_") and not function.endswith("__"))
+
+
 def _is_uninitialized(function: str) -> bool:
     """Whether a function returns whatever is in memory: ``empty``, ``new_empty`` and alike."""
     return "empty" in function
 
 
-def _calling(frame: FrameType | None) -> Frame | None:
-    """Return the innermost frame of the user's code."""
+def _calling(frame: FrameType | None) -> Sequence[Frame]:
+    """Return the innermost line of the user's code; none if there is none."""
     while frame is not None and frame.f_code.co_filename.startswith(_AROUND):
         frame = frame.f_back
     if frame is None:
-        return None
+        return ()
     file, line = frame.f_code.co_filename, frame.f_lineno
-    return file, line, frame.f_code.co_name, linecache.getline(file, line).strip()
+    return (Frame(file, line, frame.f_code.co_name, linecache.getline(file, line).strip()),)
 
 
 def _following(results: LineResults, frame: FrameType) -> Any:

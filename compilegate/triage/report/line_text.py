@@ -38,8 +38,12 @@ def paragraph(found: LineDiffers, backend: str) -> Iterator[str]:
         yield from _none(found, backend)
     else:
         return
+    if found.caller:
+        yield f"Its function is called at `{found.caller}`."
     for line in found.left_out[:_MOST]:
         yield f"Before it, {other} runs a line that is not in the graph: `{line}`."
+    for line in found.writes[:_MOST]:
+        yield f"A line that writes to a tensor: `{line}`."
     for line in found.unseen[:_MOST]:
         yield f"Not compared, since {other} calls no function of PyTorch's for it: `{line}`."
     yield ""

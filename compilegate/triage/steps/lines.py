@@ -48,7 +48,7 @@ def _find_first_wrong(trials: Trials, findings: Findings, say: Callable[[str], N
     if told is None:
         findings.notes.append(f"no comparison of graphs line by line: {why}")
         return
-    lists = {name: tuple(told[name]) for name in ("left_out", "unseen")}
+    lists = {name: tuple(told[name]) for name in ("left_out", "unseen", "writes")}
     findings.line = found = LineDiffers(**{**told, **lists})
     if found.source:
         say(f"  the first line with another result: {found.source}: {found.code}")

@@ -19,9 +19,10 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
         ),
         (
             "aot_eager",
-            {**AT, "right": "2", "wrong": "3"},
+            {**AT, "right": "2", "wrong": "3", "caller": "net.py:20: return self.gate(x)"},
             "**Line:** `net.py:8`: `y = x * k` is the first whose result in AOTAutograd's graph is "
-            "another than in Dynamo's graph: 2 in Dynamo's graph, and 3 in AOTAutograd's.",
+            "another than in Dynamo's graph: 2 in Dynamo's graph, and 3 in AOTAutograd's. "
+            "Its function is called at `net.py:20: return self.gate(x)`.",
         ),
         (
             "eager",
@@ -38,10 +39,10 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
         ),
         (
             "aot_eager",
-            {"compared": 1},
+            {"compared": 1, "writes": ("net.py:8: y[0] = 0",)},
             "**Line:** none. In AOTAutograd's graph, the only result of a line is that of Dynamo's "
             "graph. What is wrong is elsewhere: in how inputs and outputs are passed (aliases, "
-            "writes), or in the backward.",
+            "writes), or in the backward. A line that writes to a tensor: `net.py:8: y[0] = 0`.",
         ),
         (
             "eager",
