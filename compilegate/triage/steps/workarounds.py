@@ -102,7 +102,7 @@ def _ways(found: Place) -> Iterator[tuple[str, list[str]]]:
 
 
 def _disabled(*paths: str) -> str:
-    """Return what is said of submodules that were left to eager."""
+    """Return how a report names submodules that were left to eager."""
     return f"torch.compiler.disable on {', '.join(paths)}"
 
 
