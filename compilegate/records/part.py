@@ -83,7 +83,7 @@ class LineDiffers:
         caller: The line that calls the function which has it; empty if that is not known.
         right: What differs of its result, as eager has it; empty where eager does not run the line.
         wrong: What differs of it in the graph; empty where no graph has such a result.
-        left_out: Lines that eager runs before this one, and that no graph has.
+        left_out: Lines that eager runs before this one, with results that no graph has.
         unseen: Lines before this one that have results in the graph alone: eager computes them with
             functions that are not PyTorch's, or not at all.
         writes: Of AOTAutograd, where each line computes the same: lines that write to a tensor.

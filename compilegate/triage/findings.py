@@ -49,6 +49,8 @@ class Findings:
         guilty: That of it which is at fault; None for none.
         code: The text of the line that shows it; empty if unknown.
         line: The first line whose result in a graph is wrong; None if it was not looked for.
+        raises_at: The line of the user's code at which the compiler raises, and its text; empty if
+            it names none.
         smallest: The smallest sizes at which it shows, and whether it does in float32.
         kernels: What takes the time of a call, where compiled calls are slow.
         held: What memory holds at the peak of a call, where compiled calls need much.
@@ -72,6 +74,7 @@ class Findings:
     guilty: OwnCode | None = None
     code: str = ""
     line: LineDiffers | None = None
+    raises_at: str = ""
     smallest: Smallest = field(default_factory=Smallest)
     kernels: list[Kernel] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
@@ -114,8 +117,14 @@ class Findings:
 
     @property
     def wrong_line(self) -> str:
-        """The first line of the user's code whose result in a graph is wrong; empty if none is."""
-        return self.line.source if self.line is not None else ""
+        """The line of the user's code that shows it first; empty if that is not known.
+
+        That is where compiled code raises, what eager alone computes, or what a graph gets wrong.
+        """
+        if self.line is None:
+            return self.raises_at.partition(": ")[0]
+        left_out = (line.partition(": ")[0] for line in self.line.left_out)
+        return next(left_out, self.line.source)
 
     @property
     def needs_fusion(self) -> bool:

@@ -77,7 +77,7 @@ class Investigation:
             "sizes": self._shrink,
             "script": self._write_script,
             "bisection": self._bisect,
-            "line": lambda: lines.find(self._trials, self.findings, self._say),
+            "line": lambda: lines.find(self._trials, self.findings, self._say, self._files.root),
             "workaround": lambda: workarounds.find(self._trials, self.findings, self._say),
         }
         try:

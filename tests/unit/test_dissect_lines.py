@@ -87,6 +87,18 @@ def test_lines_that_no_graph_has_are_named():
     assert first(branching, True).right == ""  # eager does not reach the line
 
 
+def test_a_loop_that_eager_runs_once_more_is_named():
+    def looping(x, misses):
+        y = x + 1
+        for _ in range(while_compiling(2 - misses, 2)):
+            y = y.sin()
+        return y * 2
+
+    (line,) = first(looping, 1).left_out
+    assert line.endswith(": y = y.sin()")
+    assert first(looping, 0).source == ""
+
+
 def test_a_gradient_that_is_lost_is_named():
     found = first(detached, True, case=TRAIN)
     assert found.code == "return y + 1"

@@ -158,7 +158,7 @@ def differs_from_eager(graph: LineResults, eager: LineResults) -> LineDiffers:
             unseen[str(one)] = None  # eager may compute it with other functions, as NumPy's
         else:
             nearest = _nearest(one, [expected[index] for index in indices])
-            left_out = _before({one.line for one in made}, expected[last + 1 :])
+            left_out = _before(one, expected[last + 1 :], {each.line for each in made})
             found = _found(one, nearest, one, compared=number - len(unseen))
             return replace(found, left_out=left_out, unseen=tuple(unseen))
     return LineDiffers(unseen=tuple(unseen), compared=len(made) - len(unseen))
@@ -204,9 +204,16 @@ def _nearest(one: Made, others: Sequence[Made]) -> Made | None:
     return min(others, key=apart, default=None)
 
 
-def _before(lines: set[str], computed: Sequence[Made]) -> tuple[str, ...]:
-    """Return what is computed before the first of some lines."""
-    others = itertools.takewhile(lambda one: one.line not in lines, computed)
+def _before(wrong: Made, eager: Sequence[Made], lines: set[str]) -> tuple[str, ...]:
+    """Return what eager alone computes before a line: one that no graph has, or once more.
+
+    Args:
+        wrong: What a graph computes in the line.
+        eager: What eager computes after the last result that is the same.
+        lines: All lines of the graph. Where eager does not run the line, the first of them ends it.
+    """
+    ends = {wrong.line} if any(one.line == wrong.line for one in eager) else lines
+    others = itertools.takewhile(lambda one: one.line not in ends, eager)
     return tuple(dict.fromkeys(map(str, others)))
 
 

@@ -152,6 +152,8 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
         yield f"**Submodule:** {none} where it is compiled alone.{late}"
         yield ""
     yield from _unguarded(suspect, findings.stage)
+    if line := findings.raises_at:
+        yield from (f"**Line:** the compiler raises at `{line}`.", "")
     if findings.line is not None:
         yield from line_text.paragraph(findings.line, findings.stage.backend)
     yield from smallest.paragraph(findings.smallest)

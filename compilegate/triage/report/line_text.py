@@ -41,7 +41,7 @@ def paragraph(found: LineDiffers, backend: str) -> Iterator[str]:
     if found.caller:
         yield f"Its function is called at `{found.caller}`."
     for line in found.left_out[:_MOST]:
-        yield f"Before it, {other} runs a line that is not in the graph: `{line}`."
+        yield f"Before it, {other} runs a line whose result no graph has: `{line}`."
     for line in found.writes[:_MOST]:
         yield f"A line that writes to a tensor: `{line}`."
     for line in found.unseen[:_MOST]:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from compilegate.records.part import LineDiffers
 from compilegate.triage.findings import Findings
 from compilegate.triage.search.trials import Trials, part
 
+#: What comes before the stack of the user's code, and a frame of that.
+_USER_CODE = "\nfrom user code:\n"
+_FRAME = re.compile(r'File "(.+)", line (\d+), in \S+\n\s*(.+)')
 #: The stages whose graphs are compared line by line with those of the stage before.
 _COMPARED = ("eager", "aot_eager")
 
 
-def find(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
-    """Find the lines that call what the bisection named, or the first whose result is wrong.
+def find(trials: Trials, findings: Findings, say: Callable[[str], None], root: str = "") -> None:
+    """Find the lines that call what the bisection named, or the first that is wrong or raises.
 
     Args:
         trials: Observes the model.
         findings: The stage and the bisection. They receive the lines.
         say: Is given a line for each thing that is found.
+        root: The folder that files are named from; by default the current one.
 
     Raises:
         OutOfTimeError: The time for the culprit is over.
@@ -29,6 +35,27 @@ def find(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None
         _find_calls(trials, findings, say)
     elif findings.stage.backend in _COMPARED and trials.suspect.is_of_values:
         _find_first_wrong(trials, findings, say)
+    elif (failure := trials.suspect.observation.failure) is not None:
+        findings.raises_at = named_in(failure.traceback, Path(root or Path.cwd()))
+        if findings.raises_at:
+            say(f"  the compiler raises at {findings.raises_at}")
+
+
+def named_in(traceback: str, root: Path) -> str:
+    """Return the line of the user's code that the compiler names in an exception.
+
+    Args:
+        traceback: The traceback. Dynamo adds the stack of the user's code to the message.
+        root: The folder that files are named from. Others have their name alone.
+    """
+    _, _, named = traceback.partition(_USER_CODE)
+    frames = _FRAME.findall(named)
+    if not frames:
+        return ""
+    file, line, text = frames[-1]
+    path = Path(file)
+    shown = path.relative_to(root) if path.is_relative_to(root) else path.name
+    return f"{shown}:{line}: {text}"
 
 
 def _find_calls(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:

@@ -1,9 +1,13 @@
 """What a report says of the line whose result is wrong first."""
 
+from pathlib import Path
+
 import pytest
 
 from compilegate.records.part import LineDiffers
+from compilegate.triage.findings import Findings
 from compilegate.triage.report import line_text
+from compilegate.triage.steps.lines import named_in
 
 AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
 
@@ -28,7 +32,7 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
             "eager",
             {**AT, "wrong": "float32 of shape (2,)", "left_out": ("net.py:7: y = x + 1",)},
             "**Line:** `net.py:8`: `y = x * k` is in Dynamo's graph, and eager does not run it in "
-            "this call. Before it, eager runs a line that is not in the graph: "
+            "this call. Before it, eager runs a line whose result no graph has: "
             "`net.py:7: y = x + 1`.",
         ),
         (
@@ -57,3 +61,42 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
 )
 def test_the_line_and_both_results_are_named(backend, found, says):
     assert " ".join(line_text.paragraph(LineDiffers(**found), backend)).rstrip() == says
+
+
+RAISED = """Traceback (most recent call last):
+  File "/venv/torch/_dynamo/utils.py", line 7, in call
+    raise Error
+torch._dynamo.exc.TorchRuntimeError: no
+{named}
+Set TORCHDYNAMO_VERBOSE=1
+"""
+NAMED = """
+from user code:
+   File "/work/net/zoo.py", line 31, in forward
+    x = self.shift(x)
+        ~~~~~~~~~~^^^
+  File "/work/net/zoo.py", line 29, in forward
+    x = torch.roll(x, (-2,), (3,))
+        ~~~~~~~~~~^^^^^^^^^^^^^^^^
+"""
+
+
+@pytest.mark.parametrize(
+    ("named", "root", "line"),
+    [
+        (NAMED, "/work", "net/zoo.py:29: x = torch.roll(x, (-2,), (3,))"),
+        (NAMED, "/home", "zoo.py:29: x = torch.roll(x, (-2,), (3,))"),
+        ("", "/work", ""),
+    ],
+)
+def test_the_line_at_which_the_compiler_raises_is_that_of_the_users_code(named, root, line):
+    found = named_in(RAISED.format(named=named), Path(root))
+    assert found == line
+    assert Findings(raises_at=found).wrong_line == line.partition(": ")[0]
+
+
+def test_the_line_that_only_eager_computes_comes_before_a_wrong_one():
+    found = LineDiffers(source="net.py:8", left_out=("net.py:7: y = x + 1",))
+    assert Findings(line=found).wrong_line == "net.py:7"
+    assert Findings(line=LineDiffers(source="net.py:8")).wrong_line == "net.py:8"
+    assert Findings(line=LineDiffers(compared=3)).wrong_line == ""

@@ -6,7 +6,7 @@ import pytest
 
 from compilegate.processes.child_process import ObserverError
 from compilegate.triage import investigation
-from compilegate.triage.findings import Findings
+from compilegate.triage.findings import Files, Findings
 from compilegate.triage.investigation import Investigation
 
 #: A stage that is known, so that the other steps follow.
@@ -23,7 +23,7 @@ def investigated(monkeypatch, tmp_path, error):
     made = object.__new__(Investigation)
     made.findings = Findings()
     made._scratch, made._until, made._trials = tmp_path / "scratch", float("inf"), Closing()
-    made._say = lambda text: None
+    made._say, made._files = lambda text: None, Files()
 
     def find_stage():
         made.findings.stage = CONFIRMED
