@@ -12,6 +12,8 @@ from compilegate.fuzzing.program import Program, Statement, Value, renamed
 #: Returns the first of some candidates that fails as the program does; None if none does until a
 #: time on the monotonic clock.
 FirstFailing = Callable[[Sequence[Program], float], Program | None]
+#: A tensor with strides of its own: its sizes and its strides.
+_STRIDED = re.compile(r"torch\.empty_strided\((\([\d, ]+\)), (\([\d, ]+\))")
 #: How many candidates a child is given at once.
 _BLOCK = 6
 
@@ -209,7 +211,7 @@ def _substituted(program: Program, pattern: str, new: str) -> Program:
         values=tuple(
             replace(
                 value,
-                text=re.sub(pattern, new, value.text),
+                text=_strided_alike(value.text, re.sub(pattern, new, value.text)),
                 plain=re.sub(pattern, new, value.plain),
             )
             for value in program.values
@@ -223,3 +225,34 @@ def _substituted(program: Program, pattern: str, new: str) -> Program:
             for one in program.statements
         ),
     )
+
+
+def _strided_alike(before: str, after: str) -> str:
+    """Return a text in which strides fit its sizes: the elements of no tensor begin to overlap.
+
+    Args:
+        before: The text with the strides as they were.
+        after: The same with other sizes.
+    """
+    known = iter(_STRIDED.findall(before))
+
+    def fitting(found: re.Match[str]) -> str:
+        (sizes, strides), changed = map(_numbers, next(known)), _numbers(found[1])
+        order = sorted(range(len(sizes)), key=lambda dim: (strides[dim], dim))
+        if _dense(sizes, order) != strides:
+            return found[0]
+        return f"torch.empty_strided({changed}, {_dense(changed, order)}"
+
+    return _STRIDED.sub(fitting, after)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", text)))
+
+
+def _dense(sizes: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """Return strides without gaps; the dimensions follow from the innermost to the outermost."""
+    strides, step = [0] * len(sizes), 1
+    for dim in order:
+        strides[dim], step = step, step * sizes[dim]
+    return tuple(strides)

@@ -127,6 +127,13 @@ class Findings:
         return next(left_out, self.line.source)
 
     @property
+    def named(self) -> str:
+        """The operator that fails alone, those that fail together, or what the bisector named."""
+        if self.place.operator or not self.together:
+            return self.operator
+        return ", ".join(dict.fromkeys(each.operator for each in self.together))
+
+    @property
     def needs_fusion(self) -> bool:
         """Whether the operator that the bisector named is right where nothing is fused with it."""
         helps = self.bisected.get("helps", ())

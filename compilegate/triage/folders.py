@@ -62,7 +62,7 @@ class Triaged:
         """The stage, the code that is not PyTorch's, the line or the submodule, the operator."""
         found = self.findings
         line = next((line.partition(" in ")[0] for line in found.sources), "")
-        operator = f"{found.operator} at {line}" if line else found.operator
+        operator = f"{found.named} at {line}" if line else found.named
         where = self.suspect.evidence.source or (found.place.path and str(found.place))
         own = found.guilty and ownership.described(found.guilty)
         known = [text for text in (own, found.wrong_line, where, operator) if text]

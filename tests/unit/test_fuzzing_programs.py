@@ -11,7 +11,7 @@ import pytest
 from compilegate.fuzzing.generate import generate
 from compilegate.fuzzing.operators.mutation import with_another
 from compilegate.fuzzing.program import Program, Statement, Value, zoo_text
-from compilegate.fuzzing.reduction import Reducer
+from compilegate.fuzzing.reduction import Reducer, smaller
 from compilegate.fuzzing.scope import Variable, promoted
 from compilegate.fuzzing.script import entry_text, script_text
 from compilegate.records.case import Case
@@ -204,3 +204,16 @@ def test_a_script_shows_that_results_share_memory_otherwise(text, status):
     namespace = {"__name__": "finding"}
     exec(script_text(program, "aliasing differs", 0), namespace)
     assert namespace["main"]() == status
+
+
+@pytest.mark.parametrize(
+    ("strides", "becomes"),
+    [("(48, 1, 12)", "(12, 1, 3)"), ("(48, 4, 1)", "(12, 4, 1)"), ("(0, 12, 1)", "(0, 3, 1)")],
+    ids=["permuted", "contiguous", "expanded, which keeps its own"],
+)
+def test_strides_fit_the_sizes_that_a_reduction_leaves(strides, becomes):
+    text = f"torch.empty_strided((5, 12, 4), {strides}, dtype=torch.float32).copy_(x)"
+    value = Value(name="x", text=text)
+    program = Program(name="p", values=(value,), statements=(), returns=("x",))
+    found = [one.values[0].text for one in smaller(program)]
+    assert text.replace("12, 4)", "3, 4)").replace(strides, becomes) in found

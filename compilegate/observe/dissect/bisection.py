@@ -28,6 +28,8 @@ _OPTIONS: tuple[dict[str, Any], ...] = (
     {"emulate_precision_casts": True},
     {"cpp.simdlen": 1},
 )
+#: What the names of passes have that fold constants in the joint graph, and the option against it.
+_FOLDS, _OF_PASSES = "constant_fold", ({"joint_graph_constant_folding": False},)
 
 
 @clean_streams()
@@ -56,7 +58,8 @@ def main() -> int:
         found["why"] = f"{type(error).__name__}: {error}".splitlines()[0]
     print(json.dumps(found), flush=True)
     helps = []
-    for options in _OPTIONS if backend == "inductor" else ():
+    options_of_passes = _OF_PASSES if _FOLDS in str(found.get("what")) else ()
+    for options in (*_OPTIONS, *options_of_passes) if backend == "inductor" else ():
         name = next(iter(options))
         if not _has(inductor, name) or (device == "cuda" and name.startswith("cpp.")):
             continue

@@ -21,6 +21,16 @@ from compilegate.zoo.example import Call
 
 #: Names in generated code, and how a script writes them.
 _KNOWN = {"device": "torch.device", "inf": 'float("inf")', "nan": 'float("nan")'}
+#: Operators of Python, where PyTorch's name is another.
+_BINARY = {
+    "mult": "mul",
+    "mod": "remainder",
+    "matmult": "matmul",
+    "floordiv": "floor_divide",
+    "bitand": "bitwise_and",
+    "bitor": "bitwise_or",
+    "bitxor": "bitwise_xor",
+}
 #: A frame of a stack, with its line of code.
 _FRAME = re.compile(r'File "(.+)", line (\d+), in (\S+)\n\s*(.+)')
 #: An operator of a library, perhaps with its overload.
@@ -321,4 +331,5 @@ def _operator(node: ast.AST) -> str:
             is_own = packet["library"] in ("aten", "prims")
             return packet["name"] if is_own else f"{packet['library']}::{packet['name']}"
     operators = (type(n.op).__name__ for n in ast.walk(node) if isinstance(n, ast.BinOp))
-    return next(operators, "assignment").lower()
+    name = next(operators, "assignment").lower()
+    return _BINARY.get(name, name)

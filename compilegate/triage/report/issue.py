@@ -184,8 +184,10 @@ def _operator(findings: Findings) -> Iterator[str]:
         lines = dict.fromkeys(each.source for each in findings.together if each.source)
         yield f"**Operators:** {', '.join(names)} fail together, compiled as a graph of their own."
         yield from (f"One is called at `{line}`." for line in lines)
+        if name := findings.bisected_operator:
+            yield f"The bisection names the decomposition or lowering of `{name}`."
         yield ""
-    if not findings.operator:
+    if not findings.operator or findings.together:
         return
     how = "fails alone, compiled as a graph of its own."
     if not findings.place.operator:

@@ -52,9 +52,8 @@ def title_of(suspect: Suspect, findings: Findings) -> str:
         return _fitted(before, _of_case(suspect, alone))
     if line := suspect.evidence.source:
         return _fitted(stage, _of_line(suspect), f" at {line}")
-    together = ", ".join(dict.fromkeys(each.operator for each in findings.together))
     kind = findings.place.kind or findings.place.model
-    where = findings.operator or together or kind or suspect.case.model
+    where = findings.named or kind or suspect.case.model
     if findings.needs_fusion:
         where = f"fusion of {where}"
     at = f" at {findings.wrong_line}" if findings.wrong_line else ""

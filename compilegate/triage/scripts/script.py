@@ -226,8 +226,7 @@ def of_recipe(
     # What holds a submodule is a module. Its inputs are mostly tensors, as those of a part are.
     facts["is_module"] = None if shows.careful else bool(part) or recipe.is_module
     facts["picks"] = recipe.picks_output
-    is_plain = recipe.gives_fresh_tensors or (part and facts["given"] == "args")
-    facts["plain"] = is_plain and not shows.careful
+    facts["plain"] = recipe.gives_fresh_tensors and not shows.careful
     return _text(body, case, shows, facts, train=train, backend=backend, identities=identities)
 
 

@@ -166,7 +166,8 @@ class RecipeFacts:
         is_alone = only and not {"before", "after"} & self._fields.keys()
         if has_calls:
             call = 'example["calls"][0]' if is_alone else "call"
-            loop = "" if is_alone else 'n, call in enumerate(example["calls"], 1)'
+            made = 'example["calls"][:1]' if only else 'example["calls"]'
+            loop = "" if is_alone else f"n, call in enumerate({made}, 1)"
             args, kwargs = f'{call}.get("args", ())', f'{call}.get("kwargs", {{}})'
         else:
             named = ", ".join(f"{name}={size}" for name, size in sizes[0].items())

@@ -115,6 +115,8 @@ def test_a_few_operators_that_fail_together_are_named(statements, status, begins
     text = issue.text(suspect, Findings(**fields), make_environment(), "observe", "")
     shown = "**Operators:** `permute`, `exp` fail together, compiled as a graph of their own.\n"
     shown += "One is called at `net.py:8`.\nOne is called at `net.py:9`.\n"
+    bisected = title(wrong(A), **fields, bisected=BISECTED)
+    assert bisected.startswith(begins.replace("Block", "erf").replace("Inductor", "decompositions"))
     assert (shown in text) == (begins == "[Inductor] permute, exp: ")
 
 
