@@ -133,6 +133,8 @@ def _of_difference(found: re.Match[str]) -> str:
         written = {"nan": "NaN", "inf": "infinity", "-inf": "-infinity"}
         numbers = (written.get(eager, "numbers"), written.get(compiled, "a number"))
         return f"{numbers[1]} where eager has {numbers[0]} in {where}"
+    if what == "aliasing":
+        return f"{where} shares memory with other tensors than in eager"
     if is_state and compiled in ("None", "absent", "nothing"):
         return f"write to {where} is lost, which eager leaves as {eager}"
     if is_state and what in ("value", "elements"):

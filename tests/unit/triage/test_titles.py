@@ -42,6 +42,8 @@ LEFT = make_observation(case=A, capture=make_capture(fallbacks=(RAISING_LEFT,)))
 GELU = Place(path="act", kind="GELU", operator="gelu")
 BISECTED = {"subsystem": "decomposition", "what": "aten.erf.default"}
 FUSED = {"subsystem": "lowerings", "what": "mul_3", "helps": [{"max_fusion_size": 1}]}
+ALIASING = make_difference("output", "aliasing", "input[0] = output", "no shared memory")
+SHARED = make_checked(make_error(), differences=[ALIASING])
 STRIDES = make_checked(make_error(), differences=[make_difference("output", "stride")])
 BACKEND = "backend='inductor' raised: LoweringError: no loops"
 NUMBERS = "wrong output in float32 (error 0.01, eager "
@@ -70,6 +72,7 @@ def title(observation, backend="inductor", **fields):
         (wrong(A), {"bisected": BISECTED}, f"[decompositions] erf: {NUMBERS}"),
         (wrong(A), {"bisected": FUSED}, f"[Inductor] fusion of mul: {NUMBERS}"),
         (wrong(A, outputs=STRIDES), {}, "[Inductor] one: stride of output is "),
+        (wrong(A, outputs=SHARED), {}, "[Inductor] one: output shares memory with other tensors"),
     ],
     ids=[
         "operator",
@@ -81,6 +84,7 @@ def title(observation, backend="inductor", **fields):
         "bisected",
         "fused",
         "exact",
+        "aliasing",
     ],
 )
 def test_wrong_numbers_have_a_place_a_tensor_and_their_error(observation, fields, begins):
