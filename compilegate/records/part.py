@@ -86,6 +86,8 @@ class LineDiffers:
         left_out: Lines that eager runs before this one, with results that no graph has.
         unseen: Lines before this one that have results in the graph alone: eager computes them with
             functions that are not PyTorch's, or not at all.
+        lines: Where each line that was compared computes the same: all lines of the graph, if they
+            are few.
         writes: Of AOTAutograd, where each line computes the same: lines that write to a tensor.
         compared: How many results were the same before.
     """
@@ -97,6 +99,7 @@ class LineDiffers:
     wrong: str = ""
     left_out: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     compared: int = 0
 

@@ -1,5 +1,7 @@
 """What a graph tells of its values and operators: infinities, zeros, names of libraries."""
 
+import ast
+
 import pytest
 import torch
 from torch import nn
@@ -75,3 +77,21 @@ def test_an_operator_of_a_library_has_its_name_and_no_overload():
 )
 def test_what_a_bisection_names_has_the_name_of_its_library(findings, operator):
     assert Findings(**findings).operator == operator
+
+
+@pytest.mark.parametrize(
+    ("text", "operator"),
+    [
+        ("y = x * 2", "mul"),
+        ("y = x % 2", "remainder"),
+        ("y = -x", "neg"),
+        ("y = x >= 2", "ge"),
+        ("y = x[0]", "getitem"),
+        ("y = torch.tanh(x)", "tanh"),
+        ("y = x.float()", "float"),
+        ("y = torch.ops.acme.scale.default(x)", "acme::scale"),
+        ("y = x", "assignment"),
+    ],
+)
+def test_a_statement_has_the_name_of_pytorchs_operator(text, operator):
+    assert graph._operator(ast.parse(text)) == operator

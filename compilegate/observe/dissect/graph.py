@@ -22,7 +22,7 @@ from compilegate.zoo.example import Call
 #: Names in generated code, and how a script writes them.
 _KNOWN = {"device": "torch.device", "inf": 'float("inf")', "nan": 'float("nan")'}
 #: Operators of Python, where PyTorch's name is another.
-_BINARY = {
+_OF_PYTHON = {
     "mult": "mul",
     "mod": "remainder",
     "matmult": "matmul",
@@ -30,6 +30,11 @@ _BINARY = {
     "bitand": "bitwise_and",
     "bitor": "bitwise_or",
     "bitxor": "bitwise_xor",
+    "usub": "neg",
+    "invert": "bitwise_not",
+    "noteq": "ne",
+    "gte": "ge",
+    "lte": "le",
 }
 #: A frame of a stack, with its line of code.
 _FRAME = re.compile(r'File "(.+)", line (\d+), in (\S+)\n\s*(.+)')
@@ -330,6 +335,11 @@ def _operator(node: ast.AST) -> str:
                 return called.rpartition(".")[2]
             is_own = packet["library"] in ("aten", "prims")
             return packet["name"] if is_own else f"{packet['library']}::{packet['name']}"
-    operators = (type(n.op).__name__ for n in ast.walk(node) if isinstance(n, ast.BinOp))
-    name = next(operators, "assignment").lower()
-    return _BINARY.get(name, name)
+    for found in ast.walk(node):
+        match found:
+            case ast.BinOp(op=used) | ast.UnaryOp(op=used) | ast.Compare(ops=[used]):
+                name = type(used).__name__.lower()
+                return _OF_PYTHON.get(name, name)
+            case ast.Subscript():
+                return "getitem"
+    return "assignment"

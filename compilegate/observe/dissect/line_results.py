@@ -22,7 +22,7 @@ _APART = 1e-5
 _SAMPLE = 16
 #: Bytes of the results of a call that are kept; what comes later is not compared.
 _MOST = 1 << 30
-#: The most numbers that are written down.
+#: The most numbers, and the most lines of a graph, that are written down.
 _FEW = 4
 
 
@@ -161,7 +161,8 @@ def differs_from_eager(graph: LineResults, eager: LineResults) -> LineDiffers:
             left_out = _before(one, expected[last + 1 :], {each.line for each in made})
             found = _found(one, nearest, one, compared=number - len(unseen))
             return replace(found, left_out=left_out, unseen=tuple(unseen))
-    return LineDiffers(unseen=tuple(unseen), compared=len(made) - len(unseen))
+    compared = len(made) - len(unseen)
+    return LineDiffers(unseen=tuple(unseen), lines=_few(made), compared=compared)
 
 
 def differs_from_dynamo(graph: LineResults, dynamo: LineResults) -> LineDiffers:
@@ -179,7 +180,13 @@ def differs_from_dynamo(graph: LineResults, dynamo: LineResults) -> LineDiffers:
         others = [other for other in graph.of_lines if other.line == one.line]
         if others and not any(map(one.is_like, graph.made)):
             return _found(one, one, _nearest(one, others), compared=number)
-    return LineDiffers(compared=len(made), writes=tuple(dynamo.writes))
+    return LineDiffers(compared=len(made), lines=_few(made), writes=tuple(dynamo.writes))
+
+
+def _few(made: Sequence[Made]) -> tuple[str, ...]:
+    """Return the lines that compute some tensors; none if they are many."""
+    lines = tuple(dict.fromkeys(map(str, made)))
+    return lines if len(lines) <= _FEW else ()
 
 
 def _found(line: Made, right: Made | None, wrong: Made | None, *, compared: int) -> LineDiffers:

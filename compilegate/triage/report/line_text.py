@@ -42,6 +42,8 @@ def paragraph(found: LineDiffers, backend: str) -> Iterator[str]:
         yield f"Its function is called at `{found.caller}`."
     for line in found.left_out[:_MOST]:
         yield f"Before it, {other} runs a line whose result no graph has: `{line}`."
+    if lines := [line for line in found.lines if line not in (*found.writes, *found.unseen)]:
+        yield f"The graph has no other lines than {', '.join(f'`{line}`' for line in lines)}."
     for line in found.writes[:_MOST]:
         yield f"A line that writes to a tensor: `{line}`."
     for line in found.unseen[:_MOST]:

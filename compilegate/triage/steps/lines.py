@@ -10,6 +10,8 @@ from compilegate.records.part import LineDiffers
 from compilegate.triage.findings import Findings
 from compilegate.triage.search.trials import Trials, part
 
+#: The fields that are tuples, which JSON has not.
+_LISTS = ("left_out", "unseen", "lines", "writes")
 #: What comes before the stack of the user's code, and a frame of that.
 _USER_CODE = "\nfrom user code:\n"
 _FRAME = re.compile(r'File "(.+)", line (\d+), in \S+\n\s*(.+)')
@@ -75,7 +77,7 @@ def _find_first_wrong(trials: Trials, findings: Findings, say: Callable[[str], N
     if told is None:
         findings.notes.append(f"no comparison of graphs line by line: {why}")
         return
-    lists = {name: tuple(told[name]) for name in ("left_out", "unseen", "writes")}
+    lists = {name: tuple(told[name]) for name in _LISTS}
     findings.line = found = LineDiffers(**{**told, **lists})
     if found.source:
         say(f"  the first line with another result: {found.source}: {found.code}")

@@ -43,10 +43,11 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
         ),
         (
             "aot_eager",
-            {"compared": 1, "writes": ("net.py:8: y[0] = 0",)},
+            {"compared": 1, "writes": ("net.py:8: y[0] = 0",), "lines": ("net.py:9: x + 1",)},
             "**Line:** none. In AOTAutograd's graph, the only result of a line is that of Dynamo's "
             "graph. What is wrong is elsewhere: in how inputs and outputs are passed (aliases, "
-            "writes), or in the backward. A line that writes to a tensor: `net.py:8: y[0] = 0`.",
+            "writes), or in the backward. The graph has no other lines than "
+            "`net.py:9: x + 1`. A line that writes to a tensor: `net.py:8: y[0] = 0`.",
         ),
         (
             "eager",
