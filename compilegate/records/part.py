@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+#: How many lines of a graph are few enough to be named.
+FEW = 4
+
 
 @dataclass(frozen=True, kw_only=True)
 class Part:

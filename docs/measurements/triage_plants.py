@@ -304,7 +304,7 @@ def _found(plant: Plant, reports: Path) -> Iterator[str]:
     yield _judged(stage[1] if stage else "", STAGES[plant.backend])
     place = re.search(r"\*\*Submodule:\*\* (`[^`]*`) \(`(\w+)`\)", text)
     yield _judged(f"{place[1]}, {place[2]}" if place else "", rf", {plant.place}$")
-    operator = re.search(r"\*\*Operator:\*\* `([^`]+)`", text)
+    operator = re.search(r"\*\*Operators?:\*\* (`.+?`) (?:fail|has|is)", text)
     bisected = re.search(r"## Bisection\n+(.*?)\n+## ", text, re.DOTALL)
     named = (operator[1] if operator else "", bisected[1] if bisected else "")
     yield _judged(re.sub(r"\s+", " ", "; ".join(filter(None, named)))[:160], plant.names)

@@ -14,7 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from compilegate.observe.dissect.graph import Frame
-from compilegate.records.part import LineDiffers
+from compilegate.records.part import FEW, LineDiffers
 
 #: How far results may be apart, as a share of the largest number: both sides run the same kernels.
 _APART = 1e-5
@@ -22,7 +22,7 @@ _APART = 1e-5
 _SAMPLE = 16
 #: Bytes of the results of a call that are kept; what comes later is not compared.
 _MOST = 1 << 30
-#: The most numbers, and the most lines of a graph, that are written down.
+#: The most numbers that are written down.
 _FEW = 4
 
 
@@ -186,7 +186,7 @@ def differs_from_dynamo(graph: LineResults, dynamo: LineResults) -> LineDiffers:
 def _few(made: Sequence[Made]) -> tuple[str, ...]:
     """Return the lines that compute some tensors; none if they are many."""
     lines = tuple(dict.fromkeys(map(str, made)))
-    return lines if len(lines) <= _FEW else ()
+    return lines if len(lines) <= FEW else ()
 
 
 def _found(line: Made, right: Made | None, wrong: Made | None, *, compared: int) -> LineDiffers:

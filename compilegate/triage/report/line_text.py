@@ -27,6 +27,10 @@ def paragraph(found: LineDiffers, backend: str) -> Iterator[str]:
         found: The line.
         backend: The first backend that fails.
     """
+    if backend not in _SIDES:
+        yield f"**Line:** one of {', '.join(f'`{line}`' for line in found.lines)}: the graph has no"
+        yield from ("others.", "")
+        return
     graph, other, short = _SIDES[backend]
     code = f"`{found.source}`: `{found.code}`"
     if found.right and found.wrong:

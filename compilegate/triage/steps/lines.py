@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from compilegate.records.part import LineDiffers
+from compilegate.records.part import FEW, LineDiffers
 from compilegate.triage.findings import Findings
 from compilegate.triage.search.trials import Trials, part
 
@@ -37,6 +37,8 @@ def find(trials: Trials, findings: Findings, say: Callable[[str], None], root: s
         _find_calls(trials, findings, say)
     elif findings.stage.backend in _COMPARED and trials.suspect.is_of_values:
         _find_first_wrong(trials, findings, say)
+    elif trials.suspect.is_of_values and not findings.named:
+        _find_few(trials, findings)
     elif (failure := trials.suspect.observation.failure) is not None:
         findings.raises_at = named_in(failure.traceback, Path(root or Path.cwd()))
         if findings.raises_at:
@@ -83,6 +85,14 @@ def _find_first_wrong(trials: Trials, findings: Findings, say: Callable[[str], N
         say(f"  the first line with another result: {found.source}: {found.code}")
     else:
         say(f"  {found.compared} results of lines are the same in the graph")
+
+
+def _find_few(trials: Trials, findings: Findings) -> None:
+    """Find the lines of a small graph, where no operator and no bisection names one."""
+    told, _ = trials.told(part(path=findings.place.path), "operators")
+    lines = tuple(dict.fromkeys(filter(None, (one["source"] for one in told or ()))))
+    if lines and len(lines) <= FEW:
+        findings.line = LineDiffers(lines=lines)
 
 
 def _lines_that_call(

@@ -57,8 +57,22 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
             "it: `net.py:8: y = np.fix(x)`.",
         ),
         ("eager", {}, ""),
+        (
+            "inductor",
+            {"lines": ("net.py:8: y = x * k", "net.py:9: y + 1")},
+            "**Line:** one of `net.py:8: y = x * k`, `net.py:9: y + 1`: the graph has no others.",
+        ),
     ],
-    ids=["another", "of AOTAutograd", "not in eager", "none", "one", "of NumPy", "nothing"],
+    ids=[
+        "another",
+        "of AOTAutograd",
+        "not in eager",
+        "none",
+        "one",
+        "of NumPy",
+        "nothing",
+        "Inductor",
+    ],
 )
 def test_the_line_and_both_results_are_named(backend, found, says):
     assert " ".join(line_text.paragraph(LineDiffers(**found), backend)).rstrip() == says
