@@ -78,9 +78,7 @@ def test_a_process_that_waits_for_another_is_no_helper_once_it_has_started(start
     sleeps = "import time; time.sleep(600)"
     tree = ProcessTree(start(PARENT.format(sleeps, "time.sleep(600)")))
     until(tree, lambda work: work.helpers)
-    settled(tree)
-    time.sleep(0.3)
-    assert tree.work().helpers == ()
+    until(tree, lambda work: work.helpers == ())
 
 
 def test_what_a_process_did_before_does_not_count(start):
