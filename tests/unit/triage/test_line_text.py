@@ -1,13 +1,16 @@
 """What a report says of the line whose result is wrong first."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from compilegate.records.part import LineDiffers
 from compilegate.triage.findings import Findings
 from compilegate.triage.report import line_text
-from compilegate.triage.steps.lines import named_in
+from compilegate.triage.search.ladder import Stage
+from compilegate.triage.search.seen import Seen
+from compilegate.triage.steps.lines import find, named_in
 
 AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
 
@@ -115,3 +118,23 @@ def test_the_line_that_only_eager_computes_comes_before_a_wrong_one():
     assert Findings(line=found).wrong_line == "net.py:7"
     assert Findings(line=LineDiffers(source="net.py:8")).wrong_line == "net.py:8"
     assert Findings(line=LineDiffers(compared=3)).wrong_line == ""
+
+
+@pytest.mark.parametrize(
+    ("count", "bisected", "lines", "called_at"),
+    [
+        (2, {}, ("net.py:0: y", "net.py:1: y"), []),
+        (5, {}, None, []),
+        (2, {"subsystem": "lowerings", "what": "mul"}, None, ["net.py:0: y", "net.py:1: y"]),
+    ],
+    ids=["a few", "many", "bisected"],
+)
+def test_lines_of_a_small_graph_are_named_where_nothing_else_is(count, bisected, lines, called_at):
+    told = [{"name": "mul", "of": "mul", "source": f"net.py:{n}: y"} for n in range(count)] * 2
+    suspect = SimpleNamespace(is_of_values=True)
+    trials = SimpleNamespace(suspect=suspect, told=lambda part, what: (told, ""))
+    stage = Stage("inductor", {"inductor": Seen("bad")})
+    found = Findings(stage=stage, bisected=bisected)
+    find(trials, found, lambda line: None)
+    assert (found.line.lines if found.line else None) == lines
+    assert found.called_at == called_at
