@@ -6,18 +6,16 @@ how ``repro.py`` ends in a fresh interpreter that has the fault, without the sta
 fault.
 """
 
-import argparse
 import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from triage_plants import DECOMPOSED, INDUCTOR, SITE, STAGES, run
+from triage_plants import DECOMPOSED, INDUCTOR, SITE, STAGES, judged, print_table, run
 
 ZOO = """
 import torch
@@ -140,13 +138,13 @@ def _found(death: Death, home: Path) -> Iterator[str]:
     (report,) = (home / "reports").glob("*/report.md")
     text, script = report.read_text(encoding="utf-8"), report.with_name("repro.py")
     stage = re.search(r"\*\*Stage:\*\* ([^:]+):", text)
-    yield _judged(stage[1] if stage else "", STAGES[death.backend])
+    yield judged(stage[1] if stage else "", STAGES[death.backend])
     place = re.search(r"\*\*Submodule:\*\* (`[^`]*`) \(`(\w+)`\)", text)
-    yield _judged(f"{place[1]}, {place[2]}" if place else "", r"`2`, Middle$")
+    yield judged(f"{place[1]}, {place[2]}" if place else "", r"`2`, Middle$")
     operator = re.search(r"\*\*Operator:\*\* `([^`]+)`", text)
-    yield _judged(operator[1] if operator else "", rf"^{death.function}$")
+    yield judged(operator[1] if operator else "", rf"^{death.function}$")
     bisected = re.search(r"```text\n(.*)\n```", text.partition("## Bisection")[2])
-    yield _judged(bisected[1] if bisected else "", death.function)
+    yield judged(bisected[1] if bisected else "", death.function)
     below = re.search(r"`python repro.py ([^`]+)`, without", text)
     ended = _ended(script, home), _ended(script, home, *(below[1].split() if below else ["off"]))
     yield f"{len(script.read_text(encoding='utf-8').splitlines())} lines"
@@ -166,23 +164,6 @@ def _ended(script: Path, home: Path, *words: str, broken: bool = True) -> int:
     return done.returncode
 
 
-def _judged(found: str, expected: str) -> str:
-    return f"{found or 'none'}: {'right' if re.search(expected, found) else 'WRONG'}"
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("deaths", nargs="*", metavar="DEATH", help=f"of {', '.join(DEATHS)}")
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--out", type=Path, help="a new folder for reports and logs")
-    options = parser.parse_args()
-    folder = (options.out or Path(tempfile.mkdtemp(prefix="triage-deaths-"))).resolve()
-    print("| death | stage | submodule | operator | bisection | script | ends | sound | seconds |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for row in rows(options.deaths or list(DEATHS), options.minutes, folder):
-        print(row, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    found = ("stage", "submodule", "operator", "bisection", "script", "ends", "sound", "seconds")
+    print_table(rows, DEATHS, ("death", *found))

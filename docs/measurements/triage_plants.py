@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -301,34 +301,49 @@ def _found(plant: Plant, reports: Path) -> Iterator[str]:
     yield str(len(texts))
     text = texts[0] if texts else ""
     stage = re.search(r"\*\*Stage:\*\* ([^:]+):", text)
-    yield _judged(stage[1] if stage else "", STAGES[plant.backend])
+    yield judged(stage[1] if stage else "", STAGES[plant.backend])
     place = re.search(r"\*\*Submodule:\*\* (`[^`]*`) \(`(\w+)`\)", text)
-    yield _judged(f"{place[1]}, {place[2]}" if place else "", rf", {plant.place}$")
+    yield judged(f"{place[1]}, {place[2]}" if place else "", rf", {plant.place}$")
     operator = re.search(r"\*\*Operators?:\*\* (`.+?`) (?:fail|has|is)", text)
     bisected = re.search(r"## Bisection\n+(.*?)\n+## ", text, re.DOTALL)
     named = (operator[1] if operator else "", bisected[1] if bisected else "")
-    yield _judged(re.sub(r"\s+", " ", "; ".join(filter(None, named)))[:160], plant.names)
+    yield judged(re.sub(r"\s+", " ", "; ".join(filter(None, named)))[:160], plant.names)
     is_shown = bool(text) and "is not verified" not in text and "no script" not in text
     yield "verified" if is_shown else "not verified"
 
 
-def _judged(found: str, expected: str) -> str:
+def judged(found: str, expected: str) -> str:
+    """Return what was found, and whether it is what was expected."""
     return f"{found or 'none'}: {'right' if re.search(expected, found) else 'WRONG'}"
 
 
-def main() -> None:
-    """Print the table."""
+def print_table(
+    rows_of: Callable[[Sequence[str], float, Path], Iterable[str]],
+    names: Iterable[str],
+    columns: Sequence[str],
+) -> None:
+    """Print the rows of the faults that the command line names; by default of all.
+
+    Args:
+        rows_of: Returns the rows of some faults, given the minutes of each and a folder.
+        names: All faults.
+        columns: The names of the columns. The first one says what the faults are.
+    """
+    kind, known = columns[0], list(names)
     parser = argparse.ArgumentParser()
-    parser.add_argument("plants", nargs="*", metavar="PLANT", help=f"of {', '.join(PLANTS)}")
+    parser.add_argument("names", nargs="*", metavar=kind.upper(), help=f"of {', '.join(known)}")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--out", type=Path, help="a new folder for reports and logs")
     options = parser.parse_args()
-    folder = (options.out or Path(tempfile.mkdtemp(prefix="triage-plants-"))).resolve()
-    print("| plant | culprits | stage | place | operator, bisection | script | seconds |")
-    print("|---|---|---|---|---|---|---|")
-    for row in rows(options.plants or list(PLANTS), options.minutes, folder):
+    if unknown := [name for name in options.names if name not in known]:
+        parser.error(f"no {kind} {unknown[0]}: choose from {', '.join(known)}")
+    folder = (options.out or Path(tempfile.mkdtemp(prefix=f"triage-{kind}-"))).resolve()
+    print(f"| {' | '.join(columns)} |")
+    print("|" + "---|" * len(columns))
+    for row in rows_of(options.names or known, options.minutes, folder):
         print(row, flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    columns = ("plant", "culprits", "stage", "place", "operator, bisection", "script", "seconds")
+    print_table(rows, PLANTS, columns)

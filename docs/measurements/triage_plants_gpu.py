@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from triage_plants import CHECKOUT, DECOMPOSITION, SITE, ZOO, run
+from triage_plants import CHECKOUT, DECOMPOSITION, SITE, ZOO, judged, run
 
 #: What a session may take before the triage, in seconds.
 SESSION_S = 180.0
@@ -185,22 +185,18 @@ def _found(plant: Plant, home: Path) -> Iterator[str]:
     text = reports[0].read_text(encoding="utf-8") if reports else ""
     yield f"{len(reports)}: {'right' if len(reports) == 1 else 'WRONG'}"
     stage = re.search(r"\*\*Stage:\*\* ([^:]+):", text)
-    yield _judged(stage[1] if stage else "", rf"^{plant.stage}$")
+    yield judged(stage[1] if stage else "", rf"^{plant.stage}$")
     place = re.search(r"\*\*Submodule:\*\* (`[^`]*`) \(`(\w+)`\)", text)
     where = f"{place[1]}, {place[2]}" if place else ""
-    yield _judged(where, rf", {plant.place}$") if plant.place else where or "none"
+    yield judged(where, rf", {plant.place}$") if plant.place else where or "none"
     operator = re.search(r"\*\*Operator:\*\* `([^`]+)`", text)
     bisected = re.search(r"## Bisection\n+(.*?)\n+## ", text, re.DOTALL)
     named = (operator[1] if operator else "", bisected[1] if bisected else "")
     shown = re.sub(r"\s+", " ", "; ".join(filter(None, named)))[:160]
-    yield _judged(shown, plant.names) if plant.names else shown or "none"
+    yield judged(shown, plant.names) if plant.names else shown or "none"
     is_shown = bool(text) and "is not verified" not in text and "no script" not in text
     worked = len(re.findall(r"^Tried: ", text, re.MULTILINE))
     yield f"{'verified' if is_shown else 'NOT VERIFIED'}; {worked} workarounds"
-
-
-def _judged(found: str, expected: str) -> str:
-    return f"{found or 'none'}: {'right' if re.search(expected, found) else 'WRONG'}"
 
 
 def main() -> None:
