@@ -44,6 +44,8 @@ class Part:
             for none. Then nothing is observed.
         backend: What *lines* compares: *eager* for eager and Dynamo's graphs, *aot_eager* for
             Dynamo's graphs and AOTAutograd's.
+        construction: The file that receives how the submodule is made and called, as JSON, if that
+            can be written down; empty for none. Then nothing is observed.
         own: The file that receives the code in the compiler that is not PyTorch's, as JSON; empty
             for none. Then nothing is observed.
         kernels: The file that receives the kernels as JSON; empty for none. Then nothing is
@@ -71,6 +73,7 @@ class Part:
     operators: str = ""
     lines: str = ""
     backend: str = ""
+    construction: str = ""
     own: str = ""
     kernels: str = ""
     held: str = ""
@@ -105,6 +108,30 @@ class LineDiffers:
     lines: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     compared: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Construction:
+    """How a submodule is made and called: expressions, which need nothing else of the model.
+
+    Attributes:
+        file: The source file of its class.
+        module: The module that defines the class.
+        name: The name of the class.
+        args: The positional arguments that its constructor was given.
+        kwargs: The others, by name.
+        inputs: The positional arguments that eager calls it with. Tensors are new ones, of the same
+            shapes, strides, dtypes and ranges.
+        named_inputs: The others, by name.
+    """
+
+    file: str
+    module: str
+    name: str
+    args: tuple[str, ...] = ()
+    kwargs: dict[str, str] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    named_inputs: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,18 +22,18 @@ from compilegate.observe.capture import compiling
 from compilegate.observe.conditioning.signal import treat
 from compilegate.observe.dissect import (
     allocations,
+    constructions,
     disabling,
     graph,
     lines,
     operators,
     own_code,
     profile,
+    stances,
 )
 from compilegate.observe.model.calls import (
     PlannedCall,
-    evaluate,
     first_call,
-    invoke,
     planned_calls,
     varied_calls,
 )
@@ -102,12 +102,8 @@ def _build(part: Part) -> Example:
     example, module = subject.example, subject.module
     if part.tree and isinstance(module, nn.Module):
         Path(part.tree).write_text(json.dumps(_tree(subject, part.path)), encoding="utf-8")
-    if part.graph or part.operators:
-        return _tell_graph(part, subject)
-    if part.lines:
-        return _tell_line(part, subject)
-    if part.kernels or part.held:
-        return _tell_costs(part, subject)
+    if tell := next((each for name, each in _TELLS.items() if getattr(part, name)), None):
+        return tell(part, subject)
     example.signal = False
     options = {name: _resolved(value) for name, value in part.config.items()}
     example.config = {**example.config, **options}
@@ -116,7 +112,7 @@ def _build(part: Part) -> Example:
     if part.stance:
         sizes = registry.load()[subject.case.model].sizes(subject.case.device)
         repeats = REPLAYING_CALLS if subject.case.uses_cuda_graphs else 2
-        example.calls = _under_stance(part.stance, example, sizes, repeats)
+        example.calls = stances.calls_under(part.stance, example, sizes, repeats)
     if not isinstance(module, nn.Module):
         return example
     for path in part.disabled:
@@ -137,40 +133,6 @@ def _build(part: Part) -> Example:
 def _resolved(value: Any) -> Any:
     """Return the value of an option: the functions, where it is a list of their names."""
     return {*map(pkgutil.resolve_name, value)} if isinstance(value, list) else value
-
-
-#: The stance of each call, from the first on; the last one stays.
-_STANCES = {"eager_on_recompile": ("default", "eager_on_recompile")}
-
-
-def _under_stance(
-    stance: str, example: Example, sizes: Mapping[str, tuple[int, ...]], repeats: int
-) -> list[Call]:
-    """Return the calls of an example. Actions before them take a stance.
-
-    A model that lists no calls is called at its first sizes, repeatedly, at all others, and at the
-    first again.
-    """
-    calls = list(example.calls)
-    if not calls:
-        first = {name: each[0] for name, each in sizes.items()}
-        others = [{**first, name: size} for name, each in sizes.items() for size in each[1:]]
-        given = (*[first] * repeats, *others, *[first] * bool(others))
-        calls = [Call(evaluate(example.inputs, n), evaluate(example.kwargs, n)) for n in given]
-    stances = _STANCES.get(stance, (stance,))
-    return [
-        replace(call, before=_taking(stances[min(n, len(stances) - 1)], call.before))
-        for n, call in enumerate(calls)
-    ]
-
-
-def _taking(stance: Any, before: Callable[..., Any] | None) -> Callable[[Any], None]:
-    def take(module: Any) -> None:
-        torch.compiler.set_stance(stance)
-        if before is not None:
-            invoke(before, module)
-
-    return take
 
 
 def _subject(part: Part) -> Subject:
@@ -315,6 +277,18 @@ def _tell_line(part: Part, subject: Subject) -> Example:
     return _nothing()
 
 
+def _tell_construction(part: Part, _: Subject) -> Example:
+    """Write how a submodule is made and called, if it can be; return an example of nothing."""
+    constructions.note()
+    subject = _subject(part)
+    assert isinstance(subject.module, nn.Module)
+    inputs = _recorded(part, index=part.index)
+    found = constructions.of(subject.module.get_submodule(part.path), *inputs)
+    if found is not None:
+        Path(part.construction).write_text(json.dumps(asdict(found)), encoding="utf-8")
+    return _nothing()
+
+
 def _tell_own(part: Part) -> Example:
     """Write which code of others the compiler has, and return an example that shows nothing."""
     if not Path(part.own).exists():  # a recipe is run several times: at first, it registers
@@ -342,3 +316,14 @@ def _tell_costs(part: Part, eager: Subject) -> Example:
 
 def _nothing() -> Example:
     return Example(nn.Linear(2, 2), inputs=lambda: (torch.ones(2, 2),), signal=False)
+
+
+#: What tells of a part, by the field that names the file for it.
+_TELLS: dict[str, Callable[[Part, Subject], Example]] = {
+    "graph": _tell_graph,
+    "operators": _tell_graph,
+    "lines": _tell_line,
+    "construction": _tell_construction,
+    "kernels": _tell_costs,
+    "held": _tell_costs,
+}

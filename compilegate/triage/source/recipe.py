@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, get_args
 
+from compilegate.records.part import Construction
 from compilegate.triage.source.acting import set_up_in
 from compilegate.triage.source.definitions import Gathered, NoSourceError, Source, Way
 from compilegate.triage.source.effects import Effects
@@ -79,6 +80,49 @@ def recipes_of(file: Path, model: str, device: str, builder: Builder = _UNKNOWN)
     copied = recipe_of(file, model, device, builder=builder)
     imported = recipe_of(file, model, device, builder=builder, copies=False)
     return [copied, imported] if imported.lines != copied.lines else [copied]
+
+
+def recipe_of_part(file: Path, made: Construction) -> Recipe:
+    """Return a recipe that makes one submodule of a model, without the rest of it.
+
+    Args:
+        file: The zoo file of the model.
+        made: How the submodule is made and called.
+
+    Raises:
+        NoSourceError: Its class needs compilegate, or cannot be taken out of its file.
+    """
+    code = ast.unparse(ast.parse(_part_text(made, is_imported=Path(made.file) != file)))
+
+    def take(source: Source, gathered: Gathered) -> Iterator[str]:
+        found = ast.parse(code).body[0]
+        yield from source.needed(found)
+        yield from Effects(gathered).lines()
+        yield text_of(found)
+
+    return _first_way(file, take, _WAYS)
+
+
+def _part_text(made: Construction, *, is_imported: bool) -> str:
+    """Return the text of the recipe of a submodule.
+
+    Args:
+        made: How it is made and called.
+        is_imported: Whether another module than the zoo file defines its class.
+    """
+
+    def given(args: Sequence[str], kwargs: Mapping[str, str]) -> str:
+        return ", ".join([*args, *(f"{name}={value}" for name, value in kwargs.items())])
+
+    imported = f"    from {made.module} import {made.name}\n" if is_imported else ""
+    inputs = "".join(f"{value}, " for value in made.inputs)
+    named = ", ".join(f"{name!r}: {value}" for name, value in made.named_inputs.items())
+    kwargs = f", kwargs=lambda: {{{named}}}" if named else ""
+    return (
+        f"def recipe():\n{imported}"
+        f"    return dict(module={made.name}({given(made.args, made.kwargs)}), "
+        f"inputs=lambda: ({inputs}){kwargs})"
+    )
 
 
 def operators_of(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,19 +17,18 @@ from compilegate.triage.findings import Files, Findings
 from compilegate.triage.report.cleaning import cleaned, cleaned_code
 from compilegate.triage.report.title import title_of
 from compilegate.triage.scripts import programs, running
-from compilegate.triage.scripts.script import Script, Shows, of_program, of_recipe, titled
-from compilegate.triage.search import place
+from compilegate.triage.scripts.script import Script, Shows, of_program, titled
 from compilegate.triage.search.suspect import Suspect
 from compilegate.triage.search.trials import OutOfTimeError, Trials, part
 from compilegate.triage.source.definitions import NoSourceError
-from compilegate.triage.source.recipe import operators_of, recipes_of
+from compilegate.triage.source.recipe import operators_of
 from compilegate.triage.steps import own_code, shown
+from compilegate.triage.steps.recipe_scripts import RecipeScripts
 from compilegate.zoo import registry
 from compilegate.zoo.registry import Model
 
-#: The shares of the time that is left: for trying and reducing programs, and for replacing
-#: submodules.
-_PROGRAMS, _OTHERS = 0.4, 0.3
+#: The share of the time that is left for trying and reducing programs.
+_PROGRAMS = 0.4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +55,10 @@ class Scripting:
 
     def write(self) -> None:
         """Try scripts, from the smallest to the largest, until one is verified."""
-        ways = {
+        ways: dict[str, Callable[[], Iterable[Script]]] = {
             "a script of single operators": self._scripts_of_programs,
-            "a script with the model's source": self._scripts_of_recipe,
+            "a script of the submodule": self._of_recipes.of_submodule,
+            "a script with the model's source": self._of_recipes.of_model,
         }
         for what, make in ways.items():
             try:
@@ -135,6 +134,17 @@ class Scripting:
         ]
 
     @functools.cached_property
+    def _of_recipes(self) -> RecipeScripts:
+        return RecipeScripts(
+            trials=self.trials,
+            findings=self.findings,
+            entry=self._entry,
+            shows=self._shows,
+            backend=self.backend,
+            tf32=self.files.tf32,
+        )
+
+    @functools.cached_property
     def _entry(self) -> Model:
         """The model of the suspect. A process of its own lists those of the user."""
         models = {model.name: model for model in list_models(sys.executable, list(self.files.zoo))}
@@ -168,61 +178,10 @@ class Scripting:
             reduced = reducer.best or one
         return [reduced, one] if reduced != one else [one]
 
-    def _scripts_of_recipe(self) -> list[Script]:
-        suspect = self.trials.suspect
-        entry = self._entry
-        recipes = recipes_of(Path(entry.source), entry.name, suspect.case.device, entry.builder)
-        shows = self._shows
-        calls = shown.calls(suspect, entry, reaches_limit=shows.recompilations is None)
-        if not suspect.was_not_compiled:
-            self._replace_others()
-        replaced, smallest = self.findings.place.identities, self.findings.smallest
-        # Alone, a submodule mostly shows it most clearly.
-        part = shown.part(suspect, self.findings, shows)
-        ways: list[tuple[str, list[str]]] = [(part, [])] if part else []
-        ways += [("", each) for each in ([replaced, []] if replaced else [[]])]
-        variants = [(suspect.case, calls)]
-        if smallest:
-            fewer = [{**call, **smallest.sizes} for call in calls]
-            variants = [(smallest.case_of(suspect.case), fewer), *variants]
-        return [
-            Script(
-                text=of_recipe(
-                    recipe,
-                    case,
-                    how,
-                    given,
-                    seed=suspect.observation.seed,
-                    backend=self.backend,
-                    identities=identities,
-                    part=alone,
-                    tf32=self.files.tf32,
-                    cold=self.findings.stage.is_cold,
-                ),
-                origin=f"{f'{alone} in ' if alone else ''}the recipe of {entry.name}",
-                says=how.reason or shown.COUNTED if how.counted else shown.says(suspect),
-                is_exact=case != suspect.case,
-                modules=recipe.modules,
-                paths=recipe.paths,
-                source=recipe.lines,
-            )
-            for recipe in recipes
-            for case, given in variants
-            for alone, identities in ways
-            for how in shown.ways(shows)
-        ]
-
     @property
     def _shows(self) -> Shows:
         """What a script of the model shows."""
         return shown.shows(self.trials.suspect, self.findings, self.trials.hangs_s)
-
-    def _replace_others(self) -> None:
-        with contextlib.suppress(OutOfTimeError):
-            self.trials.within(
-                _OTHERS,
-                lambda: place.replace_others(self.trials, self.findings.place, self.backend),
-            )
 
 
 def _lack(findings: Findings, suspect: Suspect, where: str) -> str:
