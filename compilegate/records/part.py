@@ -87,6 +87,8 @@ class LineDiffers:
         source: Its file and number; empty if each line that was compared computes the same.
         code: Its text.
         caller: The line that calls the function which has it; empty if that is not known.
+        modules: The submodule in which eager runs the line, and the one in which the graph does;
+            empty if they are the same one.
         right: What differs of its result, as eager has it; empty where eager does not run the line.
         wrong: What differs of it in the graph; empty where no graph has such a result.
         left_out: Lines that eager runs before this one, with results that no graph has.
@@ -101,6 +103,7 @@ class LineDiffers:
     source: str = ""
     code: str = ""
     caller: str = ""
+    modules: tuple[str, ...] = ()
     right: str = ""
     wrong: str = ""
     left_out: tuple[str, ...] = ()

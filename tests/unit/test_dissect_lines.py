@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from compilegate.observe.dissect import lines
 from compilegate.observe.dissect.graph import Frame
@@ -113,6 +114,38 @@ def test_a_gradient_that_is_lost_is_named():
 def test_the_line_that_calls_its_function_is_named():
     found = first(lambda x, factor: scaled(x.exp(), factor), 3.0)
     assert found.caller.endswith(": found = first(lambda x, factor: scaled(x.exp(), factor), 3.0)")
+
+
+class Sloped(nn.Module):
+    def __init__(self, slope):
+        super().__init__()
+        self.slope = slope
+
+    def forward(self, x):
+        return x.tanh() * self.slope
+
+
+class Ordered(nn.Module):
+    def __init__(self, wrong):
+        super().__init__()
+        self.wrong = wrong
+        self.layers = nn.ModuleList([Sloped(2.0), nn.Sequential(Sloped(3.0)), Sloped(0.5)])
+
+    def forward(self, x):
+        x = self.layers[0](x)
+        for layer in self.layers[:0:-1] if while_compiling(self.wrong, False) else self.layers[1:]:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("wrong", "modules"), [(True, ("layers.1.0", "layers.2")), (False, ())])
+def test_submodules_that_run_in_another_order_are_named(wrong, modules):
+    def build():
+        return Example(Ordered(wrong), inputs=lambda: (torch.randn(8, 3),))
+
+    found = lines.first_difference(lambda: subject(build, INFER), [PlannedCall(0, {})], "eager")
+    assert found.modules == modules
+    assert bool(found.code) == wrong
 
 
 def test_lines_that_write_are_named_where_all_results_are_right():

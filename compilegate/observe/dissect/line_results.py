@@ -34,12 +34,14 @@ class Made:
         line: File and number of the line; empty for what a graph is given.
         code: Its text.
         caller: The line that calls its function, if that is known.
+        module: The path of the user's submodule that runs the line; empty if that is not known.
         value: A copy of the tensor.
     """
 
     line: str
     code: str
     caller: str
+    module: str
     value: torch.Tensor
 
     def __str__(self) -> str:
@@ -98,12 +100,15 @@ class LineResults:
     _is_open: bool = False
     _bytes: int = 0
 
-    def add(self, frames: Sequence[Frame], result: Any, *, writes: bool = False) -> None:
+    def add(
+        self, frames: Sequence[Frame], result: Any, *, module: str = "", writes: bool = False
+    ) -> None:
         """Keep copies of the tensors in a result.
 
         Args:
             frames: What computes it: the innermost line of the user's code is the last.
             result: The result.
+            module: The path of the user's submodule that computes it, if that is known.
             writes: Whether it writes to a tensor.
         """
         line, code = (frames[-1].source, frames[-1].text) if frames else ("", "")
@@ -116,7 +121,7 @@ class LineResults:
             self._bytes += value.numel() * value.element_size()
             if self._bytes <= _MOST:
                 copy = value.detach().clone().requires_grad_(value.requires_grad)
-                self.made.append(Made(line, code, caller, copy))
+                self.made.append(Made(line, code, caller, module, copy))
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
@@ -157,10 +162,12 @@ def differs_from_eager(graph: LineResults, eager: LineResults) -> LineDiffers:
         elif not indices and one.line in eager.reached:
             unseen[str(one)] = None  # eager may compute it with other functions, as NumPy's
         else:
-            nearest = _nearest(one, [expected[index] for index in indices])
+            others = [expected[index] for index in indices]
+            modules = _modules(one, others)
+            right = others[0] if modules else _nearest(one, others)
             left_out = _before(one, expected[last + 1 :], {each.line for each in made})
-            found = _found(one, nearest, one, compared=number - len(unseen))
-            return replace(found, left_out=left_out, unseen=tuple(unseen))
+            found = _found(one, right, one, compared=number - len(unseen))
+            return replace(found, left_out=left_out, unseen=tuple(unseen), modules=modules)
     compared = len(made) - len(unseen)
     return LineDiffers(unseen=tuple(unseen), lines=_few(made), compared=compared)
 
@@ -198,6 +205,12 @@ def _found(line: Made, right: Made | None, wrong: Made | None, *, compared: int)
         wrong=_shown(wrong.value, right.value if right else None) if wrong else "",
         compared=compared,
     )
+
+
+def _modules(wrong: Made, others: Sequence[Made]) -> tuple[str, ...]:
+    """Return the submodule in which eager runs a line next, and that of the graph, if another."""
+    pair = tuple(each.module for each in (*others[:1], wrong))
+    return pair if all(pair) and len({*pair}) == 2 else ()
 
 
 def _nearest(one: Made, others: Sequence[Made]) -> Made | None:

@@ -12,14 +12,14 @@ import linecache
 import operator
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
-from torch import fx
+from torch import fx, nn
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.overrides import TorchFunctionMode
@@ -42,6 +42,8 @@ _WRITING = {
     *("setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul"),
     *("iand", "ior", "ixor", "ilshift", "irshift"),
 }
+#: The text of a class of PyTorch.
+_OF_TORCH = "<class 'torch."
 #: Folders whose code calls PyTorch's functions for the user's.
 _AROUND = tuple(f"{path}{os.sep}" for path in (_TORCH, Path(__file__).parents[1]))
 
@@ -69,7 +71,7 @@ def _in_eager(subject: Subject, calls: Sequence[PlannedCall]) -> LineResults:
     @contextlib.contextmanager
     def watched() -> Iterator[None]:
         before = sys.gettrace()
-        with results.kept(), _Watching(results):
+        with results.kept(), _Watching(results, subject.module):
             sys.settrace(lambda frame, event, _: _following(results, frame))
             try:
                 yield
@@ -116,17 +118,29 @@ def _of_aot(results: LineResults) -> Any:
 class _Watching(TorchFunctionMode):
     """Keeps the results of all functions of PyTorch that the user's code calls."""
 
-    def __init__(self, results: LineResults) -> None:
+    def __init__(self, results: LineResults, model: Any) -> None:
         super().__init__()
         self._results = results
+        named = model.named_modules() if isinstance(model, nn.Module) else ()
+        self._paths: dict[int, str] = {id(module): path for path, module in named}
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         made = func(*args, **(kwargs or {}))
         if not _is_uninitialized(func.__name__):
-            self._results.add(_calling(sys._getframe(1)), made)
+            frame = _users(sys._getframe(1))
+            self._results.add(_line_of(frame), made, module=self._module_of(frame))
         return made
+
+    def _module_of(self, frame: FrameType | None) -> str:
+        """Return the path of the submodule whose method a frame is in; empty if there is none."""
+        while frame is not None:
+            path = self._paths.get(id(frame.f_locals.get("self")))
+            if path is not None:
+                return path
+            frame = _users(frame.f_back)
+        return ""
 
 
 class _Interpreter(fx.Interpreter):
@@ -145,7 +159,7 @@ class _Interpreter(fx.Interpreter):
         ):
             function = getattr(n.target, "__name__", str(n.target))
             frames = () if _is_uninitialized(function) else frames_of(n)
-            self._results.add(frames, made, writes=_writes(function))
+            self._results.add(frames, made, module=_module_of(n), writes=_writes(function))
         return made
 
     def _takes_apart(self, node: fx.Node) -> bool:
@@ -154,6 +168,16 @@ class _Interpreter(fx.Interpreter):
             return False
         (container, _), _ = self.fetch_args_kwargs_from_env(node)
         return not isinstance(container, torch.Tensor)
+
+
+def _module_of(node: fx.Node) -> str:
+    """Return the path of the innermost submodule that a node is from and PyTorch does not have.
+
+    Dynamo notes ``L['self'].blocks.0`` and its class.
+    """
+    stack: Iterable[tuple[str, Any]] = node.meta.get("nn_module_stack", {}).values()
+    own: list[str] = [path for path, kind in stack if not str(kind).startswith(_OF_TORCH)]
+    return own[-1].partition("].")[2] if own else ""
 
 
 def _writes(function: str) -> bool:
@@ -166,10 +190,14 @@ def _is_uninitialized(function: str) -> bool:
     return "empty" in function
 
 
-def _calling(frame: FrameType | None) -> Sequence[Frame]:
-    """Return the innermost line of the user's code; none if there is none."""
+def _users(frame: FrameType | None) -> FrameType | None:
+    """Return the innermost frame of the user's code; None if there is none."""
     while frame is not None and frame.f_code.co_filename.startswith(_AROUND):
         frame = frame.f_back
+    return frame
+
+
+def _line_of(frame: FrameType | None) -> Sequence[Frame]:
     if frame is None:
         return ()
     file, line = frame.f_code.co_filename, frame.f_lineno

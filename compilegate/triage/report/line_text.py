@@ -42,6 +42,10 @@ def paragraph(found: LineDiffers, backend: str) -> Iterator[str]:
         yield from _none(found, backend)
     else:
         return
+    if found.modules:
+        yield "{} runs it in `{}`, where the graph has `{}`.".format(
+            other.capitalize(), *found.modules
+        )
     if found.caller:
         yield f"Its function is called at `{found.caller}`."
     for line in found.left_out[:_MOST]:

@@ -11,7 +11,7 @@ from compilegate.triage.findings import Findings
 from compilegate.triage.search.trials import Trials, part
 
 #: The fields that are tuples, which JSON has not.
-_LISTS = ("left_out", "unseen", "lines", "writes")
+_LISTS = ("modules", "left_out", "unseen", "lines", "writes")
 #: What comes before the stack of the user's code, and a frame of that.
 _USER_CODE = "\nfrom user code:\n"
 _FRAME = re.compile(r'File "(.+)", line (\d+), in \S+\n\s*(.+)')

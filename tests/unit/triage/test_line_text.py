@@ -33,6 +33,13 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
         ),
         (
             "eager",
+            {**AT, "right": "2", "wrong": "3", "modules": ("experts.1", "experts.2")},
+            "**Line:** `net.py:8`: `y = x * k` is the first whose result in Dynamo's graph is "
+            "another than in eager: 2 in eager, and 3 in the graph. Eager runs it in `experts.1`, "
+            "where the graph has `experts.2`.",
+        ),
+        (
+            "eager",
             {**AT, "wrong": "float32 of shape (2,)", "left_out": ("net.py:7: y = x + 1",)},
             "**Line:** `net.py:8`: `y = x * k` is in Dynamo's graph, and eager does not run it in "
             "this call. Before it, eager runs a line whose result no graph has: "
@@ -69,6 +76,7 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
     ids=[
         "another",
         "of AOTAutograd",
+        "in another submodule",
         "not in eager",
         "none",
         "one",
