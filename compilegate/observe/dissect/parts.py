@@ -34,6 +34,7 @@ from compilegate.observe.dissect import (
 from compilegate.observe.model.calls import (
     PlannedCall,
     first_call,
+    invoke,
     planned_calls,
     varied_calls,
 )
@@ -120,10 +121,10 @@ def _build(part: Part) -> Example:
         found.forward = torch.compiler.disable(found.forward)
     if not part.path:
         return example
-    args, kwargs = _recorded(part)
+    first = Call(*_recorded(part), before=_action(subject, 0, 1))
     return Example(
         module.get_submodule(part.path),
-        calls=[Call(args, kwargs), *_later_calls(part), *_showing_calls(part)],
+        calls=[first, *_later_calls(part), *_showing_calls(part, subject)],
         signal=False,
         config=example.config,
         with_grad=example.with_grad,
@@ -178,6 +179,8 @@ def _recorded(
         call = _planned(subject, index)
         if probe:
             call = probing_plan.planned(probe, subject.example, call.sizes, subject.case)
+        if act := _action(subject, 0, call.index + 1):
+            act()
         subject.forward(subject.prepare(call))
         if key not in _inputs:
             raise RuntimeError(f"eager does not call {part.path}")
@@ -185,10 +188,28 @@ def _recorded(
     return args, kwargs
 
 
-def _showing_calls(part: Part) -> Iterator[Call]:
+def _action(subject: Subject, begin: int, end: int) -> Callable[[], None] | None:
+    """Return what a model's calls do before them, which may concern more than a submodule.
+
+    Args:
+        subject: The model.
+        begin: The first of the calls.
+        end: The one after the last.
+    """
+    actions = [call.before for call in subject.example.calls[begin:end] if call.before]
+
+    def act() -> None:
+        for action in actions:
+            invoke(action, subject.module)
+
+    return act if actions else None
+
+
+def _showing_calls(part: Part, subject: Subject) -> Iterator[Call]:
     """Yield the calls that show the failure, where it is not the first one."""
     if part.index:
-        yield Call(*_recorded(part, index=part.index))
+        inputs = _recorded(part, index=part.index)
+        yield Call(*inputs, before=_action(subject, 1, part.index + 1))
     if part.probe:
         yield Call(*_recorded(part, part.probe))
 
