@@ -97,6 +97,8 @@ class LineDiffers:
         lines: Where each line that was compared computes the same: all lines of the graph, if they
             are few.
         writes: Of AOTAutograd, where each line computes the same: lines that write to a tensor.
+        touched: The line that makes each output, as ``output.logits``, and the first that reads
+            each parameter, each buffer and each input.
         compared: How many results were the same before.
     """
 
@@ -110,6 +112,7 @@ class LineDiffers:
     unseen: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    touched: dict[str, str] = field(default_factory=dict)
     compared: int = 0
 
 

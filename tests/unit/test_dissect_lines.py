@@ -164,6 +164,34 @@ def test_lines_that_write_are_named_where_all_results_are_right():
     ]
 
 
+class Shared(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(3))
+        self.register_buffer("shift", torch.ones(3))
+
+    def forward(self, x):
+        y = x * self.scale
+        y += self.shift
+        return {"half": y[:2], "same": x, "sum": self.scale.sum()}
+
+
+def test_what_each_output_is_made_by_and_what_is_read_where_is_known():
+    def build():
+        return Example(Shared(), inputs=lambda: (torch.randn(8, 3),))
+
+    found = lines.first_difference(lambda: subject(build, TRAIN), [PlannedCall(0, {})], "aot_eager")
+    touched = {name: line.partition(": ")[2] for name, line in found.touched.items()}
+    returned = 'return {"half": y[:2], "same": x, "sum": self.scale.sum()}'
+    assert touched == {
+        "input[0]": "y = x * self.scale",
+        "scale": "y = x * self.scale",
+        "buffer shift": "y += self.shift",
+        "output.half": returned,
+        "output.sum": returned,
+    }
+
+
 def test_what_numpy_computes_is_not_compared():
     found = first(of_numpy, 3.0)
     assert found.source == ""

@@ -92,11 +92,13 @@ class LineResults:
         made: The tensors, in the order in which they are computed.
         reached: The lines that run, by file and number.
         writes: The lines that write to a tensor.
+        touched: The line that makes each output, and the first to read each other tensor, by name.
     """
 
     made: list[Made] = field(default_factory=list)
     reached: set[str] = field(default_factory=set)
     writes: dict[str, None] = field(default_factory=dict)
+    touched: dict[str, str] = field(default_factory=dict)
     _is_open: bool = False
     _bytes: int = 0
 

@@ -12,8 +12,10 @@ import linecache
 import operator
 import os
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,7 +25,9 @@ from torch import fx, nn
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
 
+from compilegate.observe import nested
 from compilegate.observe.capture import compile_log, compiling
 from compilegate.observe.capture.source_place import place
 from compilegate.observe.dissect.graph import Frame, frames_of
@@ -32,9 +36,11 @@ from compilegate.observe.dissect.line_results import (
     differs_from_dynamo,
     differs_from_eager,
 )
-from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.calls import PlannedCall, input_tensors
+from compilegate.observe.model.forward import select_output
 from compilegate.observe.model.subject import Subject
 from compilegate.records.part import LineDiffers
+from compilegate.zoo.example import Call
 
 _TORCH = Path(torch.__file__).parent
 #: Functions of the module ``operator`` that write to their first argument.
@@ -59,19 +65,23 @@ def first_difference(
         backend: *eager* to compare Dynamo's graphs with eager, *aot_eager* to compare AOTAutograd's
             graphs with Dynamo's.
     """
-    dynamo = _in_graphs(build(), calls, _of_dynamo)
+    dynamo, eager = _in_graphs(build(), calls, _of_dynamo), _in_eager(build(), calls)
     if backend == "eager":
-        return differs_from_eager(dynamo, _in_eager(build(), calls))
-    return differs_from_dynamo(_in_graphs(build(), calls, _of_aot), dynamo)
+        found = differs_from_eager(dynamo, eager)
+    else:
+        found = differs_from_dynamo(_in_graphs(build(), calls, _of_aot), dynamo)
+    return replace(found, touched=eager.touched)
 
 
 def _in_eager(subject: Subject, calls: Sequence[PlannedCall]) -> LineResults:
     results = LineResults()
+    watching = _Watching(results, subject)
+    subject.run = watching.run
 
     @contextlib.contextmanager
     def watched() -> Iterator[None]:
         before = sys.gettrace()
-        with results.kept(), _Watching(results, subject.module):
+        with results.kept(), watching:
             sys.settrace(lambda frame, event, _: _following(results, frame))
             try:
                 yield
@@ -116,13 +126,33 @@ def _of_aot(results: LineResults) -> Any:
 
 
 class _Watching(TorchFunctionMode):
-    """Keeps the results of all functions of PyTorch that the user's code calls."""
+    """Keeps the results of all functions of PyTorch that the user's code calls.
 
-    def __init__(self, results: LineResults, model: Any) -> None:
+    It also notes which line makes each output, and which is the first to read each other tensor.
+    """
+
+    def __init__(self, results: LineResults, subject: Subject) -> None:
         super().__init__()
-        self._results = results
+        self._results, self._subject = results, subject
+        model = subject.module
         named = model.named_modules() if isinstance(model, nn.Module) else ()
         self._paths: dict[int, str] = {id(module): path for path, module in named}
+        self._given: dict[int, str] = {}
+        self._makers: dict[int, tuple[weakref.ref[torch.Tensor], str]] = {}
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the model."""
+        subject = self._subject
+        given = input_tensors(Call(args, kwargs)) | subject.parameters()
+        given |= {f"buffer {name}": value for name, value in subject.buffers().items()}
+        self._given = {id(tensor): name for name, tensor in given.items()}
+        returned = subject.module(*args, **kwargs)
+        output = select_output(subject.example, returned)
+        for path, leaf in nested.leaves(output, "output", nested.Opening()):
+            known, line = self._makers.get(id(leaf), (None, ""))
+            if known is not None and known() is leaf:
+                self._results.touched[path] = line
+        return returned
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -130,8 +160,19 @@ class _Watching(TorchFunctionMode):
         made = func(*args, **(kwargs or {}))
         if not _is_uninitialized(func.__name__):
             frame = _users(sys._getframe(1))
-            self._results.add(_line_of(frame), made, module=self._module_of(frame))
+            line = _line_of(frame)
+            self._results.add(line, made, module=self._module_of(frame))
+            self._note(line, (args, kwargs), made)
         return made
+
+    def _note(self, line: Sequence[Frame], given: Any, made: Any) -> None:
+        text = f"{line[-1].source}: {line[-1].text}" if line else ""
+        for tensor in pytree.tree_leaves(given) if text else ():
+            if (name := self._given.get(id(tensor))) is not None:
+                self._results.touched.setdefault(name, text)
+        for tensor in pytree.tree_leaves(made) if text else ():
+            if isinstance(tensor, torch.Tensor):
+                self._makers[id(tensor)] = weakref.ref(tensor), text
 
     def _module_of(self, frame: FrameType | None) -> str:
         """Return the path of the submodule whose method a frame is in; empty if there is none."""

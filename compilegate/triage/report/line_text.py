@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from compilegate.records.part import LineDiffers
 
@@ -54,9 +54,21 @@ def paragraph(found: LineDiffers, backend: str) -> Iterator[str]:
         yield f"The graph has no other lines than {', '.join(f'`{line}`' for line in lines)}."
     for line in found.writes[:_MOST]:
         yield f"A line that writes to a tensor: `{line}`."
+    yield from _touching(found.touched)
     for line in found.unseen[:_MOST]:
         yield f"Not compared, since {other} calls no function of PyTorch's for it: `{line}`."
     yield ""
+
+
+def _touching(touched: Mapping[str, str]) -> Iterator[str]:
+    """Yield what lines do with the tensors that are wrong, a sentence each."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for name, line in touched.items():
+        does = "makes" if name.startswith("output") else "is the first to read"
+        names.setdefault((line, does), []).append(f"`{name}`")
+    for (line, does), own in names.items():
+        more = f" and {len(own) - _MOST} more" if len(own) > _MOST else ""
+        yield f"`{line}` {does} {', '.join(own[:_MOST])}{more}, which is wrong."
 
 
 def _none(found: LineDiffers, backend: str) -> Iterator[str]:

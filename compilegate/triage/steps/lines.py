@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from compilegate.judging.aspects import aspect_named
+from compilegate.judging.tensors import examine
 from compilegate.records.part import FEW, LineDiffers
 from compilegate.triage.findings import Findings
+from compilegate.triage.search.suspect import Suspect
 from compilegate.triage.search.trials import Trials, part
 
 #: The fields that are tuples, which JSON has not.
@@ -80,11 +84,33 @@ def _find_first_wrong(trials: Trials, findings: Findings, say: Callable[[str], N
         findings.notes.append(f"no comparison of graphs line by line: {why}")
         return
     lists = {name: tuple(told[name]) for name in _LISTS}
-    findings.line = found = LineDiffers(**{**told, **lists})
+    found = LineDiffers(**{**told, **lists})
+    findings.line = found = replace(found, touched=of_what_differs(trials.suspect, found))
     if found.source:
         say(f"  the first line with another result: {found.source}: {found.code}")
     else:
         say(f"  {found.compared} results of lines are the same in the graph")
+
+
+def of_what_differs(suspect: Suspect, found: LineDiffers) -> dict[str, str]:
+    """Return the lines that make or read the tensors which are wrong, if these are few.
+
+    Lines are compared forward. What is wrong in a backward, or in how outputs are returned, shows
+    in the tensors' names alone.
+    """
+    group = aspect_named(suspect.verdict.aspect).tensors
+    if found.source or not group or suspect.probing_call is not None:
+        return {}
+    call = re.compile(rf"call {suspect.shown_in + 1}\b")
+    text = "\n".join(filter(call.match, examine(suspect.observation, group).complaints))
+    named = [
+        (name, line)
+        for name, line in found.touched.items()
+        if re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.\[])", text)
+    ]
+    if group == "gradients":  # a backward passes on what is wrong, to what is read before
+        named = [(name, line) for name, line in named if line == named[-1][1]]
+    return dict(named) if len({line for _, line in named}) <= FEW else {}
 
 
 def _find_few(trials: Trials, findings: Findings) -> None:

@@ -60,6 +60,24 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
             "`net.py:9: x + 1`. A line that writes to a tensor: `net.py:8: y[0] = 0`.",
         ),
         (
+            "aot_eager",
+            {
+                "compared": 3,
+                "touched": {
+                    "output.k": "net.py:8: k = x[:2]",
+                    "output.v": "net.py:9: return k, x[2:]",
+                    "fc.bias": "net.py:7: x = self.fc(x)",
+                    "fc.weight": "net.py:7: x = self.fc(x)",
+                },
+            },
+            "**Line:** none. In AOTAutograd's graph, all 3 results of lines are those of Dynamo's "
+            "graph. What is wrong is elsewhere: in how inputs and outputs are passed (aliases, "
+            "writes), or in the backward. `net.py:8: k = x[:2]` makes `output.k`, which is wrong. "
+            "`net.py:9: return k, x[2:]` makes `output.v`, which is wrong. "
+            "`net.py:7: x = self.fc(x)` is the first to read `fc.bias`, `fc.weight`, which is "
+            "wrong.",
+        ),
+        (
             "eager",
             {"compared": 2, "unseen": ("net.py:8: y = np.fix(x)",)},
             "**Line:** none. In Dynamo's graph, all 2 results of lines are those of eager, as far "
@@ -80,6 +98,7 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
         "not in eager",
         "none",
         "one",
+        "what lines touch",
         "of NumPy",
         "nothing",
         "Inductor",
