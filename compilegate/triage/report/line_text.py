@@ -50,7 +50,8 @@ def paragraph(found: LineDiffers, backend: str) -> Iterator[str]:
         yield f"Its function is called at `{found.caller}`."
     for line in found.left_out[:_MOST]:
         yield f"Before it, {other} runs a line whose result no graph has: `{line}`."
-    if lines := [line for line in found.lines if line not in (*found.writes, *found.unseen)]:
+    named = {*found.writes, *found.unseen, *found.touched.values()}
+    if lines := [line for line in found.lines if line not in named]:
         yield f"The graph has no other lines than {', '.join(f'`{line}`' for line in lines)}."
     for line in found.writes[:_MOST]:
         yield f"A line that writes to a tensor: `{line}`."
@@ -62,13 +63,16 @@ def paragraph(found: LineDiffers, backend: str) -> Iterator[str]:
 
 def _touching(touched: Mapping[str, str]) -> Iterator[str]:
     """Yield what lines do with the tensors that are wrong, a sentence each."""
-    names: dict[tuple[str, str], list[str]] = {}
+    names: dict[tuple[str, str, str], list[str]] = {}
     for name, line in touched.items():
         does = "makes" if name.startswith("output") else "is the first to read"
-        names.setdefault((line, does), []).append(f"`{name}`")
-    for (line, does), own in names.items():
+        is_gradient = name.startswith("gradient ")
+        what = "whose gradient is" if is_gradient else "which is"
+        own = names.setdefault((line, does, what), [])
+        own.append(f"`{name.removeprefix('gradient ')}`")
+    for (line, does, what), own in names.items():
         more = f" and {len(own) - _MOST} more" if len(own) > _MOST else ""
-        yield f"`{line}` {does} {', '.join(own[:_MOST])}{more}, which is wrong."
+        yield f"`{line}` {does} {', '.join(own[:_MOST])}{more}, {what} wrong."
 
 
 def _none(found: LineDiffers, backend: str) -> Iterator[str]:

@@ -109,7 +109,7 @@ def of_what_differs(suspect: Suspect, found: LineDiffers) -> dict[str, str]:
         if re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.\[])", text)
     ]
     if group == "gradients":  # a backward passes on what is wrong, to what is read before
-        named = [(name, line) for name, line in named if line == named[-1][1]]
+        named = [(f"gradient {name}", line) for name, line in named if line == named[-1][1]]
     return dict(named) if len({line for _, line in named}) <= FEW else {}
 
 

@@ -66,16 +66,16 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
                 "touched": {
                     "output.k": "net.py:8: k = x[:2]",
                     "output.v": "net.py:9: return k, x[2:]",
-                    "fc.bias": "net.py:7: x = self.fc(x)",
-                    "fc.weight": "net.py:7: x = self.fc(x)",
+                    "gradient fc.bias": "net.py:7: x = self.fc(x)",
+                    "gradient fc.weight": "net.py:7: x = self.fc(x)",
                 },
             },
             "**Line:** none. In AOTAutograd's graph, all 3 results of lines are those of Dynamo's "
             "graph. What is wrong is elsewhere: in how inputs and outputs are passed (aliases, "
             "writes), or in the backward. `net.py:8: k = x[:2]` makes `output.k`, which is wrong. "
             "`net.py:9: return k, x[2:]` makes `output.v`, which is wrong. "
-            "`net.py:7: x = self.fc(x)` is the first to read `fc.bias`, `fc.weight`, which is "
-            "wrong.",
+            "`net.py:7: x = self.fc(x)` is the first to read `fc.bias`, `fc.weight`, whose "
+            "gradient is wrong.",
         ),
         (
             "eager",

@@ -52,11 +52,11 @@ def gradients(*names):
             ["output.k", "output.v"],
         ),
         (A, {"state": make_checked(make_error("buffer mean", **WRONG))}, ["buffer mean"]),
-        (TRAIN, {"gradients": gradients("stem.weight")}, ["stem.weight"]),
+        (TRAIN, {"gradients": gradients("stem.weight")}, ["gradient stem.weight"]),
         (
             TRAIN,
             {"gradients": gradients("input[0]", "stem.weight", "fc.weight", "fc.bias")},
-            ["fc.weight", "fc.bias"],
+            ["gradient fc.weight", "gradient fc.bias"],
         ),
         (TRAIN, {"gradients": gradients("unknown")}, []),
     ],
