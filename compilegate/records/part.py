@@ -92,6 +92,8 @@ class LineDiffers:
         right: What differs of its result, as eager has it; empty where eager does not run the line.
         wrong: What differs of it in the graph; empty where no graph has such a result.
         left_out: Lines that eager runs before this one, with results that no graph has.
+        left_out_at: The line that calls the function of the first of these; empty if that is known
+            already.
         unseen: Lines before this one that have results in the graph alone: eager computes them with
             functions that are not PyTorch's, or not at all.
         lines: Where each line that was compared computes the same: all lines of the graph, if they
@@ -109,6 +111,7 @@ class LineDiffers:
     right: str = ""
     wrong: str = ""
     left_out: tuple[str, ...] = ()
+    left_out_at: str = ""
     unseen: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()

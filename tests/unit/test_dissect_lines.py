@@ -88,6 +88,24 @@ def test_lines_that_no_graph_has_are_named():
     assert first(branching, True).right == ""  # eager does not reach the line
 
 
+def halved(y):
+    return y / 2
+
+
+def choosing(x, skips):
+    y = x + 1
+    if not while_compiling(skips, False):
+        y = halved(y)
+    return y * 2
+
+
+def test_the_caller_of_a_line_that_no_graph_has_is_named():
+    found = first(choosing, True)
+    assert found.left_out[0].endswith(": return y / 2")
+    assert found.left_out_at.endswith(": y = halved(y)")
+    assert first(branching, True).left_out_at == ""  # that is in the function of the wrong line
+
+
 def test_a_loop_that_eager_runs_once_more_is_named():
     def looping(x, misses):
         y = x + 1

@@ -169,7 +169,15 @@ def differs_from_eager(graph: LineResults, eager: LineResults) -> LineDiffers:
             right = others[0] if modules else _nearest(one, others)
             left_out = _before(one, expected[last + 1 :], {each.line for each in made})
             found = _found(one, right, one, compared=number - len(unseen))
-            return replace(found, left_out=left_out, unseen=tuple(unseen), modules=modules)
+            names = tuple(dict.fromkeys(map(str, left_out)))
+            called_at = left_out[0].caller if left_out else ""
+            return replace(
+                found,
+                left_out=names,
+                left_out_at=called_at if called_at != found.caller else "",
+                unseen=tuple(unseen),
+                modules=modules,
+            )
     compared = len(made) - len(unseen)
     return LineDiffers(unseen=tuple(unseen), lines=_few(made), compared=compared)
 
@@ -226,7 +234,7 @@ def _nearest(one: Made, others: Sequence[Made]) -> Made | None:
     return min(others, key=apart, default=None)
 
 
-def _before(wrong: Made, eager: Sequence[Made], lines: set[str]) -> tuple[str, ...]:
+def _before(wrong: Made, eager: Sequence[Made], lines: set[str]) -> list[Made]:
     """Return what eager alone computes before a line: one that no graph has, or once more.
 
     Args:
@@ -235,8 +243,7 @@ def _before(wrong: Made, eager: Sequence[Made], lines: set[str]) -> tuple[str, .
         lines: All lines of the graph. Where eager does not run the line, the first of them ends it.
     """
     ends = {wrong.line} if any(one.line == wrong.line for one in eager) else lines
-    others = itertools.takewhile(lambda one: one.line not in ends, eager)
-    return tuple(dict.fromkeys(map(str, others)))
+    return [*itertools.takewhile(lambda one: one.line not in ends, eager)]
 
 
 def _distance(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

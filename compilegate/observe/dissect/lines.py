@@ -51,7 +51,7 @@ _WRITING = {
 #: The text of a class of PyTorch.
 _OF_TORCH = "<class 'torch."
 #: Folders whose code calls PyTorch's functions for the user's.
-_AROUND = tuple(f"{path}{os.sep}" for path in (_TORCH, Path(__file__).parents[1]))
+_AROUND = (*(f"{path}{os.sep}" for path in (_TORCH, Path(__file__).parents[1])), "<")
 
 
 def first_difference(
@@ -160,13 +160,13 @@ class _Watching(TorchFunctionMode):
         made = func(*args, **(kwargs or {}))
         if not _is_uninitialized(func.__name__):
             frame = _users(sys._getframe(1))
-            line = _line_of(frame)
-            self._results.add(line, made, module=self._module_of(frame))
-            self._note(line, (args, kwargs), made)
+            lines = _lines_of(frame)
+            self._results.add(lines, made, module=self._module_of(frame))
+            self._note(lines, (args, kwargs), made)
         return made
 
-    def _note(self, line: Sequence[Frame], given: Any, made: Any) -> None:
-        text = f"{line[-1].source}: {line[-1].text}" if line else ""
+    def _note(self, lines: Sequence[Frame], given: Any, made: Any) -> None:
+        text = f"{lines[-1].source}: {lines[-1].text}" if lines else ""
         for tensor in pytree.tree_leaves(given) if text else ():
             if (name := self._given.get(id(tensor))) is not None:
                 self._results.touched.setdefault(name, text)
@@ -238,17 +238,23 @@ def _users(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
-def _line_of(frame: FrameType | None) -> Sequence[Frame]:
+def _lines_of(frame: FrameType | None) -> Sequence[Frame]:
+    """Return the line that a frame is at, after the line of the user's code that called it."""
     if frame is None:
         return ()
+    called, caller = _place(frame), _users(frame.f_back)
+    return (called,) if caller is None else (_place(caller), called)
+
+
+def _place(frame: FrameType) -> Frame:
     file, line = frame.f_code.co_filename, frame.f_lineno
-    return (Frame(file, line, frame.f_code.co_name, linecache.getline(file, line).strip()),)
+    return Frame(file, line, frame.f_code.co_name, linecache.getline(file, line).strip())
 
 
 def _following(results: LineResults, frame: FrameType) -> Any:
     """Note the lines that a frame runs, if it is the user's."""
     code = frame.f_code
-    if code.co_filename.startswith((*_AROUND, "<")):
+    if code.co_filename.startswith(_AROUND):
         return None
 
     def note(frame: FrameType, event: str, _: Any) -> Any:

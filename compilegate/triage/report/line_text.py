@@ -48,8 +48,10 @@ def paragraph(found: LineDiffers, backend: str) -> Iterator[str]:
         )
     if found.caller:
         yield f"Its function is called at `{found.caller}`."
+    at = f", in a function that is called at `{found.left_out_at}`" if found.left_out_at else ""
     for line in found.left_out[:_MOST]:
-        yield f"Before it, {other} runs a line whose result no graph has: `{line}`."
+        yield f"Before it, {other} runs a line whose result no graph has: `{line}`{at}."
+        at = ""
     named = {*found.writes, *found.unseen, *found.touched.values()}
     if lines := [line for line in found.lines if line not in named]:
         yield f"The graph has no other lines than {', '.join(f'`{line}`' for line in lines)}."

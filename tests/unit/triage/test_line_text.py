@@ -40,10 +40,15 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
         ),
         (
             "eager",
-            {**AT, "wrong": "float32 of shape (2,)", "left_out": ("net.py:7: y = x + 1",)},
+            {
+                **AT,
+                "wrong": "float32 of shape (2,)",
+                "left_out": ("net.py:7: y = x + 1",),
+                "left_out_at": "net.py:3: y = up(x)",
+            },
             "**Line:** `net.py:8`: `y = x * k` is in Dynamo's graph, and eager does not run it in "
             "this call. Before it, eager runs a line whose result no graph has: "
-            "`net.py:7: y = x + 1`.",
+            "`net.py:7: y = x + 1`, in a function that is called at `net.py:3: y = up(x)`.",
         ),
         (
             "eager",
