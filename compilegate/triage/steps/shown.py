@@ -26,6 +26,8 @@ _STRICT: dict[str, Literal["breaks", "recompiles"]] = {
 _ERRORS = {"breaks": "Unsupported", "recompiles": "FailOnRecompileLimitHit"}
 #: How a number is written.
 _NUMBER = re.compile(r"True|False|-?\d[\d.e+-]*")
+#: State that a submodule holds, rather than a class, a function or the program.
+_OF_MODULE = re.compile(r"buffer |parameter |attribute (?!class )")
 #: What a script prints that counts breaks.
 COUNTED = "breaks the graph"
 #: How many recompilations the suite allows.
@@ -92,7 +94,8 @@ def part(suspect: Suspect, findings: Findings, shows: Shows) -> str:
         shows: What a script of the model shows.
     """
     is_later = not suspect.is_of_first_call or suspect.probing_call is not None
-    is_whole = shows.strict or shows.kind == "state" or findings.stage.cure
+    is_elsewhere = shows.kind == "state" and not _OF_MODULE.match(shows.where)
+    is_whole = shows.strict or is_elsewhere or findings.stage.cure
     return "" if is_later or is_whole else findings.place.path
 
 
