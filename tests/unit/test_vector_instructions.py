@@ -1,5 +1,6 @@
 """How an earlier PyTorch is made to probe for vector instructions without importing torch."""
 
+import ctypes
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,33 @@ def test_a_library_that_does_not_load_is_not_found(probe, tmp_path):
     broken = tmp_path / "broken.so"
     broken.write_bytes(b"no library")
     returncode, written = probe(Earlier, broken)
+    assert returncode != 0
+    assert not written
+
+
+@pytest.fixture
+def lacking(tmp_path):
+    """Return a library that needs another one, which is where the loader does not look."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    other, library = folder / f"lib{tmp_path.name}.so", tmp_path / "lacking.so"
+    for name, code in (("other", "int other() { return 1; }"), ("lacking", "int other();")):
+        (tmp_path / f"{name}.c").write_text(f"{code} int {name}_too() {{ return other(); }}")
+    build = ["gcc", "-shared", "-fPIC", "-o"]
+    subprocess.run([*build, other, tmp_path / "other.c", f"-Wl,-soname,{other.name}"], check=True)
+    subprocess.run([*build, library, tmp_path / "lacking.c", other], check=True)
+    return library, other
+
+
+def test_what_a_library_lacks_is_loaded_from_where_this_process_has_it(probe, lacking):
+    library, other = lacking
+    ctypes.CDLL(str(other))
+    assert probe(Earlier, library) == (0, "False")
+
+
+def test_a_library_that_lacks_what_this_process_has_not_either_is_not_found(probe, lacking):
+    library, _ = lacking
+    returncode, written = probe(Earlier, library)
     assert returncode != 0
     assert not written
 

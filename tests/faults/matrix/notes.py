@@ -8,6 +8,10 @@ _WITHIN_BUDGET = (
 )
 _GRAPHS = "3.5× eager's plus a slack of 192 MiB, which the pools of CUDA graphs need"
 _OTHERS = "1.8× eager's plus a slack of 8 MiB on a GPU, and 1.3× plus 1 MiB on a CPU"
+_ROUNDED = (
+    "outputs change by 1.1 to 1.2 times eager's own error, and in half precision compiled code may "
+    "err by up to 1.8 times as much"
+)
 _WASTED = "four times inputs and parameters, at least 32 MiB"
 
 NOTES: dict[str, str] = {
@@ -17,4 +21,6 @@ NOTES: dict[str, str] = {
     "nothing_freed *-regional": _WITHIN_BUDGET.format(
         _OTHERS, "the results of one block at a time"
     ),
+    "constant_changed test_vit-cuda-infer-f16-*": _ROUNDED,
+    "halves_summed_in_low_precision test_vit-cuda-infer-f16-*": _ROUNDED,
 }

@@ -46,7 +46,8 @@ and timing are left out.
 
 The cells on an H100 come from two sessions that observed twelve and six cases at once (`-n 12`,
 `-n 6`). That needs more memory at times than the GPU has: hence most of what is undecided. Three at
-once are the default. Those on H200s come from nine minutes of `-n 3 --gpus 0,1,2,3`.
+once are the default. Those on H200s come from nine minutes of `-n 3 --gpus 0,1,2,3`, from twelve of
+`-n 5` on one GPU, and from fifteen of `-n 3` on another, for kinds that had no cell.
 Each kind has few cells here, so a row says where a fault was caught, not how often it is.
 
 {runs}
