@@ -20,12 +20,13 @@ from compilegate.zoo import registry
 Key = tuple[str, ...]
 #: The first word of the key of a case of which nothing was compiled, for no line of code.
 NOT_COMPILED = "nothing compiled"
+#: The second word of the key of a wrong tensor that no probing call alone shows.
+AT_ONCE, LATER = "from the first call on", "in later calls"
 
 #: The buffers of the batch norms in ``torch.nn``: they name the module in each model.
 _BATCH_NORM = ("running_mean", "running_var", "num_batches_tracked")
 #: What differs in numbers; a wrong output also makes gradients, buffers and steps wrong in these.
 _NUMBERS = ("values", "nonfinite", "elements")
-
 #: How each complaint about numbers that are finite reads.
 _INEXACT = "root mean square|largest error|one element|column|scale|rows are"
 #: What has a meaning in a regular expression.
@@ -218,14 +219,13 @@ def _tensors(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
     call = _CALL.match(verdict.details[0] if verdict.details else verdict.summary)
     if call is None:
         return
-    if call["probe"]:
-        when = call["call"].rpartition(", ")[2]
-    elif call["number"] == "1" or computes_in_half(observation.case):
-        when = "from the first call on"  # noise of half precision may hide it in the first call
-    else:
-        when = "in later calls"
+    # Noise of half precision may hide it in the first call.
+    at_once = call["number"] == "1" or computes_in_half(observation.case)
+    when = call["call"].rpartition(", ")[2] if call["probe"] else AT_ONCE if at_once else LATER
     found = _of_tensor(observation, verdict, call["rest"], (verdict.aspect, when))
-    yield replace(found, is_probing=bool(call["probe"]))
+    in_numbers = any(what in _NUMBERS for *_, what in complaints(verdict))
+    is_of_numbers = found.is_of_numbers or (verdict.aspect == "forward" and in_numbers)
+    yield replace(found, is_probing=bool(call["probe"]), is_of_numbers=is_of_numbers)
 
 
 def complaints(verdict: Verdict) -> set[tuple[str, str, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from compilegate.culprits.evidence import Evidence, Key, evidence
+from compilegate.culprits.evidence import AT_ONCE, LATER, Evidence, Key, evidence
 from compilegate.culprits.known import WORKAROUND, Known
 from compilegate.judging.aspects import ASPECTS, aspect_named
 from compilegate.records.case import computes_in_half, model_of
@@ -157,6 +157,7 @@ def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[C
     Failures have one culprit if their evidence is equal (:mod:`compilegate.culprits.evidence`), or
     if one entry names them. Where the outputs of a case have wrong numbers, wrong numbers in its
     gradients, buffers and practices have that culprit, too, also where an entry names the outputs.
+    Outputs that are wrong in later calls alone have that of state that is wrong before.
 
     Args:
         failures: Verdicts that failed, in the order of the run and of the aspects. Expected ones
@@ -200,8 +201,14 @@ def _explained(
     """Yield each failure with each piece of its evidence, and what explains that: often itself.
 
     In half precision, noise may hide a wrong output, or the first of them, that another case of the
-    model shows. What only probing calls show does not explain what a user's calls show.
+    model shows. What only probing calls show does not explain what a user's calls show. State that
+    is wrong from the first call on explains outputs that are wrong in later calls, which read it.
     """
+    state = {
+        failure.verdict.case: found[0]
+        for failure, found in failures
+        if failure.verdict.aspect == "side_effects" and AT_ONCE in found[0].key
+    }
     plain: dict[str, Evidence] = {}
     for failure, found in failures:
         if _is_plain(failure, found[0]):
@@ -212,10 +219,11 @@ def _explained(
         case = failure.verdict.case
         is_first = not found[0].is_probing or case not in plain
         if failure.verdict.aspect == "forward" and found[0].is_of_numbers and is_first:
-            outputs.setdefault(case, found[0])
-            outputs.setdefault(model_of(case), found[0])
+            first = state.get(case, found[0]) if LATER in found[0].key else found[0]
+            outputs.setdefault(case, first)
+            outputs.setdefault(model_of(case), first)
             if not computes_in_half(case):
-                exact.setdefault(model_of(case), found[0])
+                exact.setdefault(model_of(case), first)
     gradients: dict[str, Evidence] = {}
     for failure, found in failures:
         case, aspect = failure.verdict.case, failure.verdict.aspect
@@ -227,7 +235,9 @@ def _explained(
             shown = plain.get(case) if piece.is_probing else None
             if piece.is_of_numbers and aspect == "gradients":
                 gradients.setdefault(case, before or shown or piece)
-            explains = clear if aspect == "forward" else before or gradients.get(case)
+            explains = before or gradients.get(case)
+            if aspect == "forward":
+                explains = clear or (before if before in state.values() else None)
             yield failure, piece, (explains or shown or piece) if piece.is_of_numbers else piece
 
 
