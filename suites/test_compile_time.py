@@ -12,7 +12,7 @@ import pytest
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import Finding, Judge
 from compilegate.records.observation import Observation
-from compilegate.records.statistics import BUSY
+from compilegate.records.statistics import is_busy
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
@@ -30,7 +30,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     text += f", at most {budget.max_compile_s:g} s allowed"
     if seen.total_s <= budget.max_compile_s:
         return Finding("passed", text)
-    if seen.busy > BUSY:
+    if is_busy(seen.busy):
         return Finding("inconclusive", f"{text}: others took {seen.busy:.0%} of the processor")
     return Finding("failed", text, proposal={"max_compile_s": round(1.5 * seen.total_s, 1)})
 

@@ -23,7 +23,7 @@ from compilegate.judging.judge import Finding, Judge
 from compilegate.records.case import Case
 from compilegate.records.observation import Observation
 from compilegate.records.performance import Condition, OtherSize, Timing
-from compilegate.records.statistics import BUSY, Interval, paired_speedup
+from compilegate.records.statistics import Interval, is_busy, paired_speedup
 from compilegate.records.verdict import Outcome
 from compilegate.session.replay_clock import ReplayClock
 
@@ -80,10 +80,12 @@ def _call(timing: Timing, seen: Interval, budget: Budget) -> _Part:
         text += f"; {_overhead(timing, budget.max_call_overhead)}"
         if timing.overhead_ns <= budget.max_call_overhead * _empty_call_ns(timing):
             return _Part("passed", text)
-    if seen.high < budget.min_speedup and timing.busy <= BUSY:
+    if seen.high < budget.min_speedup and not is_busy(timing.busy, timing.threads):
         return _Part("failed", text)
     straddles = seen.high >= budget.min_speedup
     busy = f"others took {timing.busy:.0%} of the processor"
+    if not is_busy(timing.busy):
+        busy += f", whose {timing.threads} threads wait for each other"
     return _Part("inconclusive", f"{text}: {'the interval straddles it' if straddles else busy}")
 
 
@@ -97,7 +99,7 @@ def _elsewhere(seen: OtherSize | None, timing: Timing, budget: Budget) -> list[_
     if compiled <= allowed:
         return []
     text = f"at {seen.name}, a call takes {compiled / 1e6:.4g} ms, in eager {eager / 1e6:.4g} ms"
-    is_clear = seen.busy <= BUSY and not timing.disturbance
+    is_clear = not (is_busy(seen.busy, timing.threads) or timing.disturbance)
     return [_Part("failed" if is_clear else "inconclusive", text)]
 
 

@@ -22,7 +22,7 @@ from compilegate.records import environment_changes
 from compilegate.records.case import Case
 from compilegate.records.environment import changes
 from compilegate.records.observation import Observation
-from compilegate.records.statistics import BUSY, paired_speedup
+from compilegate.records.statistics import is_busy, paired_speedup
 from compilegate.runs.files import Run
 
 FEWEST_RUNS = 2
@@ -196,11 +196,11 @@ def _figures(seen: Observation) -> dict[str, float]:
     if timing is not None and not timing.disturbance:
         if timing.kernel_speedup is not None:
             found["min_kernel_speedup"] = timing.kernel_speedup
-        if timing.busy <= BUSY:
+        if not is_busy(timing.busy, timing.threads):
             found["min_speedup"] = paired_speedup(timing.eager_ns, timing.compiled_ns).value
     if seen.memory is not None and seen.memory.eager_peak_bytes:
         found["max_memory_ratio"] = seen.memory.ratio
-    if compiling is not None and seen.cold and compiling.busy <= BUSY:
+    if compiling is not None and seen.cold and not is_busy(compiling.busy):
         found["max_compile_s"] = compiling.total_s
     if seen.compile_work is not None:
         found["max_compile_calls"] = seen.compile_work.total

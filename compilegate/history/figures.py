@@ -11,8 +11,8 @@ from compilegate.records.pair import Costs
 from compilegate.records.recompilations import total_of
 from compilegate.records.statistics import (
     ALPHA,
-    BUSY,
     FEWEST_ROUNDS,
+    is_busy,
     paired_speedup,
     sign_test_rank,
 )
@@ -129,7 +129,8 @@ def _compiled_time(seen: SlimObservation) -> Reading | None:
 
 
 def _is_quiet(seen: SlimObservation) -> bool:
-    return seen.timing is not None and seen.timing.busy <= BUSY and not seen.timing.disturbance
+    timing = seen.timing
+    return timing is not None and not (is_busy(timing.busy, timing.threads) or timing.disturbance)
 
 
 def _spread_of_median(rounds_ns: Sequence[float]) -> float:
@@ -140,7 +141,7 @@ def _spread_of_median(rounds_ns: Sequence[float]) -> float:
 
 def _compile_seconds(seen: SlimObservation) -> Reading | None:
     costs = Costs.of(seen)  # it leaves out what was compiled with a warm cache
-    if not costs.compile_s or costs.compile_busy > BUSY:
+    if not costs.compile_s or is_busy(costs.compile_busy):
         return None
     return Reading(costs.compile_s)
 

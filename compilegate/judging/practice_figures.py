@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from compilegate.judging.judge import Finding
 from compilegate.records.practice import ratios_in
-from compilegate.records.statistics import BUSY, Interval
+from compilegate.records.statistics import Interval, is_busy
 
 
 def decisive(findings: Iterable[Finding]) -> Finding | None:
@@ -36,7 +36,7 @@ def quotient(figures: Mapping[str, float], numerator: str, denominator: str) -> 
 
 def contention(busy_share: float) -> str:
     """Return the end of a summary with figures, where others took much of the processor."""
-    if busy_share <= BUSY:
+    if not is_busy(busy_share):
         return ""
     return f"; others took {busy_share:.0%} of the processor, so the figures are uncertain"
 
@@ -62,7 +62,7 @@ def judge_ratio(
         return Finding("passed", text)
     if seen.high >= wanted if at_least else seen.low <= wanted:
         return Finding("inconclusive", text)
-    if busy_share > BUSY:
+    if is_busy(busy_share):
         return Finding("inconclusive", f"{text}: others took much of the processor")
     attainable = math.floor(90 * seen.low) if at_least else math.ceil(110 * seen.high)
     return Finding("failed", text, proposal={key: attainable / 100})

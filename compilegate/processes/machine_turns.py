@@ -4,10 +4,12 @@ Each worker of a session observes cases in children of its own. While one of the
 worker stops its children (``SIGSTOP``) and continues them afterwards (``SIGCONT``). Nobody stops
 what another worker has started, so that whoever dies leaves nothing stopped:
 
-- Two files in a folder of the session carry locks, which the kernel releases when a process ends.
+- Files in a folder of the session carry locks, which the kernel releases when a process ends.
 - ``turn`` is locked by the worker whose turn it is, or that waits for the others to stop.
 - ``running`` is locked in common by all workers whose children run. Whoever has the turn locks it
   for itself, which succeeds when all others have stopped.
+- ``starting`` is locked in common by each worker that starts a process, and cannot stop its own
+  until then. Nobody takes the turn then: all others would stand still and wait for the start.
 - If a worker dies, the supervisor of its children ends them. It is never stopped.
 
 Work on the GPU that a stopped process has submitted still ends. Calls that warm up wait for it.
@@ -46,6 +48,7 @@ class MachineTurns:
 
     def __init__(self, folder: Path) -> None:
         self._turn, self._running = opened(folder / "turn"), opened(folder / "running")
+        self._starting = opened(folder / "starting")
         descriptor, name = tempfile.mkstemp(".stopped", dir=folder)
         os.close(descriptor)
         self.account = Path(name)
@@ -71,7 +74,12 @@ class MachineTurns:
     def starting(self) -> Iterator[None]:
         """Start processes in a ``with`` block, which no other worker's turn overlaps."""
         with self._gate:
-            yield
+            while not lock(self._starting, IN_COMMON):  # another worker looks whether one starts
+                time.sleep(_TRY_S)
+            try:
+                yield
+            finally:
+                lock(self._starting, NONE)
 
     def add(self, supervisor: int) -> None:
         """Stop the children of another fork server, too, given the process that supervises it."""
@@ -110,17 +118,23 @@ class MachineTurns:
         """End the thread, and with it the locks."""
         self._closing.set()
         self._watcher.join()
-        for file in (self._turn, self._running):
+        for file in (self._turn, self._running, self._starting):
             file.close()
 
     def _try_turn(self) -> bool:
         if not self._gate.acquire(blocking=False):  # another worker has its turn
             return False
         try:
-            self._has_turn = lock(self._turn, ALONE)
+            self._has_turn = not self._is_one_starting() and lock(self._turn, ALONE)
         finally:
             self._gate.release()
         return self._has_turn
+
+    def _is_one_starting(self) -> bool:
+        if not lock(self._starting, ALONE):
+            return True
+        lock(self._starting, NONE)
+        return False
 
     def _try_alone(self) -> bool:
         with self._gate:

@@ -16,6 +16,18 @@ FEW_ROUNDS, MOST_ROUNDS = 30, 120
 #: Where others take more of the processor than this, threads and compilers wait for each other, and
 #: being slow says nothing.
 BUSY = 0.2
+#: An operation that many threads share waits for the slowest one: so little of a core slows it.
+_CORES_OF_OTHERS = 0.5
+
+
+def is_busy(share: float, threads: int = 1) -> bool:
+    """Whether others took so much of the processor that being slow says nothing.
+
+    Args:
+        share: What others took of all cores, between 0 and 1.
+        threads: How many threads share an operation, at most one a core.
+    """
+    return share > min(BUSY, _CORES_OF_OTHERS / max(threads, 1))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from compilegate.records.observation import (
     WAITING_FOR_MEMORY,
     Observation,
 )
-from compilegate.records.statistics import BUSY
+from compilegate.records.statistics import is_busy
 from compilegate.session.plan import Plan
 from compilegate.session.workers import Share
 from compilegate.upgrade.paired_baseline import CaseRequest
@@ -106,7 +106,7 @@ class NextToOthers:
         seen = made.compile_time
         if not made.cold or seen is None or allowed_s is None:
             return False
-        return seen.total_s > allowed_s and seen.busy > BUSY
+        return seen.total_s > allowed_s and is_busy(seen.busy)
 
     def _needed(self, case: Case) -> int:
         """Return the bytes of a case: as in an earlier run, or else an equal part of all.

@@ -27,7 +27,7 @@ from compilegate.judging.budget import Budget
 from compilegate.records import environment_changes
 from compilegate.records.case import device_of
 from compilegate.records.pair import Costs, Pair
-from compilegate.records.statistics import BUSY, Shift, false_discovery, far_out, shift
+from compilegate.records.statistics import Shift, false_discovery, far_out, is_busy, shift
 from compilegate.runs import files
 from compilegate.runs.archive import Archive
 from compilegate.upgrade.cost_change import CostChange, Kind
@@ -244,7 +244,7 @@ def _trouble(pairs: Sequence[Pair], cost: Cost) -> str:
     sides = [side for pair in pairs for side in (pair.baseline, pair.candidate) if side]
     busy = statistics.median(map(cost.busy, sides))
     on_gpu = cost.want == "time" and device_of(pairs[0].case) != "cpu"
-    return f"others took {busy:.0%} of the processor" if busy > BUSY and not on_gpu else ""
+    return f"others took {busy:.0%} of the processor" if is_busy(busy) and not on_gpu else ""
 
 
 def _disturbance(pair: Pair) -> str:

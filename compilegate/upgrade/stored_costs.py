@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from compilegate.records.pair import Costs
-from compilegate.records.statistics import BUSY
+from compilegate.records.statistics import is_busy
 from compilegate.runs.slim import SlimObservation
 from compilegate.upgrade.costs import COSTS, Cost, Stored
 
@@ -47,7 +47,7 @@ def growths(then: SlimObservation, now: SlimObservation) -> Iterator[Growth]:
     """Compare the costs of a case that both runs measured."""
     sides = Costs.of(then), Costs.of(now)
     for cost in COSTS.values():
-        if cost.stored is None or any(cost.busy(side) > BUSY for side in sides):
+        if cost.stored is None or any(is_busy(cost.busy(side)) for side in sides):
             continue
         before, after = map(cost.compiled, sides)
         if before and after:

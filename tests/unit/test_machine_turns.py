@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -155,6 +156,34 @@ def test_nothing_is_started_in_the_turn_of_another_worker(worker, tree):
     holder.give_back()
     with other.starting():
         assert other.stopped_s == float(other.account.read_text()) > 0
+
+
+def test_others_go_on_while_a_turn_waits_for_a_process_that_starts(worker, tree):
+    starter, holder = worker(), worker()
+    worker(tree)
+    taking = threading.Thread(target=holder.take, daemon=True)
+    with starter.starting():
+        taking.start()
+        for _ in range(3):
+            before = ticks(tree.children)
+            eventually(lambda before=before: ticks(tree.children) > before)
+        taking.join(0.3)
+        assert taking.is_alive()
+        assert "T" not in states(tree.children)
+    taking.join(60)
+    assert not taking.is_alive()
+    assert states(tree.children) == {"T"}
+
+
+def test_a_worker_that_dies_while_it_starts_a_process_is_not_waited_for(worker, tmp_path):
+    script = _HOLD.replace("turns.take()\n", "turns.starting().__enter__()\n")
+    dead = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert dead.stdout.readline() == "alone\n"
+    dead.kill()
+    dead.communicate()
+    worker().take()
 
 
 def test_a_worker_that_closes_in_the_turn_of_another_leaves_nothing_stopped(worker, tree, tmp_path):

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
+import torch
+
 from compilegate.observe.device.protocol import Device, Sensors, Step, UnavailableError
 from compilegate.observe.measure.alternation import AlternatingRounds, Sides
 from compilegate.observe.measure.contention import OtherProcesses
@@ -97,6 +99,7 @@ def paired_rounds(
         conditions=tuple(conditions.seen),
         conditions_unavailable=conditions.unavailable,
         shares_gpu=shares_gpu,
+        threads=torch.get_num_threads() if device.kind == "cpu" else 0,
     )
 
 

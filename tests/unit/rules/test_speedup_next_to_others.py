@@ -1,0 +1,22 @@
+"""A slow call next to other processes: how much of the processor may they take?"""
+
+import dataclasses
+
+import pytest
+
+from compilegate.judging.budget import Budget
+from compilegate.suites import test_speedup
+from tests.unit.making import make_observation, make_timing
+
+
+@pytest.mark.parametrize(
+    ("threads", "share", "outcome"),
+    [(16, 0.12, "inconclusive"), (16, 0.02, "failed"), (2, 0.12, "failed"), (0, 0.12, "failed")],
+    ids=["two cores of sixteen", "a third of a core", "a quarter of a core", "on a GPU"],
+)
+def test_threads_that_wait_for_each_other_need_more_quiet(threads, share, outcome):
+    timing = dataclasses.replace(make_timing(1.0), busy=share, threads=threads)
+    finding = test_speedup.rule(make_observation(timing=timing), Budget(min_speedup=1.5))
+    assert finding.outcome == outcome
+    waits = "others took 12% of the processor, whose 16 threads wait for each other"
+    assert (waits in finding.summary) == (outcome == "inconclusive")
