@@ -5,8 +5,9 @@ Standard library only: the observed interpreter need not have more than torch.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 #: How many lines of a graph are few enough to be named.
 FEW = 4
@@ -119,6 +120,24 @@ class LineDiffers:
     compared: int = 0
 
 
+class Arguments(NamedTuple):
+    """What a constructor or a submodule is given: expressions.
+
+    Attributes:
+        args: The positional arguments.
+        kwargs: The others, by name.
+    """
+
+    args: Sequence[str]
+    kwargs: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """The arguments as a call has them."""
+        named = (f"{name}={value}" for name, value in self.kwargs.items())
+        return ", ".join([*self.args, *named])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Construction:
     """How a submodule is made and called: expressions, which need nothing else of the model.
@@ -127,20 +146,24 @@ class Construction:
         file: The source file of its class.
         module: The module that defines the class.
         name: The name of the class.
-        args: The positional arguments that its constructor was given.
-        kwargs: The others, by name.
-        inputs: The positional arguments that eager calls it with. Tensors are new ones, of the same
-            shapes, strides, dtypes and ranges.
-        named_inputs: The others, by name.
+        given: What its constructor is given.
+        calls: What eager calls it with, in the first call of the model and in the one that shows
+            the failure, if that is another. Tensors are new ones, of the same shapes, strides,
+            dtypes and ranges.
     """
 
     file: str
     module: str
     name: str
-    args: tuple[str, ...] = ()
-    kwargs: dict[str, str] = field(default_factory=dict)
-    inputs: tuple[str, ...] = ()
-    named_inputs: dict[str, str] = field(default_factory=dict)
+    given: Arguments
+    calls: Sequence[Arguments]
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Construction:
+        """Return what JSON tells of a construction, where tuples are lists."""
+        given = Arguments(*told["given"])
+        calls = tuple(Arguments(*each) for each in told["calls"])
+        return cls(**{**told, "given": given, "calls": calls})
 
 
 @dataclass(frozen=True, kw_only=True)

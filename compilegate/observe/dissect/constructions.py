@@ -10,14 +10,15 @@ import inspect
 import math
 import pkgutil
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
 from compilegate.observe.dissect.graph import expression
-from compilegate.records.part import Construction
+from compilegate.records.part import Arguments, Construction
+from compilegate.zoo.example import Call
 
 #: The types whose ``repr`` is an expression.
 _PLAIN = (bool, int, float, str, type(None), torch.dtype)
@@ -43,13 +44,12 @@ def note() -> None:
     nn.Module.__new__ = new  # type: ignore[assignment, method-assign]
 
 
-def of(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Construction | None:
+def of(module: nn.Module, calls: Sequence[Call]) -> Construction | None:
     """Return how a module is made and called; None where that cannot be written down.
 
     Args:
         module: The module, which was made while constructors were noted.
-        args: The positional arguments of a call.
-        kwargs: The others.
+        calls: Its calls, of which only the arguments count.
     """
     made, given = type(module), _noted.get(module)
     if given is None or "<locals>" in made.__qualname__ or made.__module__.startswith("torch."):
@@ -59,13 +59,21 @@ def of(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> C
             file=inspect.getsourcefile(made) or "",
             module=made.__module__,
             name=made.__qualname__,
-            args=tuple(_written(value, made) for value in given[0]),
-            kwargs={name: _written(value, made) for name, value in given[1].items()},
-            inputs=tuple(_written(value, made) for value in args),
-            named_inputs={name: _written(value, made) for name, value in kwargs.items()},
+            given=_arguments(*given, made),
+            calls=tuple(_arguments(call.args, call.kwargs, made) for call in calls),
         )
     except (_NotPlainError, TypeError, OSError):
         return None
+
+
+def _arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any], user: type) -> Arguments:
+    """Return expressions for arguments, in the module of a class.
+
+    Raises:
+        _NotPlainError: One of them has none.
+    """
+    named = {name: _written(value, user) for name, value in kwargs.items()}
+    return Arguments(tuple(_written(value, user) for value in args), named)
 
 
 def _written(value: Any, user: type) -> str:

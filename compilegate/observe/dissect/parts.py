@@ -303,8 +303,8 @@ def _tell_construction(part: Part, _: Subject) -> Example:
     constructions.note()
     subject = _subject(part)
     assert isinstance(subject.module, nn.Module)
-    inputs = _recorded(part, index=part.index)
-    found = constructions.of(subject.module.get_submodule(part.path), *inputs)
+    calls = [Call(*_recorded(part)), *_showing_calls(part, subject)]
+    found = constructions.of(subject.module.get_submodule(part.path), calls)
     if found is not None:
         Path(part.construction).write_text(json.dumps(asdict(found)), encoding="utf-8")
     return _nothing()

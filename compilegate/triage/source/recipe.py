@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from compilegate.records.part import Construction
+from compilegate.records.part import Arguments, Construction
 from compilegate.triage.source.acting import set_up_in
 from compilegate.triage.source.definitions import Gathered, NoSourceError, Source, Way
 from compilegate.triage.source.effects import Effects
@@ -111,17 +111,20 @@ def _part_text(made: Construction, *, is_imported: bool) -> str:
         is_imported: Whether another module than the zoo file defines its class.
     """
 
-    def given(args: Sequence[str], kwargs: Mapping[str, str]) -> str:
-        return ", ".join([*args, *(f"{name}={value}" for name, value in kwargs.items())])
+    def args(call: Arguments) -> str:
+        return f"({''.join(f'{value}, ' for value in call.args)})"
+
+    def kwargs(call: Arguments, before: str = "") -> str:
+        named = ", ".join(f"{name!r}: {value}" for name, value in call.kwargs.items())
+        return f", kwargs={before}{{{named}}}" if named else ""
 
     imported = f"    from {made.module} import {made.name}\n" if is_imported else ""
-    inputs = "".join(f"{value}, " for value in made.inputs)
-    named = ", ".join(f"{name!r}: {value}" for name, value in made.named_inputs.items())
-    kwargs = f", kwargs=lambda: {{{named}}}" if named else ""
+    first, *later = made.calls
+    calls = ", ".join(f"dict(args={args(call)}{kwargs(call)})" for call in made.calls)
+    once = f"inputs=lambda: {args(first)}{kwargs(first, 'lambda: ')}"
+    given = f"calls=[{calls}]" if later else once
     return (
-        f"def recipe():\n{imported}"
-        f"    return dict(module={made.name}({given(made.args, made.kwargs)}), "
-        f"inputs=lambda: ({inputs}){kwargs})"
+        f"def recipe():\n{imported}    return dict(module={made.name}({made.given.text}), {given})"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from compilegate.records.case import Case
@@ -21,8 +21,6 @@ from compilegate.zoo.registry import Model
 
 #: The share of the time that is left for replacing submodules.
 _OTHERS = 0.3
-#: The fields of a construction that are tuples, which JSON has not.
-_LISTS = ("args", "inputs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,20 +50,23 @@ class RecipeScripts:
             NoSourceError: What it is made or called with cannot be written down.
         """
         suspect = self.trials.suspect
-        path = shown.part(suspect, self.findings, self.shows)
+        path = shown.part(suspect, self.findings, self.shows, of_any_call=True)
         if not path:
             return
         origin = f"the class of {path}"
         told, why = self.trials.told(part(path=path), "construction")
         if told is None:
             raise NoSourceError(why or f"what {path} is made and called with has no short text")
-        made = Construction(**{**told, **{name: tuple(told[name]) for name in _LISTS}})
+        made = Construction.of(told)
         recipe = recipe_of_part(Path(self.entry.source), made)
+        calls: list[dict[str, int]] = [{} for _ in made.calls]
+        # The inputs of the call are what a probing call changes them to.
+        shows = replace(self.shows, change="")
         inside = [each for each in self._replaced if each.startswith(f"{path}.")]
         inner = [each.removeprefix(f"{path}.") for each in inside]
         for identities in [inner, []] if inner else [[]]:
-            for how in shown.ways(self.shows):
-                yield self._script(recipe, suspect.case, how, [{}], origin, identities=identities)
+            for how in shown.ways(shows):
+                yield self._script(recipe, suspect.case, how, calls, origin, identities=identities)
 
     def of_model(self) -> Iterator[Script]:
         """Yield scripts that hold the recipe, from the shortest on.

@@ -85,15 +85,17 @@ def shows(suspect: Suspect, findings: Findings, hangs_s: float) -> Shows:
     )
 
 
-def part(suspect: Suspect, findings: Findings, shows: Shows) -> str:
+def part(suspect: Suspect, findings: Findings, shows: Shows, *, of_any_call: bool = False) -> str:
     """Return the submodule whose script shows the culprit alone; empty for none.
 
     Args:
         suspect: The case.
         findings: What was found of it.
         shows: What a script of the model shows.
+        of_any_call: Whether the script can make a later call, or a probing one.
     """
-    is_later = not suspect.is_of_first_call or suspect.probing_call is not None
+    is_first = suspect.is_of_first_call and suspect.probing_call is None
+    is_later = not (is_first or of_any_call)
     is_elsewhere = shows.kind == "state" and not _OF_MODULE.match(shows.where)
     is_whole = shows.strict or is_elsewhere or findings.stage.cure
     return "" if is_later or is_whole else findings.place.path

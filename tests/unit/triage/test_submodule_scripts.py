@@ -4,12 +4,13 @@ import json
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from compilegate.records.case import Case
-from compilegate.records.part import Construction
+from compilegate.records.part import Arguments, Construction
 from compilegate.triage.scripts.script import Shows, of_recipe
 from compilegate.triage.source.recipe import recipe_of_part
 from tests.unit.triage.script_runs import run
@@ -73,6 +74,7 @@ import json, sys
 from dataclasses import asdict
 import torch
 from compilegate.observe.dissect import constructions
+from compilegate.zoo.example import Call
 
 constructions.note()
 import zoo
@@ -82,7 +84,7 @@ for path in sys.argv[1:]:
     hook = inner.register_forward_pre_hook(lambda _, *given: seen.append(given), with_kwargs=True)
     (net if path != "scale" else inner)(torch.randn(3, 4))
     hook.remove()
-    made = constructions.of(inner, *seen[0])
+    made = constructions.of(inner, [Call(*each) for each in seen])
     found[path] = made and asdict(made)
 print(json.dumps(found))
 """
@@ -107,7 +109,7 @@ def constructions(zoo):
         check=True,
     )
     found = json.loads(done.stdout)
-    return {path: made and Construction(**made) for path, made in found.items()}
+    return {path: made and Construction.of(made) for path, made in found.items()}
 
 
 @pytest.mark.parametrize(
@@ -131,6 +133,20 @@ def test_its_script_holds_its_class_alone(path, made, left_out, zoo, constructio
     assert run(wrong, zoo.parent).returncode == 1
 
 
+@pytest.mark.parametrize(("wrong", "status"), [("n == 2", 1), ("n == 3", 0)])
+def test_its_script_makes_the_call_that_shows_the_failure(wrong, status, zoo, constructions):
+    made = constructions["wrapped.inner"]
+    later = Arguments(["torch.randn(5, 4)"], {})
+    recipe = recipe_of_part(zoo, replace(made, calls=[*made.calls, later]))
+    case = Case.parse("net-cpu-infer-f32-default-auto")
+    script = of_recipe(recipe, case, Shows(title="wrong"), [{}, {}], backend="eager")
+    assert run(script, zoo.parent).returncode == 0
+    broken = script.replace("out = run(", f'out = (1 + (backend != "off" and {wrong})) * run(')
+    done = run(broken, zoo.parent)
+    assert (done.returncode, done.stderr) == (status, "")
+    assert ("call 2 output: shape (5, 4), worst at" in done.stdout) == bool(status)
+
+
 def test_what_cannot_be_written_down_has_none(constructions):
     # It takes a module, and infinity; a class of torch would be no shorter.
     assert [constructions[path] for path in ("wrapped", "scale", "gate.linear")] == [None] * 3
@@ -138,6 +154,7 @@ def test_what_cannot_be_written_down_has_none(constructions):
 
 def test_random_inputs_are_like_those_of_eager(zoo, constructions):
     made = constructions["gate"]
-    assert textwrap.shorten(made.inputs[0], 30).startswith("torch.randn(3, 4)")
+    (call,) = made.calls
+    assert textwrap.shorten(call.args[0], 30).startswith("torch.randn(3, 4)")
     assert Path(made.file) == zoo
-    assert made.named_inputs == {"slope": "0.9", "where": "(1, [2.5])"}
+    assert call.kwargs == {"slope": "0.9", "where": "(1, [2.5])"}
