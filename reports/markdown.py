@@ -132,7 +132,7 @@ def of_cases(
         lines += _folded(f"{verdicts}: inconclusive", _table(groups))
     if rows := mode_rows({case: result.figures for case, result in results.items()}):
         lines += _folded(f"Which mode to use: {count(len(rows), 'setting')}", _modes_table(rows))
-    lines += _folded(f"All {len(results)} cases", _figures_table(results))
+    lines += _folded(f"Figures of {count(len(results), 'case')}", _figures_table(results))
     return fit(lines, limit)
 
 
