@@ -134,6 +134,12 @@ class Findings:
         return ", ".join(dict.fromkeys(each.operator for each in self.together))
 
     @property
+    def pattern(self) -> str:
+        """The pattern that the pass replaces which the bisector named; empty if not one alone."""
+        found = self.bisected.get("patterns", ())
+        return str(found[0]["name"]) if len(found) == 1 else ""
+
+    @property
     def needs_fusion(self) -> bool:
         """Whether the operator that the bisector named is right where nothing is fused with it."""
         helps = self.bisected.get("helps", ())

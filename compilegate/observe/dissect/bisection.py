@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,9 @@ def main() -> int:
     except Exception as error:
         found["why"] = f"{type(error).__name__}: {error}".splitlines()[0]
     print(json.dumps(found), flush=True)
+    if str(found.get("subsystem")).endswith("passes"):
+        found["patterns"] = _patterns(script, hangs_s, str(found["what"]))
+        print(json.dumps(found), flush=True)
     helps = []
     options_of_passes = _OF_PASSES if _FOLDS in str(found.get("what")) else ()
     for options in (*_OPTIONS, *options_of_passes) if backend == "inductor" else ():
@@ -70,6 +74,16 @@ def main() -> int:
     return 0
 
 
+def _patterns(script: str, hangs_s: float, named: str) -> list[dict[str, Any]]:
+    """Return the patterns that a pass replaces in a script."""
+    from compilegate.observe.dissect import patterns
+
+    with tempfile.NamedTemporaryFile() as told:
+        works(script, hangs_s, lambda: patterns.follow(named, Path(told.name)))
+        text = Path(told.name).read_text(encoding="utf-8")
+    return json.loads(text) if text else []
+
+
 def _has(config: Any, name: str) -> bool:
     for part in name.split("."):
         if not hasattr(config, part):
@@ -78,8 +92,8 @@ def _has(config: Any, name: str) -> bool:
     return True
 
 
-def works(script: str, hangs_s: float) -> bool:
-    """Whether a script exits with status 0 in a forked child.
+def works(script: str, hangs_s: float, before: Callable[[], None] = lambda: None) -> bool:
+    """Whether a script exits with status 0 in a forked child, which calls a function before.
 
     The bisector of torch before 2.13 keeps the names of what it applied in a dict of its process;
     later ones keep them in files. What the child adds to the dict is added here, too.
@@ -90,6 +104,7 @@ def works(script: str, hangs_s: float) -> bool:
     with tempfile.NamedTemporaryFile() as told:
         child = os.fork()
         if child == 0:
+            before()
             status = _run(script)
             Path(told.name).write_text(json.dumps([*names.items()]), encoding="utf-8")
             os._exit(status)

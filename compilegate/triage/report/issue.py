@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from compilegate.culprits.grouping import folded
 from compilegate.output.visible import visible
@@ -278,10 +279,21 @@ def _bisection(findings: Findings) -> Iterator[str]:
         yield f"CompilerBisector: backend `{found['backend']}`, `{found['subsystem']}`{number}."
         if found.get("what"):
             yield from ("", "```text", found["what"], "```")
+        yield from _patterns(found.get("patterns", ()))
     elif found.get("backend"):
         yield f"CompilerBisector: backend `{found['backend']}`. It found each of its steps right."
     for options in found.get("helps", ()):
         yield f"- the script passes with `{options}`"
+
+
+def _patterns(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the patterns that the pass replaces, and the code that they replace."""
+    if len(found) > 1:
+        yield from ("", f"One of {len(found)} patterns that this pass replaces is at fault:")
+    for pattern in found:
+        lines = ", ".join(f"`{line}`" for line in pattern["lines"][:_LINES])
+        what = f": {lines}" if lines else ""
+        yield from ("", f"It replaces `{pattern['name']}` (`{pattern['at']}`){what}.")
 
 
 def _versions(environment: Environment) -> Iterator[str]:

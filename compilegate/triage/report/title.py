@@ -54,6 +54,8 @@ def title_of(suspect: Suspect, findings: Findings) -> str:
         return _fitted(stage, _of_line(suspect), f" at {line}")
     kind = findings.place.kind or findings.place.model
     where = findings.named or kind or suspect.case.model
+    if findings.pattern and not findings.named:
+        where = f"{findings.pattern} in {where}"
     if findings.needs_fusion:
         where = f"fusion of {where}"
     at = f" at {findings.wrong_line}" if findings.wrong_line else ""

@@ -33,21 +33,25 @@ class Cause:
     Attributes:
         stage: The part of the compiler; empty where that is undecided.
         failing: What fails: the aspect, or how the case ended; and whether that is expected.
+        model: The model of the case.
         operator: The operator that fails alone; empty if none.
         options: The words among its arguments; None where they are not known.
         kind: The class of the submodule that fails alone; empty for the whole model.
         line: The first line whose result in a graph is wrong; empty if it is not known.
         named: The pass, lowering or decomposition that the bisection named; empty if none.
+        pattern: The pattern that this pass replaces; empty if it is not one alone.
         script: The verified script of a recompilation, without its title; empty if there is none.
     """
 
     stage: str
     failing: tuple[str, ...]
+    model: str = ""
     operator: str = ""
     options: tuple[str, ...] | None = None
     kind: str = ""
     line: str = ""
     named: str = ""
+    pattern: str = ""
     script: str = ""
 
     def is_that_of(self, other: Cause) -> bool:
@@ -57,18 +61,28 @@ class Cause:
         different passes, lowerings or decompositions, the causes differ. Before decompositions
         there is no bisection: one line of code must be wrong first, or submodules of one class must
         fail alone, as where the bisection names many patterns at once. Two guards that one script
-        shows are one cause.
+        shows are one cause. In one model, a line that is wrong first may show in several aspects.
         """
-        if not self.stage or (self.stage, self.failing) != (other.stage, other.failing):
+        if not self.stage or self.stage != other.stage:
             return False
+        if self.failing != other.failing:
+            return self._shows_at_the_line_of(other)
         if self.script and self.script == other.script:
             return True
         return not self._contradicts(other) and self._shares_evidence_with(other)
+
+    def _shows_at_the_line_of(self, other: Cause) -> bool:
+        """Whether other aspects of the same model fail, and the same line is wrong first."""
+        is_same = (self.model, self.line, self.failing[1:]) == (
+            *(other.model, other.line, other.failing[1:]),
+        )
+        return is_same and bool(self.line) and self.stage in _UNBISECTED
 
     def _contradicts(self, other: Cause) -> bool:
         """Whether something is known of both that differs."""
         known = (
             (self.named or None, other.named or None),
+            (self.pattern or None, other.pattern or None),
             (self.options, other.options),
             (self.operator or None, other.operator or None),
         )
@@ -79,7 +93,8 @@ class Cause:
         if self.operator and other.operator:
             return True
         is_bisected = bool(self.named and other.named)
-        if is_bisected and not _MANY_PATTERNS.search(self.named):
+        has_pattern = self.pattern and self.pattern == other.pattern
+        if is_bisected and (has_pattern or not _MANY_PATTERNS.search(self.named)):
             return True
         if self.operator or other.operator or not (is_bisected or self.stage in _UNBISECTED):
             return False
@@ -103,11 +118,13 @@ def cause_of(suspect: Suspect, findings: Findings) -> Cause:
     return Cause(
         stage=stage.name if stage.backend and stage.is_confirmed else "",
         failing=failing,
+        model=suspect.case.model,
         operator=_name(findings.place.operator),
         options=_options(program) if program and findings.place.operator else None,
         kind=findings.place.kind,
         line=findings.wrong_line,
         named=_named(findings),
+        pattern=findings.pattern,
         script=_script(suspect, findings),
     )
 

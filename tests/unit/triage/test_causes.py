@@ -31,13 +31,14 @@ def cause(  # noqa: PLR0917
     state="bad",
     ended="",
     line="",
+    case=CASE,
 ):
     """The cause of a culprit in which triage found this."""
-    observation = make_observation(case=CASE)
+    observation = make_observation(case=case)
     if ended:
-        observation = make_failed_observation("crashed", CASE, kind=ended, message="died")
-    culprit = Culprit(("wrong",), "wrong", aspect, [CASE], [aspect])
-    verdict = make_verdict("failed", case=CASE, aspect=aspect)
+        observation = make_failed_observation("crashed", case, kind=ended, message="died")
+    culprit = Culprit(("wrong",), "wrong", aspect, [case], [aspect])
+    verdict = make_verdict("failed", case=case, aspect=aspect)
     suspect = Suspect(culprit, observation, [verdict], lambda case: Budget(), "2.15.0")
     statement = Statement(text=text, makes=("y",), reads=("x",), operator=operator)
     values = (Value(name="x", text="torch.ones(2)"),)
@@ -113,6 +114,12 @@ def test_without_an_operator_the_bisection_names_the_cause():
     one, two = (cause(operator="", bisected=number, kind=kind) for kind in ("Block", "Mlp"))
     assert one.is_that_of(one)
     assert not one.is_that_of(two)
+    attend, fold = ([{"name": name}] for name in ("_sfdp_pattern_1", "fold"))
+    patterns = ([attend, attend], [attend, fold], [attend, attend + fold])
+    for (here, there), is_one in zip(patterns, (True, False, False), strict=True):
+        one = cause("inductor", operator="", bisected=number | {"patterns": here}, kind="Block")
+        two = cause("inductor", operator="", bisected=number | {"patterns": there}, kind="Mlp")
+        assert one.is_that_of(two) is is_one
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -162,3 +169,21 @@ def test_one_line_that_is_wrong_first_is_one_cause(backend, lines, is_one):
         for kind, line in zip(("Gate", "Net"), lines, strict=True)
     )
     assert second.is_that_of(first) is is_one
+
+
+@pytest.mark.parametrize(
+    ("backend", "line", "case", "ended", "is_one"),
+    [
+        ("eager", "net.py:8", CASE, "", True),
+        ("eager", "net.py:9", CASE, "", False),
+        ("eager", "net.py:8", f"other-{CASE.partition('-')[2]}", "", False),
+        ("eager", "net.py:8", CASE, "SIGSEGV", False),
+        (DECOMPOSED, "net.py:8", CASE, "", False),
+    ],
+    ids=["one line", "another line", "another model", "a crash", "decompositions"],
+)
+def test_one_line_of_a_model_is_one_cause_in_all_aspects(backend, line, case, ended, is_one):
+    found = {"backend": backend, "operator": "", "bisected": {}}
+    output = cause(**found, line="net.py:8")
+    buffer = cause(**found, line=line, aspect="side_effects", case=case, ended=ended)
+    assert buffer.is_that_of(output) is is_one
