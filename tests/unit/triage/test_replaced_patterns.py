@@ -6,6 +6,14 @@ import sys
 
 import pytest
 
+from compilegate.triage.findings import Findings
+from compilegate.triage.report import issue
+from compilegate.triage.report.title import title_of
+from compilegate.triage.search.ladder import Stage
+from tests.unit.failing import A, wrong
+from tests.unit.making import make_environment
+from tests.unit.triage.test_titles import suspect_of
+
 SCRIPT = """\
 import os
 import torch
@@ -58,3 +66,18 @@ def test_the_pattern_and_the_lines_are_named(named, names, tmp_path):
             "script.py:14: weights = torch.softmax(q @ k.transpose(-2, -1) * 0.5, -1)",
             "script.py:15: return weights @ v + q.relu()",
         ]
+
+
+@pytest.mark.parametrize("names", [["_sfdp_pattern_2"], ["_sfdp_pattern_2", "fold"], []])
+def test_a_report_names_them_and_the_title_one_that_is_alone(names):
+    lines = [f"repro.py:{n}: y" for n in range(4)]
+    found = [{"name": name, "at": "a.py:7", "lines": lines} for name in names]
+    bisected = {"backend": "inductor", "subsystem": "joint_graph_passes", "patterns": found}
+    findings = Findings(stage=Stage("inductor"), bisected=bisected | {"what": "pass_pattern_0"})
+    suspect = suspect_of(wrong(A))
+    text = issue.text(suspect, findings, make_environment(), "observe", "")
+    said = ", ".join(f"`{line}`" for line in lines[:3])
+    assert (f"It replaces `_sfdp_pattern_2` (`a.py:7`): {said}." in text) == bool(names)
+    assert ("One of 2 patterns that this pass replaces is at fault:" in text) == (len(names) == 2)
+    named = title_of(suspect, findings).startswith("[Inductor] _sfdp_pattern_2 in")
+    assert named == (len(names) == 1)
