@@ -132,6 +132,7 @@ def _suspect(
         return budgets.budget(of, Machine.of(environment, of.device), release)
 
     own = [f for f in failures if f.verdict.case == case and f.verdict.aspect in culprit.aspects]
+    own.sort(key=lambda failure: failure.verdict.aspect != culprit.aspect)  # it explains the others
     found = [_unexpected(f, budget) for f in own]
     return Suspect(culprit, run.observations[case], found, budget, release)
 

@@ -69,7 +69,7 @@ class Suspect:
     Attributes:
         culprit: The culprit.
         observation: The case as the run observed it.
-        verdicts: What failed of it, outputs first.
+        verdicts: What failed of it: what explains the rest, then outputs first.
         budget: Returns the budget of a case under a version of torch.
         release: The version of torch of the run.
     """

@@ -2,12 +2,16 @@
 
 import pytest
 
-from tests.unit.failing import WRONG, A, found
+from compilegate.judging import budgets_toml
+from compilegate.runs import files
+from compilegate.triage.folders import suspects
+from tests.unit.failing import WRONG, A, failures, found
 from tests.unit.making import (
     make_call,
     make_checked,
     make_difference,
     make_error,
+    make_header,
     make_observation,
 )
 
@@ -38,6 +42,17 @@ def test_it_names_what_is_wrong_first():
     (culprit,) = found(calls({"state": ORDER}, {"outputs": OUTPUT}))
     assert culprit.aspect == "side_effects"
     assert "attribute order[0]" in culprit.text
+
+
+def test_triage_looks_at_what_is_wrong_first(tmp_path):
+    both = failures(calls({"state": ORDER}, {"outputs": OUTPUT}))
+    outputs = failures(calls({"outputs": OUTPUT}))
+    for shown, aspect in ((both, "side_effects"), (outputs, "forward")):
+        run = files.Run(tmp_path / "run.jsonl", make_header((A,)))
+        run.observations[A] = shown[0].observation
+        run.verdicts |= {(A, each.verdict.aspect): each.verdict for each in shown}
+        (suspect,) = suspects(run, budgets_toml.read([], []))
+        assert suspect.verdict.aspect == aspect
 
 
 @pytest.mark.parametrize(("error", "count"), [(WRONG, 1), ({}, 2)])
