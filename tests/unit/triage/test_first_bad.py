@@ -17,6 +17,7 @@ from compilegate.triage.releases import environments
 from compilegate.triage.releases.bisection import bisect
 from compilegate.triage.releases.environments import ReleaseEnvironments, releases
 from compilegate.triage.search.seen import Seen
+from compilegate.upgrade.attribution import distributions
 from compilegate.upgrade.attribution.index import MakingError
 from tests.venvs import install, make_venv, make_wheel
 
@@ -114,6 +115,16 @@ def test_an_environment_is_made_from_the_index_once_and_kept(index, tmp_path):
         made.python("2.14.0")
     assert [path.name for path in made.folder.glob("*torch*")] == ["torch-2.13.0-extra"]
     assert not list(made.folder.glob(".making-*"))
+
+
+def test_a_release_is_installed_and_not_its_local_build(index, tmp_path):
+    for version in ("2.14.0+cpu", "2.15.1+cpu"):
+        make_wheel(index, "torch", version, f"__version__ = {version!r}")
+    made = ReleaseEnvironments(tmp_path / "environments", say=lambda _: None)
+    for release, version in (("2.14.0", "2.14.0"), ("2.15.1", "2.15.1+cpu")):
+        assert distributions.installed(made.python(release)).distributions["torch"].version == (
+            version
+        )
 
 
 def test_too_little_disk_is_said_before_anything_is_made(tmp_path, monkeypatch):
