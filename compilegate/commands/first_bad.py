@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from compilegate.records.observation import WANTS, Want
 from compilegate.records.request import Request
 from compilegate.triage.releases.bisection import Bisected, bisect
 from compilegate.triage.releases.environments import ReleaseEnvironments, is_range, releases
+from compilegate.triage.releases.lacks import lack
 from compilegate.triage.search.seen import Seen, State
 from compilegate.upgrade.attribution import distributions
 from compilegate.upgrade.attribution.environments import Environments
@@ -138,6 +139,8 @@ class Looks:
             return Seen("unobservable", str(error))
         finally:
             observer.close()
+        if why := lack(made, environment.versions):
+            return Seen("unobservable", why)
         machine = Machine.of(environment, case.device)
         version = environment.versions.get("torch", "0")
         budget = replace(self.budgets.budget(case, machine, version), expected_failures=())
@@ -255,10 +258,12 @@ def _torch_of(python: str) -> str:
 
 
 def _conclusion(found: Bisected, names: Sequence[str]) -> Iterator[str]:
-    """Yield the last release before the change, the first after it, and what lies between."""
+    """Yield the last release before the change, the first after it, and which were left out."""
+    left_out = {index for index, seen in found.seen.items() if seen.state == "unobservable"}
     if found.turn is None:
         states = sorted({seen.state for seen in found.seen.values()} - {"unobservable"})
         yield f"every observed release is {states[0]}" if states else "no release can be observed"
+        yield from _unknown(left_out, names)
         return
     before, after = (names[index] for index in found.turn)
     if found.seen[found.turn[1]].state == "bad":
@@ -268,6 +273,16 @@ def _conclusion(found: Bisected, names: Sequence[str]) -> Iterator[str]:
     if found.between:
         skipped = ", ".join(names[index] for index in found.between)
         yield f"not observable between them: {skipped}"
+    yield from _unknown(left_out - {*found.between}, names)
+
+
+def _unknown(left_out: Iterable[int], names: Sequence[str]) -> Iterator[str]:
+    """Yield which releases are neither good nor bad, and what may help."""
+    if unknown := [f"torch {names[index]}" for index in sorted(left_out)]:
+        yield (
+            f"neither good nor bad: {', '.join(unknown)}; where the environment lacks something, "
+            "--with DIST installs it, and --python PATH names one that has it"
+        )
 
 
 def attributed(
