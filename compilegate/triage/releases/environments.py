@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -128,7 +129,8 @@ class ReleaseEnvironments:
         if unknown := [str(version) for version in missing if version.public not in known]:
             newest = max(known, key=Version)
             raise MakingError(
-                f"the index has no torch {', '.join(unknown)}; its newest release is {newest}"
+                f"the index has no torch {', '.join(unknown)} for Python "
+                f"{platform.python_version()}; its newest release is {newest}"
             )
 
     def check_disk(self, names: Sequence[str]) -> str:

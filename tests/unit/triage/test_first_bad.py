@@ -11,10 +11,10 @@ import pytest
 
 from compilegate.__main__ import main
 from compilegate.commands import first_bad
-from compilegate.commands.first_bad import attributed
 from compilegate.records.case import Case
 from compilegate.triage.releases import environments
 from compilegate.triage.releases.bisection import bisect
+from compilegate.triage.releases.conclusion import attributed, changed_libraries
 from compilegate.triage.releases.environments import ReleaseEnvironments, releases
 from compilegate.triage.search.seen import Seen
 from compilegate.upgrade.attribution import distributions
@@ -86,7 +86,9 @@ def test_a_range_is_the_last_release_of_each_minor_version_that_the_index_has(in
 def test_a_release_that_the_index_lacks_is_refused_before_anything_is_installed(index, tmp_path):
     made = ReleaseEnvironments(tmp_path / "environments")
     made.check_index(["2.12.1", "2.14.0", "2.16.0.dev20261101"])
-    with pytest.raises(MakingError, match=r"no torch 2\.13\.5, 2\.99\.0; its newest release is 2"):
+    with pytest.raises(
+        MakingError, match=r"no torch 2\.13\.5, 2\.99\.0 for Python 3.*; its newest .* is 2"
+    ):
         made.check_index(["2.12.1", "2.13.5", "2.99.0"])
     for name in ("2.13.5", "2.99.0"):
         made.path(name).mkdir(parents=True)
@@ -170,6 +172,14 @@ def test_triton_is_exchanged_alone(two, tmp_path, culprit, words):
         return Seen("bad" if done.stdout == "2.0\n" else "good")
 
     assert attributed(ON_GPU, tmp_path, two, look, "bad") == words
+
+
+def test_a_library_of_the_model_that_changed_with_torch_is_named(two):
+    before, now = two
+    (said,) = changed_libraries(["Triton>=1", "torchvision"], before, now)
+    assert said == "what the model needs changed, too, and may have done it: triton 1.0 → 2.0"
+    assert not [*changed_libraries(["torchvision"], before, now)]
+    assert not [*changed_libraries(["triton"], before, before)]
 
 
 def test_triton_does_nothing_on_a_cpu_and_where_it_did_not_change(two, tmp_path):
