@@ -29,7 +29,7 @@ from compilegate.records.request import Request
 from compilegate.triage.releases import conclusion
 from compilegate.triage.releases.bisection import bisect
 from compilegate.triage.releases.environments import ReleaseEnvironments, is_range, releases
-from compilegate.triage.releases.lacks import lack
+from compilegate.triage.releases.lacks import lack, unstarted
 from compilegate.triage.search.seen import Seen
 from compilegate.upgrade.attribution import distributions
 from compilegate.upgrade.attribution.index import MakingError
@@ -137,7 +137,7 @@ class Looks:
                 request, model=case.model, device=case.device, timeout_s=_TIMEOUT_S
             )
         except ObserverError as error:
-            return Seen("unobservable", str(error))
+            return Seen("unobservable", unstarted(str(error)))
         finally:
             observer.close()
         if why := lack(made, environment.versions):
@@ -194,7 +194,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             seen = looks(environments.python(names[index]))
         except MakingError as error:
-            seen = Seen("unobservable", str(error))
+            seen = Seen("unobservable", "; ".join(str(error).splitlines()))
         _say(f"{names[index]}: {seen}")
         return seen
 

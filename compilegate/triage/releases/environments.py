@@ -219,4 +219,7 @@ def _run(command: Sequence[str], variables: Mapping[str, str] | None = None) -> 
 
 
 def _last_lines(done: subprocess.CompletedProcess[str]) -> str:
-    return "\n".join((done.stderr or done.stdout).strip().splitlines()[-_LINES:])
+    """Return the last lines of an installer's output, and of pip's the errors, no warnings."""
+    lines = (done.stderr or done.stdout).strip().splitlines()
+    errors = [line for line in lines if line.startswith("ERROR:")]
+    return "\n".join((errors or lines)[-_LINES:])

@@ -57,6 +57,18 @@ def lack(made: Observation, versions: Mapping[str, str]) -> str:
     return _found(_ANYWHERE, said, versions)
 
 
+def unstarted(text: str) -> str:
+    """Return in one line why the observing process did not start in an environment.
+
+    Args:
+        text: What is known, of which the last line is the error.
+    """
+    first, *others = [line.strip() for line in text.splitlines() if line.strip()] or [text]
+    if not others:
+        return first
+    return _found(_ANYWHERE, others[-1], {}) or f"compilegate cannot start there: {others[-1]}"
+
+
 def _has_frames(failure: Failure) -> bool:
     """Whether others than compilegate's functions, which a traceback leaves out, raised."""
     return not failure.traceback or '  File "' in failure.traceback

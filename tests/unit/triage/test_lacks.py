@@ -4,7 +4,7 @@ import pytest
 
 from compilegate.__main__ import main
 from compilegate.commands import first_bad
-from compilegate.triage.releases.lacks import lack
+from compilegate.triage.releases.lacks import lack, unstarted
 from tests.unit.making import (
     make_call,
     make_environment,
@@ -87,6 +87,27 @@ def test_an_error_of_compilegate_itself_is_none_of_torch():
     assert said == "compilegate itself cannot observe the case under torch 2.13.0: " + (
         "AttributeError: gone"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "python did not answer\n  File x\nAttributeError: gone",
+            "compilegate cannot start there: ",
+        ),
+        (
+            "python cannot start\nModuleNotFoundError: No module named 'typing_extensions'",
+            "lacks the",
+        ),
+        ("cannot run python: not found", "cannot run python: not found"),
+    ],
+)
+def test_a_process_that_does_not_start_has_one_line(text, words):
+    said = unstarted(text)
+    assert words in said
+    assert said.endswith(text.splitlines()[-1])
+    assert "\n" not in said
 
 
 def test_a_model_that_raises_in_each_eager_call_is_not_good():
