@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,12 @@ from compilegate.processes.server_process import Launch
 from compilegate.records.case import Case, UnknownNameError
 from compilegate.records.observation import WANTS, Want
 from compilegate.records.request import Request
-from compilegate.triage.releases.bisection import Bisected, bisect
+from compilegate.triage.releases import conclusion
+from compilegate.triage.releases.bisection import bisect
 from compilegate.triage.releases.environments import ReleaseEnvironments, is_range, releases
-from compilegate.triage.search.seen import Seen, State
+from compilegate.triage.releases.lacks import lack, unstarted
+from compilegate.triage.search.seen import Seen
 from compilegate.upgrade.attribution import distributions
-from compilegate.upgrade.attribution.environments import Environments
 from compilegate.upgrade.attribution.index import MakingError
 from compilegate.upgrade.paired_baseline import check_interpreter
 from compilegate.zoo import registry
@@ -135,9 +137,11 @@ class Looks:
                 request, model=case.model, device=case.device, timeout_s=_TIMEOUT_S
             )
         except ObserverError as error:
-            return Seen("unobservable", str(error))
+            return Seen("unobservable", unstarted(str(error)))
         finally:
             observer.close()
+        if why := lack(made, environment.versions):
+            return Seen("unobservable", why)
         machine = Machine.of(environment, case.device)
         version = environment.versions.get("torch", "0")
         budget = replace(self.budgets.budget(case, machine, version), expected_failures=())
@@ -190,16 +194,14 @@ def run(options: argparse.Namespace) -> int:
         try:
             seen = looks(environments.python(names[index]))
         except MakingError as error:
-            seen = Seen("unobservable", str(error))
+            seen = Seen("unobservable", "; ".join(str(error).splitlines()))
         _say(f"{names[index]}: {seen}")
         return seen
 
     found = bisect(len(names), look)
-    for line in _conclusion(found, names):
+    causes = conclusion.causes(case, environments, names, found, looks)
+    for line in itertools.chain(conclusion.conclusion(found, names), causes):
         _say(line)
-    if found.turn is not None:
-        before, now = (environments.python(names[index]) for index in found.turn)
-        _say(attributed(case, folder, (before, now), looks, found.seen[found.turn[1]].state))
     states = {seen.state for seen in found.seen.values()}
     return 1 if "bad" in states else 0 if "good" in states else 2
 
@@ -252,63 +254,6 @@ def _torch_of(python: str) -> str:
     if found is None:
         raise ArgumentError(f"--python {python} has no distribution torch")
     return found.version
-
-
-def _conclusion(found: Bisected, names: Sequence[str]) -> Iterator[str]:
-    """Yield the last release before the change, the first after it, and what lies between."""
-    if found.turn is None:
-        states = sorted({seen.state for seen in found.seen.values()} - {"unobservable"})
-        yield f"every observed release is {states[0]}" if states else "no release can be observed"
-        return
-    before, after = (names[index] for index in found.turn)
-    if found.seen[found.turn[1]].state == "bad":
-        yield f"last good: torch {before}; first bad: torch {after}"
-    else:
-        yield f"last bad: torch {before}; first good: torch {after}"
-    if found.between:
-        skipped = ", ".join(names[index] for index in found.between)
-        yield f"not observable between them: {skipped}"
-
-
-def attributed(
-    case: Case,
-    folder: Path,
-    pythons: tuple[str, str],
-    look: Callable[[str], Seen],
-    after: State,
-) -> str:
-    """Return whether triton alone makes the change, or torch with what else it installs.
-
-    Args:
-        case: The case.
-        folder: Where environments are kept.
-        pythons: The interpreters before and after the change.
-        look: Observes the case under an interpreter.
-        after: What the later one shows.
-    """
-    if case.device == "cpu":
-        return "on a CPU, triton compiles nothing: torch, or what it installs, did it"
-    before, now = pythons
-    ours, theirs = distributions.installed(before), distributions.installed(now)
-    changes = distributions.changes(ours, theirs)
-    if "triton" not in changes:
-        return "triton did not change: torch, or what it installs, did it"
-    environments = Environments(folder, ours, theirs, changes)
-    why = environments.obstacle("triton")
-    try:
-        seen = (
-            Seen("unobservable", why)
-            if why
-            else look(environments.python_with(frozenset({"triton"})))
-        )
-    except ObserverError as error:
-        seen = Seen("unobservable", str(error))
-    change = str(changes["triton"])
-    if seen.state == after:
-        return f"{change} alone is {seen.state}, as the later release: triton did it"
-    if seen.state == "unobservable":
-        return f"{change} alone cannot be tried: {seen.text}"
-    return f"{change} alone is {seen.state}, as the earlier release: torch did it"
 
 
 def _say(text: str) -> None:

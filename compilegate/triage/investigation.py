@@ -30,6 +30,9 @@ _OF_FIRST = ("sizes", "script", "bisection", "line")
 _STUCK_S = 120.0
 #: With less time than this, in seconds, no bisection is begun.
 _BISECTION_S = 20.0
+#: The share of the time, and the most seconds, that a bisection leaves to what follows it:
+#: the line of what it names, and workarounds.
+_AFTER, _AFTER_S = 0.25, 60.0
 
 
 class Investigation:
@@ -200,13 +203,14 @@ class Investigation:
                 "one by hand, or give more --minutes"
             )
             return
-        if time.monotonic() + _BISECTION_S > self._until:
+        left = self._until - time.monotonic()
+        if left < _BISECTION_S:
             raise OutOfTimeError
         found, log = running.bisect(
             self._folder / "repro.py",
             self._scratch,
             findings.stage.backend,
-            self._until,
+            self._until - min(_AFTER * left, _AFTER_S),
             self._trials.hangs_s if self._suspect.hangs else _STUCK_S,
             device=self._suspect.case.device,
             paths=findings.script.paths if findings.script else (),

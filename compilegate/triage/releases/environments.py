@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from compilegate.runs import hidden_folders
+from compilegate.upgrade.attribution import pip_settings
 from compilegate.upgrade.attribution.environments import RESERVE, UNFINISHED, remove_unfinished
 from compilegate.upgrade.attribution.index import MakingError
 
@@ -127,7 +129,8 @@ class ReleaseEnvironments:
         if unknown := [str(version) for version in missing if version.public not in known]:
             newest = max(known, key=Version)
             raise MakingError(
-                f"the index has no torch {', '.join(unknown)}; its newest release is {newest}"
+                f"the index has no torch {', '.join(unknown)} for Python "
+                f"{platform.python_version()}; its newest release is {newest}"
             )
 
     def check_disk(self, names: Sequence[str]) -> str:
@@ -175,30 +178,48 @@ class ReleaseEnvironments:
             making = Path(tempfile.mkdtemp(prefix=f"{UNFINISHED}{os.getpid()}-", dir=self.folder))
             try:
                 self.say(f"{release}: installing torch into {target}")
-                _make(making, [f"torch=={release}", *self.libraries])
+                _make(making, [_requirement(release), *self.libraries])
                 making.rename(target)
             finally:
                 shutil.rmtree(making, ignore_errors=True)
         return str(target / "bin" / "python")
 
 
+def _requirement(release: str) -> str:
+    """Return what installs a release itself, where the index has it, and no build such as +cpu.
+
+    Such a build satisfies ``==``, and an installer prefers it. Libraries are made for the release.
+    """
+    try:
+        is_listed = Version(release) in _available()
+    except MakingError:  # the installer says more
+        is_listed = False
+    return f"torch{'===' if is_listed else '=='}{release}"
+
+
 def _make(folder: Path, wanted: Sequence[str]) -> None:
-    """Make an environment, with uv where it is on the path. Both read the user's configuration."""
+    """Make an environment, with uv where it is on the path. Both take pip's index."""
     python = folder / "bin" / "python"
     if uv := shutil.which("uv"):
         _run([uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(folder)])
-        _run([uv, "pip", "install", "--quiet", "--python", str(python), *wanted])
+        options, variables = pip_settings.for_uv()
+        words = [uv, "pip", "install", "--quiet", *options, "--python", str(python), *wanted]
+        _run(words, variables)
     else:
         _run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
         pip = [sys.executable, "-m", "pip", "--python", str(python)]
         _run([*pip, "install", "--quiet", "--no-input", *wanted])
 
 
-def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def _run(command: Sequence[str], variables: Mapping[str, str] | None = None) -> None:
+    env = {**os.environ, **(variables or {})}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     if done.returncode:
         raise MakingError(f"{' '.join(command[-3:])} failed: {_last_lines(done)}")
 
 
 def _last_lines(done: subprocess.CompletedProcess[str]) -> str:
-    return "\n".join((done.stderr or done.stdout).strip().splitlines()[-_LINES:])
+    """Return the last lines of an installer's output, and of pip's the errors, no warnings."""
+    lines = (done.stderr or done.stdout).strip().splitlines()
+    errors = [line for line in lines if line.startswith("ERROR:")]
+    return "\n".join((errors or lines)[-_LINES:])

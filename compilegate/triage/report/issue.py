@@ -11,7 +11,7 @@ from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
 from compilegate.records.observation import Observation
 from compilegate.triage.findings import Findings
-from compilegate.triage.report import cost_tables, line_text, ownership
+from compilegate.triage.report import cost_tables, inductor_line, line_text, ownership
 from compilegate.triage.report.candidates import candidates
 from compilegate.triage.report.cleaning import cleaned, cleaned_code
 from compilegate.triage.report.dumps import decisive
@@ -155,6 +155,7 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
     yield from _unguarded(suspect, findings.stage)
     if line := findings.raises_at:
         yield from (f"**Line:** the compiler raises at `{line}`.", "")
+    yield from inductor_line.paragraph(suspect, findings)
     if findings.line is not None:
         yield from line_text.paragraph(findings.line, findings.stage.backend)
     yield from smallest.paragraph(findings.smallest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from compilegate.processes.child_process import ObserverError
+from compilegate.upgrade.attribution import pip_settings
 
 #: How many lines of an installer's output an error shows.
 _LINES = 4
@@ -21,7 +23,7 @@ class MakingError(ObserverError):
 def install(python: Path, wanted: Sequence[str]) -> None:
     """Install distributions without what they require, with uv where it is on the path, else pip.
 
-    Both read the index from the user's configuration.
+    Both take the index that pip is configured with.
 
     Args:
         python: The interpreter of the environment.
@@ -30,16 +32,20 @@ def install(python: Path, wanted: Sequence[str]) -> None:
     Raises:
         MakingError: A distribution cannot be installed.
     """
+    variables: dict[str, str] = {}
     if uv := shutil.which("uv"):
-        command = [uv, "pip", "install", "--python", str(python), "--no-deps", *wanted]
+        options, variables = pip_settings.for_uv()
+        command = [uv, "pip", "install", *options, "--python", str(python), "--no-deps", *wanted]
     else:
         command = [sys.executable, "-m", "pip", "--python", str(python), "install"]
         command += ["--no-deps", "--no-input", *wanted]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **variables}
+    )
     if done.returncode:
         last = "\n".join((done.stderr or done.stdout).strip().splitlines()[-_LINES:])
         raise MakingError(
             f"cannot install {', '.join(wanted)}, since the two environments have different "
             f"versions of Python: {last}\nMake both with one version of Python, so that no index "
-            "is needed, or name an index that has the distribution (PIP_INDEX_URL, UV_INDEX_URL)"
+            "is needed, or name an index that has the distribution (PIP_INDEX_URL)"
         )

@@ -11,12 +11,13 @@ import pytest
 
 from compilegate.__main__ import main
 from compilegate.commands import first_bad
-from compilegate.commands.first_bad import attributed
 from compilegate.records.case import Case
 from compilegate.triage.releases import environments
 from compilegate.triage.releases.bisection import bisect
+from compilegate.triage.releases.conclusion import attributed, changed_libraries
 from compilegate.triage.releases.environments import ReleaseEnvironments, releases
 from compilegate.triage.search.seen import Seen
+from compilegate.upgrade.attribution import distributions
 from compilegate.upgrade.attribution.index import MakingError
 from tests.venvs import install, make_venv, make_wheel
 
@@ -85,7 +86,9 @@ def test_a_range_is_the_last_release_of_each_minor_version_that_the_index_has(in
 def test_a_release_that_the_index_lacks_is_refused_before_anything_is_installed(index, tmp_path):
     made = ReleaseEnvironments(tmp_path / "environments")
     made.check_index(["2.12.1", "2.14.0", "2.16.0.dev20261101"])
-    with pytest.raises(MakingError, match=r"no torch 2\.13\.5, 2\.99\.0; its newest release is 2"):
+    with pytest.raises(
+        MakingError, match=r"no torch 2\.13\.5, 2\.99\.0 for Python 3.*; its newest .* is 2"
+    ):
         made.check_index(["2.12.1", "2.13.5", "2.99.0"])
     for name in ("2.13.5", "2.99.0"):
         made.path(name).mkdir(parents=True)
@@ -110,10 +113,28 @@ def test_an_environment_is_made_from_the_index_once_and_kept(index, tmp_path):
         wheel.unlink()
     assert made.python("2.13.0") == python
     assert said == [f"2.13.0: installing torch into {made.path('2.13.0')}"]
-    with pytest.raises(MakingError, match=r"torch==2\.14\.0"):
+    with pytest.raises(MakingError, match=r"torch==2\.14\.0 extra failed: ERROR: "):
         made.python("2.14.0")
     assert [path.name for path in made.folder.glob("*torch*")] == ["torch-2.13.0-extra"]
     assert not list(made.folder.glob(".making-*"))
+
+
+def test_of_what_an_installer_prints_its_errors_count():
+    def last(text):
+        return environments._last_lines(subprocess.CompletedProcess([], 1, "", text))
+
+    assert last("WARNING: ignored\nERROR: no torch\n[notice] of a new pip") == "ERROR: no torch"
+    assert last("error: no solution\n  cause: no torch") == "error: no solution\n  cause: no torch"
+
+
+def test_a_release_is_installed_and_not_its_local_build(index, tmp_path):
+    for version in ("2.14.0+cpu", "2.15.1+cpu"):
+        make_wheel(index, "torch", version, f"__version__ = {version!r}")
+    made = ReleaseEnvironments(tmp_path / "environments", say=lambda _: None)
+    for release, version in (("2.14.0", "2.14.0"), ("2.15.1", "2.15.1+cpu")):
+        assert distributions.installed(made.python(release)).distributions["torch"].version == (
+            version
+        )
 
 
 def test_too_little_disk_is_said_before_anything_is_made(tmp_path, monkeypatch):
@@ -159,6 +180,14 @@ def test_triton_is_exchanged_alone(two, tmp_path, culprit, words):
         return Seen("bad" if done.stdout == "2.0\n" else "good")
 
     assert attributed(ON_GPU, tmp_path, two, look, "bad") == words
+
+
+def test_a_library_of_the_model_that_changed_with_torch_is_named(two):
+    before, now = two
+    (said,) = changed_libraries(["Triton>=1", "torchvision"], before, now)
+    assert said == "what the model needs changed, too, and may have done it: triton 1.0 → 2.0"
+    assert not [*changed_libraries(["torchvision"], before, now)]
+    assert not [*changed_libraries(["triton"], before, before)]
 
 
 def test_triton_does_nothing_on_a_cpu_and_where_it_did_not_change(two, tmp_path):

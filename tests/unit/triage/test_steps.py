@@ -1,5 +1,6 @@
 """A step of triage that fails costs no other step, and no other culprit its report."""
 
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,8 @@ from compilegate.processes.child_process import ObserverError
 from compilegate.triage import investigation
 from compilegate.triage.findings import Files, Findings
 from compilegate.triage.investigation import Investigation
+from compilegate.triage.search.ladder import Stage
+from compilegate.triage.search.trials import OutOfTimeError
 
 #: A stage that is known, so that the other steps follow.
 CONFIRMED = SimpleNamespace(is_confirmed=True)
@@ -58,3 +61,29 @@ def test_the_other_steps_follow(monkeypatch, tmp_path, error, note):
 def test_a_full_disk_ends_the_triage(monkeypatch, tmp_path):
     with pytest.raises(OSError, match="No space left"):
         investigated(monkeypatch, tmp_path, OSError("No space left on device"))
+
+
+@pytest.mark.parametrize(("seconds", "left"), [(600, 60), (100, 25)])
+def test_a_bisection_leaves_time_for_what_follows_it(monkeypatch, tmp_path, seconds, left):
+    made = object.__new__(Investigation)
+    made.findings = Findings(stage=Stage("inductor"), verified=SimpleNamespace(holds=True))
+    made._folder = made._scratch = tmp_path
+    made._suspect = SimpleNamespace(hangs=False, case=SimpleNamespace(device="cpu"))
+    made._say, made._until = lambda text: None, time.monotonic() + seconds
+    ends = []
+
+    def bisect(script, folder, backend, until, *_, **__):
+        ends.append(until)
+        return {"why": "it was killed"}, ""
+
+    monkeypatch.setattr(investigation.running, "bisect", bisect)
+    made._bisect()
+    assert made._until - ends[0] == pytest.approx(left, abs=1)
+
+
+def test_with_hardly_any_time_no_bisection_is_begun(tmp_path):
+    made = object.__new__(Investigation)
+    made.findings = Findings(stage=Stage("inductor"), verified=SimpleNamespace(holds=True))
+    made._until = time.monotonic() + 10
+    with pytest.raises(OutOfTimeError):
+        made._bisect()
