@@ -113,6 +113,8 @@ def _stage(suspect: Suspect, stage: ladder.Stage) -> Iterator[str]:
         yield f"**Stage:** {stage.name}: {how}"
     elif stage.backend:
         yield f"**Stage:** {stage.name}: `{stage.backend}` is the first backend that shows it."
+        for other in stage.apart:
+            yield f"`{other}` fails by itself, since a backend that does more passes."
     else:
         yield "**Stage:** undecided: a backend below the one that fails shows something else."
     if stage.is_cold and stage.is_confirmed:

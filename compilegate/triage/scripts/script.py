@@ -30,6 +30,8 @@ _DYNAMIC = {"static": False, "auto": None, "dynamic": True, "marked": None}
 #: How products in float32 round on a GPU. cuDNN uses TF32 by default.
 _TF32 = 'torch.set_float32_matmul_precision("high")'
 _NO_TF32 = "torch.backends.cudnn.allow_tf32 = False"
+#: Inductor draws other random numbers than eager, unless it is set so.
+_AS_EAGER = "torch._inductor.config.fallback_random = True  # draws what eager draws"
 _NO_CACHES = "torch.compiler.config.force_disable_caches = True"
 #: The longest title and the longest line, in characters.
 _TITLE, _WIDTH = 92, 100
@@ -93,6 +95,7 @@ class Shows:
         where: Which state differs first, as in :class:`Difference`; empty if none does.
         differs: All state that differs.
         is_number: Whether that is numbers alone, which no object of a class holds.
+        draws: Whether the case draws random numbers as eager does.
         calls: How many calls show it; 0 for all of the recipe.
         hangs_s: Seconds after which the script of a hang ends.
         may_raise: Whether calls may raise, on whichever side.
@@ -115,6 +118,7 @@ class Shows:
     where: str = ""
     differs: tuple[str, ...] = ()
     is_number: bool = False
+    draws: bool = False
     calls: int = 0
     hangs_s: float = 60.0
     may_raise: bool = False
@@ -158,7 +162,8 @@ def of_program(program: Program, case: Case, shows: Shows, operators: Recipe | N
     lines += ["", "def inputs():", *_inputs_lines(program)]
     facts: dict[str, Any] = {"is_module": bool(program.held), "example": False, "picks": False}
     facts |= {"given": "args", "args": "inputs()", "loop": "", "seed": 0}
-    facts |= {"plain": not shows.careful, "config": [], "last": 0, "holds_variable": False}
+    config = [_AS_EAGER] * (shows.draws and program.backend == "inductor")
+    facts |= {"plain": not shows.careful, "config": config, "last": 0, "holds_variable": False}
     facts |= {"marks": False, "shared": [], "part": ""}
     facts["needs"] = needs(operators.modules, operators.paths) if operators else ""
     train = program.phase == "train"
@@ -169,7 +174,7 @@ def may_be_brief(program: Program, shows: Shows) -> bool:
     """Whether one output of a program may show all of it."""
     is_function = program.phase == "infer" and not program.held
     is_of_values = shows.kind in ("values", "integers") and not shows.aliasing
-    return is_function and is_of_values and len(program.returns) == 1
+    return is_function and is_of_values and len(program.returns) == 1 and not shows.draws
 
 
 def _inputs_lines(program: Program) -> Iterator[str]:
@@ -221,8 +226,8 @@ def of_recipe(
     facts["marks"] = case.dynamic == "marked" and recipe.has_dims
     if case.device == "cuda" and not case.computes_in_half:
         facts["config"].append(_TF32 if tf32 else _NO_TF32)
-    if cold:
-        facts["config"].append(_NO_CACHES)
+    facts["config"] += [_AS_EAGER] * (shows.draws and backend == "inductor")
+    facts["config"] += [_NO_CACHES] * cold
     # What holds a submodule is a module. Its inputs are mostly tensors, as those of a part are.
     facts["is_module"] = None if shows.careful else bool(part) or recipe.is_module
     facts["picks"] = recipe.picks_output

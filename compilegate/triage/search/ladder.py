@@ -27,7 +27,7 @@ class Stage:
     """Where on the ladder a failure begins.
 
     Attributes:
-        backend: The first backend that shows it; empty if it is undecided.
+        backend: The first backend from which on all show it; empty if it is undecided.
         seen: What each backend showed, in the order in which they were observed.
         cure: The first simpler mode in which the failure is gone; empty if it is in none.
         left_out: What that mode leaves out: CUDA graphs or autotuning.
@@ -59,6 +59,12 @@ class Stage:
         return f"{self.backend} {torch_mode(self.cure)}" if self.cure else self.below
 
     @property
+    def apart(self) -> list[str]:
+        """The backends below the stage that fail, though one that does more passes."""
+        below = LADDER[: LADDER.index(self.backend)] if self.backend else ()
+        return [name for name in below if name in self.seen and self.seen[name].state == "bad"]
+
+    @property
     def is_confirmed(self) -> bool:
         """Whether the case still fails as it did."""
         return any(seen.state == "bad" for seen in self.seen.values())
@@ -73,6 +79,9 @@ class Stage:
 
 def climb(trials: Trials) -> Stage:
     """Observe the case with its own backend, then with each below it, from the first on.
+
+    A backend that shows it is followed by the next one, which does more. If that passes, the first
+    one has a failure of its own: what it leaves out would have made the case right.
 
     What does not show again may have been hidden by compiled code in PyTorch's caches, so it is
     observed with empty ones. What fails in Inductor alone is observed in simpler modes, too.
@@ -89,14 +98,17 @@ def climb(trials: Trials) -> Stage:
         stage.seen[own] = trials.of_backend(own)
     if stage.seen[own].state != "bad":
         return stage
+    before = ""
     for backend in LADDER[: LADDER.index(own)]:
         stage.seen[backend] = trials.of_backend(backend)
-        if stage.seen[backend].state == "bad":
+        if before == "bad" and stage.seen[backend].state != "good":
             break
+        before = stage.seen[backend].state
     found = [backend for backend in LADDER if backend in stage.seen]
-    first = next(backend for backend in found if stage.seen[backend].state == "bad")
-    if all(stage.seen[b].state == "good" for b in found[: found.index(first)]):
-        stage.backend = first
+    states = [stage.seen[backend].state for backend in found]
+    rungs = len(states) - states[::-1].index("good") if "good" in states else 0
+    if states[rungs] == "bad" and "unobservable" not in states[:rungs]:
+        stage.backend = found[rungs]
     if stage.backend == "inductor":
         _simplify(trials, stage)
     return stage

@@ -80,6 +80,7 @@ def shows(suspect: Suspect, findings: Findings, hangs_s: float) -> Shows:
         where=next(iter(differs), ""),
         differs=(*differs,),
         is_number=all(map(_NUMBER.fullmatch, (d.eager for d in different))),
+        draws=suspect.observation.draws and aspect != "randomness",
         calls=1 if suspect.is_of_first_call and not findings.stage.cure else 0,
         hangs_s=hangs_s,
     )

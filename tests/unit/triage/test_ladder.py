@@ -12,14 +12,18 @@ from compilegate.triage.search.seen import Seen
 class Trials:
     """Trials of a case that fails in Inductor, and in its simpler modes as they are given."""
 
-    def __init__(self, setting, **states):
+    cold = False
+
+    def __init__(self, setting, below=(), **states):
         case = Case.parse(f"m-{setting}-static")
         self.suspect = SimpleNamespace(case=case, observation=SimpleNamespace(backend="inductor"))
         self.modes, self._states = [], states
+        self._below, self.backends = dict(zip(ladder.LADDER, below, strict=False)), []
 
     def of_backend(self, backend, mode=""):
         if not mode:
-            return Seen("bad" if backend == "inductor" else "good")
+            self.backends.append(backend)
+            return Seen("bad" if backend == "inductor" else self._below.get(backend, "good"))
         self.modes.append(mode)
         return Seen(self._states[mode])
 
@@ -55,3 +59,25 @@ def test_the_first_simpler_mode_that_passes_names_the_stage(setting, states, nam
     stage = ladder.climb(trials)
     assert (stage.name, stage.backend, stage.off) == (name, "inductor", off)
     assert trials.modes == simpler[: len(states)]
+
+
+@pytest.mark.parametrize(
+    ("below", "backend", "apart", "observed"),
+    [
+        (("bad", "bad"), "eager", [], 3),
+        (("bad", "unobservable"), "eager", [], 3),
+        (("good", "bad", "bad"), "aot_eager", [], 4),
+        (("bad", "good", "bad"), "aot_eager_decomp_partition", ["eager"], 4),
+        (("bad", "good", "good"), "inductor", ["eager"], 4),
+        (("good", "bad", "good"), "inductor", ["aot_eager"], 4),
+        (("good", "good", "bad"), "aot_eager_decomp_partition", [], 4),
+        (("unobservable", "good", "bad"), "", [], 4),
+        (("good", "unobservable", "bad"), "", [], 4),
+    ],
+)
+def test_a_backend_that_fails_while_one_that_does_more_passes_is_not_the_stage(
+    below, backend, apart, observed
+):
+    trials = Trials(CPU.format("default"), below)
+    stage = ladder.climb(trials)
+    assert (stage.backend, stage.apart, len(trials.backends)) == (backend, apart, observed)

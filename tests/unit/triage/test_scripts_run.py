@@ -1,4 +1,6 @@
-"""Scripts that run: of tensors that share memory, and of a submodule whose model acts on itself."""
+"""Scripts that run: of tensors that share memory, and of a submodule whose model acts on itself,
+and of models that draw random numbers.
+"""
 
 import pytest
 
@@ -31,6 +33,12 @@ def note(module):
 def recipe():
     return dict(module=Net(), calls=[dict(args=(torch.randn(3),), before=note)] * 2)
 """
+DRAWING = """\
+def noise(x):
+    return torch.nn.functional.dropout(x, 0.5) + torch.rand_like(x)
+def recipe():
+    return dict(module=noise, inputs=lambda: (torch.randn(64),))
+"""
 COMPILING = "torch.compiler.is_compiling()"
 
 
@@ -51,3 +59,13 @@ def test_an_action_before_a_call_is_given_the_model_where_a_submodule_is_compile
     done = run(text, tmp_path)
     assert (done.returncode, done.stderr) == (int(wrong != "False"), "")
     assert 'enumerate(example["calls"][:1], 1)' in text
+
+
+@pytest.mark.parametrize("draws", [True, False])
+def test_compiled_code_draws_what_eager_draws_if_the_case_draws(draws, tmp_path):
+    shows = Shows(title="wrong", kind="values", calls=1, draws=draws)
+    recipe = Recipe(DRAWING.splitlines())
+    text = of_recipe(recipe, INFER, shows, [{}])
+    # Inductor draws other numbers than eager by default, also where nothing is wrong.
+    assert run(text, tmp_path, backend="inductor").returncode == int(not draws)
+    assert "fallback_random" not in of_recipe(recipe, INFER, shows, [{}], backend="aot_eager")
