@@ -77,8 +77,8 @@ BUGS = (
 def candidates(suspect: Suspect, findings: Findings) -> Iterator[tuple[str, str, str]]:
     """Yield the issues that a culprit may be, what they are, and the models that show them.
 
-    Stage and operator must be those of the bug, and a budget must expect it on the version of torch
-    of the run. The issue that a model is named after is known without that.
+    Stage and operator must be those of the bug, and a budget must expect that this aspect fails on
+    the version of torch of the run. The issue that a model is named after is known without that.
 
     Args:
         suspect: The case that stands for the culprit.
@@ -91,6 +91,6 @@ def candidates(suspect: Suspect, findings: Findings) -> Iterator[tuple[str, str,
         if is_alike and bug.model != suspect.case.model:
             budget = suspect.budget(replace(suspect.case, model=bug.model))
             for entry in budget.expected_failures:
-                if entry.issue == bug.issue:
+                if entry.issue == bug.issue and entry.aspect in ("", suspect.verdict.aspect):
                     yield bug.issue, entry.reason, bug.model
                     break

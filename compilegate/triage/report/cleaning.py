@@ -10,10 +10,11 @@ from compilegate.records.variables import HIDDEN
 
 #: The folder of installed packages.
 _PACKAGES = re.compile(r"[^\s'\":(]*/site-packages/(?=\w)")
-#: A word that goes on, such as *secretive* or ``TokenMixer``, is the name of a model.
+#: A word that goes on, such as *secretive* or ``TokenMixer``, is the name of a model. A number of
+#: few digits, as in ``tokens=10``, is a size.
 _SECRET = re.compile(
     r"(?i)\b([\w-]*(?:token|secret(?:[_-]?key)?|passw(?:or)?d|api[_-]?key|credential)s?"
-    r"(?![a-z])[\w-]*\s*[=:]\s*)(?!\(not stored\))[^\s&]+"
+    r"(?![a-z])[\w-]*\s*[=:]\s*)(?!\(not stored\)|\d{1,5}(?:[\s),;\]]|$))[^\s&]+"
 )
 #: The same in the query of an address: ``?key=…&sig=…``.
 _QUERY = re.compile(

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from compilegate.culprits.grouping import folded
 from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
 from compilegate.records.observation import Observation
 from compilegate.triage.findings import Findings
-from compilegate.triage.report import cost_tables, inductor_line, line_text, ownership
+from compilegate.triage.report import (
+    bisection_text,
+    cost_tables,
+    inductor_line,
+    line_text,
+    ownership,
+)
 from compilegate.triage.report.candidates import candidates
 from compilegate.triage.report.cleaning import cleaned, cleaned_code
 from compilegate.triage.report.dumps import decisive
@@ -35,6 +40,11 @@ _WORDS = {
     "fp64": "the same model in float64",
     "not budgeted": "nobody has declared it as expected",
 }
+#: What the backend ``eager`` gets wrong in a case that draws random numbers.
+_DRAWS_AGAIN = (
+    "PyTorch's backend `eager` draws dropout again in the backward of a checkpoint, though nothing "
+    "is wrong. With `torch.utils.checkpoint`, doubt this stage and the script."
+)
 #: Stands for the script until the rest of the report is clean.
 _SCRIPT = "<the script>"
 
@@ -60,7 +70,7 @@ def text(
         ("Where the time of compiling goes", _compiling(suspect)),
         ("Other failures of this cause", (f"- {line}" for line in findings.also)),
         ("Reproduce", _reproduce(findings, command, script)),
-        ("Bisection", _bisection(findings)),
+        ("Bisection", bisection_text.lines(findings)),
         ("Versions", _versions(environment)),
         ("Links", _links(suspect, findings)),
         ("For the team: workarounds that were tried", _workarounds(findings)),
@@ -115,6 +125,8 @@ def _stage(suspect: Suspect, stage: ladder.Stage) -> Iterator[str]:
         yield f"**Stage:** {stage.name}: `{stage.backend}` is the first backend that shows it."
         for other in stage.apart:
             yield f"`{other}` fails by itself, since a backend that does more passes."
+        if stage.backend == "eager" and suspect.observation.draws:
+            yield _DRAWS_AGAIN
     else:
         yield "**Stage:** undecided: a backend below the one that fails shows something else."
     if stage.is_cold and stage.is_confirmed:
@@ -271,32 +283,6 @@ def _printed(output: str) -> Iterator[str]:
     yield from ("It prints:", "", "```text", *decisive(output, "repro.log"), "```", "")
     if re.search(r"\bgrad\[\d", output):
         yield from ("*grad[0]*: the gradient of the first input that has one.", "")
-
-
-def _bisection(findings: Findings) -> Iterator[str]:
-    found = findings.bisected
-    if why := found.get("why"):
-        yield f"CompilerBisector could not tell: {why}"
-    elif found.get("subsystem"):
-        number = f", application {found['number']}" if found.get("number") else ""
-        yield f"CompilerBisector: backend `{found['backend']}`, `{found['subsystem']}`{number}."
-        if found.get("what"):
-            yield from ("", "```text", found["what"], "```")
-        yield from _patterns(found.get("patterns", ()))
-    elif found.get("backend"):
-        yield f"CompilerBisector: backend `{found['backend']}`. It found each of its steps right."
-    for options in found.get("helps", ()):
-        yield f"- the script passes with `{options}`"
-
-
-def _patterns(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the patterns that the pass replaces, and the code that they replace."""
-    if len(found) > 1:
-        yield from ("", f"One of {len(found)} patterns that this pass replaces is at fault:")
-    for pattern in found:
-        lines = ", ".join(f"`{line}`" for line in pattern["lines"][:_LINES])
-        what = f": {lines}" if lines else ""
-        yield from ("", f"It replaces `{pattern['name']}` (`{pattern['at']}`){what}.")
 
 
 def _versions(environment: Environment) -> Iterator[str]:

@@ -1,12 +1,18 @@
 """The stage of what fails in a mode of Inductor. Other stages are tested on real failures."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from compilegate.records.case import Case
+from compilegate.triage.findings import Findings
+from compilegate.triage.report import issue
 from compilegate.triage.search import ladder
 from compilegate.triage.search.seen import Seen
+from tests.unit.failing import A, wrong
+from tests.unit.making import make_environment
+from tests.unit.triage.test_titles import suspect_of
 
 
 class Trials:
@@ -81,3 +87,25 @@ def test_a_backend_that_fails_while_one_that_does_more_passes_is_not_the_stage(
     trials = Trials(CPU.format("default"), below)
     stage = ladder.climb(trials)
     assert (stage.backend, stage.apart, len(trials.backends)) == (backend, apart, observed)
+
+
+@pytest.mark.parametrize(
+    ("backend", "draws", "doubts"),
+    [("eager", True, True), ("eager", False, False), ("aot_eager", True, False)],
+)
+def test_a_report_doubts_dynamo_where_the_case_draws(backend, draws, doubts):
+    suspect = suspect_of(replace(wrong(A), draws=draws))
+    seen = {"eager": Seen("bad"), "aot_eager": Seen("bad" if backend == "eager" else "good")}
+    findings = Findings(stage=ladder.Stage(backend, seen))
+    text = issue.text(suspect, findings, make_environment(), "observe", "")
+    assert ("With `torch.utils.checkpoint`, doubt this stage" in text) is doubts
+
+
+def test_a_report_names_a_backend_that_fails_by_itself():
+    seen = {"inductor": Seen("bad"), "eager": Seen("bad"), "aot_eager": Seen("good")}
+    findings = Findings(stage=ladder.Stage("inductor", seen))
+    text = issue.text(suspect_of(wrong(A)), findings, make_environment(), "observe", "")
+    assert "`eager` fails by itself, since a backend that does more passes." in text
+    findings.stage.backend = "eager"
+    text = issue.text(suspect_of(wrong(A)), findings, make_environment(), "observe", "")
+    assert "by itself" not in text

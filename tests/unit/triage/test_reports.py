@@ -138,6 +138,7 @@ def test_a_report_has_no_secrets_and_no_home():
     assert cleaned.count(HIDDEN) == 3
     assert cleaned.endswith(f"~/net.py {HIDDEN}")
     plain = "torch 2.15.0: the key of attention, tokens (3, 4), /usr/lib/x.so, secretive: exit 1"
+    plain += ", call 1 (tokens=10), where"
     assert cleaning.cleaned(plain) == plain
 
 
