@@ -226,8 +226,10 @@ def _without(place: Place) -> Iterator[str]:
         yield f"{alone}It fails where all of it is compiled into one graph,"
         yield f"and passes where one of these is left to eager: {names}."
         # One that an identity may replace only breaks the graph there.
-        if set(place.needed) <= set(place.identities):
-            yield "That breaks the graph. They compute nothing that is wrong."
+        inert = [f"`{path}`" for path in place.needed if path in place.identities]
+        if inert:
+            who = "They compute" if len(inert) == len(place.needed) else f"{inert[0]} computes"
+            yield f"That breaks the graph. {who} nothing that is wrong."
     elif all(seen.state == "bad" for seen in place.without.values()):
         yield f"{alone}It fails with each submodule left to eager, too:"
         kind = place.kind or place.model
