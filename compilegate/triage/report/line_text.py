@@ -33,8 +33,12 @@ def paragraph(found: LineDiffers, backend: str) -> Iterator[str]:
         return
     graph, other, short = _SIDES[backend]
     code = f"`{found.source}`: `{found.code}`"
+    is_lost = bool(found.left_out and found.right and found.wrong)
+    if is_lost:
+        yield from _left_out(found, f"**Line:** {other}")
     if found.right and found.wrong:
-        yield f"**Line:** {code} is the first whose result in {graph} is another than in {other}:"
+        before = "After it," if is_lost else "**Line:**"
+        yield f"{before} {code} is the first whose result in {graph} is another than in {other}:"
         yield f"{found.right} in {other}, and {found.wrong} in {short}."
     elif found.wrong:
         yield f"**Line:** {code} is in {graph}, and {other} does not run it in this call."
@@ -48,10 +52,8 @@ def paragraph(found: LineDiffers, backend: str) -> Iterator[str]:
         )
     if found.caller:
         yield f"Its function is called at `{found.caller}`."
-    at = f", in a function that is called at `{found.left_out_at}`" if found.left_out_at else ""
-    for line in found.left_out[:_MOST]:
-        yield f"Before it, {other} runs a line whose result no graph has: `{line}`{at}."
-        at = ""
+    if not is_lost:
+        yield from _left_out(found, f"Before it, {other}")
     named = {*found.writes, *found.unseen, *found.touched.values()}
     if lines := [line for line in found.lines if line not in named]:
         yield f"The graph has no other lines than {', '.join(f'`{line}`' for line in lines)}."
@@ -61,6 +63,20 @@ def paragraph(found: LineDiffers, backend: str) -> Iterator[str]:
     for line in found.unseen[:_MOST]:
         yield f"Not compared, since {other} calls no function of PyTorch's for it: `{line}`."
     yield ""
+
+
+def _left_out(found: LineDiffers, who: str) -> Iterator[str]:
+    """Yield what eager alone runs, a sentence each.
+
+    Args:
+        found: The line after these.
+        who: How each sentence begins.
+    """
+    at = f", in a function that is called at `{found.left_out_at}`" if found.left_out_at else ""
+    for line in found.left_out[:_MOST]:
+        yield f"{who} runs a line whose result no graph has: `{line}`{at}."
+        who = who.removeprefix("**Line:** ")
+        at, who = "", f"{who[0].upper()}{who[1:]}"
 
 
 def _touching(touched: Mapping[str, str]) -> Iterator[str]:

@@ -52,6 +52,14 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
         ),
         (
             "eager",
+            {**AT, "right": "2", "wrong": "3", "left_out": ("net.py:7: y = x", "net.py:6: z = y")},
+            "**Line:** eager runs a line whose result no graph has: `net.py:7: y = x`. Eager runs "
+            "a line whose result no graph has: `net.py:6: z = y`. After it, `net.py:8`: "
+            "`y = x * k` is the first whose result in Dynamo's graph is another than in eager: "
+            "2 in eager, and 3 in the graph.",
+        ),
+        (
+            "eager",
             {"compared": 4},
             "**Line:** none. In Dynamo's graph, all 4 results of lines are those of eager. What is "
             "wrong is elsewhere: in guards, objects of Python, autograd, or what is returned.",
@@ -101,6 +109,7 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
         "of AOTAutograd",
         "in another submodule",
         "not in eager",
+        "lost before another",
         "none",
         "one",
         "what lines touch",
