@@ -39,6 +39,12 @@ def noise(x):
 def recipe():
     return dict(module=noise, inputs=lambda: (torch.randn(64),))
 """
+FAILING = """\
+def fail():
+    raise ValueError("C++ compile error\\n\\nCommand:\\ng++\\nx.cpp:3: error: {what}\\nnote")
+def recipe():
+    return dict(module=torch.relu, inputs=lambda: (torch.randn(3),))
+"""
 COMPILING = "torch.compiler.is_compiling()"
 
 
@@ -69,3 +75,13 @@ def test_compiled_code_draws_what_eager_draws_if_the_case_draws(draws, tmp_path)
     # Inductor draws other numbers than eager by default, also where nothing is wrong.
     assert run(text, tmp_path, backend="inductor").returncode == int(not draws)
     assert "fallback_random" not in of_recipe(recipe, INFER, shows, [{}], backend="aot_eager")
+
+
+@pytest.mark.parametrize("what", ["no match", "no type"])
+def test_it_prints_the_error_of_the_c_compiler(what, tmp_path):
+    shows = Shows(title="raises", kind="raises", calls=1)
+    text = of_recipe(Recipe(FAILING.format(what=what).splitlines()), INFER, shows, [{}])
+    failing = text.replace("out = run(*args)", 'out = run(*args) if backend == "off" else fail()')
+    done = run(failing, tmp_path)
+    assert done.returncode == 1
+    assert f"x.cpp:3: error: {what}" in done.stdout
