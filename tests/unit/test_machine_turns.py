@@ -137,8 +137,9 @@ def test_one_worker_has_the_turn_at_a_time(worker, monkeypatch):
     assert waited, "it waited until the first one gave the turn back"
 
 
-def test_a_dead_worker_is_not_waited_for(worker, tmp_path):
-    script = _HOLD.replace("turns.take()\n", "")
+@pytest.mark.parametrize("does", ["", "turns.starting().__enter__()\n"], ids=["idle", "starting"])
+def test_a_dead_worker_is_not_waited_for(does, worker, tmp_path):
+    script = _HOLD.replace("turns.take()\n", does)
     dead = subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
@@ -173,17 +174,6 @@ def test_others_go_on_while_a_turn_waits_for_a_process_that_starts(worker, tree)
     taking.join(60)
     assert not taking.is_alive()
     assert states(tree.children) == {"T"}
-
-
-def test_a_worker_that_dies_while_it_starts_a_process_is_not_waited_for(worker, tmp_path):
-    script = _HOLD.replace("turns.take()\n", "turns.starting().__enter__()\n")
-    dead = subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
-    assert dead.stdout.readline() == "alone\n"
-    dead.kill()
-    dead.communicate()
-    worker().take()
 
 
 def test_a_worker_that_closes_in_the_turn_of_another_leaves_nothing_stopped(worker, tree, tmp_path):
