@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from compilegate.observe.compare.eager_noise import SAMPLES, Sampler
-from compilegate.observe.compare.errors import Nudge, Sides, tensor_errors
+from compilegate.observe.compare.errors import tensor_errors
+from compilegate.observe.compare.nearest_reference import Nudge, Sides
 from compilegate.observe.compare.results import CallResults, compare_outputs
 from compilegate.observe.compare.values import is_doubtful
 from compilegate.observe.model.calls import PlannedCall
@@ -80,53 +81,6 @@ def test_compiled_code_may_jump_where_rounding_makes_eager_jump(sometimes, is_ri
     (error,) = tensor_errors([Sides("x", ours, theirs, [truth], samples)])
     assert error.jumps is is_right
     assert (exceeds(error, 0.0) == "") is is_right
-
-
-@pytest.mark.parametrize("apart", [0, 8])
-def test_equal_numbers_in_half_precision_round_alike(apart):
-    """As measured: a logsumexp of a few integers, in float16."""
-    eager = 8 + torch.arange(99).half() / 32
-    eager[:4] = 9.109375 + torch.arange(4) * apart / 128
-    compiled = eager.clone()
-    compiled[:4] -= 1 / 128
-    (error,) = tensor_errors([Sides("x", eager, compiled, [eager.double()], half=True)])
-    assert error.alike == (1 if apart else 4)
-    assert (exceeds(error, 0.0) == "") is (apart == 0)
-
-
-@pytest.mark.parametrize("numel", [6, 1000])
-@pytest.mark.parametrize(("fault", "is_right"), [(0.0, True), (0.01, False)])
-def test_a_reference_that_equals_eager_in_half_precision_shows_no_rounding(numel, fault, is_right):
-    """As measured: ``2 * x.half().cos()``, whose first rounding Inductor leaves out."""
-    for seed in range(20):
-        x = torch.randn(numel, generator=torch.Generator().manual_seed(seed))
-        eager = 2 * x.half().cos()
-        compiled = (2 * x.cos() * (1 + fault)).half()
-        references = [2 * x.double().cos(), eager.double()]
-        (error,) = tensor_errors([Sides("x", eager, compiled, references, half=True)])
-        assert error.eager_rms > 0
-        assert (exceeds(error, 0.0) == "") is is_right
-
-
-def test_a_reference_far_from_eager_does_not_hide_an_error():
-    """The cast decides much here, so the reference that leaves it out explains nothing."""
-    x = 1000 + torch.randn(1000, generator=torch.Generator().manual_seed(0))
-    eager, wrong = x.half().sin(), (x.half().float() + 0.01).sin().half()
-    references = [x.double().sin(), eager.double()]
-    (error,) = tensor_errors([Sides("x", eager, wrong, references, half=True)])
-    assert exceeds(error, 0.0)
-
-
-@pytest.mark.parametrize("wrong_by", [2e-3, 2e-2])
-def test_a_gradient_of_a_cast_to_half_precision_has_its_rounding(wrong_by):
-    """See ``x.half().logsumexp(-1)``: eager and the rounded reference do the same."""
-    truth = torch.linspace(0.3, 0.5, 24).double()
-    rounded = (truth * (1 + 1e-3)).half()
-    eager, compiled = rounded.float(), (truth * (1 - wrong_by)).half().float()
-    references = [truth, rounded.double() * (1 + 2e-6)]
-    (error,) = tensor_errors([Sides("gradient x", eager, compiled, references)])
-    assert error.eager_rms == pytest.approx(1e-3, rel=0.2)
-    assert bool(exceeds(error, 0.0)) is (wrong_by > 1e-2)
 
 
 def test_sampling_does_not_change_the_eager_model():

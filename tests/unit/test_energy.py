@@ -47,7 +47,19 @@ def test_each_side_has_the_joules_of_one_call(monkeypatch):
     assert found.eager_j == pytest.approx(0.3, rel=0.02)
     assert found.compiled_j == pytest.approx(0.15, rel=0.02)
     assert found.unavailable == ""
-    assert device.synchronized > 1000
+    assert device.synchronized > 700
+
+
+def test_a_gpu_that_warms_up_adds_the_same_to_both_sides(monkeypatch):
+    device = Accelerator(monkeypatch)
+
+    def step():
+        device.now_s += 0.001
+        device.consumed_j += 0.3 * (1 + device.now_s)
+
+    found = energy.of_a_call(step, step, device=device)
+    assert found.eager_j > 0.3 * 1.3
+    assert found.compiled_j == pytest.approx(found.eager_j, rel=0.02)
 
 
 def test_a_counter_that_does_not_advance_is_unavailable(monkeypatch):

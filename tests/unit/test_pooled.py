@@ -10,7 +10,8 @@ from torch import nn
 from compilegate.calibration.tolerance_use import shares
 from compilegate.judging.pooled import AS_A_WHOLE, UNSAMPLED, as_a_whole
 from compilegate.judging.tensors import examine
-from compilegate.observe.compare.errors import Nudge, Sides, tensor_errors
+from compilegate.observe.compare.errors import tensor_errors
+from compilegate.observe.compare.nearest_reference import Nudge, Sides
 from compilegate.observe.compare.pooled_errors import pooled_errors
 from compilegate.observe.compare.values import DOUBT_AS_A_WHOLE
 from compilegate.records.call import Pooled

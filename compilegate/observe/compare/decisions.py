@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 
 from compilegate.observe import nested
-from compilegate.observe.compare.errors import Sides
+from compilegate.observe.compare.nearest_reference import Sides
 from compilegate.records.call import Decision, TensorError
 from compilegate.records.rounding import EPS
 

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from compilegate.observe.capture import eager_calls
-from compilegate.observe.compare.errors import Nudge
+from compilegate.observe.compare.nearest_reference import Nudge
 from compilegate.observe.model import cast_weights
 from compilegate.observe.model.call_state import tensors_held
 from compilegate.observe.model.calls import PlannedCall, input_tensors, invoke

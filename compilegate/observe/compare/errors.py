@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 import torch
 
@@ -16,6 +13,13 @@ from compilegate.observe.compare.error_figures import (
     Measurand,
     Measured,
     measure_errors,
+)
+from compilegate.observe.compare.nearest_reference import (
+    HALVES,
+    Nearest,
+    Nudge,
+    Sides,
+    nearest_references,
 )
 from compilegate.observe.compare.rows_and_columns import Rows, along_rows, worst_column
 from compilegate.records.call import TensorError
@@ -29,74 +33,11 @@ _BEYOND_DOUBT, _BEYOND_DOUBT_IN_HALF = 2.0, 0.05
 _JUMP = 4.0
 #: Runs that differ by rounding have similar errors. A run with this factor more has jumped.
 _UNSTEADY = 8.0
-#: A reference in half precision that equals eager was computed as eager was, and shows no rounding.
-#: Its distance counts as the first number of units of the dtype's resolution away, if it is below
-#: the second number.
-_HALVES, _COPIED, _EQUAL = (torch.bfloat16, torch.float16), 2.0, 1 / 64
 #: In a tensor of more elements, single values do not decide the root mean square error.
 _FEW = 4096
 #: In a case in half precision, eager computes a tensor in float32 on two conditions: its error is
 #: below this share of a unit of half precision, and a nudge of one unit raises it by this factor.
 _FAR_BELOW, _FAR_ABOVE = 1 / 16, 256.0
-
-
-class Nudge(NamedTuple):
-    """The size of the nudge of an eager run, in units in the last place.
-
-    Attributes:
-        units: The size in units of the case's precision.
-        in_f32: The size in units of float32, which is large in half precision.
-    """
-
-    units: float
-    in_f32: float
-
-
-@dataclass(frozen=True)
-class Sides:
-    """One tensor on all sides.
-
-    Attributes:
-        name: The name of the tensor.
-        eager: The tensor of eager.
-        compiled: The tensor of compiled code, in the same shape.
-        references: The reference and its alternative. If there are none, eager replaces them.
-        samples: The tensor in nudged eager runs, each with its nudge.
-        half: Whether the case computes in half precision, even if the tensor does not.
-        by_rows: Whether to examine rows and columns, too.
-        always: Whether to use the samples even if compiled code errs no more than eager.
-        dtype: The recorded dtype, if it differs from that of ``eager``.
-    """
-
-    name: str
-    eager: torch.Tensor
-    compiled: torch.Tensor
-    references: Sequence[torch.Tensor]
-    samples: Sequence[tuple[torch.Tensor, Nudge]] = ()
-    half: bool = False
-    by_rows: bool = False
-    always: bool = False
-    dtype: torch.dtype | None = None
-
-
-@dataclass(frozen=True)
-class _Nearest:
-    """The errors of both sides against the reference that eager is closest to.
-
-    Attributes:
-        eager: The errors of eager.
-        compiled: The errors of compiled code.
-        own: The errors of eager against the reference without any rounding.
-        truth: The reference that eager is closest to.
-        hidden: The rounding of half precision that this reference shares with eager, in a tensor of
-            single precision.
-    """
-
-    eager: Measured
-    compiled: Measured
-    own: Measured
-    truth: torch.Tensor
-    hidden: float = 0.0
 
 
 def tensor_errors(
@@ -118,7 +59,7 @@ def tensor_errors(
         if (error := known.get(sides.name)) is not None and _is_settled(sides, error)
     }
     unsettled = [sides for sides in tensors if sides.name not in settled]
-    nearest = _nearest(unsettled)
+    nearest = nearest_references(unsettled)
     drawn = _drawn(unsettled, nearest)
     measured = map(_tensor_error, unsettled, nearest, drawn, _values(unsettled, nearest))
     found = settled | {error.name: error for error in measured}
@@ -133,43 +74,8 @@ def _is_settled(sides: Sides, error: TensorError) -> bool:
     return not is_in_doubt(*figures, error.dtype, half=sides.half)
 
 
-def _nearest(tensors: Sequence[Sides]) -> list[_Nearest]:
-    candidates = [
-        [Measurand(truth, (sides.eager, sides.compiled)) for truth in references]
-        for sides in tensors
-        for references in [sides.references or [sides.eager]]
-    ]
-    measured = iter(measure_errors([*itertools.chain.from_iterable(candidates)]))
-    found = []
-    for sides, some in zip(tensors, candidates, strict=True):
-        errors = [(next(measured), one.truth) for one in some]
-        own = errors[0][0][0]
-        unit = _unit_in_half(sides) if len(errors) > 1 else 0.0
-        shown = [eager.rms if eager.rms > _EQUAL * unit else 0.0 for (eager, _), _ in errors]
-        distances = [rms or _COPIED * unit for rms in shown]
-        nearest = distances.index(min(distances))
-        (eager, compiled), truth = errors[nearest]
-        is_hidden = not shown[nearest] and any(shown) and sides.eager.dtype not in _HALVES
-        found.append(_Nearest(eager, compiled, own, truth, unit if is_hidden else 0.0))
-    return found
-
-
-def _unit_in_half(sides: Sides) -> float:
-    """Return the resolution of half precision in a tensor, or in its values; 0 without it.
-
-    The gradient of a cast to half precision has the values of half precision in float32. In an
-    output, such values come from a cast that the code asks for, and compiled code must keep it.
-    """
-    tensor = nested.real(sides.eager)
-    is_gradient = sides.name.startswith(("gradient ", "update "))
-    for half in _HALVES if is_gradient and tensor.dtype == torch.float32 else ():
-        if bool(((tensor == tensor.to(half)) | tensor.isnan()).all()):
-            return torch.finfo(half).eps
-    return torch.finfo(tensor.dtype).eps if tensor.dtype in _HALVES else 0.0
-
-
 def _drawn(
-    tensors: Sequence[Sides], nearest: Sequence[_Nearest]
+    tensors: Sequence[Sides], nearest: Sequence[Nearest]
 ) -> list[list[tuple[Measured, Nudge]]]:
     """Return the errors of the samples of each tensor; none where compiled code errs like eager."""
     asked = [_asks_samples(*pair) for pair in zip(tensors, nearest, strict=True)]
@@ -185,7 +91,7 @@ def _drawn(
     ]
 
 
-def _asks_samples(sides: Sides, near: _Nearest) -> bool:
+def _asks_samples(sides: Sides, near: Nearest) -> bool:
     dtype = str(nested.real(sides.eager).dtype).removeprefix("torch.")
     doubtful = not sides.references or is_in_doubt(
         near.eager, near.compiled, dtype, half=sides.half
@@ -194,7 +100,7 @@ def _asks_samples(sides: Sides, near: _Nearest) -> bool:
 
 
 def _values(
-    tensors: Sequence[Sides], nearest: Sequence[_Nearest]
+    tensors: Sequence[Sides], nearest: Sequence[Nearest]
 ) -> list[tuple[float, float, float]]:
     """Return the values of eager, compiled code and the reference where compiled code errs most.
 
@@ -217,7 +123,7 @@ def _values(
 
 def _tensor_error(
     sides: Sides,
-    near: _Nearest,
+    near: Nearest,
     drawn: Sequence[tuple[Measured, Nudge]],
     values: tuple[float, float, float],
 ) -> TensorError:
@@ -225,6 +131,7 @@ def _tensor_error(
     shape, dtype = nested.real(sides.eager).shape, str(nested.real(sides.eager).dtype)
     sampled = [*_noise(eager, near.own if sides.references else None, drawn)]
     noise = [eager, *(errors for errors, _ in sampled)]
+    shown = noise if near.hidden is None else [*noise, near.hidden]
     steps = zip(noise, (1.0, *(nudge.units for _, nudge in drawn)), strict=True)
     steady = [errors.rms for errors, nudge in steps if nudge <= 1]
     jumps_already = _jumps_already(steady, dtype.removeprefix("torch."))
@@ -242,10 +149,10 @@ def _tensor_error(
         has_reference=bool(sides.references),
         samples=len(drawn),
         jumps=any(jumped for _, jumped in sampled) or jumps_already,
-        eager_max=max(near.hidden, *(one.max for one in noise)),
-        eager_rms=max(near.hidden, *(one.rms for one in noise)),
+        eager_max=max(one.max for one in shown),
+        eager_rms=max(one.rms for one in shown),
         eager_projection=max((one.projection for one in noise), key=abs),
-        eager_quantile=max(near.hidden, *(one.quantile for one in noise)),
+        eager_quantile=max(one.quantile for one in shown),
         eager_own=eager.rms,
         compiled_max=compiled.max,
         compiled_rms=compiled.rms,
@@ -269,7 +176,7 @@ def _alike(tensor: torch.Tensor) -> int:
 
     Equal elements round the same way, so they err as one element does. Zeros are exact.
     """
-    if tensor.dtype not in _HALVES or tensor.numel() > _FEW:
+    if tensor.dtype not in HALVES or tensor.numel() > _FEW:
         return 0
     counts = tensor[tensor != 0].unique(return_counts=True)[1]
     return int(counts.max()) if counts.numel() else 0

@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 
 from compilegate.observe.compare import exact
-from compilegate.observe.compare.errors import Nudge
+from compilegate.observe.compare.nearest_reference import Nudge
 from compilegate.observe.compare.values import compare_values
 from compilegate.observe.model.equality import is_same
 from compilegate.records.call import Checked, TensorError

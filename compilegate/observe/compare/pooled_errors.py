@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 
 from compilegate.observe.compare.error_figures import Measurand, measure_errors
-from compilegate.observe.compare.errors import Sides
+from compilegate.observe.compare.nearest_reference import Sides
 from compilegate.records.call import Pooled, TensorError
 from compilegate.records.rounding import HALF_ERRORS, is_blind, pooled_ratio
 

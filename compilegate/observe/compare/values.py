@@ -12,7 +12,8 @@ import torch
 from compilegate.observe import nested
 from compilegate.observe.compare import decisions, exact
 from compilegate.observe.compare.error_figures import ErrorFigures
-from compilegate.observe.compare.errors import Nudge, Sides, is_in_doubt, tensor_errors
+from compilegate.observe.compare.errors import is_in_doubt, tensor_errors
+from compilegate.observe.compare.nearest_reference import Nudge, Sides
 from compilegate.observe.compare.pooled_errors import pooled_errors
 from compilegate.observe.model.equality import equal_objects
 from compilegate.records.call import Checked, Decision, Difference

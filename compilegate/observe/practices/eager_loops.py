@@ -20,7 +20,7 @@ import torch
 
 from compilegate.observe import error_text
 from compilegate.observe.compare.eager_noise import UNIT
-from compilegate.observe.compare.errors import Nudge
+from compilegate.observe.compare.nearest_reference import Nudge
 from compilegate.observe.compare.values import compare_values, is_doubtful
 from compilegate.observe.device import device as device_of
 from compilegate.observe.device import out_of_memory
