@@ -18,7 +18,7 @@ from pathlib import Path
 from triage_plants import CHECKOUT, DECOMPOSITION, SITE, ZOO, judged, run
 
 #: What a session may take before the triage, in seconds.
-SESSION_S = 180.0
+SESSION_S = 420.0
 
 #: Notes in the file ``planted`` whether the change was made.
 NOTED = """

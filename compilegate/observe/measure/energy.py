@@ -1,7 +1,8 @@
 """The energy of a call, eager against compiled, by the device's own counter.
 
 The counter moves in steps of up to a tenth of a second. Each block of calls therefore begins and
-ends at a step, and compilegate counts the calls between the two.
+ends at a step, and compilegate counts the calls between the two. Two blocks of eager enclose a
+longer one of compiled code, so that a GPU that warms up adds the same to both sides.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ import time
 from compilegate.observe.device.protocol import Device, Sensors, Step, UnavailableError
 from compilegate.records.performance import Energy
 
-#: A block lasts this many seconds at least, which are three steps of a counter of 0.1 s.
-_BLOCK_S = 0.3
+#: The blocks of each side last this many seconds together at least: four steps of such a counter.
+#: The session's other cases stand still, so no block is longer than it must be.
+_SIDE_S = 0.4
 #: A counter that does not move for this many seconds is unavailable.
 _PATIENCE_S = 2.0
 
 
 def of_a_call(eager: Step, compiled: Step, *, device: Device, shares_gpu: bool = False) -> Energy:
-    """Return the joules of one call of each, from blocks eager, compiled, compiled, eager.
+    """Return the joules of one call of each, from blocks eager, compiled, eager.
 
     Args:
         eager: One eager call.
@@ -30,17 +32,18 @@ def of_a_call(eager: Step, compiled: Step, *, device: Device, shares_gpu: bool =
         return Energy(unavailable="other cases were observed on the same GPU")
     try:
         sensors = device.open_sensors()
-        blocks = [_block(device, sensors, step) for step in (eager, compiled, compiled, eager)]
+        before = _block(device, sensors, eager, _SIDE_S / 2)
+        between = _block(device, sensors, compiled, _SIDE_S)
+        after = _block(device, sensors, eager, _SIDE_S / 2)
     except UnavailableError as error:
         return Energy(unavailable=str(error))
-    first, second, third, fourth = blocks
-    return Energy(eager_j=(first + fourth) / 2, compiled_j=(second + third) / 2)
+    return Energy(eager_j=(before + after) / 2, compiled_j=between)
 
 
-def _block(device: Device, sensors: Sensors, step: Step) -> float:
+def _block(device: Device, sensors: Sensors, step: Step, seconds: float) -> float:
     """Return the joules of one call, averaged over a block of them."""
     start = _at_next_step(device, sensors, step)[0]
-    calls, deadline = 0, time.monotonic() + _BLOCK_S
+    calls, deadline = 0, time.monotonic() + seconds
     while time.monotonic() < deadline:
         step()
         device.synchronize()

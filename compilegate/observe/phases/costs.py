@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import torch
@@ -88,21 +89,26 @@ def measure(
         parent: The connection to the parent, which lets processes alternate.
     """
     timing, memory_, energy_ = None, None, None
+    has_energy = "energy" in request.wants and steps.device.has_sensors
+    alone: Callable[[], AbstractContextManager[None]] = progress.alone
+    if request.in_turns:  # the parent says when this process has the machine
+        alone = progress.machine.on_all_processors
     with progress.spend("run"):
         if "time" in request.wants:
             progress.enter("time")
-            # A process that alternates with another one has the machine when the parent says so.
-            machine = progress.machine
-            with machine.on_all_processors() if request.in_turns else progress.alone():
+            # The first profile of a process loads the profiler: not while others stand still.
+            steps.device.kernels_ns(steps.compiled, 1)
+        with alone() if "time" in request.wants or has_energy else contextlib.nullcontext():
+            if "time" in request.wants:
                 timing = time_calls(steps, request, parent, progress)
+            if has_energy:
+                progress.enter("energy")
+                with progress.alone():
+                    energy_ = measure_energy(steps, request)
         if "memory" in request.wants:
             progress.enter("memory")
             peaks = measure_memory(steps, seen.compile_peak_bytes)
             memory_ = replace(peaks, first_call_kept_bytes=seen.first_call_kept_bytes)
-        if "energy" in request.wants and steps.device.has_sensors:
-            progress.enter("energy")
-            with progress.alone():
-                energy_ = measure_energy(steps, request)
     return timing, memory_, energy_
 
 
