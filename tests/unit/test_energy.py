@@ -47,7 +47,7 @@ def test_each_side_has_the_joules_of_one_call(monkeypatch):
     assert found.eager_j == pytest.approx(0.3, rel=0.02)
     assert found.compiled_j == pytest.approx(0.15, rel=0.02)
     assert found.unavailable == ""
-    assert device.synchronized > 700
+    assert device.synchronized > 1000
 
 
 def test_a_gpu_that_warms_up_adds_the_same_to_both_sides(monkeypatch):

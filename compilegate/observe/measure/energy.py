@@ -12,9 +12,9 @@ import time
 from compilegate.observe.device.protocol import Device, Sensors, Step, UnavailableError
 from compilegate.records.performance import Energy
 
-#: The blocks of each side last this many seconds together at least: four steps of such a counter.
-#: The session's other cases stand still, so no block is longer than it must be.
-_SIDE_S = 0.4
+#: The blocks of each side last this many seconds together at least, which are six such steps. With
+#: four, two measurements of the same call differed by 5% in the median.
+_SIDE_S = 0.6
 #: A counter that does not move for this many seconds is unavailable.
 _PATIENCE_S = 2.0
 
