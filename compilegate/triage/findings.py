@@ -119,8 +119,11 @@ class Findings:
     def wrong_line(self) -> str:
         """The line of the user's code that shows it first; empty if that is not known.
 
-        That is where compiled code raises, what eager alone computes, or what a graph gets wrong.
+        That is where compiled code raises, what eager alone computes, what a graph gets wrong, or
+        what the backward computes again.
         """
+        if self.stage.is_recomputed and len(self.stage.draws.kept) == 1:
+            return self.stage.draws.kept[0].partition(": ")[0]
         if self.line is None:
             return self.raises_at.partition(": ")[0]
         left_out = (line.partition(": ")[0] for line in self.line.left_out)

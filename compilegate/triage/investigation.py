@@ -120,7 +120,7 @@ class Investigation:
     @property
     def _backend(self) -> str:
         """The backend under which the place is searched: the first, and fastest, that fails."""
-        return self.findings.stage.backend or self._suspect.observation.backend
+        return self.findings.stage.shown_by or self._suspect.observation.backend
 
     def _explain_costs(self) -> None:
         cost = self._suspect.cost

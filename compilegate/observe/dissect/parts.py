@@ -22,6 +22,7 @@ from compilegate.observe.capture import compiling
 from compilegate.observe.conditioning.signal import treat
 from compilegate.observe.dissect import (
     allocations,
+    checkpoints,
     constructions,
     disabling,
     graph,
@@ -31,6 +32,7 @@ from compilegate.observe.dissect import (
     profile,
     stances,
 )
+from compilegate.observe.dissect.copying import copied
 from compilegate.observe.model.calls import (
     PlannedCall,
     first_call,
@@ -108,6 +110,8 @@ def _build(part: Part) -> Example:
     example.signal = False
     options = {name: _resolved(value) for name, value in part.config.items()}
     example.config = {**example.config, **options}
+    if not part.recomputes:
+        checkpoints.keep_all()
     if part.disabled_at:
         disabling.disable_at(module, part.disabled_at)
     if part.stance:
@@ -173,7 +177,7 @@ def _recorded(
         assert isinstance(subject.module, nn.Module)
 
         def keep(_: nn.Module, args: Any, kwargs: Any) -> None:
-            _inputs.setdefault(key, _copied((args, kwargs)))
+            _inputs.setdefault(key, copied((args, kwargs)))
 
         subject.module.get_submodule(part.path).register_forward_pre_hook(keep, with_kwargs=True)
         call = _planned(subject, index)
@@ -184,7 +188,7 @@ def _recorded(
         subject.forward(subject.prepare(call))
         if key not in _inputs:
             raise RuntimeError(f"eager does not call {part.path}")
-    args, kwargs = _copied(_inputs[key])
+    args, kwargs = copied(_inputs[key])
     return args, kwargs
 
 
@@ -233,19 +237,6 @@ def _later_calls(part: Part) -> Iterator[Call]:
         yield Call(args, kwargs)
 
 
-def _copied(value: Any) -> Any:
-    return nested.mapped(value, _copied_in_place)
-
-
-def _copied_in_place(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy of a tensor that lies in memory as the tensor does, also if rows overlap."""
-    if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided:
-        return tensor.detach().clone()
-    memory = tensor.detach().untyped_storage().clone()
-    layout = tensor.storage_offset(), tensor.shape, tensor.stride()
-    return torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(memory, *layout)
-
-
 def _tree(subject: Subject, path: str) -> list[dict[str, Any]]:
     """Return the model, and the submodules that a call enters, in the order of the first calls."""
     order: list[dict[str, Any]] = [{"path": "", "kind": type(subject.module).__name__}]
@@ -273,7 +264,7 @@ def _below(module: nn.Module, path: str) -> Iterator[tuple[str, nn.Module]]:
 
 
 def _tell_graph(part: Part, subject: Subject) -> Example:
-    """Write the graph or the operators of a part, and return an example that shows nothing."""
+    """Write what a call of a part runs, and return an example that shows nothing."""
     case = subject.case
     if part.path:
         assert isinstance(subject.module, nn.Module)
@@ -281,9 +272,10 @@ def _tell_graph(part: Part, subject: Subject) -> Example:
         call = Call(*_recorded(part, index=part.index))
     else:
         run, call = subject.module, subject.prepare(_planned(subject, part.index))
-    tell: Callable[..., Any] = graph.describe if part.graph else operators.called
-    found = tell(run, call, case, with_grad=subject.example.with_grad)
-    Path(part.graph or part.operators).write_text(json.dumps(found), encoding="utf-8")
+    for name, tell in _OF_A_CALL.items():
+        if target := getattr(part, name):
+            found = tell(run, call, case, with_grad=subject.example.with_grad)
+            Path(target).write_text(json.dumps(found), encoding="utf-8")
     return _nothing()
 
 
@@ -339,10 +331,15 @@ def _nothing() -> Example:
     return Example(nn.Linear(2, 2), inputs=lambda: (torch.ones(2, 2),), signal=False)
 
 
+#: What tells of a call, by the field that names the file for it.
+_OF_A_CALL: dict[str, Callable[..., Any]] = {
+    "graph": graph.describe,
+    "operators": operators.called,
+    "checkpoints": checkpoints.drawn,
+}
 #: What tells of a part, by the field that names the file for it.
 _TELLS: dict[str, Callable[[Part, Subject], Example]] = {
-    "graph": _tell_graph,
-    "operators": _tell_graph,
+    **dict.fromkeys(_OF_A_CALL, _tell_graph),
     "lines": _tell_line,
     "construction": _tell_construction,
     "kernels": _tell_costs,

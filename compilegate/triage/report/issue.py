@@ -16,12 +16,14 @@ from compilegate.triage.report import (
     inductor_line,
     line_text,
     ownership,
+    stage_text,
 )
 from compilegate.triage.report.candidates import candidates
 from compilegate.triage.report.cleaning import cleaned, cleaned_code
 from compilegate.triage.report.dumps import decisive
 from compilegate.triage.report.title import title_of
-from compilegate.triage.search import ladder, smallest
+from compilegate.triage.search import smallest
+from compilegate.triage.search.ladder import Stage
 from compilegate.triage.search.place import Place
 from compilegate.triage.search.suspect import Suspect
 
@@ -40,11 +42,6 @@ _WORDS = {
     "fp64": "the same model in float64",
     "not budgeted": "nobody has declared it as expected",
 }
-#: What the backend ``eager`` gets wrong in a case that draws random numbers.
-_DRAWS_AGAIN = (
-    "PyTorch's backend `eager` draws dropout again in the backward of a checkpoint, though nothing "
-    "is wrong. With `torch.utils.checkpoint`, doubt this stage and the script."
-)
 #: Stands for the script until the rest of the report is clean.
 _SCRIPT = "<the script>"
 
@@ -110,34 +107,8 @@ def _what(suspect: Suspect) -> Iterator[str]:
 
 
 def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
-    yield from _stage(suspect, findings.stage)
+    yield from stage_text.paragraphs(suspect, findings.stage)
     yield from _place(suspect, findings)
-
-
-def _stage(suspect: Suspect, stage: ladder.Stage) -> Iterator[str]:
-    """Yield the part of the compiler, and what each backend shows."""
-    if not stage.is_confirmed:
-        yield f"Nothing was searched, because {stage.doubt}:"
-    elif stage.cure:
-        how = f"with `{ladder.option(stage.cure)}`, so without {stage.name}, the case passes."
-        yield f"**Stage:** {stage.name}: {how}"
-    elif stage.backend:
-        yield f"**Stage:** {stage.name}: `{stage.backend}` is the first backend that shows it."
-        for other in stage.apart:
-            yield f"`{other}` fails by itself, since a backend that does more passes."
-        if stage.backend == "eager" and suspect.observation.draws:
-            yield _DRAWS_AGAIN
-    else:
-        yield "**Stage:** undecided: a backend below the one that fails shows something else."
-    if stage.is_cold and stage.is_confirmed:
-        yield "It shows with empty caches alone: with code from PyTorch's caches, the case passes."
-    yield ""
-    yield "| backend | outcome | what it shows |"
-    yield "| --- | --- | --- |"
-    for backend, seen in stage.seen.items():
-        text = seen.besides(suspect.verdict.summary)
-        yield f"| `{backend}` | {seen.outcome} | {text.replace('|', '/')} |"
-    yield ""
 
 
 def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
@@ -181,7 +152,7 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
     yield from _operator(findings)
 
 
-def _unguarded(suspect: Suspect, stage: ladder.Stage) -> Iterator[str]:
+def _unguarded(suspect: Suspect, stage: Stage) -> Iterator[str]:
     """Yield that Dynamo compiled nothing for the first wrong call, if it is a later one."""
     number, capture = suspect.shown_in, suspect.observation.capture
     is_of_dynamo = stage.backend == "eager" and suspect.is_of_values

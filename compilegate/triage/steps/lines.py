@@ -35,7 +35,7 @@ def find(trials: Trials, findings: Findings, say: Callable[[str], None], root: s
     Raises:
         OutOfTimeError: The time for the culprit is over.
     """
-    if findings.place.source:
+    if findings.place.source or findings.stage.is_recomputed:
         return
     if findings.bisected_operator:
         _find_calls(trials, findings, say)
