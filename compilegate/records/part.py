@@ -50,6 +50,8 @@ class Part:
         checkpoints: The file that receives what is drawn inside checkpoints, as JSON; empty for
             none. Then nothing is observed.
         recomputes: Whether the backward of compiled code computes again what is in a checkpoint.
+        cpp: The file that receives the line of C++ that does not compile, as JSON; empty for none.
+            Then nothing is observed.
         own: The file that receives the code in the compiler that is not PyTorch's, as JSON; empty
             for none. Then nothing is observed.
         kernels: The file that receives the kernels as JSON; empty for none. Then nothing is
@@ -80,6 +82,7 @@ class Part:
     construction: str = ""
     checkpoints: str = ""
     recomputes: bool = True
+    cpp: str = ""
     own: str = ""
     kernels: str = ""
     held: str = ""
@@ -138,6 +141,21 @@ class CheckpointDraws:
 
     kept: tuple[str, ...] = ()
     renewed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CppLine:
+    """A line of C++ that Inductor has generated, and that does not compile.
+
+    Attributes:
+        line: Its text.
+        operator: The operator of the graph that it belongs to.
+        source: The line of the user's code that calls it; empty if that is not known.
+    """
+
+    line: str
+    operator: str
+    source: str = ""
 
 
 class Arguments(NamedTuple):

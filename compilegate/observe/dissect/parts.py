@@ -5,6 +5,7 @@ A zoo file that :mod:`compilegate.triage` writes calls :func:`register`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import pkgutil
@@ -24,6 +25,7 @@ from compilegate.observe.dissect import (
     allocations,
     checkpoints,
     constructions,
+    cpp_lines,
     disabling,
     graph,
     lines,
@@ -31,6 +33,7 @@ from compilegate.observe.dissect import (
     own_code,
     profile,
     stances,
+    tree,
 )
 from compilegate.observe.dissect.copying import copied
 from compilegate.observe.model.calls import (
@@ -104,7 +107,8 @@ def _build(part: Part) -> Example:
     subject = _subject(part)
     example, module = subject.example, subject.module
     if part.tree and isinstance(module, nn.Module):
-        Path(part.tree).write_text(json.dumps(_tree(subject, part.path)), encoding="utf-8")
+        order = tree.called(module, part.path, lambda: subject.forward(_prepared(subject, 0)))
+        Path(part.tree).write_text(json.dumps(order), encoding="utf-8")
     if tell := next((each for name, each in _TELLS.items() if getattr(part, name)), None):
         return tell(part, subject)
     example.signal = False
@@ -226,6 +230,11 @@ def _planned(subject: Subject, index: int) -> PlannedCall:
     return next((call for call in planned if call.index == index), first_call(sizes))
 
 
+def _prepared(subject: Subject, index: int) -> Call:
+    """Return the arguments of a call of the case."""
+    return subject.prepare(_planned(subject, index))
+
+
 def _later_calls(part: Part) -> Iterator[Call]:
     """Yield calls with the same data in another order: rows are rolled."""
     for shift in range(1, part.calls):
@@ -237,32 +246,6 @@ def _later_calls(part: Part) -> Iterator[Call]:
         yield Call(args, kwargs)
 
 
-def _tree(subject: Subject, path: str) -> list[dict[str, Any]]:
-    """Return the model, and the submodules that a call enters, in the order of the first calls."""
-    order: list[dict[str, Any]] = [{"path": "", "kind": type(subject.module).__name__}]
-    seen: set[str] = set()
-    assert isinstance(subject.module, nn.Module)
-
-    def follow(name: str, module: nn.Module) -> None:
-        def note(*_: Any) -> None:
-            if name not in seen:
-                seen.add(name)
-                order.append({"path": name, "kind": type(module).__name__})
-
-        module.register_forward_pre_hook(note)
-
-    for name, module in _below(subject.module, path):
-        follow(name, module)
-    subject.forward(subject.prepare(_planned(subject, 0)))
-    return order
-
-
-def _below(module: nn.Module, path: str) -> Iterator[tuple[str, nn.Module]]:
-    for name, found in module.get_submodule(path).named_modules(prefix=path):
-        if name != path:
-            yield name, found
-
-
 def _tell_graph(part: Part, subject: Subject) -> Example:
     """Write what a call of a part runs, and return an example that shows nothing."""
     case = subject.case
@@ -271,7 +254,7 @@ def _tell_graph(part: Part, subject: Subject) -> Example:
         run: Any = subject.module.get_submodule(part.path)
         call = Call(*_recorded(part, index=part.index))
     else:
-        run, call = subject.module, subject.prepare(_planned(subject, part.index))
+        run, call = subject.module, _prepared(subject, part.index)
     for name, tell in _OF_A_CALL.items():
         if target := getattr(part, name):
             found = tell(run, call, case, with_grad=subject.example.with_grad)
@@ -327,6 +310,15 @@ def _tell_costs(part: Part, eager: Subject) -> Example:
     return _nothing()
 
 
+def _tell_cpp(part: Part, subject: Subject) -> Example:
+    """Write which line of C++ does not compile, and return an example of nothing."""
+    cpp_lines.follow(Path(part.cpp))
+    compiling.compile_subject(subject, registry.load()[subject.case.model], "inductor")
+    with contextlib.suppress(Exception):
+        subject.step(_prepared(subject, part.index))
+    return _nothing()
+
+
 def _nothing() -> Example:
     return Example(nn.Linear(2, 2), inputs=lambda: (torch.ones(2, 2),), signal=False)
 
@@ -342,6 +334,7 @@ _TELLS: dict[str, Callable[[Part, Subject], Example]] = {
     **dict.fromkeys(_OF_A_CALL, _tell_graph),
     "lines": _tell_line,
     "construction": _tell_construction,
+    "cpp": _tell_cpp,
     "kernels": _tell_costs,
     "held": _tell_costs,
 }

@@ -171,21 +171,27 @@ def _operator(findings: Findings) -> Iterator[str]:
         lines = dict.fromkeys(each.source for each in findings.together if each.source)
         yield f"**Operators:** {', '.join(names)} fail together, compiled as a graph of their own."
         yield from (f"One is called at `{line}`." for line in lines)
-        if name := findings.bisected_operator:
+        if findings.cpp is None and (name := findings.bisected_operator):
             yield f"The bisection names the decomposition or lowering of `{name}`."
         yield ""
-    if not findings.operator or findings.together:
+    if not findings.operator or (findings.together and findings.cpp is None):
         return
-    how = "fails alone, compiled as a graph of its own."
-    if not findings.place.operator:
-        how = "has the decomposition or lowering that the bisection names."
-        if findings.needs_fusion:
-            how = "is right where nothing is fused with it: the bisection names its lowering."
-    yield f"**Operator:** `{findings.operator}` {how}"
+    yield f"**Operator:** `{findings.operator}` {_why(findings)}"
     yield from (f"It is called at `{line}`." for line in findings.sources[:_LINES])
     if (more := len(findings.sources) - _LINES) > 0:
         yield f"{more} other lines call it, too."
     yield ""
+
+
+def _why(findings: Findings) -> str:
+    """Return what shows that an operator is at fault, as the rest of a sentence."""
+    if findings.place.operator:
+        return "fails alone, compiled as a graph of its own."
+    if findings.cpp is not None:
+        return f"has the line of C++ that does not compile: `{findings.cpp.line}`."
+    if findings.needs_fusion:
+        return "is right where nothing is fused with it: the bisection names its lowering."
+    return "has the decomposition or lowering that the bisection names."
 
 
 def _without(place: Place) -> Iterator[str]:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from compilegate.judging.aspects import aspect_named
 from compilegate.judging.tensors import examine
-from compilegate.records.part import FEW, LineDiffers
+from compilegate.records.part import FEW, CppLine, LineDiffers
 from compilegate.triage.findings import Findings
-from compilegate.triage.search.suspect import Suspect
+from compilegate.triage.search.suspect import Suspect, is_of_cpp
 from compilegate.triage.search.trials import Trials, part
 
 #: The fields that are tuples, which JSON has not.
@@ -24,7 +24,9 @@ _COMPARED = ("eager", "aot_eager")
 
 
 def find(trials: Trials, findings: Findings, say: Callable[[str], None], root: str = "") -> None:
-    """Find the lines that call what the bisection named, or the first that is wrong or raises.
+    """Find the lines that call what is at fault, or the first that is wrong or raises.
+
+    At fault is what has the line of C++ that does not compile, or what the bisection named.
 
     Args:
         trials: Observes the model.
@@ -36,6 +38,10 @@ def find(trials: Trials, findings: Findings, say: Callable[[str], None], root: s
         OutOfTimeError: The time for the culprit is over.
     """
     if findings.place.source or findings.stage.is_recomputed:
+        return
+    if is_of_cpp(trials.suspect) and not findings.place.operator:
+        _find_cpp(trials, findings, say)
+    if findings.cpp is not None and findings.cpp.source:
         return
     if findings.bisected_operator:
         _find_calls(trials, findings, say)
@@ -64,6 +70,16 @@ def named_in(traceback: str, root: Path) -> str:
     path = Path(file)
     shown = path.relative_to(root) if path.is_relative_to(root) else path.name
     return f"{shown}:{line}: {text}"
+
+
+def _find_cpp(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
+    """Find the operator of the line that a C++ compiler refuses: others are fused with it."""
+    told, why = trials.told(part(), "cpp")
+    if told is None:
+        findings.notes.append(f"no operator of the line of C++ that does not compile: {why}")
+        return
+    findings.cpp = CppLine(**told)
+    say(f"  the line of C++ is that of {findings.cpp.operator}: {findings.cpp.line}")
 
 
 def _find_calls(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:

@@ -172,7 +172,7 @@ def test_the_line_that_only_eager_computes_comes_before_a_wrong_one():
 )
 def test_lines_of_a_small_graph_are_named_where_nothing_else_is(count, bisected, lines, called_at):
     told = [{"name": "mul", "of": "mul", "source": f"net.py:{n}: y"} for n in range(count)] * 2
-    suspect = SimpleNamespace(is_of_values=True)
+    suspect = SimpleNamespace(is_of_values=True, observation=SimpleNamespace(failure=None))
     trials = SimpleNamespace(suspect=suspect, told=lambda part, what: (told, ""))
     stage = Stage("inductor", {"inductor": Seen("bad")})
     found = Findings(stage=stage, bisected=bisected)
