@@ -68,6 +68,7 @@ class Findings:
         notes: What could not be done, and why.
         is_recognised: Whether the operator of an earlier culprit fails alone here, too.
         also: Where else its cause shows, a line for each culprit that was joined with it.
+        elsewhere: Which other reports name a submodule of this model, a sentence each.
         seconds: How long each part took.
     """
 
@@ -93,6 +94,7 @@ class Findings:
     notes: list[str] = field(default_factory=list)
     is_recognised: bool = False
     also: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property

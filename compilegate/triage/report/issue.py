@@ -136,7 +136,7 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
         late = "" if place.is_complete else " There was no time for the others."
         none = f"none of {tried} fails" if len(place.tried) > 1 else f"{tried} does not fail"
         yield f"**Submodule:** {none} where it is compiled alone.{late}"
-        yield ""
+        yield from (*findings.elsewhere, "")
     yield from _unguarded(suspect, findings.stage)
     if line := findings.raises_at:
         yield from (f"**Line:** the compiler raises at `{line}`.", "")
@@ -146,6 +146,7 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
     yield from smallest.paragraph(findings.smallest)
     if place.is_dissected and place.without:
         yield from _without(place)
+        yield from (*findings.elsewhere, "") if place.path and findings.elsewhere else ()
     if place.identities:
         yield f"It still fails with `nn.Identity` in place of {', '.join(place.identities)}."
         yield ""
