@@ -52,6 +52,8 @@ class Part:
         recomputes: Whether the backward of compiled code computes again what is in a checkpoint.
         cpp: The file that receives the line of C++ that does not compile, as JSON; empty for none.
             Then nothing is observed.
+        raising: The file that receives the line whose operator raises with *backend*, as JSON;
+            empty for none. Then nothing is observed.
         own: The file that receives the code in the compiler that is not PyTorch's, as JSON; empty
             for none. Then nothing is observed.
         kernels: The file that receives the kernels as JSON; empty for none. Then nothing is
@@ -83,6 +85,7 @@ class Part:
     checkpoints: str = ""
     recomputes: bool = True
     cpp: str = ""
+    raising: str = ""
     own: str = ""
     kernels: str = ""
     held: str = ""

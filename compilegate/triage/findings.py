@@ -53,6 +53,8 @@ class Findings:
         line: The first line whose result in a graph is wrong; None if it was not looked for.
         raises_at: The line of the user's code at which the compiler raises, and its text; empty if
             it names none.
+        is_traced: Whether PyTorch names no line, and its graphs do: what raises may be
+            the backward of what the line calls.
         cpp: The line of C++ that does not compile; None if it is not known.
         smallest: The smallest sizes at which it shows, and whether it does in float32.
         kernels: What takes the time of a call, where compiled calls are slow.
@@ -79,6 +81,7 @@ class Findings:
     code: str = ""
     line: LineDiffers | None = None
     raises_at: str = ""
+    is_traced: bool = False
     cpp: CppLine | None = None
     smallest: Smallest = field(default_factory=Smallest)
     kernels: list[Kernel] = field(default_factory=list)

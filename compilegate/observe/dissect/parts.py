@@ -5,7 +5,6 @@ A zoo file that :mod:`compilegate.triage` writes calls :func:`register`.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import pkgutil
@@ -32,6 +31,7 @@ from compilegate.observe.dissect import (
     operators,
     own_code,
     profile,
+    raising,
     stances,
     tree,
 )
@@ -310,12 +310,17 @@ def _tell_costs(part: Part, eager: Subject) -> Example:
     return _nothing()
 
 
-def _tell_cpp(part: Part, subject: Subject) -> Example:
-    """Write which line of C++ does not compile, and return an example of nothing."""
-    cpp_lines.follow(Path(part.cpp))
-    compiling.compile_subject(subject, registry.load()[subject.case.model], "inductor")
-    with contextlib.suppress(Exception):
-        subject.step(_prepared(subject, part.index))
+def _tell_failing(part: Part, subject: Subject) -> Example:
+    """Write which line of C++ does not compile, or which raises; return an example of nothing."""
+    backend = "inductor" if part.cpp else part.backend
+    compiling.compile_subject(subject, registry.load()[subject.case.model], backend)
+    if part.cpp:
+        cpp_lines.follow(Path(part.cpp))
+    with compiling.configured(subject.example.config):
+        calls = (_prepared(subject, index) for index in range(part.index + 1))
+        line = raising.line_of(subject.step, calls)
+    if part.raising:
+        Path(part.raising).write_text(json.dumps(line), encoding="utf-8")
     return _nothing()
 
 
@@ -334,7 +339,8 @@ _TELLS: dict[str, Callable[[Part, Subject], Example]] = {
     **dict.fromkeys(_OF_A_CALL, _tell_graph),
     "lines": _tell_line,
     "construction": _tell_construction,
-    "cpp": _tell_cpp,
+    "cpp": _tell_failing,
+    "raising": _tell_failing,
     "kernels": _tell_costs,
     "held": _tell_costs,
 }

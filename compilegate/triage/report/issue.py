@@ -139,7 +139,10 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
         yield from (*findings.elsewhere, "")
     yield from _unguarded(suspect, findings.stage)
     if line := findings.raises_at:
-        yield from (f"**Line:** the compiler raises at `{line}`.", "")
+        how = "the compiler raises at"
+        if findings.is_traced:
+            how = "what raises, or the forward of it, is called at"
+        yield from (f"**Line:** {how} `{line}`.", "")
     yield from inductor_line.paragraph(suspect, findings)
     if findings.line is not None:
         yield from line_text.paragraph(findings.line, findings.stage.backend)

@@ -51,6 +51,8 @@ def find(trials: Trials, findings: Findings, say: Callable[[str], None], root: s
         _find_few(trials, findings)
     elif (failure := trials.suspect.observation.failure) is not None:
         findings.raises_at = named_in(failure.traceback, Path(root or Path.cwd()))
+        if not findings.raises_at and trials.suspect.observation.status == "raised":
+            _find_raising(trials, findings)
         if findings.raises_at:
             say(f"  the compiler raises at {findings.raises_at}")
 
@@ -127,6 +129,26 @@ def of_what_differs(suspect: Suspect, found: LineDiffers) -> dict[str, str]:
     if group == "gradients":  # a backward passes on what is wrong, to what is read before
         named = [(f"gradient {name}", line) for name, line in named if line == named[-1][1]]
     return dict(named) if len({line for _, line in named}) <= FEW else {}
+
+
+def _find_raising(trials: Trials, findings: Findings) -> None:
+    """Find the line whose operator raises, as where its backward is compiled or runs.
+
+    If no graph knows which that is, the lines that call the operator which fails alone are named,
+    or those of a small graph.
+    """
+    told, _ = trials.told(part(backend=findings.stage.shown_by), "raising")
+    findings.raises_at = str(told or "")
+    findings.is_traced = bool(told)
+    if findings.raises_at:
+        return
+    if findings.place.operator:  # of a submodule that is PyTorch's: the model calls that
+        graph, _ = trials.told(part(), "graph")
+        known = (graph or {}).get("statements", ())
+        own = (one["source"] for one in known if one["operator"] == findings.place.operator)
+        findings.called_at = [*dict.fromkeys(filter(None, own))]
+    else:
+        _find_few(trials, findings)
 
 
 def _find_few(trials: Trials, findings: Findings) -> None:
