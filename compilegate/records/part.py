@@ -47,6 +47,13 @@ class Part:
             Dynamo's graphs and AOTAutograd's.
         construction: The file that receives how the submodule is made and called, as JSON, if that
             can be written down; empty for none. Then nothing is observed.
+        checkpoints: The file that receives what is drawn inside checkpoints, as JSON; empty for
+            none. Then nothing is observed.
+        recomputes: Whether the backward of compiled code computes again what is in a checkpoint.
+        cpp: The file that receives the line of C++ that does not compile, as JSON; empty for none.
+            Then nothing is observed.
+        raising: The file that receives the line whose operator raises with *backend*, as JSON;
+            empty for none. Then nothing is observed.
         own: The file that receives the code in the compiler that is not PyTorch's, as JSON; empty
             for none. Then nothing is observed.
         kernels: The file that receives the kernels as JSON; empty for none. Then nothing is
@@ -75,6 +82,10 @@ class Part:
     lines: str = ""
     backend: str = ""
     construction: str = ""
+    checkpoints: str = ""
+    recomputes: bool = True
+    cpp: str = ""
+    raising: str = ""
     own: str = ""
     kernels: str = ""
     held: str = ""
@@ -118,6 +129,36 @@ class LineDiffers:
     writes: tuple[str, ...] = ()
     touched: dict[str, str] = field(default_factory=dict)
     compared: int = 0
+
+
+@dataclass(frozen=True)
+class CheckpointDraws:
+    """The lines of the user's code that draw random numbers inside ``torch.utils.checkpoint``.
+
+    Attributes:
+        kept: Those of checkpoints whose backward must draw the same numbers again. PyTorch's
+            backend ``eager`` draws others.
+        renewed: Those of checkpoints with ``preserve_rng_state=False``. Eager draws others in the
+            backward, as does the backend ``eager``, and those above it draw the same.
+    """
+
+    kept: tuple[str, ...] = ()
+    renewed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CppLine:
+    """A line of C++ that Inductor has generated, and that does not compile.
+
+    Attributes:
+        line: Its text.
+        operator: The operator of the graph that it belongs to.
+        source: The line of the user's code that calls it; empty if that is not known.
+    """
+
+    line: str
+    operator: str
+    source: str = ""
 
 
 class Arguments(NamedTuple):

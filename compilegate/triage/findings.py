@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compilegate.fuzzing.program import Statement
-from compilegate.records.part import Held, Kernel, LineDiffers, OwnCode
+from compilegate.records.part import CppLine, Held, Kernel, LineDiffers, OwnCode
 from compilegate.triage.scripts.running import Verified
 from compilegate.triage.scripts.script import Script
 from compilegate.triage.search.ladder import Stage
@@ -17,10 +17,12 @@ from compilegate.triage.search.smallest import Smallest
 
 #: The name of an operator in that of an overload: ``gelu`` in ``aten.gelu.default``.
 _PACKET = re.compile(r"(?P<library>\w+)(?:\.|::)(?P<name>\w+)")
+#: What a script prints whose C++ does not compile.
+_CPP_ERROR = re.compile(r"CppCompileError|\.cpp:\d+:\d+: (?:fatal )?error: ")
 #: How many statements of a script are few enough to be named.
 _FEW = 4
-#: The number that FX gives a node.
-NUMBER = re.compile(r"(?:_\d+)+$")
+#: The number that FX gives a node, and the overload, where no tracing made it.
+NUMBER = re.compile(r"(?:_default)?(?:_\d+)*$")
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,9 @@ class Findings:
         line: The first line whose result in a graph is wrong; None if it was not looked for.
         raises_at: The line of the user's code at which the compiler raises, and its text; empty if
             it names none.
+        is_traced: Whether PyTorch names no line, and its graphs do: what raises may be
+            the backward of what the line calls.
+        cpp: The line of C++ that does not compile; None if it is not known.
         smallest: The smallest sizes at which it shows, and whether it does in float32.
         kernels: What takes the time of a call, where compiled calls are slow.
         held: What memory holds at the peak of a call, where compiled calls need much.
@@ -65,6 +70,7 @@ class Findings:
         notes: What could not be done, and why.
         is_recognised: Whether the operator of an earlier culprit fails alone here, too.
         also: Where else its cause shows, a line for each culprit that was joined with it.
+        elsewhere: Which other reports name a submodule of this model, a sentence each.
         seconds: How long each part took.
     """
 
@@ -75,6 +81,8 @@ class Findings:
     code: str = ""
     line: LineDiffers | None = None
     raises_at: str = ""
+    is_traced: bool = False
+    cpp: CppLine | None = None
     smallest: Smallest = field(default_factory=Smallest)
     kernels: list[Kernel] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
@@ -89,6 +97,7 @@ class Findings:
     notes: list[str] = field(default_factory=list)
     is_recognised: bool = False
     also: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -105,11 +114,12 @@ class Findings:
 
     @property
     def operator(self) -> str:
-        """The operator that fails alone, or else the one that the bisector named.
+        """The operator that fails alone, that of the line of C++, or what the bisector named.
 
         That of another library than PyTorch's has its name, too: ``acme::scale``.
         """
-        name = self.place.operator or self.bisected_operator
+        of_cpp = self.cpp.operator if self.cpp is not None else ""
+        name = self.place.operator or of_cpp or self.bisected_operator
         found = _PACKET.search(str(self.bisected.get("what") or ""))
         if found is None or found["name"] != name or found["library"] in ("aten", "prims"):
             return name
@@ -119,8 +129,11 @@ class Findings:
     def wrong_line(self) -> str:
         """The line of the user's code that shows it first; empty if that is not known.
 
-        That is where compiled code raises, what eager alone computes, or what a graph gets wrong.
+        That is where compiled code raises, what eager alone computes, what a graph gets wrong, or
+        what the backward computes again.
         """
+        if self.stage.is_recomputed and len(self.stage.draws.kept) == 1:
+            return self.stage.draws.kept[0].partition(": ")[0]
         if self.line is None:
             return self.raises_at.partition(": ")[0]
         left_out = (line.partition(": ")[0] for line in self.line.left_out)
@@ -129,7 +142,7 @@ class Findings:
     @property
     def named(self) -> str:
         """The operator that fails alone, those that fail together, or what the bisector named."""
-        if self.place.operator or not self.together:
+        if self.place.operator or self.cpp is not None or not self.together:
             return self.operator
         return ", ".join(dict.fromkeys(each.operator for each in self.together))
 
@@ -146,6 +159,13 @@ class Findings:
         return bool(self.bisected_operator) and any("max_fusion_size" in each for each in helps)
 
     @property
+    def compiles_unvectorised(self) -> bool:
+        """Whether C++ that a compiler refuses is accepted where Inductor uses no vectors."""
+        helps = self.bisected.get("helps", ())
+        printed = self.verified.red.output if self.verified is not None else ""
+        return bool(_CPP_ERROR.search(printed)) and any("cpp.simdlen" in each for each in helps)
+
+    @property
     def together(self) -> Sequence[Statement]:
         """The few operators of a verified script of which none fails alone; else none."""
         holds = self.verified is not None and self.verified.holds
@@ -156,4 +176,6 @@ class Findings:
     @property
     def sources(self) -> list[str]:
         """The lines of the user's code that call the operator."""
-        return [self.place.source] if self.place.source else self.called_at
+        of_cpp = self.cpp.source if self.cpp is not None and not self.place.operator else ""
+        known = self.place.source or of_cpp
+        return [known] if known else self.called_at

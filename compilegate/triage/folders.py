@@ -32,7 +32,14 @@ from compilegate.runs import hidden_folders, reproduction
 from compilegate.runs.files import Run
 from compilegate.triage.findings import Files, Findings
 from compilegate.triage.investigation import Investigation
-from compilegate.triage.report import cleaning, code_lines, found_reports, issue, ownership
+from compilegate.triage.report import (
+    cleaning,
+    code_lines,
+    found_reports,
+    issue,
+    other_reports,
+    ownership,
+)
 from compilegate.triage.search.suspect import Suspect
 from compilegate.triage.steps.causes import cause_of, known_entries
 from compilegate.triage.steps.scripting import retitle
@@ -188,9 +195,9 @@ def triage(
         OSError: A folder cannot be written.
         KeyboardInterrupt: Ctrl-C or SIGTERM. A report says what was found by then.
     """
-    words = reproduction.files_of(run.header)
     zoo = [str(Path(file).resolve()) for file in zoo_files(run)]
     firsts: list[Triaged] = []
+    every: list[Triaged] = []
     for number, suspect in enumerate(found, 1):
         folder = target.resolve() / f"{len(firsts) + 1}-{_slug(suspect)}"
         say(f"{number}/{len(found)}: {suspect.culprit}")
@@ -205,18 +212,18 @@ def triage(
             hidden_folders.make(folder)
             investigation.run()
         finally:  # also where Ctrl-C or SIGTERM ends it
-            command = reproduction.command(suspect.observation, words)
-            _write(folder, run, suspect, made, command)
+            _write(one, run)
             _write_known(run, [*firsts, one], target)
         cause = cause_of(suspect, made)
         for first, known in zip(firsts, earlier, strict=True):
             if cause.is_that_of(known):
                 _join(first, one, number)
-                command = reproduction.command(first.suspect.observation, words)
-                _write(first.folder, run, first.suspect, first.findings, command)
+                _write(first, run)
                 break
         else:
             firsts.append(one)
+        every.append(one)
+        _refer(run, every)
         _write_known(run, firsts, target)
         yield one
 
@@ -288,7 +295,19 @@ def _slug(suspect: Suspect) -> str:
     return re.sub(r"[^a-z0-9_.-]+", "-", name)[:60]
 
 
-def _write(folder: Path, run: Run, suspect: Suspect, made: Findings, command: str) -> None:
+def _refer(run: Run, every: Sequence[Triaged]) -> None:
+    """Have reports that name no submodule refer to those that do: one may have moved."""
+    reported = [(one.folder, one.suspect, one.findings) for one in every]
+    for one, own in zip(every, reported, strict=True):
+        found = [*other_reports.naming(own, reported)]
+        if found != one.findings.elsewhere:
+            one.findings.elsewhere = found
+            _write(one, run)
+
+
+def _write(one: Triaged, run: Run) -> None:
+    folder, suspect, made = one.folder, one.suspect, one.findings
+    command = reproduction.command(suspect.observation, reproduction.files_of(run.header))
     environment = run.header.environment
     retitle(suspect, made, folder)
     script = folder / "repro.py"

@@ -14,7 +14,7 @@ from compilegate.triage.findings import Files, Findings
 from compilegate.triage.scripts import programs, running
 from compilegate.triage.search import ladder, place, smallest
 from compilegate.triage.search.seen import Seen
-from compilegate.triage.search.suspect import Suspect
+from compilegate.triage.search.suspect import Suspect, is_of_cpp
 from compilegate.triage.search.trials import OutOfTimeError, Trials, part
 from compilegate.triage.steps import lines, own_code, workarounds
 from compilegate.triage.steps.causes import Cause, recognise
@@ -120,7 +120,7 @@ class Investigation:
     @property
     def _backend(self) -> str:
         """The backend under which the place is searched: the first, and fastest, that fails."""
-        return self.findings.stage.backend or self._suspect.observation.backend
+        return self.findings.stage.shown_by or self._suspect.observation.backend
 
     def _explain_costs(self) -> None:
         cost = self._suspect.cost
@@ -214,6 +214,7 @@ class Investigation:
             self._trials.hangs_s if self._suspect.hangs else _STUCK_S,
             device=self._suspect.case.device,
             paths=findings.script.paths if findings.script else (),
+            first="cpp.simdlen" if is_of_cpp(self._suspect) else "",
         )
         (self._folder / "bisection.log").write_text(log, encoding="utf-8")
         findings.bisected = found

@@ -1,8 +1,12 @@
 """The bisection of the compiler: what forked children tell it."""
 
+import json
+import sys
+
 import pytest
 from torch._inductor import compiler_bisector
 
+from compilegate.observe.dissect import bisection
 from compilegate.observe.dissect.bisection import works
 
 NAMES = "call_counter_debug_info"
@@ -47,3 +51,28 @@ def test_a_child_that_dies_or_hangs_does_not_work(run, monkeypatch, text):
     monkeypatch.setattr(compiler_bisector, NAMES, {}, raising=False)
     assert not run(text, hangs_s=1.0)
     assert getattr(compiler_bisector, NAMES) == {}
+
+
+@pytest.mark.parametrize("first", ["cpp.simdlen", ""])
+def test_an_option_may_be_tried_before_the_bisection_which_may_take_all_the_time(
+    monkeypatch, capsys, first
+):
+    tried = []
+
+    def note(options, *_):
+        tried.append(*options)
+        return "cpp.simdlen" in options
+
+    def bisect(_):
+        tried.append("bisection")
+        raise TimeoutError
+
+    monkeypatch.setattr(bisection, "_helps", note)
+    monkeypatch.setattr(compiler_bisector.CompilerBisector, "do_bisect", bisect)
+    monkeypatch.setattr(sys, "argv", ["", "repro.py", "inductor", "cpu", "9", first])
+    bisection.main()
+    assert tried.index("cpp.simdlen") == (0 if first else 4)
+    assert tried.count("cpp.simdlen") == 1
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert printed[0] == {"helps": [{first: 1}] if first else []}
+    assert printed[-1] == {"helps": [{"cpp.simdlen": 1}], "why": "TimeoutError: "}

@@ -1,8 +1,9 @@
 """Bisects the compiler on a script, with PyTorch's own ``CompilerBisector``.
 
-``python -m compilegate.observe.dissect.bisection SCRIPT BACKEND DEVICE SECONDS`` runs the script
-again and again, each time in a forked child, so that a crash ends one child, and a hang ends after
-SECONDS. The last line on stdout is JSON. The caller names a folder of its own in
+``python -m compilegate.observe.dissect.bisection SCRIPT BACKEND DEVICE SECONDS [OPTION]`` runs the
+script again and again, each time in a forked child, so that a crash ends one child, and a hang ends
+after SECONDS. Before all else it tries OPTION of Inductor, if there is one. The last line on stdout
+is JSON. The caller names a folder of its own in
 ``TORCHINDUCTOR_CACHE_DIR``: the bisector keeps its state there, and deletes it.
 """
 
@@ -38,18 +39,20 @@ def main() -> int:
     """Bisect, then try options of Inductor; print what is found."""
     import torch._dynamo
     import torch._inductor.compile_fx  # noqa: F401 (once, before it forks)
-    import torch._inductor.config as inductor
     from torch._inductor.compiler_bisector import CompilerBisector
 
     script, backend, device, hangs_s = *sys.argv[1:4], float(sys.argv[4])
-    found: dict[str, Any] = {}
+    first = [each for each in _OPTIONS if {*each} & {*sys.argv[5:]}]
+    helps = [each for each in first if _helps(each, script, hangs_s, device)]
+    found: dict[str, Any] = {"helps": helps}
+    print(json.dumps(found), flush=True)
     try:
         with contextlib.redirect_stdout(sys.stderr):
             result = CompilerBisector.do_bisect(lambda: works(script, hangs_s))
         if result is None:
             found["why"] = "no backend shows it in the bisection, which uses no compile caches"
         else:
-            found = {
+            found |= {
                 "backend": result.backend,
                 "subsystem": result.subsystem or "",
                 "number": result.bisect_number,
@@ -61,17 +64,23 @@ def main() -> int:
     if str(found.get("subsystem")).endswith("passes"):
         found["patterns"] = _patterns(script, hangs_s, str(found["what"]))
         print(json.dumps(found), flush=True)
-    helps = []
     options_of_passes = _OF_PASSES if _FOLDS in str(found.get("what")) else ()
     for options in (*_OPTIONS, *options_of_passes) if backend == "inductor" else ():
-        name = next(iter(options))
-        if not _has(inductor, name) or (device == "cuda" and name.startswith("cpp.")):
-            continue
-        with inductor.patch(options):
-            if works(script, hangs_s):
-                helps.append(options)
-    print(json.dumps(found | {"helps": helps}), flush=True)
+        if options not in first and _helps(options, script, hangs_s, device):
+            helps.append(options)
+            print(json.dumps(found), flush=True)  # the time may be over before the last
     return 0
+
+
+def _helps(options: dict[str, Any], script: str, hangs_s: float, device: str) -> bool:
+    """Whether a script passes with options of Inductor."""
+    import torch._inductor.config as inductor
+
+    name = next(iter(options))
+    if not _has(inductor, name) or (device == "cuda" and name.startswith("cpp.")):
+        return False
+    with inductor.patch(options):
+        return works(script, hangs_s)
 
 
 def _patterns(script: str, hangs_s: float, named: str) -> list[dict[str, Any]]:

@@ -234,7 +234,12 @@ class Frame(NamedTuple):
 
 def frames_of(node: fx.Node) -> list[Frame]:
     """Return the lines of the user's code that made a node: the innermost is the last."""
-    found = _FRAME.findall(node.stack_trace or "")
+    return frames_in(node.stack_trace or "")
+
+
+def frames_in(stack: str) -> list[Frame]:
+    """Return the lines of the user's code in a stack, as Python prints it."""
+    found = _FRAME.findall(stack)
     frames = [Frame(file, int(line), function, text) for file, line, function, text in found]
     return [frame for frame in frames if not Path(frame.file).is_relative_to(_TORCH)]
 

@@ -22,15 +22,20 @@ from compilegate.observe.capture import compiling
 from compilegate.observe.conditioning.signal import treat
 from compilegate.observe.dissect import (
     allocations,
+    checkpoints,
     constructions,
+    cpp_lines,
     disabling,
     graph,
     lines,
     operators,
     own_code,
     profile,
+    raising,
     stances,
+    tree,
 )
+from compilegate.observe.dissect.copying import copied
 from compilegate.observe.model.calls import (
     PlannedCall,
     first_call,
@@ -102,12 +107,15 @@ def _build(part: Part) -> Example:
     subject = _subject(part)
     example, module = subject.example, subject.module
     if part.tree and isinstance(module, nn.Module):
-        Path(part.tree).write_text(json.dumps(_tree(subject, part.path)), encoding="utf-8")
+        order = tree.called(module, part.path, lambda: subject.forward(_prepared(subject, 0)))
+        Path(part.tree).write_text(json.dumps(order), encoding="utf-8")
     if tell := next((each for name, each in _TELLS.items() if getattr(part, name)), None):
         return tell(part, subject)
     example.signal = False
     options = {name: _resolved(value) for name, value in part.config.items()}
     example.config = {**example.config, **options}
+    if not part.recomputes:
+        checkpoints.keep_all()
     if part.disabled_at:
         disabling.disable_at(module, part.disabled_at)
     if part.stance:
@@ -173,7 +181,7 @@ def _recorded(
         assert isinstance(subject.module, nn.Module)
 
         def keep(_: nn.Module, args: Any, kwargs: Any) -> None:
-            _inputs.setdefault(key, _copied((args, kwargs)))
+            _inputs.setdefault(key, copied((args, kwargs)))
 
         subject.module.get_submodule(part.path).register_forward_pre_hook(keep, with_kwargs=True)
         call = _planned(subject, index)
@@ -184,7 +192,7 @@ def _recorded(
         subject.forward(subject.prepare(call))
         if key not in _inputs:
             raise RuntimeError(f"eager does not call {part.path}")
-    args, kwargs = _copied(_inputs[key])
+    args, kwargs = copied(_inputs[key])
     return args, kwargs
 
 
@@ -222,6 +230,11 @@ def _planned(subject: Subject, index: int) -> PlannedCall:
     return next((call for call in planned if call.index == index), first_call(sizes))
 
 
+def _prepared(subject: Subject, index: int) -> Call:
+    """Return the arguments of a call of the case."""
+    return subject.prepare(_planned(subject, index))
+
+
 def _later_calls(part: Part) -> Iterator[Call]:
     """Yield calls with the same data in another order: rows are rolled."""
     for shift in range(1, part.calls):
@@ -233,57 +246,19 @@ def _later_calls(part: Part) -> Iterator[Call]:
         yield Call(args, kwargs)
 
 
-def _copied(value: Any) -> Any:
-    return nested.mapped(value, _copied_in_place)
-
-
-def _copied_in_place(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy of a tensor that lies in memory as the tensor does, also if rows overlap."""
-    if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided:
-        return tensor.detach().clone()
-    memory = tensor.detach().untyped_storage().clone()
-    layout = tensor.storage_offset(), tensor.shape, tensor.stride()
-    return torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(memory, *layout)
-
-
-def _tree(subject: Subject, path: str) -> list[dict[str, Any]]:
-    """Return the model, and the submodules that a call enters, in the order of the first calls."""
-    order: list[dict[str, Any]] = [{"path": "", "kind": type(subject.module).__name__}]
-    seen: set[str] = set()
-    assert isinstance(subject.module, nn.Module)
-
-    def follow(name: str, module: nn.Module) -> None:
-        def note(*_: Any) -> None:
-            if name not in seen:
-                seen.add(name)
-                order.append({"path": name, "kind": type(module).__name__})
-
-        module.register_forward_pre_hook(note)
-
-    for name, module in _below(subject.module, path):
-        follow(name, module)
-    subject.forward(subject.prepare(_planned(subject, 0)))
-    return order
-
-
-def _below(module: nn.Module, path: str) -> Iterator[tuple[str, nn.Module]]:
-    for name, found in module.get_submodule(path).named_modules(prefix=path):
-        if name != path:
-            yield name, found
-
-
 def _tell_graph(part: Part, subject: Subject) -> Example:
-    """Write the graph or the operators of a part, and return an example that shows nothing."""
+    """Write what a call of a part runs, and return an example that shows nothing."""
     case = subject.case
     if part.path:
         assert isinstance(subject.module, nn.Module)
         run: Any = subject.module.get_submodule(part.path)
         call = Call(*_recorded(part, index=part.index))
     else:
-        run, call = subject.module, subject.prepare(_planned(subject, part.index))
-    tell: Callable[..., Any] = graph.describe if part.graph else operators.called
-    found = tell(run, call, case, with_grad=subject.example.with_grad)
-    Path(part.graph or part.operators).write_text(json.dumps(found), encoding="utf-8")
+        run, call = subject.module, _prepared(subject, part.index)
+    for name, tell in _OF_A_CALL.items():
+        if target := getattr(part, name):
+            found = tell(run, call, case, with_grad=subject.example.with_grad)
+            Path(target).write_text(json.dumps(found), encoding="utf-8")
     return _nothing()
 
 
@@ -335,16 +310,37 @@ def _tell_costs(part: Part, eager: Subject) -> Example:
     return _nothing()
 
 
+def _tell_failing(part: Part, subject: Subject) -> Example:
+    """Write which line of C++ does not compile, or which raises; return an example of nothing."""
+    backend = "inductor" if part.cpp else part.backend
+    compiling.compile_subject(subject, registry.load()[subject.case.model], backend)
+    if part.cpp:
+        cpp_lines.follow(Path(part.cpp))
+    with compiling.configured(subject.example.config):
+        calls = (_prepared(subject, index) for index in range(part.index + 1))
+        line = raising.line_of(subject.step, calls)
+    if part.raising:
+        Path(part.raising).write_text(json.dumps(line), encoding="utf-8")
+    return _nothing()
+
+
 def _nothing() -> Example:
     return Example(nn.Linear(2, 2), inputs=lambda: (torch.ones(2, 2),), signal=False)
 
 
+#: What tells of a call, by the field that names the file for it.
+_OF_A_CALL: dict[str, Callable[..., Any]] = {
+    "graph": graph.describe,
+    "operators": operators.called,
+    "checkpoints": checkpoints.drawn,
+}
 #: What tells of a part, by the field that names the file for it.
 _TELLS: dict[str, Callable[[Part, Subject], Example]] = {
-    "graph": _tell_graph,
-    "operators": _tell_graph,
+    **dict.fromkeys(_OF_A_CALL, _tell_graph),
     "lines": _tell_line,
     "construction": _tell_construction,
+    "cpp": _tell_failing,
+    "raising": _tell_failing,
     "kernels": _tell_costs,
     "held": _tell_costs,
 }

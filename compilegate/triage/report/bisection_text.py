@@ -26,6 +26,11 @@ def lines(findings: Findings) -> Iterator[str]:
         yield f"CompilerBisector: backend `{found['backend']}`. It found each of its steps right."
     for options in found.get("helps", ()):
         yield f"- the script passes with `{options}`"
+    if findings.compiles_unvectorised:
+        yield from (
+            "",
+            "So the C++ of this kernel compiles without vectorisation, and not with it.",
+        )
 
 
 def _patterns(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -16,12 +16,14 @@ from compilegate.triage.report import (
     inductor_line,
     line_text,
     ownership,
+    stage_text,
 )
 from compilegate.triage.report.candidates import candidates
 from compilegate.triage.report.cleaning import cleaned, cleaned_code
 from compilegate.triage.report.dumps import decisive
 from compilegate.triage.report.title import title_of
-from compilegate.triage.search import ladder, smallest
+from compilegate.triage.search import smallest
+from compilegate.triage.search.ladder import Stage
 from compilegate.triage.search.place import Place
 from compilegate.triage.search.suspect import Suspect
 
@@ -40,11 +42,6 @@ _WORDS = {
     "fp64": "the same model in float64",
     "not budgeted": "nobody has declared it as expected",
 }
-#: What the backend ``eager`` gets wrong in a case that draws random numbers.
-_DRAWS_AGAIN = (
-    "PyTorch's backend `eager` draws dropout again in the backward of a checkpoint, though nothing "
-    "is wrong. With `torch.utils.checkpoint`, doubt this stage and the script."
-)
 #: Stands for the script until the rest of the report is clean.
 _SCRIPT = "<the script>"
 
@@ -110,34 +107,8 @@ def _what(suspect: Suspect) -> Iterator[str]:
 
 
 def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
-    yield from _stage(suspect, findings.stage)
+    yield from stage_text.paragraphs(suspect, findings.stage)
     yield from _place(suspect, findings)
-
-
-def _stage(suspect: Suspect, stage: ladder.Stage) -> Iterator[str]:
-    """Yield the part of the compiler, and what each backend shows."""
-    if not stage.is_confirmed:
-        yield f"Nothing was searched, because {stage.doubt}:"
-    elif stage.cure:
-        how = f"with `{ladder.option(stage.cure)}`, so without {stage.name}, the case passes."
-        yield f"**Stage:** {stage.name}: {how}"
-    elif stage.backend:
-        yield f"**Stage:** {stage.name}: `{stage.backend}` is the first backend that shows it."
-        for other in stage.apart:
-            yield f"`{other}` fails by itself, since a backend that does more passes."
-        if stage.backend == "eager" and suspect.observation.draws:
-            yield _DRAWS_AGAIN
-    else:
-        yield "**Stage:** undecided: a backend below the one that fails shows something else."
-    if stage.is_cold and stage.is_confirmed:
-        yield "It shows with empty caches alone: with code from PyTorch's caches, the case passes."
-    yield ""
-    yield "| backend | outcome | what it shows |"
-    yield "| --- | --- | --- |"
-    for backend, seen in stage.seen.items():
-        text = seen.besides(suspect.verdict.summary)
-        yield f"| `{backend}` | {seen.outcome} | {text.replace('|', '/')} |"
-    yield ""
 
 
 def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
@@ -165,23 +136,27 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
         late = "" if place.is_complete else " There was no time for the others."
         none = f"none of {tried} fails" if len(place.tried) > 1 else f"{tried} does not fail"
         yield f"**Submodule:** {none} where it is compiled alone.{late}"
-        yield ""
+        yield from (*findings.elsewhere, "")
     yield from _unguarded(suspect, findings.stage)
     if line := findings.raises_at:
-        yield from (f"**Line:** the compiler raises at `{line}`.", "")
+        how = "the compiler raises at"
+        if findings.is_traced:
+            how = "what raises, or the forward of it, is called at"
+        yield from (f"**Line:** {how} `{line}`.", "")
     yield from inductor_line.paragraph(suspect, findings)
     if findings.line is not None:
         yield from line_text.paragraph(findings.line, findings.stage.backend)
     yield from smallest.paragraph(findings.smallest)
     if place.is_dissected and place.without:
         yield from _without(place)
+        yield from (*findings.elsewhere, "") if place.path and findings.elsewhere else ()
     if place.identities:
         yield f"It still fails with `nn.Identity` in place of {', '.join(place.identities)}."
         yield ""
     yield from _operator(findings)
 
 
-def _unguarded(suspect: Suspect, stage: ladder.Stage) -> Iterator[str]:
+def _unguarded(suspect: Suspect, stage: Stage) -> Iterator[str]:
     """Yield that Dynamo compiled nothing for the first wrong call, if it is a later one."""
     number, capture = suspect.shown_in, suspect.observation.capture
     is_of_dynamo = stage.backend == "eager" and suspect.is_of_values
@@ -200,21 +175,27 @@ def _operator(findings: Findings) -> Iterator[str]:
         lines = dict.fromkeys(each.source for each in findings.together if each.source)
         yield f"**Operators:** {', '.join(names)} fail together, compiled as a graph of their own."
         yield from (f"One is called at `{line}`." for line in lines)
-        if name := findings.bisected_operator:
+        if findings.cpp is None and (name := findings.bisected_operator):
             yield f"The bisection names the decomposition or lowering of `{name}`."
         yield ""
-    if not findings.operator or findings.together:
+    if not findings.operator or (findings.together and findings.cpp is None):
         return
-    how = "fails alone, compiled as a graph of its own."
-    if not findings.place.operator:
-        how = "has the decomposition or lowering that the bisection names."
-        if findings.needs_fusion:
-            how = "is right where nothing is fused with it: the bisection names its lowering."
-    yield f"**Operator:** `{findings.operator}` {how}"
+    yield f"**Operator:** `{findings.operator}` {_why(findings)}"
     yield from (f"It is called at `{line}`." for line in findings.sources[:_LINES])
     if (more := len(findings.sources) - _LINES) > 0:
         yield f"{more} other lines call it, too."
     yield ""
+
+
+def _why(findings: Findings) -> str:
+    """Return what shows that an operator is at fault, as the rest of a sentence."""
+    if findings.place.operator:
+        return "fails alone, compiled as a graph of its own."
+    if findings.cpp is not None:
+        return f"has the line of C++ that does not compile: `{findings.cpp.line}`."
+    if findings.needs_fusion:
+        return "is right where nothing is fused with it: the bisection names its lowering."
+    return "has the decomposition or lowering that the bisection names."
 
 
 def _without(place: Place) -> Iterator[str]:

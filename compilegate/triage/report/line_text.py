@@ -27,7 +27,8 @@ def paragraph(found: LineDiffers, backend: str) -> Iterator[str]:
         found: The line.
         backend: The first backend that fails.
     """
-    if backend not in _SIDES:
+    is_uncompared = bool(found.lines) and found == LineDiffers(lines=found.lines)
+    if backend not in _SIDES or is_uncompared:
         yield f"**Line:** one of {', '.join(f'`{line}`' for line in found.lines)}: the graph has no"
         yield from ("others.", "")
         return

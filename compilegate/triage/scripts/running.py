@@ -203,6 +203,7 @@ def bisect(
     *,
     device: str,
     paths: Sequence[str] = (),
+    first: str = "",
 ) -> tuple[dict[str, Any], str]:
     """Have torch bisect a script; return what it found, and its log.
 
@@ -214,6 +215,7 @@ def bisect(
         hangs_s: Seconds after which a run of the script hangs.
         device: The device on which compiled code runs.
         paths: The folders of modules that the script needs.
+        first: The option of Inductor that is tried before the bisection; empty for none.
     """
     cache = folder / "inductor"
     cache.mkdir(parents=True, exist_ok=True)
@@ -222,11 +224,11 @@ def bisect(
     own["PYTHONPATH"] = os.pathsep.join(found_in)
     own["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # else no forked child can use the GPU
     words = ["-m", "compilegate.observe.dissect.bisection", str(script), backend, device]
-    ended = run([*words, f"{hangs_s:.0f}"], folder, until, own)
+    ended = run([*words, f"{hangs_s:.0f}", first], folder, until, own)
     found: dict[str, Any] = {}
     for line in ended.output.splitlines():
         if line.startswith("{"):
             found = json.loads(line)
-    if not found and ended.status != 0:
-        found = {"why": f"the bisection did not end: {ended}"}
+    if "why" not in found and "backend" not in found and ended.status != 0:
+        found |= {"why": f"the bisection did not end: {ended}"}
     return found, ended.output

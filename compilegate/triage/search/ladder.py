@@ -7,13 +7,17 @@ from dataclasses import dataclass, field, replace
 from compilegate.fuzzing.script import stage_named
 from compilegate.processes.observer import BACKENDS
 from compilegate.records.case import torch_mode
+from compilegate.records.part import CheckpointDraws
 from compilegate.triage.search.seen import Seen
-from compilegate.triage.search.trials import Trials
+from compilegate.triage.search.trials import Trials, part
 
 #: From the backend that only captures graphs to the one that does everything.
 LADDER = tuple(reversed(BACKENDS))
 #: What a script is given in place of a backend to leave everything to eager.
 OFF = "off"
+#: The backend whose backward draws other numbers inside a checkpoint, though nothing is wrong: the
+#: partitioner has them drawn again, which it does not run. And the first that draws the same.
+_REDRAWS, _DRAWS_ALIKE = "eager", "aot_eager"
 #: By mode, the modes that leave out one thing after the other, and what each leaves out.
 _SIMPLER = {
     "reduce_overhead": {"default": "CUDA graphs"},
@@ -32,6 +36,9 @@ class Stage:
         cure: The first simpler mode in which the failure is gone; empty if it is in none.
         left_out: What that mode leaves out: CUDA graphs or autotuning.
         is_cold: Whether it shows only where nothing is read from PyTorch's caches.
+        draws: What is drawn inside checkpoints, where the failure may depend on it.
+        is_recomputed: Whether the case passes where the backward computes nothing again that is in
+            a checkpoint.
     """
 
     backend: str = ""
@@ -39,19 +46,29 @@ class Stage:
     cure: str = ""
     left_out: str = ""
     is_cold: bool = False
+    draws: CheckpointDraws = field(default_factory=CheckpointDraws)
+    is_recomputed: bool = False
 
     @property
     def name(self) -> str:
         """The part of the compiler that this backend or mode adds."""
         if self.cure:
             return self.left_out
+        if self.is_recomputed:
+            return "partitioning"
         return stage_named(self.backend) if self.backend else "undecided"
 
     @property
     def below(self) -> str:
-        """The last backend without the failure; *off* where the first one shows it."""
+        """The last backend without the failure; *off* where no backend is without it."""
         rung = LADDER.index(self.backend) if self.backend else 0
-        return LADDER[rung - 1] if rung else OFF
+        below = LADDER[rung - 1] if rung else OFF
+        return OFF if below == _REDRAWS and self.draws.kept else below
+
+    @property
+    def shown_by(self) -> str:
+        """The first backend that shows it, and that is right where nothing is wrong."""
+        return _DRAWS_ALIKE if self.backend == _REDRAWS and self.draws.kept else self.backend
 
     @property
     def off(self) -> str:
@@ -72,6 +89,10 @@ class Stage:
     @property
     def doubt(self) -> str:
         """Why nothing follows where the failure is not confirmed."""
+        if self.draws.kept:
+            return (
+                f"`{_REDRAWS}` draws other numbers in the backward of a checkpoint, right or wrong"
+            )
         if self.seen and all(seen.state == "unobservable" for seen in self.seen.values()):
             return f"the case could not be observed here: {next(iter(self.seen.values())).text}"
         return "the failure did not show again" if self.seen else "the search ended too early"
@@ -96,11 +117,15 @@ def climb(trials: Trials) -> Stage:
     if stage.seen[own].state == "good" and not trials.cold:
         trials.cold = stage.is_cold = True
         stage.seen[own] = trials.of_backend(own)
+    if stage.seen[own].state == "bad":
+        stage.draws = _drawn(trials)
+    if own == _REDRAWS and stage.draws.kept:
+        stage.seen[own] = _seen(trials, stage, own)
     if stage.seen[own].state != "bad":
         return stage
     before = ""
     for backend in LADDER[: LADDER.index(own)]:
-        stage.seen[backend] = trials.of_backend(backend)
+        stage.seen[backend] = _seen(trials, stage, backend)
         if before == "bad" and stage.seen[backend].state != "good":
             break
         before = stage.seen[backend].state
@@ -111,7 +136,32 @@ def climb(trials: Trials) -> Stage:
         stage.backend = found[rungs]
     if stage.backend == "inductor":
         _simplify(trials, stage)
+    elif stage.backend != _REDRAWS and stage.draws.kept:
+        kept = trials.of_part(part(recomputes=False), stage.backend)
+        stage.is_recomputed = kept.state == "good"
     return stage
+
+
+def _drawn(trials: Trials) -> CheckpointDraws:
+    """Return what is drawn inside checkpoints; nothing where no backward makes it show."""
+    suspect = trials.suspect
+    aspect, observation = suspect.verdict.aspect, suspect.observation
+    # Outputs are there before a backward draws.
+    may_show = aspect == "randomness" or (suspect.is_of_values and aspect != "forward")
+    if not (may_show and observation.draws and suspect.case.phase == "train"):
+        return CheckpointDraws()
+    told, _ = trials.told(part(), "checkpoints")
+    return CheckpointDraws(**{name: (*lines,) for name, lines in (told or {}).items()})
+
+
+def _seen(trials: Trials, stage: Stage, backend: str) -> Seen:
+    """Observe the case with a backend that may draw other numbers in checkpoints than it should.
+
+    Where nothing is computed again, nothing is drawn again.
+    """
+    if backend == _REDRAWS and stage.draws.kept:
+        return trials.of_part(part(recomputes=False), backend)
+    return trials.of_backend(backend)
 
 
 def _simplify(trials: Trials, stage: Stage) -> None:

@@ -43,6 +43,9 @@ _OF_MODULE = re.compile(r"call\b[^:]*: (?:buffer|parameter) ")
 #: The number of a call that is no probing call.
 _CALL = re.compile(r"call (\d+)\b")
 
+#: The class of errors of a C++ compiler.
+_CPP_ERROR = "CppCompileError"
+
 #: What asks for probing calls.
 _PROBING: set[Want] = {"reuse", "respecialise", "every_layout"}
 
@@ -271,6 +274,12 @@ def _about(lines: Sequence[str], details: Sequence[str]) -> Iterator[str]:
             is_own = any(line in each for line in lines)
         if is_own:
             yield each
+
+
+def is_of_cpp(suspect: Suspect) -> bool:
+    """Whether a C++ compiler refuses the code that Inductor has generated."""
+    failure = suspect.observation.failure
+    return failure is not None and _CPP_ERROR in f"{failure.message}\n{failure.traceback}"
 
 
 def _loses_the_gpu(observation: Observation) -> bool:

@@ -31,7 +31,8 @@ from compilegate.triage.search.suspect import Suspect
 #: as the longest trial that ended took, within these bounds.
 _STUCK_S, _HANGS_S, _TIMES = 240.0, (20.0, 60.0), 5
 #: What a child tells of a part.
-Told = Literal["tree", "graph", "operators", "lines", "construction", "own", "kernels", "held"]
+_OfCall = Literal["graph", "operators", "lines", "construction", "checkpoints"]
+Told = _OfCall | Literal["cpp", "raising", "tree", "own", "kernels", "held"]
 #: What is seen of a case whose disabled submodules are all of it.
 NOTHING_LEFT = "nothing would be left to compile"
 

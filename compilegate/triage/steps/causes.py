@@ -21,7 +21,7 @@ from compilegate.triage.search.trials import Trials
 #: Words in quotes in a statement: ``approximate='tanh'`` is other code than ``'none'``.
 _OPTION = re.compile(r"'(\w+)'")
 #: The stages in which there is no bisection.
-_UNBISECTED = ("Dynamo", "AOTAutograd")
+_UNBISECTED = ("Dynamo", "AOTAutograd", "partitioning")
 #: Inductor's name of a pass that replaces many patterns, one of which may be wrong.
 _MANY_PATTERNS = re.compile(r"\b(pass_pattern_\d+|joint_graph_passes)$")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from compilegate.judging.aspects import aspect_named
 from compilegate.judging.tensors import examine
-from compilegate.records.part import FEW, LineDiffers
+from compilegate.records.part import FEW, CppLine, LineDiffers
 from compilegate.triage.findings import Findings
-from compilegate.triage.search.suspect import Suspect
+from compilegate.triage.search.suspect import Suspect, is_of_cpp
 from compilegate.triage.search.trials import Trials, part
 
 #: The fields that are tuples, which JSON has not.
@@ -24,7 +24,9 @@ _COMPARED = ("eager", "aot_eager")
 
 
 def find(trials: Trials, findings: Findings, say: Callable[[str], None], root: str = "") -> None:
-    """Find the lines that call what the bisection named, or the first that is wrong or raises.
+    """Find the lines that call what is at fault, or the first that is wrong or raises.
+
+    At fault is what has the line of C++ that does not compile, or what the bisection named.
 
     Args:
         trials: Observes the model.
@@ -35,7 +37,11 @@ def find(trials: Trials, findings: Findings, say: Callable[[str], None], root: s
     Raises:
         OutOfTimeError: The time for the culprit is over.
     """
-    if findings.place.source:
+    if findings.place.source or findings.stage.is_recomputed:
+        return
+    if is_of_cpp(trials.suspect) and not findings.place.operator:
+        _find_cpp(trials, findings, say)
+    if findings.cpp is not None and findings.cpp.source:
         return
     if findings.bisected_operator:
         _find_calls(trials, findings, say)
@@ -45,6 +51,8 @@ def find(trials: Trials, findings: Findings, say: Callable[[str], None], root: s
         _find_few(trials, findings)
     elif (failure := trials.suspect.observation.failure) is not None:
         findings.raises_at = named_in(failure.traceback, Path(root or Path.cwd()))
+        if not findings.raises_at and trials.suspect.observation.status == "raised":
+            _find_raising(trials, findings)
         if findings.raises_at:
             say(f"  the compiler raises at {findings.raises_at}")
 
@@ -64,6 +72,16 @@ def named_in(traceback: str, root: Path) -> str:
     path = Path(file)
     shown = path.relative_to(root) if path.is_relative_to(root) else path.name
     return f"{shown}:{line}: {text}"
+
+
+def _find_cpp(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
+    """Find the operator of the line that a C++ compiler refuses: others are fused with it."""
+    told, why = trials.told(part(), "cpp")
+    if told is None:
+        findings.notes.append(f"no operator of the line of C++ that does not compile: {why}")
+        return
+    findings.cpp = CppLine(**told)
+    say(f"  the line of C++ is that of {findings.cpp.operator}: {findings.cpp.line}")
 
 
 def _find_calls(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
@@ -111,6 +129,26 @@ def of_what_differs(suspect: Suspect, found: LineDiffers) -> dict[str, str]:
     if group == "gradients":  # a backward passes on what is wrong, to what is read before
         named = [(f"gradient {name}", line) for name, line in named if line == named[-1][1]]
     return dict(named) if len({line for _, line in named}) <= FEW else {}
+
+
+def _find_raising(trials: Trials, findings: Findings) -> None:
+    """Find the line whose operator raises, as where its backward is compiled or runs.
+
+    If no graph knows which that is, the lines that call the operator which fails alone are named,
+    or those of a small graph.
+    """
+    told, _ = trials.told(part(backend=findings.stage.shown_by), "raising")
+    findings.raises_at = str(told or "")
+    findings.is_traced = bool(told)
+    if findings.raises_at:
+        return
+    if findings.place.operator:  # of a submodule that is PyTorch's: the model calls that
+        graph, _ = trials.told(part(), "graph")
+        known = (graph or {}).get("statements", ())
+        own = (one["source"] for one in known if one["operator"] == findings.place.operator)
+        findings.called_at = [*dict.fromkeys(filter(None, own))]
+    else:
+        _find_few(trials, findings)
 
 
 def _find_few(trials: Trials, findings: Findings) -> None:

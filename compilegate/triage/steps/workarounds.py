@@ -10,11 +10,14 @@ from compilegate.triage.findings import Findings
 from compilegate.triage.search import ladder
 from compilegate.triage.search.place import Place
 from compilegate.triage.search.sightings import OTHERS_LEFT
+from compilegate.triage.search.suspect import is_of_cpp
 from compilegate.triage.search.trials import NOTHING_LEFT, Trials, part
 from compilegate.triage.steps.remedies import remedies
 
 #: What a report lacks if the case fails with options that make its script pass.
 ANOTHER = "the case fails with what makes repro.py pass: it has another fault, which may be larger"
+#: Options with which Inductor generates C++ without vectors.
+_SCALAR = {"cpp.simdlen": 1}
 #: The stances that are tried, and how they are taken.
 _STANCES = {
     "eager_on_recompile": "model(*inputs)  # compiles for the first inputs\n"
@@ -54,6 +57,14 @@ def find(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None
 
 def _try_options(trials: Trials, findings: Findings, say: Callable[[str], None]) -> None:
     """Try on the case what made the script pass: the case may have another fault."""
+    if is_of_cpp(trials.suspect) and "helps" not in findings.bisected:
+        code = f"torch.compile(model, options={_written(_SCALAR, trials.suspect.case.mode)})"
+        seen = trials.of_part(part(config={f"inductor.{name}": n for name, n in _SCALAR.items()}))
+        say(f"  {_SCALAR}: {seen.outcome}")
+        if seen.state == "good":
+            findings.workarounds.append((code, "the case compiles without vectorisation"))
+        elif seen.state == "bad":
+            findings.helpless.append(code)
     for options in findings.bisected.get("helps", ()):
         code = f"torch.compile(model, options={_written(options, trials.suspect.case.mode)})"
         findings.workarounds.append((code, "repro.py passes with these options of Inductor"))

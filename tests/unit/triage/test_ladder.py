@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from compilegate.records.case import Case
+from compilegate.records.part import CheckpointDraws
 from compilegate.triage.findings import Findings
 from compilegate.triage.report import issue
 from compilegate.triage.search import ladder
@@ -22,7 +23,13 @@ class Trials:
 
     def __init__(self, setting, below=(), **states):
         case = Case.parse(f"m-{setting}-static")
-        self.suspect = SimpleNamespace(case=case, observation=SimpleNamespace(backend="inductor"))
+        observation, verdict = (
+            SimpleNamespace(backend="inductor"),
+            SimpleNamespace(aspect="forward"),
+        )
+        self.suspect = SimpleNamespace(
+            case=case, observation=observation, verdict=verdict, is_of_values=True
+        )
         self.modes, self._states = [], states
         self._below, self.backends = dict(zip(ladder.LADDER, below, strict=False)), []
 
@@ -89,16 +96,40 @@ def test_a_backend_that_fails_while_one_that_does_more_passes_is_not_the_stage(
     assert (stage.backend, stage.apart, len(trials.backends)) == (backend, apart, observed)
 
 
-@pytest.mark.parametrize(
-    ("backend", "draws", "doubts"),
-    [("eager", True, True), ("eager", False, False), ("aot_eager", True, False)],
-)
-def test_a_report_doubts_dynamo_where_the_case_draws(backend, draws, doubts):
+def reported(backend, draws=False, **drawn):
+    """The report of a case that fails from a backend on, and draws in checkpoints."""
+    stage = ladder.Stage(backend, {backend: Seen("bad")}, draws=CheckpointDraws(**drawn))
     suspect = suspect_of(replace(wrong(A), draws=draws))
-    seen = {"eager": Seen("bad"), "aot_eager": Seen("bad" if backend == "eager" else "good")}
-    findings = Findings(stage=ladder.Stage(backend, seen))
-    text = issue.text(suspect, findings, make_environment(), "observe", "")
-    assert ("With `torch.utils.checkpoint`, doubt this stage" in text) is doubts
+    return issue.text(suspect, Findings(stage=stage), make_environment(), "observe", "")
+
+
+@pytest.mark.parametrize(
+    ("backend", "drawn", "doubts"),
+    [
+        ("eager", {}, False),
+        ("eager", {"kept": ("net.py:3: y = dropout(x)",)}, False),
+        ("aot_eager", {"renewed": ("net.py:3: y = dropout(x)",)}, True),
+        ("inductor", {"renewed": ("net.py:3: y = dropout(x)",)}, False),
+    ],
+)
+def test_a_report_doubts_a_stage_only_where_eager_draws_anew_on_purpose(backend, drawn, doubts):
+    text = reported(backend, draws=True, **drawn)
+    assert ("Doubt this stage: no script can tell" in text) is doubts
+    assert ("`net.py:3: y = dropout(x)` draws random numbers in" in text) is bool(drawn)
+    assert ("`eager` was tried without checkpoints" in text) is ("kept" in drawn)
+
+
+@pytest.mark.parametrize(
+    ("backend", "below", "shown_by"),
+    [("eager", "off", "aot_eager"), ("aot_eager", "off", "aot_eager"), ("inductor", None, None)],
+)
+def test_no_script_relies_on_a_backend_that_draws_others_in_a_checkpoint(backend, below, shown_by):
+    """Nor is that backend a workaround, which is the one below the stage."""
+    plain = ladder.Stage(backend, {})
+    drawing = ladder.Stage(backend, {}, draws=CheckpointDraws(kept=("net.py:3: y",)))
+    assert drawing.below == (below or plain.below)
+    assert drawing.shown_by == (shown_by or backend)
+    assert (plain.shown_by, plain.below == "off") == (backend, backend == "eager")
 
 
 def test_a_report_names_a_backend_that_fails_by_itself():

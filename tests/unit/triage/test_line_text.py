@@ -172,10 +172,39 @@ def test_the_line_that_only_eager_computes_comes_before_a_wrong_one():
 )
 def test_lines_of_a_small_graph_are_named_where_nothing_else_is(count, bisected, lines, called_at):
     told = [{"name": "mul", "of": "mul", "source": f"net.py:{n}: y"} for n in range(count)] * 2
-    suspect = SimpleNamespace(is_of_values=True)
+    suspect = SimpleNamespace(is_of_values=True, observation=SimpleNamespace(failure=None))
     trials = SimpleNamespace(suspect=suspect, told=lambda part, what: (told, ""))
     stage = Stage("inductor", {"inductor": Seen("bad")})
     found = Findings(stage=stage, bisected=bisected)
     find(trials, found, lambda line: None)
     assert (found.line.lines if found.line else None) == lines
     assert found.called_at == called_at
+
+
+@pytest.mark.parametrize(
+    ("operator", "count", "lines", "called_at"),
+    [
+        ("", 2, ("net.py:0: y", "net.py:1: y"), []),
+        ("", 5, None, []),
+        ("mul", 2, None, ["net.py:0: y", "net.py:1: y"]),
+        ("add", 2, None, []),
+    ],
+    ids=["a few", "many", "alone", "another"],
+)
+def test_where_what_raises_has_no_line_those_that_may_be_it_are_named(
+    operator, count, lines, called_at
+):
+    told = [{"name": "mul", "operator": "mul", "source": f"net.py:{n}: y"} for n in range(count)]
+    answers = {"raising": "", "operators": told, "graph": {"statements": told}}
+    failure = SimpleNamespace(message="no", traceback="")
+    observation = SimpleNamespace(failure=failure, status="raised")
+    suspect = SimpleNamespace(is_of_values=False, observation=observation)
+    trials = SimpleNamespace(suspect=suspect, told=lambda _, what: (answers[what], ""))
+    found = Findings(stage=Stage("aot_eager", {"aot_eager": Seen("bad")}))
+    found.place.operator = operator
+    find(trials, found, lambda line: None)
+    assert found.called_at == called_at
+    assert (found.line and found.line.lines) == lines
+    text = [*line_text.paragraph(found.line, "aot_eager")] if found.line else []
+    assert bool(text) is (lines is not None)
+    assert all("one of `net.py:0: y`, `net.py:1: y`" in each for each in text[:1])

@@ -68,7 +68,8 @@ def test_a_bisection_leaves_time_for_what_follows_it(monkeypatch, tmp_path, seco
     made = object.__new__(Investigation)
     made.findings = Findings(stage=Stage("inductor"), verified=SimpleNamespace(holds=True))
     made._folder = made._scratch = tmp_path
-    made._suspect = SimpleNamespace(hangs=False, case=SimpleNamespace(device="cpu"))
+    observation, case = SimpleNamespace(failure=None), SimpleNamespace(device="cpu")
+    made._suspect = SimpleNamespace(hangs=False, case=case, observation=observation)
     made._say, made._until = lambda text: None, time.monotonic() + seconds
     ends = []
 

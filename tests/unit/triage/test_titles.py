@@ -7,7 +7,7 @@ import pytest
 from compilegate.culprits.grouping import culprits
 from compilegate.fuzzing.program import Program, Statement
 from compilegate.judging.budget import Budget
-from compilegate.records.part import LineDiffers
+from compilegate.records.part import CppLine, LineDiffers
 from compilegate.triage.findings import Findings
 from compilegate.triage.report import issue
 from compilegate.triage.report.title import title_of
@@ -46,6 +46,9 @@ ALIASING = make_difference("output", "aliasing", "input[0] = output", "no shared
 SHARED = make_checked(make_error(), differences=[ALIASING])
 STRIDES = make_checked(make_error(), differences=[make_difference("output", "stride")])
 BACKEND = "backend='inductor' raised: LoweringError: no loops"
+#: What no tracing has made has the name of its overload, too.
+LOWERED = {"subsystem": "lowerings", "what": "slice_scatter_default_1", "backend": "inductor"}
+CPP = CppLine("auto tmp3 = broken(tmp2);", "pad", "net.py:3 in forward: y = pad(x)")
 NUMBERS = "wrong output in float32 (error 0.01, eager "
 
 
@@ -71,6 +74,9 @@ def title(observation, backend="inductor", **fields):
         (wrong(A), {"backend": ""}, f"one: {NUMBERS}"),
         (wrong(A), {"bisected": BISECTED}, f"[decompositions] erf: {NUMBERS}"),
         (wrong(A), {"bisected": FUSED}, f"[Inductor] fusion of mul: {NUMBERS}"),
+        (wrong(A), {"bisected": LOWERED}, f"[Inductor] slice_scatter: {NUMBERS}"),
+        (wrong(A), {"bisected": LOWERED, "cpp": CPP}, f"[Inductor] pad: {NUMBERS}"),
+        (wrong(A), {"place": GELU, "cpp": CPP}, f"[Inductor] gelu: {NUMBERS}"),
         (wrong(A, outputs=STRIDES), {}, "[Inductor] one: stride of output is "),
         (wrong(A, outputs=SHARED), {}, "[Inductor] one: output shares memory with other tensors"),
     ],
@@ -83,6 +89,9 @@ def title(observation, backend="inductor", **fields):
         "no stage",
         "bisected",
         "fused",
+        "overload",
+        "line of C++",
+        "alone, with C++",
         "exact",
         "aliasing",
     ],

@@ -95,6 +95,23 @@ def test_options_that_the_script_passes_with_are_tried_on_the_case(state):
     assert (made.notes == [workarounds.ANOTHER]) == (state == "bad")
 
 
+REFUSED = "InductorError: /tmp/x.main.cpp:53:42: error: 'broken' was not declared in this scope"
+
+
+@pytest.mark.parametrize(
+    ("printed", "helps", "concludes"),
+    [
+        (REFUSED, [{"cpp.simdlen": 1}], True),
+        (REFUSED, [{"max_fusion_size": 1}], False),
+        ("compiled code is WRONG with inductor", [{"cpp.simdlen": 1}], False),
+    ],
+)
+def test_what_compiles_without_vectors_alone_is_said_to(printed, helps, concludes):
+    verified = Verified(Ended(1, printed, 3.0), Ended(0, "", 3.0), "aot_eager")
+    text = text_of(wrong(A), verified=verified, bisected={"helps": helps})
+    assert ("compiles without vectorisation, and not with it" in text) is concludes
+
+
 @pytest.mark.parametrize(
     ("left_out", "state", "path"),
     [
