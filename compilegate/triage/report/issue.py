@@ -128,8 +128,11 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
         yield ""
     elif place.failing:
         failing = folded([f"`{path}`" for path in place.failing])
-        yield f"**Submodule:** no single one: {failing} fails where it is compiled alone, and the"
-        yield "case fails with it left to eager, too."
+        are, them = "fails where it is", "it"
+        if len(place.failing) > 1:
+            are, them = "fail where they are", "one of them"
+        yield f"**Submodule:** no single one: {failing} {are} compiled alone, and the case"
+        yield f"fails with {them} left to eager, too."
         yield ""
     elif place.tried:
         tried = folded([f"`{path}`" for path in place.tried])

@@ -35,7 +35,7 @@ def paragraphs(suspect: Suspect, stage: Stage) -> Iterator[str]:
     yield ""
     yield "| backend | outcome | what it shows |"
     yield "| --- | --- | --- |"
-    for backend, seen in stage.seen.items():
+    for backend, seen in stage.rungs():
         text = seen.besides(suspect.verdict.summary)
         yield f"| `{backend}` | {seen.outcome} | {text.replace('|', '/')} |"
     yield ""

@@ -81,6 +81,12 @@ class Stage:
         below = LADDER[: LADDER.index(self.backend)] if self.backend else ()
         return [name for name in below if name in self.seen and self.seen[name].state == "bad"]
 
+    def rungs(self) -> list[tuple[str, Seen]]:
+        """Return what was seen in the order of the ladder, and simpler modes behind it."""
+        last = len(LADDER)
+        order = {backend: rung for rung, backend in enumerate(LADDER)}
+        return sorted(self.seen.items(), key=lambda one: order.get(one[0], last))
+
     @property
     def is_confirmed(self) -> bool:
         """Whether the case still fails as it did."""
