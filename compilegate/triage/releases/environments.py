@@ -12,11 +12,12 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from packaging.version import InvalidVersion, Version
 
 from compilegate.runs import hidden_folders
-from compilegate.upgrade.attribution import pip_settings
+from compilegate.upgrade.attribution import installer, pip_settings
 from compilegate.upgrade.attribution.environments import RESERVE, UNFINISHED, remove_unfinished
 from compilegate.upgrade.attribution.index import MakingError
 
@@ -201,19 +202,21 @@ def _make(folder: Path, wanted: Sequence[str]) -> None:
     """Make an environment, with uv where it is on the path. Both take pip's index."""
     python = folder / "bin" / "python"
     if uv := shutil.which("uv"):
-        _run([uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(folder)])
+        empty = [uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(folder)]
+        _run(empty, folder)
         options, variables = pip_settings.for_uv()
         words = [uv, "pip", "install", "--quiet", *options, "--python", str(python), *wanted]
-        _run(words, variables)
+        _run(words, folder, variables)
     else:
-        _run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
+        _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], folder)
         pip = [sys.executable, "-m", "pip", "--python", str(python)]
-        _run([*pip, "install", "--quiet", "--no-input", *wanted])
+        _run([*pip, "install", "--quiet", "--no-input", *wanted], folder)
 
 
-def _run(command: Sequence[str], variables: Mapping[str, str] | None = None) -> None:
-    env = {**os.environ, **(variables or {})}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+def _run(
+    command: Sequence[str], folder: Path, variables: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    done = installer.run(command, folder, variables)
     if done.returncode:
         raise MakingError(f"{' '.join(command[-3:])} failed: {_last_lines(done)}")
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from compilegate.processes.child_process import ObserverError
-from compilegate.upgrade.attribution import pip_settings
+from compilegate.upgrade.attribution import installer, pip_settings
 
 #: How many lines of an installer's output an error shows.
 _LINES = 4
@@ -39,9 +37,7 @@ def install(python: Path, wanted: Sequence[str]) -> None:
     else:
         command = [sys.executable, "-m", "pip", "--python", str(python), "install"]
         command += ["--no-deps", "--no-input", *wanted]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, **variables}
-    )
+    done = installer.run(command, python.parents[1], variables)
     if done.returncode:
         last = "\n".join((done.stderr or done.stdout).strip().splitlines()[-_LINES:])
         raise MakingError(
