@@ -245,8 +245,13 @@ def _markdown(options: argparse.Namespace) -> int:
 
 
 def _known_of(run: Archive, options: argparse.Namespace) -> list[known.Known]:
-    """Return the culprits that the options name, and those that the newest triage has found."""
-    return known.read([*options.known, *found_reports.of_run(run.path, run.header.created)])
+    """Return the culprits that the options name, and those that triages of the run have found.
+
+    A triage of one case must not hide one of all: what joins more cases comes first.
+    """
+    found = known.read(found_reports.of_run(run.path, run.header.created))
+    joining = sorted(found, key=lambda one: isinstance(one.cases, list) and -len(one.cases))
+    return [*known.read(options.known), *joining]
 
 
 def _status_of(run: Archive) -> int:

@@ -20,7 +20,7 @@ def head(created: str) -> str:
 
 
 def of_run(path: Path, created: str) -> list[Path]:
-    """Return the file that the newest triage of a run has written, if any has.
+    """Return the files that triages of a run have written, the newest first.
 
     It is looked for where a session and where the command writes it.
 
@@ -32,4 +32,4 @@ def of_run(path: Path, created: str) -> list[Path]:
     parents = dict.fromkeys([path.resolve().parent.parent / FOLDER, Path.cwd() / FOLDER])
     found = [file for parent in parents for file in parent.glob(f"{name}*/{FILE}")]
     own = [one for one in found if one.read_text(encoding="utf-8").startswith(head(created))]
-    return sorted(own, key=lambda file: file.stat().st_mtime)[-1:]
+    return sorted(own, key=lambda file: file.stat().st_mtime, reverse=True)

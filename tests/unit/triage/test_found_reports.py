@@ -1,5 +1,6 @@
 """The page and the job summary of a run know what its triage has found."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -46,3 +47,25 @@ def test_the_job_summary_names_what_the_triage_found_and_issues_keep_their_keys(
     __main__.main(words)
     assert ("triage found it" in Path("red.md").read_text()) is triaged
     assert "triage found it" not in Path("issues.json").read_text()
+
+
+@pytest.mark.parametrize("later", [1, 2])
+def test_a_later_triage_of_one_case_does_not_hide_one_that_joins_two(later, tmp_path, monkeypatch):
+    run = tmp_path / ".runs" / "red.jsonl.gz"
+    run.parent.mkdir()
+    shutil.copy(RUN.with_name("h200-standard-4.jsonl.gz"), run)
+    with Archive(run) as archive:
+        (culprit,) = (c for c in culprit_groups.of_run(archive) if not c.is_expected)
+        head = found_reports.head(archive.header.created)
+    assert len(culprit.cases) == 2
+    for age, (name, cases) in enumerate((("earlier", 2), ("later", later))):
+        listed = culprit.cases[:cases]
+        file = tmp_path / ".triage" / f"red-{name}" / found_reports.FILE
+        file.parent.mkdir(parents=True)
+        file.write_text(f'{head}[[known]]\nissue = "found {name}"\ncases = {listed}\n')
+        os.utime(file, (age, age))
+    monkeypatch.chdir(tmp_path)
+    __main__.main(["markdown", "red", "-o", "red.md"])
+    text = Path("red.md").read_text()
+    assert ("found later" in text) is (later == 2)
+    assert ("found earlier" in text) is (later == 1)
