@@ -92,15 +92,9 @@ def _triage(plan: Plan, minutes: float, say: Any) -> bool:
     plan.observer.close()  # its children hold memory that the next ones need
     target = folders.unused(plan.options.runs.parent / found_reports.FOLDER / files.name_of(path))
     made = []
-
-    def begins(line: str) -> None:
-        if not line.startswith(" "):  # a culprit, and nothing that is tried
-            say(line)
-
+    root = str(plan.options.root)
     try:
-        for one in folders.triage(
-            run, found, target, minutes=minutes, say=begins, root=str(plan.options.root)
-        ):
+        for one in folders.triage(run, found, target, minutes=minutes, say=say, root=root):
             say(folders.summary(one))
             made.append(one)
     except KeyboardInterrupt:
