@@ -152,10 +152,10 @@ class ReleaseEnvironments:
             return f"the environments are in {self.folder}"
         disk = next(path for path in (self.folder, *self.folder.parents) if path.exists())
         needed, free = most * BYTES, shutil.disk_usage(disk).free
-        plural = "s" * (most != 1)
+        plural, each = ("", "") if most == 1 else ("s", " each")
         text = (
-            f"up to {most} environment{plural} of about {BYTES / 2**30:.0f} GiB in {self.folder}: "
-            f"{needed / 2**30:.0f} GiB, of {free / 2**30:.1f} GiB that are free"
+            f"up to {most} environment{plural} of about {BYTES / 2**30:.0f} GiB{each} in "
+            f"{self.folder}: {needed / 2**30:.0f} GiB, of {free / 2**30:.1f} GiB that are free"
         )
         if needed + RESERVE > free:
             raise MakingError(

@@ -145,7 +145,7 @@ def test_too_little_disk_is_said_before_anything_is_made(tmp_path, monkeypatch):
     made = ReleaseEnvironments(tmp_path / "environments")
     names = ["2.12.1", "2.13.0", "2.14.0", "2.15.0"]
     leave(26)
-    assert "up to 4 environments of about 6 GiB in " in made.check_disk(names)
+    assert "up to 4 environments of about 6 GiB each in " in made.check_disk(names)
     leave(24)
     with pytest.raises(MakingError, match=r"24 GiB, of 24.0 GiB .* free some, narrow the range"):
         made.check_disk(names)
