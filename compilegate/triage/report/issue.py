@@ -9,6 +9,7 @@ from compilegate.culprits.grouping import folded
 from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
 from compilegate.records.observation import Observation
+from compilegate.records.variables import HIDDEN
 from compilegate.triage.findings import Findings
 from compilegate.triage.report import (
     bisection_text,
@@ -19,9 +20,10 @@ from compilegate.triage.report import (
     stage_text,
 )
 from compilegate.triage.report.candidates import candidates
-from compilegate.triage.report.cleaning import cleaned, cleaned_code
+from compilegate.triage.report.cleaning import cleaned, cleaned_code, secrets_in
 from compilegate.triage.report.dumps import decisive
 from compilegate.triage.report.title import title_of
+from compilegate.triage.scripts.script import Script
 from compilegate.triage.search import smallest
 from compilegate.triage.search.ladder import Stage
 from compilegate.triage.search.place import Place
@@ -76,8 +78,13 @@ def text(
         content = [*part]
         if content:
             lines += [f"## {heading}", "", *content, ""]
-    shown = cleaned("\n".join(visible(line) for line in lines))
+    shown = cleaned("\n".join(visible(line) for line in lines), secrets_of(findings))
     return shown.replace(_SCRIPT, "\n".join(map(visible, cleaned_code(script).splitlines())))
+
+
+def secrets_of(findings: Findings) -> frozenset[str]:
+    """Return the secrets that code had which the script has without them."""
+    return secrets_in(findings.script.text) if findings.script is not None else frozenset()
 
 
 def last_words(observation: Observation) -> str:
@@ -241,12 +248,7 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
             elif verified.says not in verified.red.output:
                 why = f"it fails, but does not show *{verified.says}*"
             yield f"**The script is not verified**: {why}."
-        if findings.script.needs:
-            yield ""
-            yield f"{findings.script.needs}. It was run so, and without any other path of yours."
-        if findings.script.is_exact:
-            yield ""
-            yield "The script computes in float32, where the failure shows, too."
+        yield from _about(findings.script)
     elif findings.stage.is_confirmed:
         yield "No script shows it with torch alone. The command below shows it with compilegate,"
         yield "and with your zoo file if the model is in one: send both."
@@ -263,6 +265,17 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
         yield from _printed(verified.red.output)
     yield "With compilegate, which compares compiled models with eager (a *case* is a model under a"
     yield from ("setting):", "", f"    {command}")
+
+
+def _about(script: Script) -> Iterator[str]:
+    """Yield what a reader should know of a script."""
+    if script.needs:
+        yield from ("", f"{script.needs}. It was run so, and without any other path of yours.")
+    if secrets_in(script.text):
+        yield ""
+        yield f"Texts of the script that look like secrets read *{HIDDEN}*. It was run so."
+    if script.is_exact:
+        yield from ("", "The script computes in float32, where the failure shows, too.")
 
 
 def _printed(output: str) -> Iterator[str]:
