@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 
 from compilegate.culprits.grouping import folded
+from compilegate.culprits.known import WORKAROUND
+from compilegate.output.addresses import ADDRESS
 from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
 from compilegate.records.observation import Observation
@@ -72,7 +74,7 @@ def text(
         ("Bisection", bisection_text.lines(findings)),
         ("Versions", _versions(environment)),
         ("Links", _links(suspect, findings)),
-        ("For the team: workarounds that were tried", _workarounds(findings)),
+        ("For the team: workarounds that were tried", _workarounds(suspect, findings)),
         ("What this report lacks", (f"- {note}" for note in findings.notes)),
     ):
         content = [*part]
@@ -293,13 +295,26 @@ def _versions(environment: Environment) -> Iterator[str]:
 
 def _links(suspect: Suspect, findings: Findings) -> Iterator[str]:
     for name in suspect.culprit.known:
-        yield f"- {name}"
+        yield f"- {_issue_and_note(name)[0]}"
     for issue, what, model in candidates(suspect, findings) if findings.guilty is None else ():
         yield f"- may be {issue}, if this is it: {what.partition(' (http')[0]}."
         yield f"  `{model}` of the zoo fails at the same stage by the same operator."
 
 
-def _workarounds(findings: Findings) -> Iterator[str]:
+def _issue_and_note(name: str) -> tuple[str, str]:
+    """Return where something is reported, and what the team says of it."""
+    found = ADDRESS.match(name)
+    if found is None:
+        issue, _, helps = name.partition(WORKAROUND)
+        return issue, helps and WORKAROUND.strip("; ") + f" {helps}"
+    return found[0], name[found.end() :].strip("; ")
+
+
+def _workarounds(suspect: Suspect, findings: Findings) -> Iterator[str]:
+    for name in suspect.culprit.known:
+        issue, note = _issue_and_note(name)
+        if note:
+            yield from (f"Known as {issue}: {note}.", "")
     for code, how in findings.workarounds:
         yield from ("```python", *code.splitlines(), "```", f"Tried: {how}.", "")
     if findings.helpless:
