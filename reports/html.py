@@ -15,9 +15,11 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from markupsafe import escape as escaped
 
 from compilegate.culprits.grouping import counted
 from compilegate.culprits.known import Known
+from compilegate.output.addresses import linked
 from compilegate.output.visible import visible_lines
 from compilegate.records.case import AXES, LEFT_OUT
 from compilegate.records.run import Header
@@ -56,6 +58,14 @@ ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+
+
+def with_links(text: str) -> Markup:
+    """Return a text whose addresses of http and https are links, and all else is escaped."""
+    return Markup(linked(visible_lines(text), escaped, escaped))
+
+
+ENVIRONMENT.filters["with_links"] = with_links
 
 #: What an outcome means, in a few words.
 _OUTCOME_MEANING = {

@@ -16,7 +16,7 @@ from compilegate.history.events import Event
 from compilegate.history.nights import Night
 from compilegate.output.visible import visible
 from compilegate.reports import culprit_groups, history_text
-from compilegate.reports.markdown import code, escape
+from compilegate.reports.markdown import code, escape, with_links
 from compilegate.reports.text import count, cut
 from compilegate.runs.archive import Archive
 from compilegate.runs.reproduction import command, files_of
@@ -59,7 +59,7 @@ def of_run(run: Archive, workflow: str, known: Sequence[Known] = ()) -> list[Iss
         if len(culprit.cases) > CASES:
             cases.append(f"- and {len(culprit.cases) - CASES} more")
         lines = [
-            f"{escape(where + culprit.labelled)}",
+            with_links(where + culprit.labelled),
             "",
             f"torch {escape(versions.get('torch', 'unknown'))}, {escape(run.header.created)}, "
             f"{count(len(culprit.cases), 'case')}, {escape(', '.join(culprit.aspects))}:",

@@ -5,11 +5,13 @@ https://docs.github.com/actions/reference/workflows-and-actions/workflow-command
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from compilegate.culprits.grouping import Culprit, counted
 from compilegate.culprits.known import Known
+from compilegate.output.addresses import linked
 from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
 from compilegate.reports import (
@@ -43,8 +45,20 @@ _SPECIAL = re.compile(r"[\\`*{}\[\]<>#|~&$!@]|(?<!\w)_|_(?!\w)|(?<=http):|(?<=ht
 
 def escape(text: str) -> str:
     """Return text that Markdown, HTML and a table's cell show unchanged, in one line."""
-    line = visible(" ".join(text.split()))
-    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", line)
+    return _escaped(_one_line(text))
+
+
+def with_links(text: str) -> str:
+    """Return text as :func:`escape` does, whose addresses of http and https are links."""
+    return linked(_one_line(text), _escaped, html.escape)
+
+
+def _one_line(text: str) -> str:
+    return visible(" ".join(text.split()))
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", text)
 
 
 def code(text: str) -> str:
@@ -118,7 +132,7 @@ def of_cases(
     """
     place = titles.where(environment, results)
     lines = [f"## {escape(titles.with_place(place, titles.of_cases(results)))}", ""]
-    lines += [f"> {escape(note)}\n" for note in notes]
+    lines += [f"> {with_links(note)}\n" for note in notes]
     failed = culprit_groups.groups(culprits)
     if failed:
         lines += [f"### {counted(culprits)}", "", *_table(failed[:OPEN], details=True), ""]
@@ -168,9 +182,9 @@ def _table(groups: Iterable[CaseGroup], *, details: bool = False) -> Iterator[st
     yield "| | case | what |"
     yield "|---|---|---|"
     for group in groups:
-        what = escape(group.what)
+        what = with_links(group.what)
         if details and group.details:
-            lines = "<br>".join(escape(line) for line in group.details[:8])
+            lines = "<br>".join(map(with_links, group.details[:8]))
             what += f"<details><summary>more</summary>{lines}</details>"
         what += "".join(f"<br>budget: {code(line)}" for line in group.proposals)
         who = code(group.cases[0])

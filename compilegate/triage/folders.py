@@ -316,12 +316,14 @@ def _write(one: Triaged, run: Run) -> None:
     (folder / "report.md").write_text(text + "\n", encoding="utf-8")
     about = issue.environment_text(environment)
     (folder / "environment.txt").write_text(about, encoding="utf-8")
+    secrets = issue.secrets_of(made)
     if words := issue.last_words(suspect.observation):
-        (folder / issue.CASE_LOG).write_text(cleaning.cleaned(words) + "\n", encoding="utf-8")
+        said = cleaning.cleaned(words, secrets)
+        (folder / issue.CASE_LOG).write_text(said + "\n", encoding="utf-8")
     for name in ("repro.log", "bisection.log"):
         if (folder / name).exists():
             log = (folder / name).read_text(encoding="utf-8")
-            (folder / name).write_text(cleaning.cleaned(log), encoding="utf-8")
+            (folder / name).write_text(cleaning.cleaned(log, secrets), encoding="utf-8")
     if not source:  # one that was not run to its end
         script.unlink(missing_ok=True)
 

@@ -3,53 +3,71 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from compilegate.records.secret_values import masker
-from compilegate.records.variables import HIDDEN
+from compilegate.triage.report import secret_literals
+from compilegate.triage.report.secrets_in_text import without_named
 
 #: The folder of installed packages.
 _PACKAGES = re.compile(r"[^\s'\":(]*/site-packages/(?=\w)")
-#: A word that goes on, such as *secretive* or ``TokenMixer``, is the name of a model. A number of
-#: few digits, as in ``tokens=10``, is a size.
-_SECRET = re.compile(
-    r"(?i)\b([\w-]*(?:token|secret(?:[_-]?key)?|passw(?:or)?d|api[_-]?key|credential)s?"
-    r"(?![a-z])[\w-]*\s*[=:]\s*)(?!\(not stored\)|\d{1,5}(?:[\s),;\]]|$))[^\s&]+"
-)
-#: The same in the query of an address: ``?key=…&sig=…``.
-_QUERY = re.compile(
-    r"(?i)([?&](?:[\w-]*[_-])?(?:key|auth|sig(?:nature)?|pat|code)=)(?!\(not stored\))[^\s&#\"']+"
-)
-#: The same in code, where only a text that is written down is a secret, and no name.
-_SECRET_IN_CODE = re.compile(
-    r"(?i)((?:token|secret|passw(?:or)?d|api[_-]?key|credential)[\w-]*[\"'\]]*\s*[=:,]\s*)"
-    r"([\"'])[^\"'\n]+\2"
-)
-#: The user and the password of an address, which may be taken out already.
-_ADDRESS = re.compile(r"(\w+://)(?:\(not stored\)|[^\s/@])+@")
-_KNOWN_TOKEN = re.compile(r"\b(?:gh[pousr]_|github_pat_|hf_|sk-|AKIA)[A-Za-z0-9_-]{8,}")
+#: Code within a line.
+_QUOTED = re.compile(r"(?<=`)[^`\n]*[\"'][^`\n]*(?=`)")
+#: What makes a statement of a line that begins one.
+_BODIES = ("", " pass", "\n pass")
 
 
-def cleaned(text: str) -> str:
-    """Return a text without secrets, and without the paths of homes and installed packages."""
-    return _without_homes(without_secrets(_PACKAGES.sub("", text)))
+def cleaned(text: str, secrets: Collection[str] = ()) -> str:
+    """Return a text without secrets, and without the paths of homes and installed packages.
+
+    Args:
+        text: The text.
+        secrets: Further secrets, which a script had.
+    """
+    known = {f"SCRIPT_SECRET_{at}": value for at, value in enumerate(secrets)}
+    return _without_homes(without_secrets(_PACKAGES.sub("", masker(known)(f"{text}\n")[:-1])))
 
 
 def without_secrets(text: str) -> str:
     """Return a text without secrets, whose paths are whole: a line for the terminal."""
-    text = _QUERY.sub(rf"\g<1>{HIDDEN}", _without_values(text))
-    return _SECRET.sub(rf"\g<1>{HIDDEN}", text)
+    return without_named("\n".join(map(_with_clean_code, text.split("\n"))))
 
 
 def cleaned_code(text: str) -> str:
     """Return a script without secrets and homes, whose names and numbers all stay."""
-    text = _SECRET_IN_CODE.sub(rf"\g<1>\g<2>{HIDDEN}\g<2>", _without_values(text))
+    try:
+        text = secret_literals.cleaned(text).code
+    except (SyntaxError, ValueError):  # not Python
+        text = without_secrets(text)
     return _without_homes(text)
 
 
-def _without_values(text: str) -> str:
-    """Return a text without what the environment holds, and without what looks like a secret."""
-    return _KNOWN_TOKEN.sub(HIDDEN, _ADDRESS.sub(r"\1", masker()(text)))
+def secrets_in(text: str) -> frozenset[str]:
+    """Return what :func:`cleaned_code` takes out of a script."""
+    try:
+        return secret_literals.cleaned(text).secrets
+    except (SyntaxError, ValueError):
+        return frozenset()
+
+
+def _with_clean_code(line: str) -> str:
+    """Return a line whose code has no secrets: all of it may be code, or what is in backticks."""
+    if "'" not in line and '"' not in line:
+        return line
+    code = line.strip()
+    if (clean := _clean(code)) != code:
+        return line.replace(code, clean)
+    return _QUOTED.sub(lambda found: _clean(found[0]), line)
+
+
+def _clean(line: str) -> str:
+    for body in _BODIES:
+        try:
+            return secret_literals.cleaned(f"{line}{body}").code.removesuffix(body)
+        except (SyntaxError, ValueError):
+            continue
+    return line
 
 
 def _without_homes(text: str) -> str:

@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterator
 
 from compilegate.culprits.grouping import folded
+from compilegate.culprits.known import WORKAROUND
+from compilegate.output.addresses import ADDRESS
 from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
 from compilegate.records.observation import Observation
+from compilegate.records.variables import HIDDEN
 from compilegate.triage.findings import Findings
 from compilegate.triage.report import (
     bisection_text,
@@ -19,9 +22,10 @@ from compilegate.triage.report import (
     stage_text,
 )
 from compilegate.triage.report.candidates import candidates
-from compilegate.triage.report.cleaning import cleaned, cleaned_code
+from compilegate.triage.report.cleaning import cleaned, cleaned_code, secrets_in
 from compilegate.triage.report.dumps import decisive
 from compilegate.triage.report.title import title_of
+from compilegate.triage.scripts.script import Script
 from compilegate.triage.search import smallest
 from compilegate.triage.search.ladder import Stage
 from compilegate.triage.search.place import Place
@@ -70,14 +74,19 @@ def text(
         ("Bisection", bisection_text.lines(findings)),
         ("Versions", _versions(environment)),
         ("Links", _links(suspect, findings)),
-        ("For the team: workarounds that were tried", _workarounds(findings)),
+        ("For the team: workarounds that were tried", _workarounds(suspect, findings)),
         ("What this report lacks", (f"- {note}" for note in findings.notes)),
     ):
         content = [*part]
         if content:
             lines += [f"## {heading}", "", *content, ""]
-    shown = cleaned("\n".join(visible(line) for line in lines))
+    shown = cleaned("\n".join(visible(line) for line in lines), secrets_of(findings))
     return shown.replace(_SCRIPT, "\n".join(map(visible, cleaned_code(script).splitlines())))
+
+
+def secrets_of(findings: Findings) -> frozenset[str]:
+    """Return the secrets that code had which the script has without them."""
+    return secrets_in(findings.script.text) if findings.script is not None else frozenset()
 
 
 def last_words(observation: Observation) -> str:
@@ -241,12 +250,7 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
             elif verified.says not in verified.red.output:
                 why = f"it fails, but does not show *{verified.says}*"
             yield f"**The script is not verified**: {why}."
-        if findings.script.needs:
-            yield ""
-            yield f"{findings.script.needs}. It was run so, and without any other path of yours."
-        if findings.script.is_exact:
-            yield ""
-            yield "The script computes in float32, where the failure shows, too."
+        yield from _about(findings.script)
     elif findings.stage.is_confirmed:
         yield "No script shows it with torch alone. The command below shows it with compilegate,"
         yield "and with your zoo file if the model is in one: send both."
@@ -265,6 +269,17 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
     yield from ("setting):", "", f"    {command}")
 
 
+def _about(script: Script) -> Iterator[str]:
+    """Yield what a reader should know of a script."""
+    if script.needs:
+        yield from ("", f"{script.needs}. It was run so, and without any other path of yours.")
+    if secrets_in(script.text):
+        yield ""
+        yield f"Texts of the script that look like secrets read *{HIDDEN}*. It was run so."
+    if script.is_exact:
+        yield from ("", "The script computes in float32, where the failure shows, too.")
+
+
 def _printed(output: str) -> Iterator[str]:
     yield from ("It prints:", "", "```text", *decisive(output, "repro.log"), "```", "")
     if re.search(r"\bgrad\[\d", output):
@@ -280,13 +295,26 @@ def _versions(environment: Environment) -> Iterator[str]:
 
 def _links(suspect: Suspect, findings: Findings) -> Iterator[str]:
     for name in suspect.culprit.known:
-        yield f"- {name}"
+        yield f"- {_issue_and_note(name)[0]}"
     for issue, what, model in candidates(suspect, findings) if findings.guilty is None else ():
         yield f"- may be {issue}, if this is it: {what.partition(' (http')[0]}."
         yield f"  `{model}` of the zoo fails at the same stage by the same operator."
 
 
-def _workarounds(findings: Findings) -> Iterator[str]:
+def _issue_and_note(name: str) -> tuple[str, str]:
+    """Return where something is reported, and what the team says of it."""
+    found = ADDRESS.match(name)
+    if found is None:
+        issue, _, helps = name.partition(WORKAROUND)
+        return issue, helps and WORKAROUND.strip("; ") + f" {helps}"
+    return found[0], name[found.end() :].strip("; ")
+
+
+def _workarounds(suspect: Suspect, findings: Findings) -> Iterator[str]:
+    for name in suspect.culprit.known:
+        issue, note = _issue_and_note(name)
+        if note:
+            yield from (f"Known as {issue}: {note}.", "")
     for code, how in findings.workarounds:
         yield from ("```python", *code.splitlines(), "```", f"Tried: {how}.", "")
     if findings.helpless:
