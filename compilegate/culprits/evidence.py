@@ -26,7 +26,7 @@ AT_ONCE, LATER = "from the first call on", "in later calls"
 #: The buffers of the batch norms in ``torch.nn``: they name the module in each model.
 _BATCH_NORM = ("running_mean", "running_var", "num_batches_tracked")
 #: What differs in numbers; a wrong output also makes gradients, buffers and steps wrong in these.
-_NUMBERS = ("values", "nonfinite", "elements")
+NUMBERS = ("values", "nonfinite", "elements")
 #: How each complaint about numbers that are finite reads.
 _INEXACT = "root mean square|largest error|one element|column|scale|rows are"
 #: What has a meaning in a regular expression.
@@ -223,7 +223,7 @@ def _tensors(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
     at_once = call["number"] == "1" or computes_in_half(observation.case)
     when = call["call"].rpartition(", ")[2] if call["probe"] else AT_ONCE if at_once else LATER
     found = _of_tensor(observation, verdict, call["rest"], (verdict.aspect, when))
-    in_numbers = any(what in _NUMBERS for *_, what in complaints(verdict))
+    in_numbers = any(what in NUMBERS for *_, what in complaints(verdict))
     is_of_numbers = found.is_of_numbers or (verdict.aspect == "forward" and in_numbers)
     yield replace(found, is_probing=bool(call["probe"]), is_of_numbers=is_of_numbers)
 
@@ -268,7 +268,7 @@ def _of_tensor(observation: Observation, verdict: Verdict, line: str, place: Key
     said = leaf if leaf in _BATCH_NORM else kind
     if leaf in _BATCH_NORM:
         kind, shared = leaf, "torch.nn batch norm"
-    elif place[0] == "step" and exact and what not in _NUMBERS:
+    elif place[0] == "step" and exact and what not in NUMBERS:
         kind, shared = f"{kind} {_gist(rest)}", ""  # the step alone names what is wrong
     else:
         shared = family_of(observation.case)
@@ -281,7 +281,7 @@ def _of_tensor(observation: Observation, verdict: Verdict, line: str, place: Key
         verdict.summary,
         verdict.aspect,
         # A generator that is left in another state has drawn other numbers.
-        is_of_numbers=what in _NUMBERS or where == "random generator",
+        is_of_numbers=what in NUMBERS or where == "random generator",
         match=match,
     )
 

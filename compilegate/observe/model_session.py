@@ -11,7 +11,7 @@ from types import TracebackType
 import torch
 from torch._inductor import utils as inductor_utils
 
-from compilegate.observe import failures
+from compilegate.observe import failures, foreign_bisection
 from compilegate.observe.capture import compile_log
 from compilegate.observe.case_run import CaseRun
 from compilegate.observe.conditioning.signal import Treated, treat
@@ -77,6 +77,7 @@ class ModelSession:
         self._toolchain_is_warm = False
         self._memory = MemoryAccount()
         self.is_spoiled = False
+        foreign_bisection.ignore()
         for message in _EXPECTED_WARNINGS:
             warnings.filterwarnings("ignore", message, UserWarning)
 

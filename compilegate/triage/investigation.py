@@ -115,7 +115,8 @@ class Investigation:
         self.findings.stage = stage = ladder.climb(self._trials)
         for backend, seen in stage.seen.items():
             self._say(f"  {backend}: {_shown(self._suspect, seen)}")
-        self._say(f"  stage: {stage.name}")
+        doubt = "" if stage.is_confirmed else f", because {stage.doubt}"
+        self._say(f"  stage: {stage.name}{doubt}")
 
     @property
     def _backend(self) -> str:

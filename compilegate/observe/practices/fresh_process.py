@@ -44,6 +44,8 @@ runpy.run_path(sys.argv[1])["make_importable"]()
 from compilegate.observe import stacks
 stacks.write_on_request()
 import torch  # before a module that holds it: see _import_torch in compilegate.observe.__main__
+from compilegate.observe import foreign_bisection
+foreign_bisection.ignore()
 worker = importlib.import_module(sys.argv[2])
 sys.stdin.read()
 worker.main(pathlib.Path(sys.argv[3]))

@@ -20,6 +20,8 @@ def paragraphs(suspect: Suspect, stage: Stage) -> Iterator[str]:
     """
     if not stage.is_confirmed:
         yield f"Nothing was searched, because {stage.doubt}:"
+        if any(seen.is_other for seen in stage.seen.values()):
+            yield f"the run showed: {suspect.verdict.summary}"
     elif stage.cure:
         how = f"with `{option(stage.cure)}`, so without {stage.name}, the case passes."
         yield f"**Stage:** {stage.name}: {how}"

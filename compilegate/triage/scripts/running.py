@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import getpass
 import json
 import math
 import os
@@ -9,8 +11,9 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +27,8 @@ HANGS_S = 150.0
 #: Scripts read no compiled code from caches: another build of PyTorch may have written it. PyTorch
 #: warns of that.
 _NO_WARNING = {"PYTHONWARNINGS": "ignore:dynamo_pgo force disabled"}
+#: How the variables begin that name what a bisection tries, and the file in Inductor's cache.
+_TRIED, _STATE = "TORCH_BISECT_", "bisect/bisect_status.txt"
 #: How the last lines of a traceback begin.
 _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit)\b.*", re.MULTILINE)
 #: How many characters of the error of a script are shown.
@@ -158,14 +163,44 @@ def run(
     Raises:
         OutOfTimeError: The time for the culprit is over.
     """
+    if until <= time.monotonic():
+        raise OutOfTimeError
+    with _no_other_bisection({**os.environ, **QUIET, **extra}) as environment:
+        return _run(words, folder, until, environment, hangs_s)
+
+
+@contextlib.contextmanager
+def _no_other_bisection(variables: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Yield variables without a bisection that somebody began, which ``torch.compile`` obeys.
+
+    Where Inductor's cache holds the state of one, a script gets an empty cache.
+    """
+    kept = {name: value for name, value in variables.items() if not name.startswith(_TRIED)}
+    cache = kept.get("TORCHINDUCTOR_CACHE_DIR", "")
+    if not cache:
+        with contextlib.suppress(KeyError, OSError):  # as PyTorch names it
+            user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
+            cache = str(Path(kept.get("TMPDIR", tempfile.gettempdir())) / f"torchinductor_{user}")
+    with contextlib.ExitStack() as opened:
+        if cache and (Path(cache) / _STATE).exists():
+            empty = opened.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+            kept["TORCHINDUCTOR_CACHE_DIR"] = empty
+        yield kept
+
+
+def _run(
+    words: Sequence[str],
+    folder: Path,
+    until: float,
+    environment: Mapping[str, str],
+    hangs_s: float,
+) -> Ended:
     began = time.monotonic()
     left = min(hangs_s, until - began)
-    if left <= 0:
-        raise OutOfTimeError
     process = subprocess.Popen(
         [sys.executable, "-P", *words],
         cwd=folder,
-        env={**os.environ, **QUIET, **extra},
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

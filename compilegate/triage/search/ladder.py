@@ -99,6 +99,8 @@ class Stage:
             return (
                 f"`{_REDRAWS}` draws other numbers in the backward of a checkpoint, right or wrong"
             )
+        if other := next((seen for seen in self.seen.values() if seen.is_other), None):
+            return f"the failure did not show again: {other.text}"
         if self.seen and all(seen.state == "unobservable" for seen in self.seen.values()):
             return f"the case could not be observed here: {next(iter(self.seen.values())).text}"
         return "the failure did not show again" if self.seen else "the search ended too early"

@@ -10,6 +10,8 @@ from compilegate.records.verdict import Verdict
 
 #: What a release showed of a case.
 State = Literal["good", "bad", "unobservable"]
+#: How the text begins of what fails in another way than the culprit.
+OTHER = "it shows another failure: "
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,15 @@ class Seen:
     def outcome(self) -> str:
         """The state as a test would say it."""
         return {"bad": "fails", "good": "passes", "unobservable": "undecided"}[self.state]
+
+    @property
+    def is_other(self) -> bool:
+        """Whether something else fails."""
+        return self.state == "unobservable" and self.text.startswith(OTHER)
+
+    def as_other(self, is_other: bool) -> Seen:
+        """Return a failure that is not that of the culprit, or this as it is."""
+        return Seen("unobservable", f"{OTHER}{self.text}") if is_other else self
 
     def besides(self, summary: str) -> str:
         """The text, or that it is the same as in the run.

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
-from compilegate.culprits.evidence import complaints, evidence
+from compilegate.culprits.evidence import NUMBERS, complaints, evidence
 from compilegate.judging.aspects import aspect_named
 from compilegate.judging.judge import judge_change
 from compilegate.judging.rules import rules, verdicts
+from compilegate.processes import lost_device
 from compilegate.records.observation import Observation
-from compilegate.triage.search.seen import Seen
+from compilegate.triage.search.seen import OTHER, Seen
 from compilegate.triage.search.suspect import Suspect
 
 #: What is seen of a case whose break or guard is gone, while others are not.
 OTHERS_LEFT = "this line is no longer named, and others of the case still are"
+#: The class of an error that another one wraps.
+_WRAPPED = re.compile(r"(?:\w+: )?(\w+(?:Error|Exception)): ")
+
+
+def again(suspect: Suspect, observation: Observation) -> Seen:
+    """Return whether the case shows the failure again with its own backend.
+
+    Its numbers may be others, but not what is wrong: an exception of another class, or a layout in
+    place of numbers, has a cause of its own.
+    """
+    seen = suspect.seen_in(observation)
+    if seen.state != "bad":
+        return seen
+    if suspect.fails_as_a_whole:
+        is_other = _ending(suspect.observation) != _ending(observation)
+    else:
+        known, found = (
+            _own_complaints(suspect, suspect.observation),
+            _own_complaints(suspect, observation),
+        )
+        is_other = bool(known and found) and known.isdisjoint(found)
+    return seen.as_other(is_other)
 
 
 def in_reduced(suspect: Suspect, observation: Observation) -> Seen:
@@ -28,7 +52,7 @@ def in_reduced(suspect: Suspect, observation: Observation) -> Seen:
     if found <= known and found & complaints(suspect.verdict):
         return seen
     others = sorted(" ".join(one) for one in found - known)
-    return Seen("unobservable", f"it shows another failure: {', '.join(others) or seen.text}")
+    return Seen("unobservable", f"{OTHER}{', '.join(others) or seen.text}")
 
 
 def with_remedy(suspect: Suspect, observation: Observation) -> Seen:
@@ -64,3 +88,32 @@ def _complaints(suspect: Suspect, observation: Observation) -> set[tuple[str, st
     found = [v for v in verdicts(observation, budget) if v.outcome == "failed"]
     tensors = (v for v in found if aspect_named(v.aspect).tensors)
     return {one for verdict in tensors for one in complaints(verdict)}
+
+
+def _own_complaints(suspect: Suspect, observation: Observation) -> set[tuple[str, str]]:
+    """Return what an observation shows to be wrong with the tensors of the culprit's aspect."""
+    found = _complaints(suspect, observation)
+    return {
+        (where, "numbers" if what in NUMBERS else what)
+        for aspect, where, what in found
+        if aspect == suspect.verdict.aspect
+    }
+
+
+def _ending(observation: Observation) -> tuple[str, ...]:
+    """Return what tells how a case ended: the class of an exception, or a status of its own.
+
+    Memory that is overwritten kills a process by one signal or another, and an error of a GPU is
+    raised by whoever asks first.
+    """
+    failure = observation.failure
+    if (
+        failure is None
+        or observation.status == "timed_out"
+        or lost_device.is_suspected(observation)
+    ):
+        return ()
+    if observation.status == "crashed":
+        return (failure.message,) if failure.kind == "exit" else ()
+    wrapped = _WRAPPED.match(failure.message)
+    return (failure.kind, wrapped[1] if wrapped else "")

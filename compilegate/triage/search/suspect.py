@@ -224,7 +224,8 @@ class Suspect:
             return Seen("bad", text) if nothing_compiled(observation) else Seen("good")
         budget = replace(self.budget(self.case), expected_failures=())
         found = [v for v in verdicts(observation, budget) if v.aspect == self.verdict.aspect]
-        return Seen.in_verdicts(found)
+        of_nothing = any(_is_of_nothing(observation, verdict) for verdict in found)
+        return Seen.in_verdicts(found).as_other(of_nothing)
 
     def seen_in_part(self, observation: Observation) -> Seen:
         """Return whether an observation of a part of the model shows a failure of this kind."""
@@ -274,6 +275,13 @@ def _about(lines: Sequence[str], details: Sequence[str]) -> Iterator[str]:
             is_own = any(line in each for line in lines)
         if is_own:
             yield each
+
+
+def _is_of_nothing(observation: Observation, verdict: Verdict) -> bool:
+    """Whether a verdict failed because nothing was compiled."""
+    if verdict.outcome != "failed":
+        return False
+    return any(piece.is_uncompiled for piece in evidence(observation, verdict))
 
 
 def is_of_cpp(suspect: Suspect) -> bool:

@@ -98,6 +98,8 @@ class Trials:
         """
         suspect = self.suspect
         made = self._observe(case.id, case.model, backend, self.wants, seed=self._seed)
+        if (case, backend) == (suspect.case, suspect.observation.backend):
+            return sightings.again(suspect, made)
         is_remedy = case.dynamic != suspect.case.dynamic
         return sightings.with_remedy(suspect, made) if is_remedy else suspect.seen_in(made)
 

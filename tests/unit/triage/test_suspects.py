@@ -8,6 +8,7 @@ from compilegate.culprits.grouping import Culprit, culprits
 from compilegate.judging.budget import Budget
 from compilegate.records.observation import Failure
 from compilegate.triage.search import sightings
+from compilegate.triage.search.ladder import Stage
 from compilegate.triage.search.suspect import Suspect
 from tests.unit.failing import failures
 from tests.unit.making import (
@@ -178,3 +179,42 @@ def test_a_reduced_case_must_show_the_same_failure_and_no_other(reduced, state):
     culprit = Culprit(("lost",), "lost", "side_effects", [failure.verdict.case], ["side_effects"])
     suspect = Suspect(culprit, whole, [failure.verdict], lambda case: Budget(), "2.15.0")
     assert sightings.in_reduced(suspect, reduced).state == state
+
+
+LAYOUT = (make_difference("output", "stride", "(1, 2)", "(2, 1)"),)
+MORE_WRONG = (make_error(compiled_rms=2.0, compiled_max=3.0),)
+UNCOMPILED = make_observation(case=CPU, capture=make_capture(graphs=0))
+BAD_TYPE = {"kind": "InductorError", "message": "TypeError: not a number", "traceback": ""}
+OTHER_TYPE = {"kind": "InductorError", "message": "TypeError: not a list", "traceback": ""}
+NO_CPP = {"kind": "InductorError", "message": "CppCompileError: no g++", "traceback": ""}
+EXITS, OTHER_EXIT = (
+    {"kind": "exit", "message": f"the process exited with status {status} without an answer"}
+    for status in (3, 4)
+)
+ABORTS = {"kind": "SIGABRT", "message": "the process died of SIGABRT"}
+SEGFAULT = {"kind": "SIGSEGV", "message": "the process died of SIGSEGV"}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "is_same"),
+    [
+        (returned(errors=WRONG, case=CPU), returned(errors=MORE_WRONG, case=CPU), True),
+        (returned(errors=WRONG, case=CPU), returned(differences=LAYOUT, case=CPU), False),
+        (returned(errors=WRONG, case=CPU), UNCOMPILED, False),
+        (ended("raised", BAD_TYPE, CPU), ended("raised", OTHER_TYPE, CPU), True),
+        (ended("raised", BAD_TYPE, CPU), ended("raised", NO_CPP, CPU), False),
+        (ended("crashed", ABORTS, CPU), ended("crashed", SEGFAULT, CPU), True),
+        (ended("crashed", EXITS, CPU), ended("crashed", EXITS, CPU), True),
+        (ended("crashed", EXITS, CPU), ended("crashed", OTHER_EXIT, CPU), False),
+        (ended("crashed", EXITS, CPU), ended("crashed", SEGFAULT, CPU), False),
+    ],
+)
+def test_a_case_shows_the_failure_of_the_run_again_or_another_one(then, now, is_same):
+    (culprit,) = culprits(failures(then))
+    verdicts = [each.verdict for each in failures(then)]
+    suspect = Suspect(culprit, then, verdicts, lambda case: Budget(), "2.15.0")
+    seen = sightings.again(suspect, now)
+    assert (seen.state, seen.is_other) == (("bad", False) if is_same else ("unobservable", True))
+    stage = Stage(seen={"inductor": seen})
+    said = stage.doubt.startswith("the failure did not show again: it shows another failure: ")
+    assert (stage.is_confirmed, said) == (is_same, not is_same)
