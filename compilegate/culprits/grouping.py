@@ -111,7 +111,7 @@ class Culprit:
             shows: The evidence in the verdict; None if only the aspect tells it.
         """
         match = shows.match if shows else ""
-        aspect = shows.aspect if shows and match else verdict.aspect
+        aspect = shows.aspect if shows and (match or _is_of_case(shows)) else verdict.aspect
         pairs = ((self.cases, [verdict.case]), (self.aspects, [verdict.aspect]))
         for found, names in (*pairs, (self.known, known)):
             found += [name for name in names if name and name not in found]
@@ -173,7 +173,7 @@ def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[C
     several = {id(failure.verdict) for failure, found in red if len(found) > 1}
     for failure, own, before in _explained(red):
         lines = own.lines if id(failure.verdict) in several else ()
-        entry = next((entry for entry in known if entry.names(failure.verdict, lines)), None)
+        entry = next((one for one in known if _claims(one, failure.verdict, own, lines)), None)
         if entry is not None:
             named.setdefault(own.key, entry)
         elif before is not own:
@@ -193,6 +193,16 @@ def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[C
         culprit.is_expected = True
         culprit.add(failure.verdict, [failure.reason])
     return sorted(made.values(), key=lambda one: (one.is_expected, -len(one.cases)))
+
+
+def _claims(entry: Known, verdict: Verdict, own: Evidence, lines: Sequence[str]) -> bool:
+    """Whether an entry names a failure; one with an aspect claims failures of that aspect alone."""
+    return not (entry.aspect and _is_of_case(own)) and entry.names(verdict, lines)
+
+
+def _is_of_case(piece: Evidence) -> bool:
+    """Whether a case ended early, so that it fails in no aspect of its own."""
+    return not piece.aspect and not piece.is_uncompiled
 
 
 def _explained(

@@ -10,7 +10,8 @@
     workaround = "torch._inductor.config.epilogue_fusion = False"
     report = "1-resnet18-forward/report.md"    # from the folder of the file
 
-An entry changes no verdict. It names the culprit, and joins the failures that it matches.
+An entry changes no verdict. It names the culprit, and joins the failures that it matches. One with
+an aspect names no case that ended early, which fails as a whole.
 """
 
 from __future__ import annotations

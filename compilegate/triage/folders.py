@@ -35,6 +35,7 @@ from compilegate.triage.investigation import Investigation
 from compilegate.triage.report import (
     cleaning,
     code_lines,
+    environment_file,
     found_reports,
     issue,
     other_reports,
@@ -314,7 +315,7 @@ def _write(one: Triaged, run: Run) -> None:
     source = script.read_text(encoding="utf-8") if made.script is not None else ""
     text = issue.text(suspect, made, environment, cleaning.cleaned(command), source)
     (folder / "report.md").write_text(text + "\n", encoding="utf-8")
-    about = issue.environment_text(environment)
+    about = environment_file.text(environment)
     (folder / "environment.txt").write_text(about, encoding="utf-8")
     secrets = issue.secrets_of(made)
     if words := issue.last_words(suspect.observation):

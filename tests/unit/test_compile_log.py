@@ -334,3 +334,9 @@ def test_a_code_object_that_is_compiled_twice_counts_once():
 def test_the_operators_of_each_graph_are_named():
     run(torch.nn.functional.linear, (torch.ones(2, 3), torch.ones(4, 3)))
     assert compile_log.operators() == (("linear",),)
+
+
+@pytest.mark.parametrize("said", ["the builtin `sys.f`. This", "it is `a. b`, `x`", "`...` is"])
+def test_a_name_in_an_explanation_does_not_end_with_the_dot_of_its_sentence(said):
+    for text in (said, said.replace("f`. ", "f.` ")):
+        assert compile_log._labelled("Explanation", f"no\n  Explanation: {text}\n") == [said]

@@ -25,6 +25,8 @@ from compilegate.records.performance import CompileTime
 
 #: Dynamo's message where it compiled a code object so often that it gives up.
 _LIMIT = re.compile(r"(recompile|cache).?(size)?.?limit", re.IGNORECASE)
+#: A sentence that PyTorch ends within a name: "the builtin `sys.getrefcount.` This".
+_ENDED = re.compile(r"(?<=\w)\.`(?=\s|$)")
 
 
 def reset() -> None:
@@ -314,7 +316,7 @@ def _labelled(label: str, reason: str) -> list[str]:
     """Return the paragraphs with a label (``Explanation``, ``Hint``) in Dynamo's reason."""
     end = r"^\s*(?:Explanation|Hint|Developer debug context): |^\s*$|\Z"
     found = re.findall(rf"^\s*{label}: (.*?)(?={end})", reason, re.MULTILINE | re.DOTALL)
-    return [" ".join(paragraph.split()) for paragraph in found]
+    return [_ENDED.sub("`.", " ".join(paragraph.split())) for paragraph in found]
 
 
 def _cache_counters() -> dict[str, int]:

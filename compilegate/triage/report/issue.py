@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from compilegate.culprits.grouping import folded
 from compilegate.culprits.known import WORKAROUND
+from compilegate.judging.aspects import aspect_named
 from compilegate.output.addresses import ADDRESS
 from compilegate.output.visible import visible
 from compilegate.records.environment import Environment
@@ -41,11 +42,14 @@ _LINES = 3
 _WORDS = {
     "probing call": "a call that compilegate makes after those of the model; its name says what is "
     "special about its inputs",
-    "allowed": "what the suite accepts: of an error, a bound by eager's own against float64; of a "
-    "count, what the setting needs or a budget grants",
+    "allowed": "what the suite accepts: ",
     "fp64": "the same model in float64",
     "not budgeted": "nobody has declared it as expected",
 }
+#: The same of *allowed*: of numbers, of a cost, and of a count.
+_OF_ERROR = "a bound by eager's own error against float64"
+_OF_COST = "what the thresholds or a budget grant"
+_OF_COUNT = "what the setting needs or a budget grants"
 #: Stands for the script until the rest of the report is clean.
 _SCRIPT = "<the script>"
 
@@ -110,9 +114,18 @@ def _what(suspect: Suspect) -> Iterator[str]:
             yield from line.splitlines()[:30]
     yield "```"
     said = "\n".join(suspect.shown)
-    words = [f"*{word}*: {what}." for word, what in _WORDS.items() if word in said]
+    meant = _WORDS | {"allowed": f"{_WORDS['allowed']}{_allowed(suspect.verdict.aspect)}"}
+    words = [f"*{word}*: {what}." for word, what in meant.items() if word in said]
     if words:
         yield from ("", " ".join(words))
+
+
+def _allowed(aspect: str) -> str:
+    """Return what the suite of an aspect accepts."""
+    found = aspect_named(aspect)
+    if found.tensors or found.practice:
+        return _OF_ERROR
+    return _OF_COST if found.group == "cost" else _OF_COUNT
 
 
 def _where(suspect: Suspect, findings: Findings) -> Iterator[str]:
@@ -319,26 +332,3 @@ def _workarounds(suspect: Suspect, findings: Findings) -> Iterator[str]:
         yield from ("```python", *code.splitlines(), "```", f"Tried: {how}.", "")
     if findings.helpless:
         yield f"Tried without success: {', '.join(f'`{code}`' for code in findings.helpless)}."
-
-
-def environment_text(environment: Environment) -> str:
-    """Return what a maintainer asks of an environment, one fact a line."""
-    facts = [f"python {environment.python} on {environment.platform}"]
-    facts += [f"{name} {version}" for name, version in sorted(environment.versions.items())]
-    facts += [f"compiler {environment.compiler}", f"cuda {environment.cuda or 'none'}"]
-    for device in environment.devices:
-        known = {name: value for name, value in vars(device).items() if value}
-        facts.append(", ".join(f"{name} {value}" for name, value in known.items()))
-    if (inventory := environment.inventory) is not None:
-        named = {name: inventory.distributions.get(name, "") for name in inventory.decisive}
-        others = {name: named[name] for name in named if name not in environment.versions}
-        for heading, group in (
-            ("distributions that models and torch need", others),
-            ("libraries", inventory.libraries),
-            ("variables", inventory.variables),
-            ("configuration", inventory.configuration),
-            ("machine", inventory.machine),
-        ):
-            if group:
-                facts += ["", f"{heading}:", *(f"  {name} {it}" for name, it in group.items())]
-    return cleaned("\n".join(map(visible, facts)) + "\n")

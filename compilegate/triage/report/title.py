@@ -35,7 +35,7 @@ _STATE = ("input", "buffer", "parameter", "attribute", "closure", "class", "glob
 #: How PyTorch begins the message that has the exception of a backend.
 _OF_BACKEND = re.compile(r"^backend='\w+' raised:\s*")
 #: What Dynamo's explanation of a break calls by its name: no code, which is an example of its own.
-_CALLED = re.compile(r"`([A-Za-z_][\w.]*(?:\(\))?)`")
+_CALLED = re.compile(r"`([A-Za-z_]\w*(?:\.\w+)*(?:\(\))?)\.?`")
 _EXAMPLE = re.compile(r"\(e\.g\.[^)]*`[^`]*`[^)]*\)")
 #: How a record says that the line of a break raises an exception.
 _RAISES_HERE = "this line raises "

@@ -250,3 +250,19 @@ def test_an_entry_keeps_the_workaround_of_the_team(tmp_path):
     file = tmp_path / "culprits.toml"
     file.write_text("".join(known_entries(culprit, culprit.issue)), encoding="utf-8")
     assert [entry.workaround for entry in read([file])] == ["config.x = False"]
+
+
+@pytest.mark.parametrize("status", ["raised", "crashed", "timed_out"])
+def test_an_entry_with_an_aspect_names_no_case_that_ended_early(tmp_path, status):
+    cases = [A, A.replace("infer", "train")]
+    ended = [make_failed_observation(status, case, kind="InductorError") for case in cases]
+    known = [Known(issue="TICKET-1", aspect="forward", cases="*-infer-*")]
+    (culprit,) = culprits(failures(*ended), known)
+    assert (culprit.cases, culprit.known) == (cases, [])
+    (named,) = culprits(failures(wrong(A)), known)
+    assert named.known == ["TICKET-1"]
+    known = [Known(issue="TICKET-1", cases="*-infer-*")]
+    assert [one.known for one in culprits(failures(*ended), known)] == [["TICKET-1"], []]
+    (tmp_path / "culprits.toml").write_text("".join(known_entries(culprit, "TICKET-9")))
+    (again,) = culprits(failures(*ended), read([tmp_path / "culprits.toml"]))
+    assert again.known == ["TICKET-9"], "what triage writes names it again"

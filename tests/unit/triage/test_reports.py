@@ -1,6 +1,8 @@
 """Triage without a compiler: what stands for a culprit, graphs as programs, reports."""
 
 import ast
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from compilegate.records.case import Case
 from compilegate.records.variables import HIDDEN
 from compilegate.runs import files
 from compilegate.triage.folders import suspects, unused
-from compilegate.triage.report import cleaning, issue
+from compilegate.triage.report import cleaning, environment_file
 from compilegate.triage.scripts import programs
 from compilegate.triage.scripts.script import Shows, of_program
 from compilegate.triage.search.ladder import Stage
@@ -165,9 +167,20 @@ def test_a_report_shows_no_folder_of_installed_packages():
 
 
 def test_an_environment_lists_what_models_and_torch_need():
-    text = issue.environment_text(make_environment())
+    text = environment_file.text(make_environment())
     assert "  timm 1.0.20\n" in text
     assert "pip" not in text  # no model needs it
+
+
+def test_an_environment_names_modules_that_python_imports_as_it_starts(monkeypatch):
+    monkeypatch.delitem(sys.modules, "usercustomize", raising=False)
+    module = types.ModuleType("sitecustomize")
+    module.__file__ = "/home/someone/site/sitecustomize.py"
+    monkeypatch.setitem(sys.modules, "sitecustomize", module)
+    text = environment_file.text(make_environment())
+    assert text.endswith("also that of scripts:\n  sitecustomize ~/site/sitecustomize.py\n")
+    monkeypatch.delitem(sys.modules, "sitecustomize")
+    assert "modules that change" not in environment_file.text(make_environment())
     assert text.count("torch 2.15.0") == 1
     assert "OMP_NUM_THREADS 4" in text
     assert "configuration" not in text  # all of it is the default

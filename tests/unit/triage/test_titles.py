@@ -7,6 +7,7 @@ import pytest
 from compilegate.culprits.grouping import culprits
 from compilegate.fuzzing.program import Program, Statement
 from compilegate.judging.budget import Budget
+from compilegate.records.observation import WANTS
 from compilegate.records.part import CppLine, LineDiffers
 from compilegate.triage.findings import Findings
 from compilegate.triage.report import issue
@@ -25,12 +26,17 @@ from tests.unit.making import (
     make_environment,
     make_error,
     make_failed_observation,
+    make_memory,
     make_observation,
 )
 
 PRINT = replace(
     make_break("Failed to trace builtin operator"),
     explanation="Dynamo does not know how to trace builtin operator `print` with ['str']",
+)
+BUILTIN = replace(
+    make_break("Failed to trace builtin"),
+    explanation="Dynamo does not know how to trace the builtin `sys.getrefcount.` This",
 )
 BRANCH = replace(
     make_break("Data-dependent branching"),
@@ -39,6 +45,7 @@ BRANCH = replace(
 PLAIN_LEFT = make_break("Observed exception", "", broken_at="net.py:88")
 RAISING_LEFT = replace(PLAIN_LEFT, explanation="this line raises RuntimeError('no')")
 LEFT = make_observation(case=A, capture=make_capture(fallbacks=(RAISING_LEFT,)))
+HEAVY = make_observation(case=A.replace("cpu", "cuda"), memory=make_memory(1, 2**30), wants=WANTS)
 GELU = Place(path="act", kind="GELU", operator="gelu")
 BISECTED = {"subsystem": "decomposition", "what": "aten.erf.default"}
 FUSED = {"subsystem": "lowerings", "what": "mul_3", "helps": [{"max_fusion_size": 1}]}
@@ -53,7 +60,7 @@ NUMBERS = "wrong output in float32 (error 0.01, eager "
 
 
 def suspect_of(observation):
-    found = failures(observation)
+    found = failures(observation, max_memory_ratio=1.5)
     (culprit,) = culprits(found)
     verdict = [found[0].verdict]
     return Suspect(culprit, observation, verdict, lambda case: Budget(), "2.15.0")
@@ -216,6 +223,10 @@ def test_a_call_that_raises_on_one_side_says_on_which(eager, compiled, expected)
             broken(A, PRINT),
             "[Dynamo] graph break: Failed to trace builtin operator `print` at net.py:10",
         ),
+        (
+            broken(A, BUILTIN),
+            "[Dynamo] graph break: Failed to trace builtin `sys.getrefcount` at net.py:10",
+        ),
         (broken(A, make_break()), "[Dynamo] graph break: Call to `print` at net.py:10"),
         (broken(A, BRANCH), "[Dynamo] graph break: Data-dependent branching at net.py:10"),
         (LEFT, "[Dynamo] graph break: Observed exception: RuntimeError('no') at net.py:88"),
@@ -233,7 +244,12 @@ def test_a_call_that_raises_on_one_side_says_on_which(eager, compiled, expected)
         ),
     ],
     ids=[
-        *("a call in the explanation", "a call in the reason", "an example in the explanation"),
+        *(
+            "a call in the explanation",
+            "one that ends a sentence",
+            "a call in the reason",
+            "an example in the explanation",
+        ),
         *("left to eager", "left to eager, without a cause", "nothing compiled", "a guard"),
     ],
 )
@@ -265,3 +281,19 @@ def test_the_line_stays_where_the_reason_is_too_long():
 def test_a_case_that_ends_early_says_how_and_when(status, failure, expected):
     made = make_failed_observation(status, A, **{"message": "died", "stage": "compile", **failure})
     assert title(made) == f"[Inductor] one: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("observation", "meant"),
+    [
+        (wrong(A), issue._OF_ERROR),
+        (recompiled(A, *["0/0: self.n == 1"] * 2), issue._OF_COUNT),
+        (HEAVY, issue._OF_COST),
+    ],
+    ids=["numbers", "recompilations", "memory"],
+)
+def test_a_report_says_what_is_allowed_of_that_which_is_wrong(observation, meant):
+    text = issue.text(suspect_of(observation), Findings(), make_environment(), "observe", "")
+    assert f"*allowed*: what the suite accepts: {meant}." in text
+    others = {issue._OF_ERROR, issue._OF_COUNT, issue._OF_COST} - {meant}
+    assert not any(other in text for other in others)
