@@ -32,7 +32,8 @@ class Symptom:
     Attributes:
         kind: How compiled code is wrong.
         line: The complaint of the suite, or the error.
-        what: For errors: their class and message, without names and numbers.
+        what: For errors: their class and message, without names and numbers. For a process that
+            exits by itself: with which status.
     """
 
     kind: Kind
@@ -98,7 +99,8 @@ def _of_failure(observation: Observation, failure: Failure) -> Outcome:
         if failure.stage == "start":
             return Outcome(word="inconclusive", why=where)
         kind: Kind = "crash" if observation.status == "crashed" else "hang"
-        return Outcome(word="failed", symptom=Symptom(kind=kind, line=where))
+        what = failure.message if failure.kind == "exit" else ""
+        return Outcome(word="failed", symptom=Symptom(kind=kind, line=where, what=what))
     return Outcome(word="invalid", why=where)
 
 

@@ -8,7 +8,7 @@ import textwrap
 from compilegate.records.observation import Failure, GraphBreak
 from compilegate.triage.findings import Findings
 from compilegate.triage.report import ownership
-from compilegate.triage.search.suspect import Suspect
+from compilegate.triage.search.suspect import Suspect, exit_status
 
 #: The longest title, in characters.
 _LONGEST = 100
@@ -149,6 +149,8 @@ def _of_difference(found: re.Match[str]) -> str:
 def _of_failure(suspect: Suspect, failure: Failure) -> str:
     when = "in the first call" if suspect.is_of_first_call else "in a later call"
     match suspect.observation.status:
+        case "crashed" if status := exit_status(suspect):
+            return f"the process exits with status {status} {when}"
         case "crashed":
             return f"{failure.kind} {when}"
         case "timed_out":

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +50,13 @@ class Ended:
         status: Its exit status; negative for a signal; None if it was killed because it hung.
         output: What it wrote, stdout before stderr.
         seconds: How long it ran.
+        exits: The status of its own with which the process of the case exits; 0 for none.
     """
 
     status: int | None
     output: str
     seconds: float
+    exits: int = 0
 
     def __str__(self) -> str:
         """How it ended, in words."""
@@ -62,8 +64,9 @@ class Ended:
             return f"it was killed after {self.seconds:.0f} s"
         if self.status < 0:
             return f"died of {signal.Signals(-self.status).name}"
-        error = f": {self.error}" if self.error else ""
-        return f"exit status {self.status}{error}"
+        is_raised = self.status == 1 or _EXCEPTION.search(self.output)
+        how = ": " if is_raised else "; it printed last: "
+        return f"exit status {self.status}{how if self.error else ''}{self.error}"
 
     @property
     def error(self) -> str:
@@ -75,12 +78,13 @@ class Ended:
 
     @property
     def shows(self) -> bool:
-        """Whether the script shows the bug: it says so, it died or it hung.
+        """Whether the script shows the bug: it says so, it died as the case does, or it hung.
 
         Python exits with 1, too, where the script itself fails, or cannot compile at all.
         """
         if self.status != 1:
-            return self.status is None or self.status < 0
+            is_own = self.status not in (0, 1) and self.status == self.exits
+            return self.status is None or self.status < 0 or is_own
         return any(words in self.output for words in _SAYS)
 
     @property
@@ -118,7 +122,13 @@ class Verified:
 
 
 def verify(
-    script: Path, below: str, until: float, says: str = "", *, paths: Sequence[str] = ()
+    script: Path,
+    below: str,
+    until: float,
+    says: str = "",
+    *,
+    paths: Sequence[str] = (),
+    exits: int = 0,
 ) -> Verified:
     """Run a script as it is, and with the backend below the suspected one.
 
@@ -131,6 +141,7 @@ def verify(
         until: When to end, on the monotonic clock.
         says: What it prints if it shows this bug.
         paths: The folders of modules that it needs, and says so.
+        exits: The status of its own with which the process of the case exits; 0 for none.
 
     Raises:
         OutOfTimeError: The time for the culprit is over.
@@ -138,6 +149,7 @@ def verify(
     kept = filter(None, (interpreters_own(os.environ.get("PYTHONPATH", "")), *paths))
     extra = {**_NO_WARNING, "PYTHONPATH": os.pathsep.join(kept)}
     red = run([str(script)], script.parent, until, extra, hangs_s=HANGS_S)
+    red = replace(red, exits=exits)
     words = [str(script), *below.split()]
     green = run(words, script.parent, until, extra, hangs_s=HANGS_S) if red.shows else None
     return Verified(red, green, below, says)

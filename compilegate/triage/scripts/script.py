@@ -98,6 +98,7 @@ class Shows:
         draws: Whether the case draws random numbers as eager does.
         calls: How many calls show it; 0 for all of the recipe.
         hangs_s: Seconds after which the script of a hang ends.
+        exits: The status with which compiled code ends the process; 0 if it does not.
         may_raise: Whether calls may raise, on whichever side.
         change: The body of a function that changes the tensors of the last call; empty for none.
         cotangents: Code that changes where the backward of the last call starts; empty for none.
@@ -121,6 +122,7 @@ class Shows:
     draws: bool = False
     calls: int = 0
     hangs_s: float = 60.0
+    exits: int = 0
     may_raise: bool = False
     change: str = ""
     cotangents: str = ""
@@ -259,7 +261,7 @@ def _text(
     converts = looks or bool(cast) or case.device == "cuda"
     maps = (converts or bool(shows.change)) and not facts["plain"]
     trees["tree_map"], trees["tree_map_only"] = numbers, maps
-    dies = _DIES.get(shows.kind, "").format(shows.hangs_s)
+    dies = "" if shows.exits else _DIES.get(shows.kind, "").format(shows.hangs_s)
     modules = {"copy": (facts["loop"] and looks) or facts["shared"], "faulthandler": dies}
     draws = {name: bool(code.search(body)) for name, code in _GENERATORS.items()}
     modules |= {"numpy": draws["numpy.random"], "os": True, "random": draws["random"], "sys": True}
@@ -300,6 +302,7 @@ def _text(
         "generators": [name for name, is_used in draws.items() if is_used],
         "has_weights": train and compares and facts["is_module"] is not False,
         "dies": dies,
+        "exits": shows.exits,
         "hangs": shows.kind == "hang",
         "modules": [name for name, is_used in modules.items() if is_used],
         "trees": ", ".join(name for name, is_used in trees.items() if is_used),

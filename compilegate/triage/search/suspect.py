@@ -43,6 +43,9 @@ _OF_MODULE = re.compile(r"call\b[^:]*: (?:buffer|parameter) ")
 #: The number of a call that is no probing call.
 _CALL = re.compile(r"call (\d+)\b")
 
+#: How a record describes a process that ended by itself.
+_EXITED = re.compile(r"the process exited with status (\d+)\b")
+
 #: The class of errors of a C++ compiler.
 _CPP_ERROR = "CppCompileError"
 
@@ -282,6 +285,13 @@ def _is_of_nothing(observation: Observation, verdict: Verdict) -> bool:
     if verdict.outcome != "failed":
         return False
     return any(piece.is_uncompiled for piece in evidence(observation, verdict))
+
+
+def exit_status(suspect: Suspect) -> int:
+    """Return the status of its own with which the case's process exits; 0 for another failure."""
+    failure = suspect.observation.failure
+    found = _EXITED.search(failure.message) if failure and failure.kind == "exit" else None
+    return int(found[1]) if found else 0
 
 
 def is_of_cpp(suspect: Suspect) -> bool:

@@ -18,7 +18,7 @@ from compilegate.triage.report.cleaning import cleaned, cleaned_code
 from compilegate.triage.report.title import title_of
 from compilegate.triage.scripts import programs, running
 from compilegate.triage.scripts.script import Script, Shows, of_program, titled
-from compilegate.triage.search.suspect import Suspect
+from compilegate.triage.search.suspect import Suspect, exit_status
 from compilegate.triage.search.trials import OutOfTimeError, Trials, part
 from compilegate.triage.source.definitions import NoSourceError
 from compilegate.triage.source.recipe import operators_of
@@ -80,7 +80,8 @@ class Scripting:
         path.write_text(cleaned_code(script.text), encoding="utf-8")
         try:
             off, until = self.findings.stage.off, self.trials.until
-            made = running.verify(path, off, until, script.says, paths=script.paths)
+            exits = exit_status(self.trials.suspect)
+            made = running.verify(path, off, until, script.says, paths=script.paths, exits=exits)
             self.findings.errors.append(made.red.error)
             if made.holds or self.findings.script is None:
                 self.findings.script, self.findings.verified = script, made

@@ -14,7 +14,7 @@ from compilegate.triage.findings import Findings
 from compilegate.triage.report.title import title_of
 from compilegate.triage.scripts.probing_changes import change_of, cotangents_of, setting_of
 from compilegate.triage.scripts.script import Script, Shows, may_be_brief
-from compilegate.triage.search.suspect import Suspect
+from compilegate.triage.search.suspect import Suspect, exit_status
 from compilegate.zoo.registry import Model
 
 #: What the compiler must not do, by the aspect that fails.
@@ -83,6 +83,7 @@ def shows(suspect: Suspect, findings: Findings, hangs_s: float) -> Shows:
         draws=suspect.observation.draws and aspect != "randomness",
         calls=1 if suspect.is_of_first_call and not findings.stage.cure else 0,
         hangs_s=hangs_s,
+        exits=exit_status(suspect),
     )
 
 
