@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from compilegate.culprits import stacks
 from compilegate.judging.aspects import aspect_named
 from compilegate.judging.judge import nothing_compiled
 from compilegate.records.case import computes_in_half, model_of
-from compilegate.records.observation import Compilation, Failure, GraphBreak, Observation
+from compilegate.records.observation import Compilation, GraphBreak, Observation
 from compilegate.records.verdict import Verdict
 from compilegate.zoo import registry
 
@@ -35,7 +36,6 @@ _SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
 _CALL = re.compile(r"(?P<call>(?P<probe>probing )?call(?: (?P<number>\d+))?[^:]*): (?P<rest>.*)")
 _TENSOR = re.compile(r"(?P<where>[^:]*?)(?: \(\w+\))?: (?P<rest>.*)")
 _EXACT = re.compile(r"(?P<what>\w+) differs?(?: by padding)?: ")
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>\S+)')
 _VARIABLE = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 #: How many characters of a message tell it from others.
 _SAID = 80
@@ -64,6 +64,8 @@ class Evidence:
         line: Of a break or a guard: what a line of the verdict contains of it.
         source: File and line of the user's code that shows it; empty where that is not known.
         code: Of a guard: the line of code that it is for, with its place.
+        frame: Of a guard for which PyTorch names no line: the function that is compiled again, and
+            its file.
         match: A regular expression that lines match which show the same; empty for any.
         is_specific: Whether what matches has this cause in whichever case: it names a place.
         is_probing: Whether a tensor is wrong in a probing call, and in no call before it.
@@ -77,6 +79,7 @@ class Evidence:
     line: str = ""
     source: str = ""
     code: str = ""
+    frame: str = ""
     match: str = ""
     is_specific: bool = False
     is_probing: bool = False
@@ -185,13 +188,15 @@ def _guards(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
         if key not in seen:
             seen.add(key)
             broken_at = _left_by(item)
+            source = broken_at or (item.guarded_at if is_known else "")
             yield Evidence(
                 ("graph break", broken_at) if broken_at else key,
                 f"recompiled: {item.guarded_at if is_known else item.code}: {item.guard}",
                 verdict.aspect,
                 line=item.guard,
-                source=broken_at or (item.guarded_at if is_known else item.code.source),
+                source=source,
                 code=item.guarded if is_known else "",
+                frame="" if source else f"{item.code.function} of {item.code.file}",
                 match=_pattern(item.guarded)
                 if is_known
                 else f"{_pattern(str(item.code))}.*: {_pattern(item.guard)}",
@@ -291,7 +296,7 @@ def _key_of_failure(observation: Observation) -> Key:
     assert failure is not None
     if observation.status == "out_of_memory":
         return "out of memory", family_of(observation.case)
-    place = _place(failure)
+    place = stacks.innermost(failure)
     message = normal(failure.message)
     if not place and observation.status in ("crashed", "timed_out"):
         # The signal alone says nothing of the cause.
@@ -299,27 +304,6 @@ def _key_of_failure(observation: Observation) -> Key:
     if observation.status == "timed_out":
         message = ""  # it says for how long
     return observation.status, failure.kind, message, place
-
-
-def _place(failure: Failure) -> str:
-    """Return the innermost frame of what a case raised, or of the thread that died or hangs.
-
-    Python prints the innermost frame of a traceback last, and faulthandler prints it first.
-    """
-    if frames := [*_FRAME.finditer(failure.traceback)]:
-        return _frame(frames[0 if "most recent call first" in failure.traceback else -1])
-    dying = failure.output.partition("Current thread")[2] or failure.output
-    _, found, stack = dying.partition("most recent call first")
-    frames = [*_FRAME.finditer(stack)] if found else []
-    return _frame(frames[0]) if frames else ""
-
-
-def _frame(found: re.Match[str]) -> str:
-    """Return a frame without its line, in the file's last folders; generated code has no name."""
-    if "torchinductor" in found["file"] or re.search(r"/c[a-z0-9]{20,}\.py$", found["file"]):
-        return f"generated code in {found['function']}"
-    path = found["file"].rpartition("site-packages/")[2].split("/")
-    return f"{'/'.join(path[-3:])} in {found['function']}"
 
 
 def _lines(verdict: Verdict) -> Iterator[str]:

@@ -71,7 +71,8 @@ class Triaged:
         found = self.findings
         line = next((line.partition(" in ")[0] for line in found.sources), "")
         operator = f"{found.named} at {line}" if line else found.named
-        where = self.suspect.evidence.source or (found.place.path and str(found.place))
+        shown = self.suspect.evidence
+        where = shown.source or shown.frame or (found.place.path and str(found.place))
         own = found.guilty and ownership.described(found.guilty)
         known = [text for text in (own, found.wrong_line, where, operator) if text]
         known = known or [str(found.place)]

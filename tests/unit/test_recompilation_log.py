@@ -140,3 +140,30 @@ def test_a_guard_has_the_line_that_reads_the_attribute():
     assert second.guarded == f"{second.guarded_at}: {text}"
     _, resized = compiled_for((1, 3), (1, 5))
     assert not resized.guarded_at
+
+
+class Stepping(nn.Module):
+    """Assigns to itself what it reads: PyTorch's ``__setattr__`` then asks for its type."""
+
+    def __init__(self):
+        super().__init__()
+        self.schedule = {"step": 0}
+
+    def forward(self, x):
+        self.schedule = {"step": self.schedule["step"] + 1}
+        return x + 1
+
+
+def test_a_guard_that_a_frame_of_torch_makes_has_the_line_of_the_user():
+    reset()
+    compiled = torch.compile(Stepping(), backend="eager")
+    log = CompileLog()
+    for index in range(2):
+        compiled(X)
+        log.after_call(index)
+    _, second = log.capture().compilations
+    assert second.guard == "0/0: self.schedule['step'] == 0"
+    text = 'self.schedule = {"step": self.schedule["step"] + 1}'
+    lines = [line.strip() for line in Path(__file__).read_text().splitlines()]
+    assert second.guarded_at.endswith(f"test_recompilation_log.py:{lines.index(text) + 1}")
+    assert second.guarded == f"{second.guarded_at}: {text}"

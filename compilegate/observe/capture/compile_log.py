@@ -231,14 +231,14 @@ def compile_time(first_call_s: float, busy: float, *, clock_was_set: bool = Fals
 
 
 def _compilation(entry: Any, call: int) -> Compilation:
-    reason = entry.recompile_reason or ""
+    reason, guarded_at = recompile_reasons.guard_and_source(entry.recompile_reason or "")
     return Compilation(
         code=place(entry.co_filename, entry.co_firstlineno or 0, entry.co_name or "?"),
         call=call,
         compile_id=str(entry.compile_id or ""),
         graph=bool(entry.has_guarded_code),
-        reason=" ".join(reason.strip().partition("\n")[0].split()),
-        guarded_at=recompile_reasons.source_of(reason),
+        reason=reason,
+        guarded_at=guarded_at,
         failure=error_text.one_line(entry.fail_reason or ""),
         symbolic=_is_symbolic(getattr(entry, "graph_node_shapes", None) or ""),
     )

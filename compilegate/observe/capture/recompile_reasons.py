@@ -17,8 +17,14 @@ from compilegate.observe.capture.source_place import place
 
 #: How a guard on the size of a tensor reads.
 _OF_SIZE = re.compile(r"size mismatch at index|\.size\(\)\[|\bstride mismatch|rank mismatch")
-#: A frame of the stack that follows a guard.
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)', re.M)
+#: A frame of the stack that follows a guard, and the text of its line, if that is there.
+_FRAME = re.compile(
+    r'^[ \t]*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)'
+    r'(?:\n[ \t]+(?!File ")(?P<text>[^\n]+))?',
+    re.M,
+)
+#: What PyTorch writes after a guard: the line of the innermost frame, and the end of its path.
+_COMMENT = re.compile(r"\s+# (?:.*?\s+# )?\S+:\d+ in \S+")
 
 
 def _in_order(find: Callable[..., list[str]]) -> Callable[..., list[str]]:
@@ -36,12 +42,25 @@ def in_order(reasons: list[str]) -> list[str]:
     return sorted(reasons, key=lambda reason: bool(_OF_SIZE.search(reason.partition("\n")[0])))
 
 
-def source_of(reason: str) -> str:
-    """Return file and line of the code that a guard is for; empty where PyTorch names none."""
+def guard_and_source(reason: str) -> tuple[str, str]:
+    """Return a guard in one line, and file and line of the code that it is for.
+
+    That is the innermost frame outside of torch: ``nn.Module.__setattr__`` asks for the type of
+    what any line assigns. PyTorch's comment on the guard then has the text of this line.
+
+    Args:
+        reason: The guard, and the stack of what it is for. Without that, the line is empty.
+    """
+    guard = " ".join(reason.strip().partition("\n")[0].split())
     frames = [*_FRAME.finditer(reason)]
     if not frames:
-        return ""
-    return place(frames[-1]["file"], int(frames[-1]["line"]), frames[-1]["function"]).source
+        return guard, ""
+    places = [place(one["file"], int(one["line"]), one["function"]) for one in frames]
+    at = max((n for n, found in enumerate(places) if found.owner != "torch"), default=-1)
+    text = (frames[at]["text"] or "").strip()
+    if text and places[at] != places[-1]:
+        guard = _COMMENT.sub(lambda _: f" # {text} # {places[at]}", guard, count=1)
+    return guard, places[at].source
 
 
 _NAME = "get_and_maybe_log_recompilation_reasons"

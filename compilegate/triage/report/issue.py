@@ -138,9 +138,7 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
     place = findings.place
     if findings.guilty is not None:
         yield from ownership.paragraph(findings.guilty)
-    if line := suspect.evidence.source:
-        code = f": `{findings.code}`" if findings.code else ""
-        yield from (f"**Line:** `{line}`{code}", "")
+    yield from _named_line(suspect, findings)
     if place.path:
         yield f"**Submodule:** `{place.path}` (`{place.kind}`) fails when compiled alone with"
         yield f"eager's inputs: {place.text}"
@@ -179,6 +177,16 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
         yield f"It still fails with `nn.Identity` in place of {', '.join(place.identities)}."
         yield ""
     yield from _operator(findings)
+
+
+def _named_line(suspect: Suspect, findings: Findings) -> Iterator[str]:
+    """Yield the line that breaks the graph, or that a guard is for."""
+    if line := suspect.evidence.source:
+        code = f": `{findings.code}`" if findings.code else ""
+        yield from (f"**Line:** `{line}`{code}", "")
+    if frame := suspect.evidence.frame:
+        yield f"**Line:** PyTorch names none for this guard. It compiles `{frame}` again."
+        yield ""
 
 
 def _unguarded(suspect: Suspect, stage: Stage) -> Iterator[str]:

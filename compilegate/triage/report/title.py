@@ -52,6 +52,8 @@ def title_of(suspect: Suspect, findings: Findings) -> str:
         return _fitted(before, _of_case(suspect, alone))
     if line := suspect.evidence.source:
         return _fitted(stage, _of_line(suspect), f" at {line}")
+    if frame := suspect.evidence.frame:
+        return _fitted(stage, _of_line(suspect), f" in {frame}")
     kind = findings.place.kind or findings.place.model
     where = findings.named or kind or suspect.case.model
     if findings.pattern and not findings.named:

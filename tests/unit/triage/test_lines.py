@@ -122,7 +122,7 @@ def test_a_report_says_what_was_tried_and_what_to_do_where_no_script_shows_it():
     ("observation", "findings", "place"),
     [
         (broken(A, make_break()), found("eager"), "Dynamo, net.py:10"),
-        (recompiled(A, *["0/0: self.n == 1"] * 2), found("eager"), "Dynamo, net.py:10"),
+        (recompiled(A, *["0/0: self.n == 1"] * 2), found("eager"), "Dynamo, forward of net.py"),
         (wrong(A), found(), "Inductor, the whole model"),
         (wrong(A), found(place=Place("act", "GELU")), "Inductor, act (GELU)"),
         (
@@ -153,6 +153,15 @@ def test_a_line_whose_file_is_not_there_has_its_place_alone(tmp_path):
     assert code_lines.text_of(suspect_of(wrong(A)).evidence, [tmp_path]) == ""
     text = issue.text(suspect, found(), make_environment(), "observe", "")
     assert "**Line:** `net.py:10`\n" in text
+
+
+def test_the_line_of_a_function_is_not_that_of_a_guard_in_it():
+    suspect = suspect_of(recompiled(A, *["0/0: self.n == 1"] * 2))
+    text = issue.text(suspect, found("eager"), make_environment(), "observe", "")
+    assert "**Line:** PyTorch names none for this guard. It compiles `forward of net.py` " in text
+    suspect = suspect_of(guarded("0/0: self.n == 1 # return x * self.n # t/net.py:8 in f"))
+    text = issue.text(suspect, found("eager"), make_environment(), "observe", "")
+    assert "**Line:** `net.py:8`" in text
 
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "repro.py", line 3\n{}\n'

@@ -240,7 +240,7 @@ def test_a_call_that_raises_on_one_side_says_on_which(eager, compiled, expected)
         ),
         (
             recompiled(A, *["0/0: self.n == 1"] * 2),
-            "[Dynamo] recompilation for self.n == 1 at net.py:10",
+            "[Dynamo] recompilation for self.n == 1 in forward of net.py",
         ),
     ],
     ids=[
