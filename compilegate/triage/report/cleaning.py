@@ -23,9 +23,11 @@ def cleaned(text: str, secrets: Collection[str] = ()) -> str:
 
     Args:
         text: The text.
-        secrets: Further secrets, which a script had.
+        secrets: Further secrets, which a script had. A mere word among them, such as ``forward``,
+            is one that the text may have of its own.
     """
-    known = {f"SCRIPT_SECRET_{at}": value for at, value in enumerate(secrets)}
+    odd = (value for value in secrets if not value.replace("_", "").isalpha())
+    known = {f"SCRIPT_SECRET_{at}": value for at, value in enumerate(odd)}
     return _without_homes(without_secrets(_PACKAGES.sub("", masker(known)(f"{text}\n")[:-1])))
 
 

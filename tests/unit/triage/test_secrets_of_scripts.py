@@ -117,3 +117,9 @@ def test_a_report_says_that_its_script_has_literals_replaced():
     healthy = report("words = 'pw-tuple-666'\n")
     assert "look like secrets" not in healthy
     assert "GET failed: pw-tuple-666" in healthy
+
+
+def test_a_word_that_a_script_gives_to_a_secret_stays_in_the_report():
+    text = report("my_token = 'forward'\n")
+    assert f"my_token = '{HIDDEN}'" in text
+    assert "\nforward: " in text
