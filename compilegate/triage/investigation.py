@@ -13,6 +13,7 @@ from compilegate.records.part import Held, Kernel
 from compilegate.triage.findings import Files, Findings
 from compilegate.triage.scripts import programs, running
 from compilegate.triage.search import ladder, place, smallest
+from compilegate.triage.search.costs import why_no_script
 from compilegate.triage.search.seen import Seen
 from compilegate.triage.search.suspect import Suspect, is_of_cpp
 from compilegate.triage.search.trials import OutOfTimeError, Trials, part
@@ -193,12 +194,16 @@ class Investigation:
 
     def _bisect(self) -> None:
         findings = self.findings
-        if findings.stage.backend not in ("inductor", "aot_eager_decomp_partition"):
+        # Memory may begin to grow in one stage, and be another amount after the next one.
+        backend = findings.stage.backend or ("inductor" if findings.held else "")
+        if backend not in ("inductor", "aot_eager_decomp_partition"):
             return
         if part_of := findings.stage.left_out:
             findings.notes.append(f"a bisection of Inductor: without {part_of}, its code is right")
             return
         if findings.verified is None or not findings.verified.holds:
+            if why_no_script(self._suspect):
+                return
             findings.notes.append(
                 "a bisection of the compiler: it needs a script that shows the failure, so write "
                 "one by hand, or give more --minutes"
@@ -210,7 +215,7 @@ class Investigation:
         found, log = running.bisect(
             self._folder / "repro.py",
             self._scratch,
-            findings.stage.backend,
+            backend,
             self._until - min(_AFTER * left, _AFTER_S),
             self._trials.hangs_s if self._suspect.hangs else _STUCK_S,
             device=self._suspect.case.device,

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import torch
+import torch._inductor.config
 from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile
 
@@ -16,6 +18,8 @@ from compilegate.zoo.example import Call
 
 #: Calls before the profile: the first ones compile, and fill caches.
 _WARM = 2
+#: How the name of Inductor's code of a whole graph begins: a hash follows, and no place.
+_COMPILED = "## Call CompiledFxGraph"
 #: As many rows are returned.
 _MOST = 15
 
@@ -30,7 +34,8 @@ def at_peak(eager: tuple[Subject, Call], compiled: tuple[Subject, Call]) -> list
         eager: A model, and a prepared call of it.
         compiled: The same model compiled, and a call of it.
     """
-    sides = [_blocks(subject, call) for subject, call in (eager, compiled)]
+    with torch._inductor.config.patch({"cpp.enable_kernel_profile": True}):  # kernels have names
+        sides = [_blocks(subject, call) for subject, call in (eager, compiled)]
     both = [
         Held(operator=operator, size=size, eager=sides[0][key], compiled=sides[1][key])
         for key in sides[0] | sides[1]
@@ -80,7 +85,20 @@ def _operator(event: Any) -> str:
     around = event.parent
     while around is not None and around.tag != _EventType.TorchOp:
         around = around.parent
-    return around.name if around is not None else "outside of operators"
+    if around is None:
+        return "outside of operators"
+    return _next(event, around) if around.name.startswith(_COMPILED) else around.name
+
+
+def _next(event: Any, around: Any) -> str:
+    """Return what Inductor's code runs after an allocation: mostly what writes to it."""
+    after = [
+        each
+        for each in around.children
+        if each.tag == _EventType.TorchOp and each.start_time_ns >= event.start_time_ns
+    ]
+    first = min(after, key=lambda each: each.start_time_ns, default=None)
+    return f"Inductor's code, {f'before {first.name}' if first else 'which names nothing'}"
 
 
 def _below(events: Iterable[Any]) -> Iterator[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from compilegate.triage.search import costs
 from compilegate.triage.search.ladder import Stage, option
 from compilegate.triage.search.suspect import Suspect
 
@@ -30,6 +31,9 @@ def paragraphs(suspect: Suspect, stage: Stage) -> Iterator[str]:
         for other in stage.apart:
             yield f"`{other}` fails by itself, since a backend that does more passes."
         yield from _recomputed(stage)
+    elif costs.is_below_eager(suspect):
+        yield "**Budget:** it allows less memory than eager itself needs, so that every backend"
+        yield "fails that saves none. No part of the compiler need be at fault. Raise the budget."
     else:
         yield "**Stage:** undecided: a backend below the one that fails shows something else."
     if stage.is_cold and stage.is_confirmed:

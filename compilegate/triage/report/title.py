@@ -8,6 +8,7 @@ import textwrap
 from compilegate.records.observation import Failure, GraphBreak
 from compilegate.triage.findings import Findings
 from compilegate.triage.report import ownership
+from compilegate.triage.search import costs
 from compilegate.triage.search.suspect import Suspect, exit_status
 
 #: The longest title, in characters.
@@ -30,6 +31,9 @@ _DIFFERENCE = re.compile(
 )
 #: What a line says where one side raises.
 _RAISES = re.compile(r"eager raises (?P<eager>.*), compiled raises (?P<compiled>.*)")
+#: What a line says of the peak of a call, and before that of another size.
+_PEAK = re.compile(r"peak (?P<peak>\S+ MiB), .*\((?P<ratio>[\d.]+)×\), at most (?P<most>[\d.]+)×")
+_OF_SIZE = re.compile(r"at ([^,]+), peak (\S+) MiB, eager (\S+) MiB")
 #: State that a call changes: other differences are of what it returns.
 _STATE = ("input", "buffer", "parameter", "attribute", "closure", "class", "global", "function")
 #: How PyTorch begins the message that has the exception of a backend.
@@ -45,7 +49,8 @@ _COMPILE_ID = re.compile(r"^\d+/\d+: ")
 
 def title_of(suspect: Suspect, findings: Findings) -> str:
     """Return the title of the issue: at most 100 characters, without the number of a call."""
-    stage = f"[{_tag(findings)}] " if findings.stage.backend else ""
+    tag = _tag(findings)
+    stage = f"[{tag}] " if tag else ""
     alone = findings.place.text
     if own := findings.guilty:
         before = f"[{ownership.whose(own)} {own.kind}] {own.name}: "
@@ -65,9 +70,10 @@ def title_of(suspect: Suspect, findings: Findings) -> str:
 
 
 def _tag(findings: Findings) -> str:
-    """Return the stage, of which a bisection leaves one part."""
-    is_told = findings.bisected.get("subsystem") == "decomposition"
-    return "decompositions" if is_told else findings.stage.name
+    """Return the stage, of which a bisection leaves one part; empty if it is not known."""
+    if findings.bisected.get("subsystem") == "decomposition":
+        return "decompositions"
+    return findings.stage.name if findings.stage.backend else ""
 
 
 def _fitted(before: str, text: str, after: str = "") -> str:
@@ -121,7 +127,26 @@ def _of_case(suspect: Suspect, alone: str) -> str:
     if found := _DIFFERENCE.match(text):
         return _of_difference(found)
     is_told = text != suspect.text or suspect.was_not_compiled
-    return text if is_told else f"{suspect.verdict.aspect.replace('_', ' ')}: {text}"
+    said = _of_memory(text) if costs.budget(suspect) else ""
+    return (
+        said or text if said or is_told else f"{suspect.verdict.aspect.replace('_', ' ')}: {text}"
+    )
+
+
+def _of_memory(text: str) -> str:
+    """Return how much more memory than eager's a call needs; empty where it leaves some, too."""
+    first, _, rest = text.partition("; ")
+    if first.startswith("each call leaves "):
+        return first
+    known = _PEAK.search(rest or first)
+    if known is None:
+        return ""
+    ratio, most, of_size = float(known["ratio"]), float(known["most"]), _OF_SIZE.match(first)
+    if ratio > most or of_size is None:
+        return f"{ratio:.2f} times eager's memory ({known['peak']}, at most {most:g} times allowed)"
+    at, peak, eager = of_size.groups()
+    figures = f"{peak} MiB, eager {eager} MiB"
+    return f"too much memory at {at} ({figures})"
 
 
 def _of_difference(found: re.Match[str]) -> str:

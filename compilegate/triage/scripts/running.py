@@ -36,7 +36,7 @@ _LONGEST = 200
 #: What a script says that shows the bug.
 _SAYS = (
     *("compiled code is WRONG", "compiled code RAISES"),
-    *("the graph BREAKS", "compiled TOO OFTEN", "Timeout ("),
+    *("the graph BREAKS", "compiled TOO OFTEN", "TOO MUCH memory", "Timeout ("),
 )
 #: A function in a traceback of a script.
 _FRAME = re.compile(r'^  File ".*repro\.py", line \d+, in (\w+)$', re.MULTILINE)

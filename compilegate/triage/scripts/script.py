@@ -98,6 +98,8 @@ class Shows:
         draws: Whether the case draws random numbers as eager does.
         calls: How many calls show it; 0 for all of the recipe.
         hangs_s: Seconds after which the script of a hang ends.
+        most: How many times eager's memory a call may need; 0 if memory is not measured.
+        more: How many bytes more than that.
         exits: The status with which compiled code ends the process; 0 if it does not.
         may_raise: Whether calls may raise, on whichever side.
         change: The body of a function that changes the tensors of the last call; empty for none.
@@ -122,6 +124,8 @@ class Shows:
     draws: bool = False
     calls: int = 0
     hangs_s: float = 60.0
+    most: float = 0
+    more: int = 0
     exits: int = 0
     may_raise: bool = False
     change: str = ""
@@ -251,7 +255,7 @@ def _text(
     if shows.strict == "breaks" and not shows.counted:
         options["fullgraph"] = True
     has_mode = case.mode != "default" and backend == "inductor"
-    looks = not shows.strict  # at tensors
+    looks = not (shows.strict or shows.most)  # at tensors
     compares = shows.kind in SILENT and looks
     cast, aliasing = _CAST.get(case.weights), compares and (shows.aliasing or shows.careful)
     is_attribute = shows.where.startswith("attribute ") and " class " not in shows.where
@@ -285,7 +289,8 @@ def _text(
         "wants_eager": shows.kind in ("raises", "crash", "hang"),
         "compares": compares,
         "recompiles": shows.strict == "recompiles",
-        "most": None if shows.recompilations is None else shows.recompilations + 1,
+        "most": shows.most if shows.recompilations is None else shows.recompilations + 1,
+        "more": shows.more,
         "strict": bool(shows.strict),
         "counted": shows.counted,
         "reason": shows.reason,
@@ -312,8 +317,8 @@ def _text(
         "after": "after=" in body,
         "module": "program" if not facts["example"] and not facts["is_module"] else "module",
     }
-    template = "brief.py.j2" if shows.brief else "repro.py.j2"
-    return _TEMPLATES.get_template(template).render(known | dict(facts))
+    template = "brief" if shows.brief else "memory" if shows.most else "repro"
+    return _TEMPLATES.get_template(f"{template}.py.j2").render(known | dict(facts))
 
 
 def _around(case: Case, *, train: bool, only: bool) -> Iterator[str]:

@@ -8,6 +8,7 @@ from compilegate.fuzzing.script import stage_named
 from compilegate.processes.observer import BACKENDS
 from compilegate.records.case import torch_mode
 from compilegate.records.part import CheckpointDraws
+from compilegate.triage.search import costs
 from compilegate.triage.search.seen import Seen
 from compilegate.triage.search.trials import Trials, part
 
@@ -141,7 +142,7 @@ def climb(trials: Trials) -> Stage:
     states = [stage.seen[backend].state for backend in found]
     rungs = len(states) - states[::-1].index("good") if "good" in states else 0
     if states[rungs] == "bad" and "unobservable" not in states[:rungs]:
-        stage.backend = found[rungs]
+        stage.backend = "" if costs.is_below_eager(trials.suspect) else found[rungs]
     if stage.backend == "inductor":
         _simplify(trials, stage)
     elif stage.backend != _REDRAWS and stage.draws.kept:

@@ -11,6 +11,7 @@ from compilegate.judging.judge import judge_change
 from compilegate.judging.rules import rules, verdicts
 from compilegate.processes import lost_device
 from compilegate.records.observation import Observation
+from compilegate.triage.search import costs
 from compilegate.triage.search.seen import OTHER, Seen
 from compilegate.triage.search.suspect import Suspect
 
@@ -18,6 +19,12 @@ from compilegate.triage.search.suspect import Suspect
 OTHERS_LEFT = "this line is no longer named, and others of the case still are"
 #: The class of an error that another one wraps.
 _WRAPPED = re.compile(r"(?:\w+: )?(\w+(?:Error|Exception)): ")
+
+
+def of_whole(suspect: Suspect, observation: Observation, *, is_own: bool) -> Seen:
+    """Return whether the case shows the failure, with its own backend or with another one."""
+    seen = again(suspect, observation) if is_own else suspect.seen_in(observation)
+    return seen.as_other(seen.state == "bad" and costs.is_far(suspect, observation))
 
 
 def again(suspect: Suspect, observation: Observation) -> Seen:

@@ -98,10 +98,10 @@ class Trials:
         """
         suspect = self.suspect
         made = self._observe(case.id, case.model, backend, self.wants, seed=self._seed)
-        if (case, backend) == (suspect.case, suspect.observation.backend):
-            return sightings.again(suspect, made)
-        is_remedy = case.dynamic != suspect.case.dynamic
-        return sightings.with_remedy(suspect, made) if is_remedy else suspect.seen_in(made)
+        if case.dynamic != suspect.case.dynamic:
+            return sightings.with_remedy(suspect, made)
+        is_own = (case, backend) == (suspect.case, suspect.observation.backend)
+        return sightings.of_whole(suspect, made, is_own=is_own)
 
     def widen(self) -> bool:
         """Observe all that the run observed: timed rounds make calls, too. Return if it is more."""

@@ -18,6 +18,7 @@ from compilegate.triage.report.cleaning import cleaned, cleaned_code
 from compilegate.triage.report.title import title_of
 from compilegate.triage.scripts import programs, running
 from compilegate.triage.scripts.script import Script, Shows, of_program, titled
+from compilegate.triage.search import costs
 from compilegate.triage.search.suspect import Suspect, exit_status
 from compilegate.triage.search.trials import OutOfTimeError, Trials, part
 from compilegate.triage.source.definitions import NoSourceError
@@ -55,11 +56,17 @@ class Scripting:
 
     def write(self) -> None:
         """Try scripts, from the smallest to the largest, until one is verified."""
+        if why := costs.why_no_script(self.trials.suspect):
+            self.findings.notes.append(why)
+            self.say(f"  {why}")
+            return
         ways: dict[str, Callable[[], Iterable[Script]]] = {
             "a script of single operators": self._scripts_of_programs,
             "a script of the submodule": self._of_recipes.of_submodule,
             "a script with the model's source": self._of_recipes.of_model,
         }
+        if self.trials.suspect.cost:
+            ways = dict([ways.popitem()])
         for what, make in ways.items():
             try:
                 for script in make():
@@ -197,6 +204,8 @@ def _lack(findings: Findings, suspect: Suspect, where: str) -> str:
     if any(findings.errors):
         some = "those" if all(findings.errors) else "some"
         return f"{text}: {some} that were tried ended with an error of their own"
+    if suspect.cost:
+        return f"{text}: that which was tried needs as much memory as allowed"
     return f"{text}: those that were tried ran, and found compiled code right"
 
 

@@ -14,6 +14,7 @@ from compilegate.triage.findings import Findings
 from compilegate.triage.report.title import title_of
 from compilegate.triage.scripts.probing_changes import change_of, cotangents_of, setting_of
 from compilegate.triage.scripts.script import Script, Shows, may_be_brief
+from compilegate.triage.search import costs
 from compilegate.triage.search.suspect import Suspect, exit_status
 from compilegate.zoo.registry import Model
 
@@ -67,6 +68,8 @@ def shows(suspect: Suspect, findings: Findings, hangs_s: float) -> Shows:
     checked = [*(call.outputs for call in suspect.observation.calls), *states]
     different = [d for one in states for d in one.differences]
     differs = dict.fromkeys(d.where for d in different)
+    is_first = suspect.is_of_first_call and not findings.stage.cure
+    allowed = costs.budget(suspect)
     return Shows(
         title=title_of(suspect, findings),
         kind=symptom.kind if symptom and aspect not in _STRICT else "values",
@@ -81,7 +84,9 @@ def shows(suspect: Suspect, findings: Findings, hangs_s: float) -> Shows:
         differs=(*differs,),
         is_number=all(map(_NUMBER.fullmatch, (d.eager for d in different))),
         draws=suspect.observation.draws and aspect != "randomness",
-        calls=1 if suspect.is_of_first_call and not findings.stage.cure else 0,
+        calls=1 if is_first or allowed else 0,
+        most=allowed.max_memory_ratio or 0 if allowed else 0,
+        more=allowed.memory_slack_bytes if allowed else 0,
         hangs_s=hangs_s,
         exits=exit_status(suspect),
     )
@@ -159,6 +164,8 @@ def brief_way(program: Program, shows: Shows) -> Iterator[Shows]:
 def ways(shows: Shows) -> Iterator[Shows]:
     """Yield ways to show something, from the shortest script to the most careful."""
     yield shows
+    if shows.most:
+        return
     if shows.strict == "breaks":
         yield replace(shows, counted=True)  # where fullgraph=True raises another error
     if not shows.raises:
