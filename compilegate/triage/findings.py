@@ -141,7 +141,8 @@ class Findings:
         if self.line is None:
             return self.raises_at.partition(": ")[0]
         left_out = (line.partition(": ")[0] for line in self.line.left_out)
-        return next(left_out, self.line.source)
+        lost = self.line.lost[0].partition(": ")[0] if len(self.line.lost) == 1 else ""
+        return next(left_out, self.line.source or lost)
 
     @property
     def named(self) -> str:
