@@ -113,6 +113,9 @@ class LineDiffers:
         writes: Of AOTAutograd, where each line computes the same: lines that write to a tensor.
         touched: The line that makes each output, as ``output.logits``, and the first that reads
             each parameter, each buffer and each input.
+        changed: The lines that change each attribute or variable in eager, by its name.
+        lost: Of these, where each line computes the same, those of a state of Python that differs.
+        lost_from: What that state is, as *attribute order[0]*.
         compared: How many results were the same before.
     """
 
@@ -128,6 +131,9 @@ class LineDiffers:
     lines: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     touched: dict[str, str] = field(default_factory=dict)
+    changed: dict[str, list[str]] = field(default_factory=dict)
+    lost: tuple[str, ...] = ()
+    lost_from: str = ""
     compared: int = 0
 
 

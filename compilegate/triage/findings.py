@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compilegate.fuzzing.program import Statement
+from compilegate.fuzzing.outcome import Symptom
+from compilegate.fuzzing.program import Program, Statement
 from compilegate.records.part import CppLine, Held, Kernel, LineDiffers, OwnCode
 from compilegate.triage.scripts.running import Verified
 from compilegate.triage.scripts.script import Script
@@ -56,6 +57,8 @@ class Findings:
         is_traced: Whether PyTorch names no line, and its graphs do: what raises may be
             the backward of what the line calls.
         cpp: The line of C++ that does not compile; None if it is not known.
+        alone: The program of the operator that the stack of a hang or a crash names, and how it
+            fails alone; None if it does not.
         smallest: The smallest sizes at which it shows, and whether it does in float32.
         kernels: What takes the time of a call, where compiled calls are slow.
         held: What memory holds at the peak of a call, where compiled calls need much.
@@ -83,6 +86,7 @@ class Findings:
     raises_at: str = ""
     is_traced: bool = False
     cpp: CppLine | None = None
+    alone: tuple[Program, Symptom] | None = None
     smallest: Smallest = field(default_factory=Smallest)
     kernels: list[Kernel] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
@@ -137,7 +141,8 @@ class Findings:
         if self.line is None:
             return self.raises_at.partition(": ")[0]
         left_out = (line.partition(": ")[0] for line in self.line.left_out)
-        return next(left_out, self.line.source)
+        lost = self.line.lost[0].partition(": ")[0] if len(self.line.lost) == 1 else ""
+        return next(left_out, self.line.source or lost)
 
     @property
     def named(self) -> str:

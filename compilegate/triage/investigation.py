@@ -17,7 +17,7 @@ from compilegate.triage.search.costs import why_no_script
 from compilegate.triage.search.seen import Seen
 from compilegate.triage.search.suspect import Suspect, is_of_cpp
 from compilegate.triage.search.trials import OutOfTimeError, Trials, part
-from compilegate.triage.steps import lines, own_code, workarounds
+from compilegate.triage.steps import dying_operator, lines, own_code, workarounds
 from compilegate.triage.steps.causes import Cause, recognise
 from compilegate.triage.steps.scripting import Scripting
 
@@ -77,6 +77,7 @@ class Investigation:
             "stage": self._find_stage,
             "code of others": lambda: own_code.find(self._trials, self.findings, self._say),
             "recognition": self._recognise,
+            "stack": lambda: dying_operator.find(self._trials, self.findings, self._say),
             "place": self._find_place,
             "sizes": self._shrink,
             "script": self._write_script,
@@ -160,7 +161,7 @@ class Investigation:
         return not suspect.was_not_compiled and (suspect.is_of_values or suspect.fails_as_a_whole)
 
     def _find_place(self) -> None:
-        if not self._has_operators:
+        if not self._has_operators or self.findings.alone is not None:
             return
         found = self.findings.place
         try:
@@ -217,7 +218,7 @@ class Investigation:
             self._scratch,
             backend,
             self._until - min(_AFTER * left, _AFTER_S),
-            self._trials.hangs_s if self._suspect.hangs else _STUCK_S,
+            self._trials.patience.script_s if self._suspect.hangs else _STUCK_S,
             device=self._suspect.case.device,
             paths=findings.script.paths if findings.script else (),
             first="cpp.simdlen" if is_of_cpp(self._suspect) else "",

@@ -1,5 +1,7 @@
 """The first line of a model whose result in a graph is not the one that it should be."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -256,3 +258,25 @@ def test_a_wrong_value_in_a_graph_of_aot_autograd_is_named(value, source, tmp_pa
     assert found.source == source
     if source:
         assert (found.code, found.right, found.wrong) == ("line 2", "1, 2", "1, 2.5")
+
+
+STATE = SimpleNamespace(order=[3, 1, 2], counts={"calls": [0]}, name="")
+
+
+def shuffling(x, factor):
+    order = list(STATE.order)
+    STATE.order.reverse()
+    STATE.counts["calls"][0] += len(order)
+    setattr(STATE, "name", "a")  # noqa: B010
+    STATE.order.index(1)
+    return x * factor
+
+
+def test_the_lines_that_change_a_state_of_python_are_known():
+    changed = first(shuffling, 2.0).changed
+    texts = {name: [line.partition(": ")[2] for line in some] for name, some in changed.items()}
+    assert texts["order"] == ["order = list(STATE.order)"]
+    assert texts[".order"] == ["STATE.order.reverse()"]
+    assert texts[".counts"] == ['STATE.counts["calls"][0] += len(order)']
+    assert texts[".name"] == ['setattr(STATE, "name", "a")  # noqa: B010']
+    assert "STATE.order.index(1)" not in str(changed)

@@ -93,12 +93,14 @@ class LineResults:
         reached: The lines that run, by file and number.
         writes: The lines that write to a tensor.
         touched: The line that makes each output, and the first to read each other tensor, by name.
+        changed: The lines that change each attribute or variable, by its name.
     """
 
     made: list[Made] = field(default_factory=list)
     reached: set[str] = field(default_factory=set)
     writes: dict[str, None] = field(default_factory=dict)
     touched: dict[str, str] = field(default_factory=dict)
+    changed: dict[str, list[str]] = field(default_factory=dict)
     _is_open: bool = False
     _bytes: int = 0
 

@@ -30,6 +30,7 @@ from torch.utils import _pytree as pytree
 from compilegate.observe import nested
 from compilegate.observe.capture import compile_log, compiling
 from compilegate.observe.capture.source_place import place
+from compilegate.observe.dissect import changed_names
 from compilegate.observe.dissect.graph import Frame, frames_of
 from compilegate.observe.dissect.line_results import (
     LineResults,
@@ -70,7 +71,7 @@ def first_difference(
         found = differs_from_eager(dynamo, eager)
     else:
         found = differs_from_dynamo(_in_graphs(build(), calls, _of_aot), dynamo)
-    return replace(found, touched=eager.touched)
+    return replace(found, touched=eager.touched, changed=eager.changed)
 
 
 def _in_eager(subject: Subject, calls: Sequence[PlannedCall]) -> LineResults:
@@ -259,7 +260,14 @@ def _following(results: LineResults, frame: FrameType) -> Any:
 
     def note(frame: FrameType, event: str, _: Any) -> Any:
         if event == "line":
-            results.reached.add(place(code.co_filename, frame.f_lineno, code.co_name).source)
+            file, line = code.co_filename, frame.f_lineno
+            at = place(file, line, code.co_name)
+            results.reached.add(at.source)
+            changed = changed_names.in_file(file).get(line, ()) if at.owner != "python" else ()
+            for name in changed:
+                known = results.changed.setdefault(name, [])
+                if (text := f"{at.source}: {linecache.getline(file, line).strip()}") not in known:
+                    known.append(text)
         return note
 
     return note

@@ -1,10 +1,11 @@
-"""The line of Inductor that raises, where compiling fails there."""
+"""The line of Inductor that raises, or the function of PyTorch in which a case dies or hangs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from compilegate.culprits import stacks
 from compilegate.triage.findings import Findings
 from compilegate.triage.search.suspect import Suspect
 
@@ -29,7 +30,12 @@ def paragraph(suspect: Suspect, findings: Findings) -> Iterator[str]:
         suspect: The case.
         findings: What was found.
     """
-    failure = suspect.observation.failure
+    failure, status = suspect.observation.failure, suspect.observation.status
+    if failure is not None and status in ("crashed", "timed_out"):
+        if place := stacks.in_compiler(failure):
+            how = "dies" if status == "crashed" else "hangs"
+            yield from (f"**Function of PyTorch:** the case {how} in `{place}`.", "")
+        return
     if failure is None or findings.stage.backend != "inductor" or findings.guilty is not None:
         return
     if line := raising(failure.traceback):

@@ -27,6 +27,10 @@ def paragraph(found: LineDiffers, backend: str) -> Iterator[str]:
         found: The line.
         backend: The first backend that fails.
     """
+    return _lost(found) if found.lost else _of_results(found, backend)
+
+
+def _of_results(found: LineDiffers, backend: str) -> Iterator[str]:
     is_uncompared = bool(found.lines) and found == LineDiffers(lines=found.lines)
     if backend not in _SIDES or is_uncompared:
         yield f"**Line:** one of {', '.join(f'`{line}`' for line in found.lines)}: the graph has no"
@@ -64,6 +68,13 @@ def paragraph(found: LineDiffers, backend: str) -> Iterator[str]:
     for line in found.unseen[:_MOST]:
         yield f"Not compared, since {other} calls no function of PyTorch's for it: `{line}`."
     yield ""
+
+
+def _lost(found: LineDiffers) -> Iterator[str]:
+    """Yield the lines that change a state of Python which differs after the call."""
+    first, *others = (f"`{line}`" for line in found.lost)
+    yield f"**Line:** {' or '.join([first, *others])} changes `{found.lost_from}` in eager, and"
+    yield from ("compiled code leaves it otherwise. All results of lines are the same.", "")
 
 
 def _left_out(found: LineDiffers, who: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 
+from compilegate.culprits import stacks
 from compilegate.records.observation import Failure, GraphBreak
 from compilegate.triage.findings import Findings
 from compilegate.triage.report import ownership
@@ -175,12 +176,14 @@ def _of_difference(found: re.Match[str]) -> str:
 
 def _of_failure(suspect: Suspect, failure: Failure) -> str:
     when = "in the first call" if suspect.is_of_first_call else "in a later call"
+    place = stacks.in_compiler(failure)
+    where = f"in {place} {when}" if place else when
     match suspect.observation.status:
         case "crashed" if status := exit_status(suspect):
             return f"the process exits with status {status} {when}"
         case "crashed":
-            return f"{failure.kind} {when}"
+            return f"{failure.kind} {where}"
         case "timed_out":
-            return f"hangs {when}"
+            return f"hangs {where}"
     said = _OF_BACKEND.sub("", failure.message)
     return said if said != failure.message else f"{failure.kind}: {said}"

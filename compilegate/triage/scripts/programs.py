@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compilegate.fuzzing.program import Program, Statement, Value, renamed
@@ -90,6 +90,18 @@ def _short_names(graph: Graph) -> dict[str, str]:
 
 def _layout(value: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(map(str, value["layout"]))
+
+
+def handled_by(program: Program, functions: Sequence[str]) -> bool:
+    """Whether a function of the compiler has the name of the operator of a program: ``_erfc``.
+
+    Args:
+        program: A program of one operator.
+        functions: The functions.
+    """
+    name = program.statements[0].operator.rpartition(".")[2].rstrip("_").removeprefix("special_")
+    plain = [function.strip("_") for function in functions]
+    return any(re.search(rf"(?:^|_){re.escape(name)}(?:_|$)", one) for one in plain if name)
 
 
 def of_one_operator(program: Program) -> list[Program]:

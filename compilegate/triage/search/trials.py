@@ -24,12 +24,12 @@ from compilegate.records.observation import Observation, Stage, Want
 from compilegate.records.part import Part
 from compilegate.records.request import Request
 from compilegate.triage.search import sightings
+from compilegate.triage.search.patience import Patience
 from compilegate.triage.search.seen import Seen
 from compilegate.triage.search.suspect import Suspect
 
-#: Seconds without progress after which a trial hangs. Where the case hung, they are as many times
-#: as the longest trial that ended took, within these bounds.
-_STUCK_S, _HANGS_S, _TIMES = 240.0, (20.0, 60.0), 5
+#: Seconds without progress after which a trial hangs whose case did not.
+_STUCK_S = 240.0
 #: What a child tells of a part.
 _OfCall = Literal["graph", "operators", "lines", "construction", "checkpoints"]
 Told = _OfCall | Literal["cpp", "raising", "tree", "own", "kernels", "held"]
@@ -57,6 +57,7 @@ class Trials:
         until: When to end.
         cold: Whether trials compile in empty caches.
         wants: What trials of the whole case observe.
+        patience: How long trials of a case that hung may make no progress.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Trials:
     ) -> None:
         self.suspect, self.until = suspect, until
         self.cold, self.wants = suspect.is_cold, suspect.wants
-        self._longest_s = 0.0  # of the trials that ended
+        self.patience = Patience(suspect.observation.failure)
         self._folder, self._tf32, self._seed = folder, tf32, suspect.observation.seed
         self._file = folder / "trials.py"
         self._numbers = itertools.count(1)
@@ -192,12 +193,6 @@ class Trials:
         finally:
             self.until = before
 
-    @property
-    def hangs_s(self) -> float:
-        """Seconds without progress after which a trial of a case that hung hangs, too."""
-        least, most = _HANGS_S
-        return min(max(least, _TIMES * self._longest_s), most) if self._longest_s else most
-
     def close(self) -> None:
         """End the child and its server."""
         self._observer.close()
@@ -227,18 +222,18 @@ class Trials:
             tf32=self._tf32,
             cold=self.cold,
         )
-        began = time.monotonic()
+        self.patience.step("")
         made = self._observer.observe(
             request,
             model=key,
             device=suspect.case.device,
-            timeout_s=self.hangs_s if suspect.hangs else _STUCK_S,
+            timeout_s=self.patience.trial_s if suspect.hangs else _STUCK_S,
         )
-        if made.status != "timed_out":
-            self._longest_s = max(time.monotonic() - began, self._longest_s)
+        self.patience.end(hung=made.status == "timed_out")
         return made
 
     def _progress(self, case_id: str, stage: Stage, elapsed_s: float, at_work: str) -> None:
+        self.patience.step(stage)
         if time.monotonic() > self.until:
             raise OutOfTimeError
 

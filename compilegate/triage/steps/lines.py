@@ -15,7 +15,11 @@ from compilegate.triage.search.suspect import Suspect, is_of_cpp
 from compilegate.triage.search.trials import Trials, part
 
 #: The fields that are tuples, which JSON has not.
-_LISTS = ("modules", "left_out", "unseen", "lines", "writes")
+_LISTS = ("modules", "left_out", "unseen", "lines", "writes", "lost")
+#: How state of Python is named, and the variable or attribute that holds it.
+_OF_PYTHON = re.compile(
+    r"(?P<kind>attribute|class|closure|function|global) .*?(?P<name>\w+)(?:\[.*)?$"
+)
 #: What comes before the stack of the user's code, and a frame of that.
 _USER_CODE = "\nfrom user code:\n"
 _FRAME = re.compile(r'File "(.+)", line (\d+), in \S+\n\s*(.+)')
@@ -103,11 +107,33 @@ def _find_first_wrong(trials: Trials, findings: Findings, say: Callable[[str], N
         return
     lists = {name: tuple(told[name]) for name in _LISTS}
     found = LineDiffers(**{**told, **lists})
-    findings.line = found = replace(found, touched=of_what_differs(trials.suspect, found))
-    if found.source:
+    lost_from, lost = of_state(trials.suspect, found)
+    touched = of_what_differs(trials.suspect, found)
+    found = replace(found, touched=touched, lost=lost, lost_from=lost_from)
+    findings.line = replace(found, changed={})
+    if found.lost:
+        say(f"  {found.lost_from} is changed by {'; '.join(found.lost)}")
+    elif found.source:
         say(f"  the first line with another result: {found.source}: {found.code}")
     else:
         say(f"  {found.compared} results of lines are the same in the graph")
+
+
+def of_state(suspect: Suspect, found: LineDiffers) -> tuple[str, tuple[str, ...]]:
+    """Return the first state of Python that differs, and the few lines that change it in eager.
+
+    Both are empty where tensors are wrong, or the result of a line.
+    """
+    observation, number = suspect.observation, suspect.shown_in
+    if found.source or suspect.probing_call is not None or number >= len(observation.calls):
+        return "", ()
+    for one in observation.calls[number].state.differences:
+        if named := _OF_PYTHON.match(one.where):
+            is_variable = named["kind"] in ("closure", "global")
+            names = [f".{named['name']}", *[named["name"]] * is_variable]
+            lines = tuple(line for name in names for line in found.changed.get(name, ()))
+            return (one.where, lines) if lines and len(lines) <= FEW else ("", ())
+    return "", ()
 
 
 def of_what_differs(suspect: Suspect, found: LineDiffers) -> dict[str, str]:

@@ -165,16 +165,7 @@ class Scripting:
             whole: The program of the whole graph.
             symptoms: Receives how these fail.
         """
-        alone = programs.of_one_operator(whole)
-        for one, symptom in zip(alone, self.trials.symptoms(alone), strict=True):
-            if symptom is not None:
-                self.findings.place.name_operator(one.statements[0])
-                self.say(f"  operator: {one.statements[0].text}")
-                break
-        else:
-            one, symptom = whole, next(self.trials.symptoms([whole]))
-        if symptom is None:
-            raise programs.UnprintableError(own_code.why_right(self.findings))
+        one, symptom = self.findings.alone or self._first_failing(whole)
         symptoms.append(symptom)
         left = self.trials.until - time.monotonic()
         reducer = Reducer(
@@ -186,10 +177,24 @@ class Scripting:
             reduced = reducer.best or one
         return [reduced, one] if reduced != one else [one]
 
+    def _first_failing(self, whole: Program) -> tuple[Program, Symptom]:
+        """Return the program of the first operator that fails alone, or the whole, and how."""
+        alone = programs.of_one_operator(whole)
+        for one, symptom in zip(alone, self.trials.symptoms(alone), strict=True):
+            if symptom is not None:
+                self.findings.place.name_operator(one.statements[0])
+                self.say(f"  operator: {one.statements[0].text}")
+                break
+        else:
+            one, symptom = whole, next(self.trials.symptoms([whole]))
+        if symptom is None:
+            raise programs.UnprintableError(own_code.why_right(self.findings))
+        return one, symptom
+
     @property
     def _shows(self) -> Shows:
         """What a script of the model shows."""
-        return shown.shows(self.trials.suspect, self.findings, self.trials.hangs_s)
+        return shown.shows(self.trials.suspect, self.findings, self.trials.patience.script_s)
 
 
 def _lack(findings: Findings, suspect: Suspect, where: str) -> str:

@@ -25,6 +25,16 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
             "another than in eager: 2 at [0] in eager, and 3 at [0] in the graph.",
         ),
         (
+            "eager",
+            {
+                "compared": 2,
+                "lost": ("net.py:7: self.order.reverse()",),
+                "lost_from": "attribute a",
+            },
+            "**Line:** `net.py:7: self.order.reverse()` changes `attribute a` in eager, and "
+            "compiled code leaves it otherwise. All results of lines are the same.",
+        ),
+        (
             "aot_eager",
             {**AT, "right": "2", "wrong": "3", "caller": "net.py:20: return self.gate(x)"},
             "**Line:** `net.py:8`: `y = x * k` is the first whose result in AOTAutograd's graph is "
@@ -106,6 +116,7 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
     ],
     ids=[
         "another",
+        "state of Python",
         "of AOTAutograd",
         "in another submodule",
         "not in eager",

@@ -242,7 +242,7 @@ def test_a_script_compares_the_python_state_that_differs(recipe, differs, step, 
     done = run(of_recipe(recipe, INFER, wrong, [{}, {}]), tmp_path)
     assert done.returncode == step - 1, done.stderr
     assert ("WRONG" in done.stdout) == (step == 2)
-    places = set(re.findall(r"\b(?:shared|state|held)\b[^:]*", done.stdout))
+    places = set(re.findall(r"\b(?:shared|attribute|held)\b[^:]*", done.stdout))
     assert len(places) >= len(differs) * (step - 1), done.stdout
 
 

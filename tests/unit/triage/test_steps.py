@@ -39,8 +39,8 @@ def investigated(monkeypatch, tmp_path, error):
         monkeypatch.setattr(made, name, lambda: None, raising=False)
     monkeypatch.setattr(made, "_find_stage", find_stage, raising=False)
     monkeypatch.setattr(made, "_recognise", recognise, raising=False)
-    for step in (investigation.workarounds, investigation.own_code, investigation.lines):
-        monkeypatch.setattr(step, "find", lambda *_: None)
+    for name in ("workarounds", "own_code", "lines", "dying_operator"):
+        monkeypatch.setattr(getattr(investigation, name), "find", lambda *_: None)
     made.run()
     return made.findings
 

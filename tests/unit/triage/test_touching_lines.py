@@ -8,7 +8,7 @@ from compilegate.culprits.grouping import culprits
 from compilegate.judging.budget import Budget
 from compilegate.records.part import LineDiffers
 from compilegate.triage.search.suspect import Suspect
-from compilegate.triage.steps.lines import of_what_differs
+from compilegate.triage.steps.lines import of_state, of_what_differs
 from tests.unit.failing import WRONG, A, failures, wrong
 from tests.unit.making import make_checked, make_difference, make_error
 
@@ -76,3 +76,26 @@ def test_there_are_none_where_a_line_computes_something_else_or_there_are_many()
     fewer = dict(list(many.items())[:2])
     assert of_what_differs(suspect, replace(found, touched=fewer)) == fewer
     assert of_what_differs(suspect, replace(found, touched=fewer, source="net.py:1")) == {}
+
+
+REVERSE, ASSIGN = "net.py:7: self.order.reverse()", "net.py:8: order = [1]"
+CHANGED = LineDiffers(compared=2, changed={".order": [REVERSE], "order": [ASSIGN]})
+
+
+@pytest.mark.parametrize(
+    ("where", "found", "lines"),
+    [
+        ("attribute order[0]", CHANGED, (REVERSE,)),
+        ("attribute blocks.0.order['a'][1]", CHANGED, (REVERSE,)),
+        ("global order", CHANGED, (REVERSE, ASSIGN)),
+        ("attribute disorder", CHANGED, ()),
+        ("buffer order", CHANGED, ()),
+        ("attribute order[0]", replace(CHANGED, source="net.py:1"), ()),
+        ("attribute order", replace(CHANGED, changed={".order": [REVERSE] * 9}), ()),
+    ],
+    ids=["item", "nested", "variable", "another", "tensor", "wrong line", "many lines"],
+)
+def test_the_lines_that_change_what_differs_of_python_are_named(where, found, lines):
+    state = make_checked(differences=[make_difference(where, "value", "3", "1")])
+    suspect = suspect_of(wrong(A, state=state))
+    assert of_state(suspect, found) == (where if lines else "", lines)
