@@ -14,6 +14,8 @@ from compilegate.fuzzing.program import Program, Statement, Value, renamed
 FirstFailing = Callable[[Sequence[Program], float], Program | None]
 #: A tensor with strides of its own: its sizes and its strides.
 _STRIDED = re.compile(r"torch\.empty_strided\((\([\d, ]+\)), (\([\d, ]+\))")
+#: The largest size that numbers close below it are tried for: there would be many.
+_MANY = 32
 #: How many candidates a child is given at once.
 _BLOCK = 6
 
@@ -181,10 +183,23 @@ def smaller(program: Program) -> Iterator[Program]:
     """Yield the program with a smaller number in place of a size, wherever it occurs."""
     texts = [value.text for value in program.values]
     numbers = {int(n) for text in texts for n in re.findall(r"(?<![\w.])\d+\b(?!\.)", text)}
-    for number in sorted(numbers, reverse=True):
-        for less in (2, 3, number // 2):  # of one element, even a wrong formula may be right
-            if 1 < less < number:
-                yield _substituted(program, rf"(?<![\w.]){number}\b(?!\.)", str(less))
+    largest = sorted(numbers, reverse=True)
+    coarse = [(n, less) for n in largest for less in (2, 3, n // 2) if 1 < less < n]
+    # Two sizes that become one number cannot be reduced apart.
+    fine = [(n, less) for n in largest for less in _just_below(n) if less not in numbers]
+    for number, less in coarse + fine:
+        yield _substituted(program, rf"(?<![\w.]){number}\b(?!\.)", str(less))
+
+
+def _just_below(number: int) -> Iterator[int]:
+    """Yield some numbers between a size and its half.
+
+    Of one element, even a wrong formula may be right, so 1 follows 2 alone.
+    """
+    step = max(number // 4, 1) if number > 1 else 0
+    while step > 0:
+        yield number - step
+        step = step // 2 if number <= _MANY else 0
 
 
 def simpler_dtypes(program: Program) -> Iterator[Program]:

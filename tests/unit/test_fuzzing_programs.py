@@ -1,6 +1,7 @@
 """Generated programs: the same for the same number, closed, and reduced to what matters."""
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -217,3 +218,30 @@ def test_strides_fit_the_sizes_that_a_reduction_leaves(strides, becomes):
     program = Program(name="p", values=(value,), statements=(), returns=("x",))
     found = [one.values[0].text for one in smaller(program)]
     assert text.replace("12, 4)", "3, 4)").replace(strides, becomes) in found
+
+
+@pytest.mark.parametrize(("least", "left"), [(5, 5), (7, 7), (1, 1), (2, 2), (16, 16)])
+def test_a_size_is_reduced_to_the_smallest_that_fails(least, left):
+    value = Value(name="x", text="torch.randn(16)")
+    flip = Statement(text="y = x.flip(0)", makes=("y",), reads=("x",))
+    program = Program(name="p", values=(value,), statements=(flip,), returns=("y",))
+
+    def fails(one):
+        sizes = re.findall(r"randn\((\d+)\)", one.values[0].text) if one.values else []
+        return bool(one.statements and sizes) and int(sizes[0]) >= least
+
+    reduced, seen = reduce(program, fails)
+    assert reduced.values[0].text == f"torch.randn({left})"
+    assert len(seen) < 40
+
+
+def test_two_sizes_are_reduced_apart():
+    value = Value(name="x", text="torch.randn(6, 16)")
+    flip = Statement(text="y = x.flip(-1)", makes=("y",), reads=("x",))
+    program = Program(name="p", values=(value,), statements=(flip,), returns=("y",))
+
+    def fails(one):
+        sizes = re.findall(r"randn\(\d+, (\d+)\)", one.values[0].text) if one.values else []
+        return bool(one.statements and sizes) and int(sizes[0]) >= 5
+
+    assert reduce(program, fails)[0].values[0].text == "torch.randn(1, 5)"

@@ -23,7 +23,8 @@ def lines(findings: Findings) -> Iterator[str]:
             yield from ("", "```text", found["what"], "```")
         yield from _patterns(found.get("patterns", ()))
     elif found.get("backend"):
-        yield f"CompilerBisector: backend `{found['backend']}`. It found each of its steps right."
+        yield f"CompilerBisector: backend `{found['backend']}`. Leaving out any single step did not"
+        yield "help: what runs in two steps cannot be found so."
     for options in found.get("helps", ()):
         yield f"- the script passes with `{options}`"
     if findings.compiles_unvectorised:

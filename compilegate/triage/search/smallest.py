@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from compilegate.records.case import Case
 from compilegate.triage.search.trials import Trials, part
 
-#: The least size that is tried: PyTorch compiles sizes below two for themselves.
+#: The least size that is tried first: PyTorch compiles sizes below two for themselves.
 _LEAST = 2
+#: How many sizes between the last that passes and the first that fails are tried of each name.
+_BETWEEN = 4
 
 
 @dataclass
@@ -58,13 +60,39 @@ def shrink(trials: Trials, smallest: Smallest, sizes: Mapping[str, int], backend
     case = trials.suspect.case
     if case.computes_in_half:
         smallest.is_exact = trials.of_case(in_float32(case), backend).state == "bad"
+
+    def fails(name: str, size: int) -> bool:
+        tried = {**smallest.sizes, name: size}
+        seen = trials.of_part(part(sizes=tried), backend)
+        if seen.state == "bad":
+            smallest.sizes = tried
+        elif seen.state == "good":
+            smallest.passes.setdefault(name, []).append(size)
+        return seen.state == "bad"
+
     for name, size in sizes.items():
-        for smaller in _smaller(size):
-            tried = {**smallest.sizes, name: smaller}
-            if trials.of_part(part(sizes=tried), backend).state == "bad":
-                smallest.sizes = tried
-                break
-            smallest.passes.setdefault(name, []).append(smaller)
+        any(fails(name, smaller) for smaller in _smaller(size))
+    for name, size in sizes.items():  # then closer, in the time that is left
+        _bisect(name, size, smallest, fails, may_be_one=case.dynamic == "static")
+
+
+def _bisect(
+    name: str,
+    size: int,
+    smallest: Smallest,
+    fails: Callable[[str, int], bool],
+    *,
+    may_be_one: bool,
+) -> None:
+    """Try sizes between the largest that passes and the smallest that fails, or one."""
+    failing, passing = smallest.sizes.get(name, size), max(smallest.passes.get(name, [0]))
+    if failing == _LEAST and may_be_one:
+        fails(name, 1)
+    for _ in range(_BETWEEN):
+        if not passing or failing - passing < 2:
+            return
+        middle = (passing + failing) // 2
+        failing, passing = (middle, passing) if fails(name, middle) else (failing, middle)
 
 
 def _smaller(size: int) -> Iterator[int]:
@@ -77,7 +105,7 @@ def paragraph(found: Smallest) -> Iterator[str]:
     sizes = [
         f"`{name}={size}` (the case has {found.of[name]})" for name, size in found.sizes.items()
     ]
-    passes = [f"`{name}={n}`" for name, some in found.passes.items() for n in some]
+    passes = [f"`{name}={n}`" for name, some in found.passes.items() for n in sorted(some)]
     said = [f"It still fails at {', '.join(sizes)}."] if sizes else []
     said += [f"It passes at {', '.join(passes)}."] if passes else []
     if found.is_exact is not None:
