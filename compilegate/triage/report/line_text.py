@@ -74,7 +74,8 @@ def _lost(found: LineDiffers) -> Iterator[str]:
     """Yield the lines that change a state of Python which differs after the call."""
     first, *others = (f"`{line}`" for line in found.lost)
     yield f"**Line:** {' or '.join([first, *others])} changes `{found.lost_from}` in eager, and"
-    yield from ("compiled code leaves it otherwise. All results of lines are the same.", "")
+    yield "compiled code leaves it otherwise. All results that were compared are the same."
+    yield ""
 
 
 def _left_out(found: LineDiffers, who: str) -> Iterator[str]:

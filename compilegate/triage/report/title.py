@@ -129,9 +129,8 @@ def _of_case(suspect: Suspect, alone: str) -> str:
         return _of_difference(found)
     is_told = text != suspect.text or suspect.was_not_compiled
     said = _of_memory(text) if costs.budget(suspect) else ""
-    return (
-        said or text if said or is_told else f"{suspect.verdict.aspect.replace('_', ' ')}: {text}"
-    )
+    aspect = suspect.verdict.aspect.replace("_", " ")
+    return said or (text if is_told else f"{aspect}: {text}")
 
 
 def _of_memory(text: str) -> str:

@@ -30,6 +30,8 @@ from compilegate.zoo.registry import Model
 
 #: The share of the time that is left for trying and reducing programs.
 _PROGRAMS = 0.4
+#: What a script of the whole model is called.
+_OF_MODEL = "a script with the model's source"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +65,10 @@ class Scripting:
         ways: dict[str, Callable[[], Iterable[Script]]] = {
             "a script of single operators": self._scripts_of_programs,
             "a script of the submodule": self._of_recipes.of_submodule,
-            "a script with the model's source": self._of_recipes.of_model,
+            _OF_MODEL: self._of_recipes.of_model,
         }
         if self.trials.suspect.cost:
-            ways = dict([ways.popitem()])
+            ways = {_OF_MODEL: ways[_OF_MODEL]}
         for what, make in ways.items():
             try:
                 for script in make():

@@ -32,7 +32,7 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
                 "lost_from": "attribute a",
             },
             "**Line:** `net.py:7: self.order.reverse()` changes `attribute a` in eager, and "
-            "compiled code leaves it otherwise. All results of lines are the same.",
+            "compiled code leaves it otherwise. All results that were compared are the same.",
         ),
         (
             "aot_eager",
