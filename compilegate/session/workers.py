@@ -22,7 +22,7 @@ _BYTES = {"cuda": 6 << 30, "cpu": 3 << 30}
 
 #: Where workers of a GPU take turns, their compilers share the processor this many times over: a
 #: worker generates code most of the time, and compiles kernels in bursts.
-_BURSTS = 3
+_BURSTS = 6
 
 #: Whether Inductor ends compilers that were idle for a minute. Where a process stands still in the
 #: turns of others, they seem idle: in one of 297 cases on GPUs, new ones never got their work.

@@ -49,7 +49,7 @@ def test_workers_share_the_processor():
 
 def test_the_compilers_of_workers_that_take_turns_share_the_processor_in_bursts():
     shared = Share(16, "0", turns="locks").environment()
-    assert (shared["TORCHINDUCTOR_COMPILE_THREADS"], shared["OMP_NUM_THREADS"]) == ("12", "4")
+    assert (shared["TORCHINDUCTOR_COMPILE_THREADS"], shared["OMP_NUM_THREADS"]) == ("24", "4")
     alone = Share(16, turns="locks").environment()
     assert alone == {
         "TORCHINDUCTOR_COMPILE_THREADS": "4",
@@ -108,7 +108,7 @@ def test_the_workers_of_each_gpu_have_processors_and_turns_of_their_own():
     assert all(Path(share.turns).is_dir() for share in shares)
     assert {share.workers_of_device(kind) for share in shares for kind in ("cpu", "cuda")} == {3}
     given = shares[0].environment()
-    assert (given["TORCHINDUCTOR_COMPILE_THREADS"], given["OMP_NUM_THREADS"]) == ("32", "10")
+    assert (given["TORCHINDUCTOR_COMPILE_THREADS"], given["OMP_NUM_THREADS"]) == ("64", "10")
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """The energy of a call, eager against compiled, by the device's own counter.
 
 The counter moves in steps of up to a tenth of a second. Each block of calls therefore begins and
-ends at a step, and compilegate counts the calls between the two. Two blocks of eager enclose a
-longer one of compiled code, so that a GPU that warms up adds the same to both sides.
+ends at a step, and compilegate counts the calls between the two. A block begins where the one
+before it ends. Two blocks of eager enclose a longer one of compiled code, so that a GPU that warms
+up adds the same to both sides.
 """
 
 from __future__ import annotations
@@ -32,24 +33,27 @@ def of_a_call(eager: Step, compiled: Step, *, device: Device, shares_gpu: bool =
         return Energy(unavailable="other cases were observed on the same GPU")
     try:
         sensors = device.open_sensors()
-        before = _block(device, sensors, eager, _SIDE_S / 2)
-        between = _block(device, sensors, compiled, _SIDE_S)
-        after = _block(device, sensors, eager, _SIDE_S / 2)
+        start_j, _ = _at_next_step(device, sensors, eager)
+        joules = []
+        for step, seconds in ((eager, _SIDE_S / 2), (compiled, _SIDE_S), (eager, _SIDE_S / 2)):
+            calls = _calls_for(seconds, device, step)
+            end_j, more = _at_next_step(device, sensors, step)
+            joules.append((end_j - start_j) / (calls + more))
+            start_j = end_j
     except UnavailableError as error:
         return Energy(unavailable=str(error))
+    before, between, after = joules
     return Energy(eager_j=(before + after) / 2, compiled_j=between)
 
 
-def _block(device: Device, sensors: Sensors, step: Step, seconds: float) -> float:
-    """Return the joules of one call, averaged over a block of them."""
-    start = _at_next_step(device, sensors, step)[0]
+def _calls_for(seconds: float, device: Device, step: Step) -> int:
+    """Make calls for some seconds; return how many."""
     calls, deadline = 0, time.monotonic() + seconds
     while time.monotonic() < deadline:
         step()
         device.synchronize()
         calls += 1
-    end, more = _at_next_step(device, sensors, step)
-    return (end - start) / (calls + more)
+    return calls
 
 
 def _at_next_step(device: Device, sensors: Sensors, step: Step) -> tuple[float, int]:
