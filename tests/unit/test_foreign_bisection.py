@@ -1,6 +1,7 @@
 """A bisection that the user began, and gave up, changes nothing that compilegate observes."""
 
 import os
+import shutil
 
 import pytest
 
@@ -23,17 +24,24 @@ raise SystemExit(bisector.get_backend() != {expected!r})
 """
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """Inductor's cache, which finds the instructions of the processor once for all tests."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(params=["", "file", "variable"])
-def left(request, monkeypatch, tmp_path):
-    """Inductor's cache, with a bisection that is at another backend, or without one."""
-    cache = tmp_path / "cache"
-    (cache / "bisect").mkdir(parents=True)
+def left(request, monkeypatch, cache):
+    """The folder of a bisection that is at another backend, or of none."""
+    folder = cache / "bisect"
+    folder.mkdir()
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache))
     if request.param == "file":
-        (cache / "bisect" / "bisect_status.txt").write_text("backend=eager\n")
+        (folder / "bisect_status.txt").write_text("backend=eager\n")
     elif request.param == "variable":
         monkeypatch.setenv("TORCH_BISECT_BACKEND", "eager")
-    return cache / "bisect"
+    yield folder
+    shutil.rmtree(folder)
 
 
 def test_children_compile_with_the_backend_that_is_asked_for(left, tmp_path):
