@@ -116,9 +116,14 @@ def examine(observation: Observation, group: str) -> Numerics:
 
 
 def _with_probes(seen: Numerics, observation: Observation, group: str) -> Numerics:
-    """Add what the probing calls show. A tensor without a finite number in them is not blind."""
+    """Add what the probing calls show. A tensor without a finite number in them is not blind.
+
+    A tensor that is zero whatever the numbers shows nothing more in them: what it may err grows
+    with their numbers.
+    """
     calls = [
-        (name_of_probe(one.probe, one.sizes), getattr(one, group)) for one in observation.probes
+        (name_of_probe(one.probe, one.sizes), _awake(getattr(one, group)))
+        for one in observation.probes
     ]
     extreme = frozenset(i for i, one in enumerate(observation.probes) if one.extreme)
     probed = examine_groups(observation, calls, extreme)
@@ -135,6 +140,10 @@ def _with_probes(seen: Numerics, observation: Observation, group: str) -> Numeri
         undecided=(*seen.undecided, *probed.undecided),
         compared=seen.compared + probed.compared,
     )
+
+
+def _awake(checked: Checked) -> Checked:
+    return replace(checked, errors=tuple(one for one in checked.errors if not one.always_zero))
 
 
 def _certain_complaints(

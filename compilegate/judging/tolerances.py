@@ -93,6 +93,11 @@ BLIND_FACTOR = 100.0
 
 MERE_NOISE = 0.5
 
+#: The floor, in eps, of a tensor that is zero whatever the numbers. It may be a norm of equal
+#: numbers. Compiled code rounds their mean by a unit, and a norm divides by the root of its own
+#: ``eps``, 1e-5 by default. That is 316 units of numbers up to 1; numbers up to 4 may be normed.
+NORMED = 4 / math.sqrt(1e-5)
+
 #: Without a reference in float64 and without samples of eager's noise, floors are wider by this.
 WITHOUT_REFERENCE = 64.0
 
@@ -191,7 +196,8 @@ def checks(
     is_summed = (on_cpu or extreme) and error.name.startswith(("gradient ", "update "))
     allowances = HALF if is_half else SUMMED if is_summed else SINGLE
     if error.scale == 0.0 or error.eager_rms > (MERE_NOISE if error.samples else BLIND):
-        allowed = BLIND_FACTOR * error.eager_max + allowances["max"].floor * eps
+        floor = NORMED if error.always_zero and not is_half else allowances["max"].floor
+        allowed = BLIND_FACTOR * error.eager_max + floor * eps
         return (Check("largest error", error.compiled_max, error.eager_max, allowed),)
     noise = max(error.eager_rms, pooled_noise)
     beyond_rounding = not is_half and noise > ROUNDING * eps

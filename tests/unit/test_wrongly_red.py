@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch.compiler import is_compiling
+from torch.nn import functional
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.rules import verdicts
@@ -152,6 +153,26 @@ def test_an_output_that_is_rightly_zero_is_not_blind():
     for phase in ("infer", "train"):
         found = verdict(Subtracts, phase, backend="aot_eager")
         assert (found.outcome, ", 1 rightly zero" in found.summary) == ("passed", True), found
+
+
+class NormsEqualNumbers(nn.Module):
+    """Returns a norm of groups of equal numbers. Compiled code multiplies what their mean errs."""
+
+    def __init__(self, wrongly=0.0):
+        super().__init__()
+        self.wrongly = wrongly
+
+    def forward(self, x):
+        y = functional.group_norm(x[:, :2, None].expand(-1, -1, 5) * torch.ones(5), 2)
+        return x * 2, y + self.wrongly if is_compiling() else y
+
+
+@pytest.mark.parametrize(("wrongly", "outcome"), [(0.0, "passed"), (3e-4, "failed")])
+def test_a_norm_of_equal_numbers_may_be_as_large_as_it_makes_a_rounding_error(wrongly, outcome):
+    wants = ("capture", "vary", "reuse")
+    seen = observation(lambda: NormsEqualNumbers(wrongly), backend="inductor", wants=wants)
+    found = next(each for each in verdicts(seen, Budget()) if each.aspect == "forward")
+    assert (found.outcome, bool(seen.probes)) == (outcome, True), found
 
 
 def test_an_output_that_only_eager_leaves_zero_fails():

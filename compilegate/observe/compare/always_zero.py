@@ -41,6 +41,8 @@ class AlwaysZero:
     def mark(self, planned: PlannedCall, eager: Subject, checked: Checked) -> Checked:
         """Return the errors of a call, those of tensors that are always zero marked.
 
+        Such a tensor decides nothing: eager gives no other answer.
+
         Args:
             planned: The call.
             eager: The eager subject.
@@ -52,11 +54,12 @@ class AlwaysZero:
         key = planned.index if eager.example.calls else 0
         if key not in self._names:
             self._names[key] = frozenset(self._zero_throughout(planned))
-        errors = (
-            replace(error, always_zero=_is_zero(error) and error.name in self._names[key])
-            for error in checked.errors
+        zero = {error.name for error in checked.errors if _is_zero(error)} & self._names[key]
+        return replace(
+            checked,
+            errors=tuple(replace(one, always_zero=one.name in zero) for one in checked.errors),
+            decisions=tuple(one for one in checked.decisions if one.where not in zero),
         )
-        return replace(checked, errors=tuple(errors))
 
     def _zero_throughout(self, planned: PlannedCall) -> set[str]:
         """Return the names of the tensors that no run on other numbers wakes."""

@@ -80,11 +80,13 @@ class CallComparer:
             gradients += updates
         else:
             gradients, state = Checked(), state + updates
-        with self._time_spent.spend("reference"):
-            outputs, gradients = (
-                self._always_zero.mark(planned, self._eager, one) for one in (outputs, gradients)
-            )
+        outputs, gradients = self._marked(planned, outputs, gradients)
         return outputs, gradients, state
+
+    def _marked(self, planned: PlannedCall, *checked: Checked) -> list[Checked]:
+        """Mark the errors of outputs and gradients that are zero whatever the numbers."""
+        with self._time_spent.spend("reference"):
+            return [self._always_zero.mark(planned, self._eager, one) for one in checked]
 
     def _is_doubtful(self, checked: Sequence[Checked]) -> bool:
         if any(is_doubtful(one, half=self._half) for one in checked):
@@ -104,7 +106,9 @@ class CallComparer:
             compiled: The result of compiled code.
             truths: The results of the reference and of its alternative.
         """
-        return self._with_samples(planned, eager, compiled, truths)[0]
+        (outputs, gradients, state), _ = self._with_samples(planned, eager, compiled, truths)
+        outputs, gradients = self._marked(planned, outputs, gradients)
+        return outputs, gradients, state
 
     def _with_samples(
         self, planned: PlannedCall, eager: Result, compiled: Result, truths: Sequence[Result]

@@ -170,7 +170,8 @@ class Probing:
                 raise LeftOutError(f"eager and float64 disagree in {share:.0%} of the output")
         outputs, gradients, state = self.calls.comparison.of_probe(planned, made, result, truths)
         if probe.has_zeros and result.error is None:
-            zeros = tuple(stable.zeros_unlike(made, result, truths))
+            asleep = {error.name for error in outputs.errors if error.always_zero}
+            zeros = stable.zeros_unlike(made, result, truths, asleep)
             outputs = replace(outputs, decisions=(*outputs.decisions, *zeros))
         if not probe.shows_gradients:
             gradients = Checked()
