@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from compilegate.observe.compare import decisions
 from compilegate.observe.compare.errors import tensor_errors
 from compilegate.observe.compare.nearest_reference import Sides
 from tests.unit.excess import exceeds
@@ -66,3 +67,23 @@ def test_a_gradient_with_a_part_in_half_precision_has_its_rounding(fault, is_rig
         references = [part + rest, part.bfloat16().double() + rest]
         (error,) = tensor_errors([Sides("gradient x", eager, compiled, references)])
         assert (exceeds(error, 0.0) == "") is is_right
+
+
+@pytest.mark.parametrize("rest", [0.0, 2.0**-14])
+@pytest.mark.parametrize(("fault", "is_right"), [(0.0, True), (0.02, False)])
+def test_a_sum_in_half_precision_may_be_left_unrounded(rest, fault, is_right):
+    """Eager rounds the sum of two gradients of ``x.bfloat16()``; Inductor leaves that out.
+
+    With the rest, some elements are no numbers in half precision, and all are exact in single.
+    """
+    generator = torch.Generator().manual_seed(0)
+    for numel in (4, 24, 1000):
+        rests = torch.where(torch.arange(numel) % 2 == 0, rest, 0.0)
+        one, other = (torch.rand(2, numel, generator=generator) + 0.5).bfloat16()
+        eager = (one + other).float() + rests
+        compiled = (one.float() + other.float()) * (1 + fault) + rests
+        references = [one.double() + other.double() + rests, (one + other).double() + rests]
+        sides = Sides("gradient x", eager, compiled, references)
+        (error,) = tensor_errors([sides])
+        assert (exceeds(error, 0.0) == "") is is_right
+        assert decisions.of_floats(sides, error) is None

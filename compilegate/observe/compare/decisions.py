@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 
 from compilegate.observe import nested
-from compilegate.observe.compare.nearest_reference import Sides
+from compilegate.observe.compare.nearest_reference import GRADIENTS, Sides
 from compilegate.records.call import Decision, TensorError
 from compilegate.records.rounding import EPS
 
@@ -47,7 +47,11 @@ def answered(ours: torch.Tensor, theirs: torch.Tensor, samples: list[torch.Tenso
 
 
 def of_floats(sides: Sides, error: TensorError) -> Decision | None:
-    """Return how compiled code decides otherwise; None unless eager agrees with float64 exactly."""
+    """Return how compiled code decides otherwise; None unless eager agrees with float64 exactly.
+
+    A gradient must agree with all references: one that passes a cast to half precision is rounded
+    as by the reference that keeps the cast, and decides nothing.
+    """
     exact = error.has_reference and error.numel and error.eager_own == 0.0
     if not exact or error.compiled_max == 0.0 or sides.eager.is_complex():
         return None
@@ -57,7 +61,9 @@ def of_floats(sides: Sides, error: TensorError) -> Decision | None:
     least = eps * (error.scale or 1.0)
     ours, theirs = sides.eager.double(), sides.compiled.double()
     unequal = ((theirs - ours).abs() > least) & torch.isfinite(ours)
-    if not any(bool(((ours == truth) | ~unequal).all()) for truth in truths):
+    agrees = [bool(((ours == truth) | ~unequal).all()) for truth in truths]
+    needed = all if sides.name.startswith(GRADIENTS) else any
+    if not (agrees and needed(agrees)):
         return None
     return _decision(sides, unequal)
 

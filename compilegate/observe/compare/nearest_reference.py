@@ -24,7 +24,7 @@ HALVES = (torch.bfloat16, torch.float16)
 #: the second number.
 _COPIED, _EQUAL = 2.0, 1 / 64
 #: Names of tensors whose rounding to half precision may be elsewhere in compiled code.
-_GRADIENTS = ("gradient ", "update ")
+GRADIENTS = ("gradient ", "update ")
 #: A number near the middle of two that half precision has may be rounded to either. The one is this
 #: many times as far from the other as from the number.
 _OTHER_WAY = 2.0
@@ -106,12 +106,13 @@ def nearest_references(tensors: Sequence[Sides]) -> list[Nearest]:
         distances = [rms or _COPIED * unit for rms in shown]
         nearest = distances.index(min(distances))
         (eager, compiled), truth = errors[nearest]
-        hidden = None
+        hidden = []
         if sides.eager.dtype not in HALVES and not shown[nearest] and any(shown):
-            hidden = ErrorFigures(max=unit, rms=unit, projection=0.0, quantile=unit)
-        elif _is_sum_with_halves(sides, eager, own):
-            hidden = own.over(1 / _OTHER_WAY)
-        found.append(Nearest(eager, compiled, own, truth, hidden))
+            hidden.append(ErrorFigures(max=unit, rms=unit, projection=0.0, quantile=unit))
+        if _is_sum_with_halves(sides, eager, own):
+            hidden.append(own.over(1 / _OTHER_WAY))
+        most = max(hidden, key=lambda figures: figures.rms, default=None)
+        found.append(Nearest(eager, compiled, own, truth, most))
     return found
 
 
@@ -128,7 +129,7 @@ def _is_sum_with_halves(sides: Sides, eager: ErrorFigures, own: ErrorFigures) ->
     """
     return (
         sides.eager.dtype == torch.float32
-        and sides.name.startswith(_GRADIENTS)
+        and sides.name.startswith(GRADIENTS)
         and eager.rms < _EQUAL * own.rms
         and own.rms < torch.finfo(torch.bfloat16).eps / 2
     )
@@ -141,7 +142,7 @@ def _unit_in_half(sides: Sides) -> float:
     output, such values come from a cast that the code asks for, and compiled code must keep it.
     """
     tensor = nested.real(sides.eager)
-    is_gradient = sides.name.startswith(_GRADIENTS)
+    is_gradient = sides.name.startswith(GRADIENTS)
     for half in HALVES if is_gradient and tensor.dtype == torch.float32 else ():
         if bool(((tensor == tensor.to(half)) | tensor.isnan()).all()):
             return torch.finfo(half).eps
