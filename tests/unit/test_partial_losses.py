@@ -113,3 +113,14 @@ def test_a_single_number_has_no_part():
     assert {f"{name}: for this output, it is no other loss" for name in (SECOND, LAST, EQUAL)} <= {
         *seen.unprobed
     }
+
+
+def test_an_output_without_a_gradient_has_no_loss():
+    class Detached(nn.Linear):
+        def forward(self, x):
+            return super().forward(x).detach()
+
+    seen = probed(lambda: Detached(4, 4), "train", wants=("capture", "reuse"))
+    assert seen.status == "completed", seen.failure
+    names = (SECOND, LAST, EQUAL, INFINITE)
+    assert {f"{name}: for this output, it is no other loss" for name in names} <= {*seen.unprobed}

@@ -51,8 +51,10 @@ class Loss:
         """Whether it is another loss than the usual one.
 
         Args:
-            outputs: The floating outputs that require a gradient.
+            outputs: The floating outputs that require a gradient. There may be none.
         """
+        if not outputs:
+            return False
         usual = [torch.ones_like(one) for one in outputs]
         changed = self.change(usual)
         return any(
