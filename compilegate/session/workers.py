@@ -19,6 +19,8 @@ from compilegate.records.environment import Environment
 
 #: Bytes of a device that a worker of the shipped models needs, most of the time.
 _BYTES = {"cuda": 6 << 30, "cpu": 3 << 30}
+#: Bytes of the host that the compilers of a worker of a GPU need, too.
+_COMPILERS_BYTES = 1 << 30
 
 #: Where workers of a GPU take turns, their compilers share the processor this many times over: a
 #: worker generates code most of the time, and compiles kernels in bursts.
@@ -150,7 +152,8 @@ def fitting(cases: Sequence[Case], environment: Environment) -> int:
         return len(gpus)
     cores = len(os.sched_getaffinity(0))
     rooms = [len(cases), cores if gpus else max(cores // 2, min(cores, 2))]
-    for kind, needed in _BYTES.items():
+    host_bytes = _BYTES["cpu"] + (_COMPILERS_BYTES if gpus else 0)
+    for kind, needed in {**_BYTES, "cpu": host_bytes}.items():
         device = environment.device(kind)
         if device is not None and device.memory_bytes and (gpus or kind == "cpu"):
             count = len(gpus) if kind == "cuda" else 1

@@ -19,7 +19,8 @@ CONFIGS = ("dynamo", "functorch", "inductor")
 def check_arguments(what: str, given: Any) -> None:
     """Raise a ValueError for positional arguments that are not in a tuple."""
     if not isinstance(given, (tuple, list)):
-        raise ValueError(f"{what} must be a tuple of arguments, (x,), not {_kind(given)}")
+        hint = "; arguments by name go into kwargs" if isinstance(given, Mapping) else ""
+        raise ValueError(f"{what} must be a tuple of arguments, (x,), not {_kind(given)}{hint}")
 
 
 def check_keywords(what: str, given: Any) -> None:

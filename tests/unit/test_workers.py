@@ -241,10 +241,12 @@ def test_few_processors_and_little_memory_limit_the_workers(monkeypatch):
     plan = planned_on("cpu", models=99)
     assert fitting(plan.cases, machine(host_bytes=16 << 30)) == 5
     assert fitting(plan.cases, machine(host_bytes=1)) == 1
+    on_gpus = planned_on("cuda", models=99).cases
+    assert fitting(on_gpus, machine("A10G", host_bytes=16 << 30)) == 4, "each has more compilers"
     for processors, workers in ((1, 1), (2, 2), (3, 2), (4, 2), (16, 8)):
         monkeypatch.setattr("os.sched_getaffinity", lambda _, n=processors: set(range(n)))
         assert fitting(plan.cases, machine()) == workers
-    assert fitting(planned_on("cuda", models=99).cases, machine("H200")) == 16
+    assert fitting(on_gpus, machine("H200")) == 16
 
 
 @pytest.mark.parametrize("words", [(), ("-n", "0"), ("-n", "2"), ("-n", "auto")])

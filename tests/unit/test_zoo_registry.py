@@ -114,6 +114,7 @@ def test_an_example_whose_module_is_not_callable_is_refused():
     ("make", "message"),
     [
         (lambda: Example(abs, inputs=1.0), r"inputs of Example must be a tuple.* not a float"),
+        (lambda: Example(abs, inputs={"x": 1}), "not a dict; arguments by name go into kwargs"),
         (lambda: Example(abs, kwargs=(1,)), "kwargs of Example must be a dict .* not a tuple"),
         (lambda: Call("x"), r"args of Call must be a tuple of arguments, \(x,\), not a str"),
         (lambda: Call((), [1]), "kwargs of Call must be a dict of arguments by name, not a list"),
