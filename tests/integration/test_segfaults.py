@@ -18,7 +18,9 @@ def session(tmp_path_factory):
     suites = [f"suites/test_{aspect}.py" for aspect in sorted(ASPECTS)]
     cases = [word for model in MODELS for word in ("--cases", CASE.format(model))]
     zoo = ["--zoo", str(ZOOS / "segfaults.py")]
-    return run_to_its_end(command(*suites, *zoo, *cases, runs=runs, backend="inductor"), None, runs)
+    words = command(*suites, *zoo, *cases, runs=runs, backend="inductor")
+    compile_workers = {"TORCHINDUCTOR_COMPILE_THREADS": "2"}
+    return run_to_its_end(words, compile_workers, runs)
 
 
 @pytest.mark.parametrize("model", KERNELS)
