@@ -19,7 +19,7 @@ from compilegate.records.environment import Environment
 
 #: Bytes of a device that a worker of the shipped models needs, most of the time.
 _BYTES = {"cuda": 6 << 30, "cpu": 3 << 30}
-#: Bytes of the host that the compilers of a worker of a GPU need, too.
+#: Bytes of the host that the compilers of a worker of a GPU need, too: six of C++ take 0.7 GB.
 _COMPILERS_BYTES = 1 << 30
 
 #: Where workers of a GPU take turns, their compilers share the processor this many times over: a
