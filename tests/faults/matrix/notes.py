@@ -22,5 +22,9 @@ NOTES: dict[str, str] = {
         _OTHERS, "the results of one block at a time"
     ),
     "constant_changed test_vit-cuda-infer-f16-*": _ROUNDED,
+    "constant_changed test_vit-cpu-infer-bf16-*": (
+        "outputs change by as much as eager errs in bfloat16, so that compiled code errs 1.4 times "
+        "as much"
+    ),
     "halves_summed_in_low_precision test_vit-cuda-infer-f16-*": _ROUNDED,
 }
