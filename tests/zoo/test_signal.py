@@ -26,7 +26,7 @@ SPREADS = (0.1, 10.0)  # standard deviations of outputs
 PHASES = AXES["phase"]
 FEW = 0.05  # of a model's parameters
 #: Models with as many elements are treated once: what draws their values is that of smaller ones.
-MANY = 1_000_000
+MANY = 10_000_000
 
 
 @pytest.fixture(autouse=True)
