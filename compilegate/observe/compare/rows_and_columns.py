@@ -18,6 +18,9 @@ _HIGH = 0.98
 #: A column is examined if at least this many rows determine its error: with few large ones, chance
 #: would. The columns use about this many elements.
 _FEWEST_COLUMN_ROWS, _COLUMNS_ELEMENTS = 16, 1 << 20
+#: Rows of a batch may err alike. Then a column is a single draw, and eager may be right in it by
+#: luck: this share of eager's largest error in columns of its scale counts.
+_OF_SIMILAR = 0.4
 
 
 class Rows(NamedTuple):
@@ -82,7 +85,7 @@ def worst_column(
     Returns:
         The index of the column in the last dimension, −1 if no column was examined. Then the root
         mean square errors of eager and of compiled code in the column, relative to that of the
-        reference.
+        reference. That of eager is at least a share of its largest in columns of a similar scale.
     """
     width = truth.shape[-1] if truth.dim() > 1 and not truth.is_complex() else 0
     if width < 2 or truth.numel() < _FEWEST_COLUMN_ROWS * width:
@@ -100,11 +103,28 @@ def worst_column(
     off = [side.nan_to_num(0.0, 0.0) for side in off]  # a column of zeros
     whole = (_of_columns(ours - known, finite).norm() / scale.norm()).nan_to_num(0.0)
     examined = counted >= _FEWEST_COLUMN_ROWS
+    off[0] = off[0].maximum(_OF_SIMILAR * _largest_of_similar(off[0].where(examined, 0.0), scale))
     shares = (off[1] / off[0].clamp(min=whole)).nan_to_num(0.0, 0.0)
     worst = shares.where(examined, -1.0).argmax()
     figures = [worst.double(), off[0][worst], off[1][worst], examined.any().double()]
     index, ours_off, theirs_off, any_examined = torch.stack(figures).tolist()
     return (int(index), ours_off, theirs_off) if any_examined else (-1, 0.0, 0.0)
+
+
+def _largest_of_similar(errors: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """Return the largest error among the columns whose scale is within a factor of 2.
+
+    Scales fall into half octaves; those next to one count as similar, too.
+
+    Args:
+        errors: The error of each column, in shape (columns,).
+        scale: The scale of each column, in the same shape.
+    """
+    half_octaves = (2 * scale.log2()).floor().nan_to_num(0.0, 0.0, 0.0)
+    buckets = (half_octaves - half_octaves.min() + 1).long()  # a free one at each end
+    largest = errors.new_zeros(int(buckets.max()) + 2)
+    largest.scatter_reduce_(0, buckets, errors, "amax")
+    return largest.unfold(0, 3, 1).amax(1)[buckets - 1]
 
 
 def _distinct_rows(known: torch.Tensor) -> int:
