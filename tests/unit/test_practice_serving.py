@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+import torch
 
 from compilegate.judging.budget import Budget
 from compilegate.observe.model.reference import Reference
@@ -94,8 +95,8 @@ def models():
     return {model.name: model for model in found}
 
 
-def finding_of(model):
-    case = Case.parse(f"{model.name}-cpu-infer-f32-default-static")
+def finding_of(model, precision="f32"):
+    case = Case.parse(f"{model.name}-cpu-infer-{precision}-default-static")
     progress = Progress(lambda stage: None)
     builder = Builder(model, case, 0, progress)
     wants = ("capture", "serving")
@@ -149,6 +150,20 @@ def test_a_deadlock_fails_with_the_stacks_of_the_threads_and_its_twin_passes(mod
         "1 s"
     )
     assert any("with held:" in line for line in finding.details)
+
+
+def test_threads_do_not_use_the_casts_that_autocast_keeps_for_all_of_them(models, monkeypatch):
+    """Their lock and Python's deadlock while a thread compiles."""
+    keeps, original = [], torch.autocast
+
+    def autocast(*args, cache_enabled, **kwargs):
+        keeps.append(cache_enabled)
+        return original(*args, cache_enabled=cache_enabled, **kwargs)
+
+    monkeypatch.setattr(torch, "autocast", autocast)
+    finding = finding_of(models["right_under_inference_mode"], "bf16")
+    assert finding.outcome == "passed", finding
+    assert {*keeps} == {False}
 
 
 def test_a_model_whose_calls_are_alike_is_not_served(models):

@@ -22,13 +22,16 @@ class SelectorError(Exception):
 
 
 @contextlib.contextmanager
-def setting(case: Case, lifting: Lifting | None, *, with_grad: bool = False) -> Iterator[None]:
+def setting(
+    case: Case, lifting: Lifting | None, *, with_grad: bool = False, caches_casts: bool = True
+) -> Iterator[None]:
     """Enter the grad mode of a case, and its autocast or the lifting of a reference.
 
     Args:
         case: The case.
         lifting: The lifting of a reference.
         with_grad: Whether grad mode is on in *infer*, too.
+        caches_casts: Whether autocast keeps the weights that it has cast until it ends.
     """
     autocast = _AUTOCAST.get(case.precision)
     with contextlib.ExitStack() as stack:
@@ -36,7 +39,7 @@ def setting(case: Case, lifting: Lifting | None, *, with_grad: bool = False) -> 
         if lifting:
             stack.enter_context(lifting.active(cast_weights.dtype_of(case)))
         elif autocast:
-            stack.enter_context(torch.autocast(case.device, autocast))
+            stack.enter_context(torch.autocast(case.device, autocast, cache_enabled=caches_casts))
         yield
 
 

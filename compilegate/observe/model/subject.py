@@ -49,6 +49,7 @@ class Subject:
         module: The module, or a function.
         recorder: Makes the judged calls, and knows what they left in shared variables.
         run: What :meth:`forward` calls: the module, or the result of compiling it.
+        caches_casts: Whether autocast keeps the weights that it has cast until a call ends.
         returned: What the module returned in the last step, where ``Example.output`` picks a part.
     """
 
@@ -71,6 +72,7 @@ class Subject:
         self.module = self.example.module
         self.run: Callable[..., Any] = self.module
         self.returned: Any = None
+        self.caches_casts = True
         self._preparation = Preparation(
             self.example,
             case,
@@ -122,7 +124,8 @@ class Subject:
         """Call the model. Return the part of its output that compilegate judges."""
         if self.case.uses_cuda_graphs:
             torch.compiler.cudagraph_mark_step_begin()  # earlier outputs may be overwritten
-        entered = setting(self.case, self._lifting, with_grad=self.example.with_grad)
+        grad, caches = self.example.with_grad, self.caches_casts
+        entered = setting(self.case, self._lifting, with_grad=grad, caches_casts=caches)
         with entered, global_state or contextlib.nullcontext():
             output = self.run(*call.args, **call.kwargs)
         if self.example.output is not None:

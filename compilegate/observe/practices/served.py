@@ -59,6 +59,8 @@ class Served:
         builder = bench.builder if weights is None else replace(bench.builder, weights=weights)
         self._bench = bench
         self.eager, self.compiled = builder(), builder()
+        for side in (self.eager, self.compiled):
+            side.caches_casts = False  # the threads share that cache, whose lock deadlocks
         example = self.eager.example
         if example.calls or has_fixed_inputs(example):
             raise StepUnavailableError("the recipe makes no inputs that differ from call to call")
