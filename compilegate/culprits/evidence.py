@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from compilegate.culprits import stacks
 from compilegate.judging.aspects import aspect_named
+from compilegate.judging.completeness import was_observed
 from compilegate.judging.judge import nothing_compiled
 from compilegate.records.case import computes_in_half, model_of
 from compilegate.records.observation import Compilation, GraphBreak, Observation
@@ -104,7 +105,7 @@ def evidence(observation: Observation, verdict: Verdict) -> list[Evidence]:
     if (failure := observation.failure) is not None:
         said = failure.message.partition("\n")[0][:_SAID]
         is_said = said in verdict.summary  # also by an aspect of a change, which had no other say
-        if is_said or not is_of_change:
+        if is_said or not (is_of_change or was_observed(observation, verdict.aspect)):
             match = _pattern(said) if is_said else ""
             is_own = observation.status == "raised" and len(_VARIABLE.sub("", said)) >= _TELLING
             key = _key_of_failure(observation)

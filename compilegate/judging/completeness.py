@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from compilegate.records.observation import Observation
+from compilegate.records.practice import PRACTICES
 from compilegate.records.verdict import Verdict
 
 #: The message of a library that a model needs and that cannot be imported.
@@ -21,6 +22,18 @@ def missing_library(observation: Observation | None) -> str:
         return ""
     library, found, _ = failure.message.partition(_NOT_IMPORTED)
     return library if found and failure.stage == "build" else ""
+
+
+def was_observed(observation: Observation, aspect: str) -> bool:
+    """Whether all that an aspect needs was observed, though the case may have failed later.
+
+    Practices come last. One that ends the case spoils nothing that was observed before it.
+    """
+    if observation.failure is None:
+        return True
+    if observation.capture is None or observation.failure.stage not in PRACTICES:
+        return False
+    return aspect in observation.practices or aspect not in PRACTICES
 
 
 def is_open(observation: Observation | None, verdicts: Iterable[Verdict]) -> bool:

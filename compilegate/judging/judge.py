@@ -14,6 +14,7 @@ from typing import Any
 
 from compilegate.judging.aspects import aspect_named
 from compilegate.judging.budget import KEYS, Budget, KeyKind
+from compilegate.judging.completeness import was_observed
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.toml_values import toml
 from compilegate.records.observation import BUSY_MACHINE, Capture, Failure, Observation, Want
@@ -79,10 +80,10 @@ def judge(
         wants: What the rule needs to have been observed.
         said_by: The aspect that has failed because nothing was compiled. The others are skipped.
     """
-    of_case = _finding_of_case(observation, said_by) or _not_measured(observation, wants)
+    of_case = _finding_of_case(observation, aspect, said_by) or _not_measured(observation, wants)
     finding = of_case or rule(observation, budget)
     concerned = [e for e in budget.expected_failures if _concerns(e, aspect, observation)]
-    covering = [entry for entry in concerned if _covers(entry, observation)]
+    covering = [entry for entry in concerned if _covers(entry, aspect, observation)]
     return _as_expected(
         observation.case, aspect, finding, concerned, covering, of_case=of_case is not None
     )
@@ -181,15 +182,17 @@ _OPTIONAL_STAGES = (
 
 def _concerns(expected: ExpectedFailure, aspect: str, observation: Observation) -> bool:
     """Whether the entry is about this aspect, or about a stage that the case had to reach."""
+    if observation.failure is not None and was_observed(observation, aspect):
+        return not expected.stage and expected.aspect == aspect
     if expected.stage in _OPTIONAL_STAGES:
         return expected.stage in observation.wants
     return bool(expected.stage) or expected.aspect == aspect
 
 
-def _covers(expected: ExpectedFailure, observation: Observation) -> bool:
+def _covers(expected: ExpectedFailure, aspect: str, observation: Observation) -> bool:
     """Whether this is the failure that was expected, not another one."""
     if not expected.stage:
-        return observation.status == "completed" and not nothing_compiled(observation)
+        return was_observed(observation, aspect) and not nothing_compiled(observation)
     if expected.stage == "crash":
         return observation.status in ("crashed", "timed_out")
     if expected.stage == "compile" and observation.status == "completed":
@@ -267,10 +270,10 @@ def says_that_nothing_compiled(judgement: Judgement, observation: Observation) -
     return judgement.of_case and fails and is_whole
 
 
-def _finding_of_case(observation: Observation, said_by: str) -> Finding | None:
-    """Return the finding of a case that did not run to its end, or compiled nothing."""
+def _finding_of_case(observation: Observation, aspect: str, said_by: str) -> Finding | None:
+    """Return the finding of a case that ended before an aspect, or compiled nothing."""
     failure = observation.failure
-    if failure is not None:
+    if failure is not None and not was_observed(observation, aspect):
         if observation.status == "unavailable":
             return Finding("skipped", failure.message)
         what = _STATUS[observation.status]

@@ -53,7 +53,7 @@ class CaseRun:
         case: The case.
         request: What to observe.
         report: Called with each stage.
-        parent: The connection to the parent process, for rounds that alternate.
+        parent: The connection to the parent process.
 
     Attributes:
         progress: The stage that was reached, and the time spent.
@@ -79,7 +79,7 @@ class CaseRun:
         self.builder = Builder(model, case, request.seed, self.progress)
         self.builder.input_gradients = case.phase == "train"
         self.seen = CallsSeen()
-        self._parent = parent
+        self._parent, self._keep = parent, parent.report if parent else _forget
         self._vary = model.sizes(case.device)
         self._log = CompileLog(lowers=request.backend == "inductor", graphs=case.uses_cuda_graphs)
         self._fingerprint, self._raises, self._parameters, self._draws = "", "", 0, False
@@ -154,15 +154,15 @@ class CaseRun:
             self._randomness = random_numbers.observe(first.eager, again, call)
         if "start" in wants and (cold := self.seen.compile_time):
             self.seen.compile_time = warm_start.observe(again, call, cold)
-        if self._timing is not None:
-            self._timing = costs.add_empty_call(self._timing, compiled, self.request, self.progress)
+        self._timing = costs.add_empty_call(self._timing, compiled, self.request, self.progress)
         if "compile_work" in wants and first.result.error is None:
             self._compile_work = compile_work.count(again, call)
-        practices = practising.observe(
-            self.builder, self.request, self.progress, reference, draws=self._draws
-        )
-        for name, practice in practices if first.result.error is None else ():
-            self._practices[name] = practice
+        if first.result.error is None:
+            practising.observe(
+                *(self.builder, self.request, self.progress, reference, self._practices),
+                draws=self._draws,
+                keep=lambda: self._keep(self.observation("completed", None)),
+            )
 
     def _build_compiled(self, first: FirstCall, treated: Treated) -> Subject:
         """Build the model that will be compiled, and describe its weights."""
@@ -243,3 +243,7 @@ class CaseRun:
             left_out=self.seen.left_out,
             spent_s=self.progress.spent(),
         )
+
+
+def _forget(so_far: Observation) -> None:
+    """Keep nothing: no other process waits for an answer."""

@@ -23,6 +23,7 @@ from compilegate.processes.protocol import (
     Turn,
 )
 from compilegate.records.observation import BUSY_MACHINE, Failure, Observation, Stage, Status
+from compilegate.records.practice import PRACTICES
 from compilegate.records.request import Request
 
 #: Reports progress: called with the case id, the stage, the seconds since the case began, and the
@@ -33,6 +34,8 @@ PROGRESS_S = 5.0
 #: How often the processes of a case are looked at while its limit lasts, and the shortest pause
 #: between two looks, in seconds.
 _LOOKS, _PAUSE_S = 20, 0.1
+#: The activity of what a case spent and nobody sees.
+LOST = "lost to crashes"
 #: Processes that get less than this share of a processor do nothing.
 _IDLE = 0.02
 
@@ -84,6 +87,7 @@ class Attempt:
         self._heard_s, self._beats = 0.0, False
         self._began = self._reported = time.monotonic()
         self._stage: Stage | None = None
+        self._so_far: Observation | None = None
         self._at_work = ""
         if child is not None:
             child.work()  # what it did in earlier cases does not count
@@ -136,6 +140,8 @@ class Attempt:
             if message.needed_bytes is not None:
                 self._reserve(child, message.needed_bytes)
                 since = self._turn.now()
+            if message.so_far is not None:
+                self._so_far = self._own(message.so_far)
             if message.observation is not None:
                 self._complete(child, message, message.observation)
                 return None
@@ -191,16 +197,20 @@ class Attempt:
         self._turn.over()
         self._died(status, failure)
         lost_s = self._clock.wall_s + self._heard_s
-        self.observation = failed(self._request, status, failure, lost_s=lost_s)
+        so_far = self._so_far if child.stage in PRACTICES else None
+        self.observation = failed(self._request, status, failure, so_far, lost_s=lost_s)
 
     def _complete(self, child: Child, message: Message, observation: Observation) -> None:
         self._turn.over()
-        if observation.case != self._request.case:
-            raise GarbledAnswerError(f"it is about another case: {observation.case[:200]!r}")
         child.refuse_more()
-        self.observation = replace(observation, output=child.output())
+        self.observation = replace(self._own(observation), output=child.output())
         if message.last:  # the next case needs another process
             self._end()
+
+    def _own(self, observation: Observation) -> Observation:
+        if observation.case != self._request.case:
+            raise GarbledAnswerError(f"it is about another case: {observation.case[:200]!r}")
+        return observation
 
     def _report_progress(self, stage: Stage) -> None:
         now = time.monotonic()
@@ -240,15 +250,32 @@ def death(status: int | None) -> tuple[str, str]:
     return name, f"was killed by {name}" if name == "SIGKILL" else f"died of {name}"
 
 
-def failed(request: Request, status: Status, failure: Failure, lost_s: float = 0.0) -> Observation:
+def failed(
+    request: Request,
+    status: Status,
+    failure: Failure,
+    so_far: Observation | None = None,
+    *,
+    lost_s: float = 0.0,
+) -> Observation:
     """Return the observation of a case whose child returned none.
 
     Args:
         request: What the child was asked.
         status: How the case ended.
         failure: Why it ended.
+        so_far: What the child had observed, if it ended in a practice.
         lost_s: Seconds spent on the case.
     """
+    if so_far is not None:
+        lost_s = max(lost_s - sum(so_far.spent_s.values()), 0.0)
+        return replace(
+            so_far,
+            status=status,
+            failure=failure,
+            spent_s={**so_far.spent_s, LOST: lost_s},
+            output=failure.output,
+        )
     return Observation(
         case=request.case,
         status=status,
@@ -258,6 +285,6 @@ def failed(request: Request, status: Status, failure: Failure, lost_s: float = 0
         cold=request.cold,
         seed=request.seed,
         tf32=request.tf32,
-        spent_s={"lost to crashes": lost_s},
+        spent_s={LOST: lost_s},
         output=failure.output,
     )

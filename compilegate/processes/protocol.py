@@ -67,12 +67,13 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One message of a child. Exactly one of the first six fields is set.
+    """One message of a child. Exactly one of the first seven fields is set.
 
     Attributes:
         stage: The stage that the case has reached, or that lasts.
         turn: The child has timed the rounds that it was asked for.
         observation: The answer: the case is over.
+        so_far: What was observed until now, before a practice that may end the process.
         environment: The answer to a request for the environment.
         alone: The child asks that no other child of the session runs, or no longer needs that.
         needed_bytes: What the case needs of the GPU's memory. The child waits for the answer.
@@ -83,6 +84,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stage: Stage | None = None
     turn: Turn | None = None
     observation: Observation | None = None
+    so_far: Observation | None = None
     environment: Environment | None = None
     alone: bool | None = None
     needed_bytes: Annotated[int, msgspec.Meta(ge=0)] | None = None
@@ -150,10 +152,10 @@ class Lines:
         try:
             message = _messages.decode(bytes(self._pending[:end]))
             parts = (message.stage, message.turn, message.observation, message.environment)
-            others = (message.alone, message.needed_bytes)
+            others = (message.alone, message.needed_bytes, message.so_far)
             if sum(part is not None for part in (*parts, *others)) != 1:
                 raise ValueError("it has none of the fields of a message, or several")
-            if wrong := implausible(message.observation):
+            if wrong := implausible(message.observation or message.so_far):
                 raise ValueError(wrong)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise GarbledAnswerError(f"{error}: {self._shown(end)}") from error

@@ -1,13 +1,15 @@
 """An attempt to observe a case: its progress, and its observation when the child dies."""
 
 import contextlib
+import json
 import signal
 
 import msgspec
 import pytest
 
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import judge
+from compilegate.judging.expected_failure import ExpectedFailure
+from compilegate.judging.judge import Finding, judge
 from compilegate.processes import attempt
 from compilegate.processes.attempt import Attempt, death
 from compilegate.processes.case_clock import Work
@@ -15,8 +17,10 @@ from compilegate.processes.child_process import Ended
 from compilegate.processes.observer import Observer
 from compilegate.processes.protocol import SILENCE, Message, Turn
 from compilegate.processes.server_process import Launch
+from compilegate.records.practice import Practice
 from compilegate.records.request import Request
-from tests.unit.making import CASE_ID
+from compilegate.records.run import encode
+from tests.unit.making import CASE_ID, make_observation
 
 REQUEST = Request(case=CASE_ID, wants=("capture",), seed=3, tf32=True)
 
@@ -92,6 +96,45 @@ def test_a_child_that_dies_leaves_a_failed_observation(clock):
     assert made.failure.message == "the process died of SIGSEGV"
     assert (made.seed, made.tf32, made.output) == (3, True, "last words")
     assert died == [("crashed", made.failure)]
+
+
+def verdicts_of(observation, aspects, **budget):
+    """Return the outcome of each aspect by rules that pass."""
+    rule = lambda *_: Finding("passed", "fine")  # noqa: E731
+    judged = (judge(observation, Budget(**budget), aspect, rule) for aspect in aspects)
+    return [judgement.verdict.outcome for judgement in judged]
+
+
+@pytest.mark.parametrize("dies_in", ["serving", "probe"])
+def test_a_practice_that_ends_the_process_spoils_nothing_that_was_observed_before(clock, dies_in):
+    seen = make_observation(practices={"backends": Practice()}, spent_s={"compile": 1.5})
+    so_far = {"so_far": json.loads(encode(seen))}
+    child = Child(clock, (1, {"stage": "backends"}), (1, so_far), (1, {"stage": dies_in}))
+    made = Attempt(REQUEST, child, 60.0).finish()
+    assert (made.status, made.failure.stage) == ("crashed", dies_in)
+    outcomes = verdicts_of(made, ["forward", "backends", "serving", "twins"])
+    if dies_in == "serving":
+        assert made.spent_s == {"compile": 1.5, "lost to crashes": 1.5}
+        assert outcomes == ["passed", "passed", "failed", "failed"]
+    else:  # no practice: nothing can be said
+        assert made.calls == ()
+        assert outcomes == ["failed"] * 4
+
+
+def test_an_expected_death_in_a_practice_is_no_failure_that_other_aspects_lack(clock):
+    seen = {"so_far": json.loads(encode(make_observation(wants=("capture", "serving"))))}
+    child = Child(clock, (1, seen), (1, {"stage": "serving"}))
+    made = Attempt(REQUEST, child, 60.0).finish()
+    expected = ExpectedFailure(stage="serving", reason="threads")
+    outcomes = verdicts_of(made, ["forward", "serving"], expected_failures=(expected,))
+    assert outcomes == ["passed", "expected_failure"]
+
+
+def test_what_is_observed_of_another_case_is_refused(clock):
+    other = make_observation(case="other-cpu-infer-f32-default-static")
+    child = Child(clock, (1, {"so_far": json.loads(encode(other))}))
+    made = Attempt(REQUEST, child, 60.0).finish()
+    assert made.failure.kind == "garbled answer"
 
 
 def test_a_child_that_memory_ended_ran_out_of_memory(clock):

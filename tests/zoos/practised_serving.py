@@ -4,6 +4,8 @@
 luck: threads meet between writing and reading.
 """
 
+import os
+import signal
 import threading
 
 import torch
@@ -62,7 +64,18 @@ def with_free_lock(x: torch.Tensor) -> torch.Tensor:
         return x.clone()
 
 
-for op in (through_shared_buffer, through_own_buffer, with_held_lock, with_free_lock):
+@torch.library.custom_op("practised_serving::deadly_in_a_thread", mutates_args=())
+def deadly_in_a_thread(x: torch.Tensor) -> torch.Tensor:
+    if threading.current_thread() is not threading.main_thread():
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return x.clone()
+
+
+OPERATORS = (
+    *(through_shared_buffer, through_own_buffer),
+    *(with_held_lock, with_free_lock, deadly_in_a_thread),
+)
+for op in OPERATORS:
     op.register_fake(torch.empty_like)
 
 
@@ -181,6 +194,16 @@ def waits_for_a_held_lock():
             return with_held_lock(found) if is_compiling() else found
 
     return example(Waits())
+
+
+@practised("dies_in_a_thread")
+def dies_in_a_thread():
+    class Dies(Net):
+        def hidden(self, x):
+            found = super().hidden(x)
+            return deadly_in_a_thread(found) if is_compiling() else found
+
+    return example(Dies())
 
 
 @practised("fixed_inputs")

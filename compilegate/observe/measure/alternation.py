@@ -20,6 +20,8 @@ from dataclasses import dataclass
 
 from compilegate.observe.device.protocol import Device, Step
 from compilegate.records.encoding import dumps
+from compilegate.records.observation import Observation
+from compilegate.records.run import encode
 
 #: Nanoseconds of a call, by round: of eager, and of compiled code.
 Sides = tuple[list[float], list[float]]
@@ -38,6 +40,10 @@ class ParentConnection:
 
     send: Callable[[str], object]
     received: Iterator[str]
+
+    def report(self, so_far: Observation) -> None:
+        """Send what was observed until now, before something that may end this process."""
+        self.send(dumps({"so_far": json.loads(encode(so_far))}))
 
 
 class AlternatingRounds:

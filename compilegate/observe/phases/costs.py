@@ -173,16 +173,18 @@ def stepping(
 
 
 def add_empty_call(
-    timing: Timing, compiled: Subject, request: Request, progress: Progress
-) -> Timing:
+    timing: Timing | None, compiled: Subject, request: Request, progress: Progress
+) -> Timing | None:
     """Add the time of an empty compiled call, which Dynamo counts as one more compilation.
 
     Args:
-        timing: The rounds of the case.
+        timing: The rounds of the case; None where nothing is timed.
         compiled: The compiled model, whose setting counts.
         request: Names the compiler backend.
         progress: Is given the time.
     """
+    if timing is None:
+        return None
     device = device_of(compiled.case.device)
     with progress.spend("run"):
         call_ns = empty_call_ns(compiled.case, device, request.backend, alone=progress.alone)
