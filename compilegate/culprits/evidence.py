@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from compilegate.culprits import stacks
 from compilegate.judging.aspects import aspect_named
-from compilegate.judging.completeness import was_observed
+from compilegate.judging.completeness import ended_in_practice, was_observed
 from compilegate.judging.judge import nothing_compiled
 from compilegate.records.case import computes_in_half, model_of
 from compilegate.records.observation import Compilation, GraphBreak, Observation
@@ -109,7 +109,8 @@ def evidence(observation: Observation, verdict: Verdict) -> list[Evidence]:
             match = _pattern(said) if is_said else ""
             is_own = observation.status == "raised" and len(_VARIABLE.sub("", said)) >= _TELLING
             key = _key_of_failure(observation)
-            return [Evidence(key, verdict.summary, match=match, is_specific=is_said and is_own)]
+            of = failure.stage if ended_in_practice(observation) else ""
+            return [Evidence(key, verdict.summary, of, match=match, is_specific=is_said and is_own)]
     _, is_eager, why = verdict.summary.partition("nothing was compiled, all of it ran eagerly")
     if is_eager and not is_of_change and nothing_compiled(observation):
         reasons = [replace(piece, text=verdict.summary) for piece in _breaks(observation, verdict)]

@@ -29,11 +29,15 @@ def was_observed(observation: Observation, aspect: str) -> bool:
 
     Practices come last. One that ends the case spoils nothing that was observed before it.
     """
-    if observation.failure is None:
-        return True
-    if observation.capture is None or observation.failure.stage not in PRACTICES:
-        return False
+    if not ended_in_practice(observation):
+        return observation.failure is None
     return aspect in observation.practices or aspect not in PRACTICES
+
+
+def ended_in_practice(observation: Observation) -> bool:
+    """Whether a practice ended a case, of which all else had been observed."""
+    failure = observation.failure
+    return failure is not None and failure.stage in PRACTICES and observation.capture is not None
 
 
 def is_open(observation: Observation | None, verdicts: Iterable[Verdict]) -> bool:

@@ -22,3 +22,4 @@ def test_a_practice_that_ends_the_process_fails_alone_and_its_twin_passes(compil
     assert session.failed(dies) == {
         "serving": "crashed in stage 'serving': the process died of SIGSEGV"
     }
+    assert "1 culprit in 1 case:\nserving:\n" in session.output
