@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from compilegate.judging.completeness import missing_library
+from compilegate.judging.completeness import ended_in_practice, missing_library
 from compilegate.records.attribution import Attribution
 from compilegate.records.case import computes_in_half
 from compilegate.runs.archive import CaseRecord
@@ -275,7 +275,8 @@ def changes_of(
     assert later is not None
     if then.failure is not None or later.failure is not None:
         yield from verdict_changes.of_failures(before, now)
-        return
+        if not all(one.failure is None or ended_in_practice(one) for one in (then, later)):
+            return
     yield from verdict_changes.of_verdicts(
         before.verdicts, now.verdicts, times_compare=times_compare
     )

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tests.unit.making import make_failed_observation, make_observation
+from tests.unit.making import make_failed_observation, make_failure, make_observation
 from tests.unit.runs import compared, effects, seen
 
 
@@ -116,6 +116,26 @@ def test_the_same_case_the_other_way_is_fixed():
 )
 def test_a_failure_that_moved_to_an_earlier_stage_is_worse(before, now, kind):
     assert compared(raised(before), raised(now)).kind == kind
+
+
+def died_in_serving(**verdicts):
+    """Return a case that a practice ended, after everything else had been observed."""
+    failure = make_failure(stage="serving", kind="SIGSEGV")
+    return seen(make_observation(status="crashed", failure=failure), serving="failed", **verdicts)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "kind"), [("passed", "failed", "broken"), ("passed", "passed", "unchanged")]
+)
+def test_a_practice_that_ends_both_cases_hides_no_other_verdict(before, now, kind):
+    result = compared(died_in_serving(forward=before), died_in_serving(forward=now))
+    assert result.kind == kind
+
+
+def test_a_practice_that_ends_a_case_now_breaks_it_once():
+    result = compared(seen(serving="passed", forward="passed"), died_in_serving(forward="passed"))
+    assert result.kind == "broken"
+    assert "crashed in stage serving" in result.reason
 
 
 def test_a_failure_of_another_kind_at_the_same_stage_is_noted():
