@@ -100,8 +100,11 @@ def test_a_child_that_dies_leaves_a_failed_observation(clock):
 
 def verdicts_of(observation, aspects, **budget):
     """Return the outcome of each aspect by rules that pass."""
-    rule = lambda *_: Finding("passed", "fine")  # noqa: E731
-    judged = (judge(observation, Budget(**budget), aspect, rule) for aspect in aspects)
+
+    def passes(*_):
+        return Finding("passed", "fine")
+
+    judged = (judge(observation, Budget(**budget), aspect, passes) for aspect in aspects)
     return [judgement.verdict.outcome for judgement in judged]
 
 

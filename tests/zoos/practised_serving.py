@@ -4,7 +4,6 @@
 luck: threads meet between writing and reading.
 """
 
-import os
 import signal
 import threading
 
@@ -67,7 +66,7 @@ def with_free_lock(x: torch.Tensor) -> torch.Tensor:
 @torch.library.custom_op("practised_serving::deadly_in_a_thread", mutates_args=())
 def deadly_in_a_thread(x: torch.Tensor) -> torch.Tensor:
     if threading.current_thread() is not threading.main_thread():
-        os.kill(os.getpid(), signal.SIGSEGV)
+        signal.raise_signal(signal.SIGSEGV)
     return x.clone()
 
 
