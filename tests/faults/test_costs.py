@@ -8,6 +8,8 @@ import pytest
 from tests.faults.catalogue import COSTS
 from tests.faults.detection import missed, unsound
 
+pytestmark = pytest.mark.long
+
 
 def _decided(judged, cases):
     if undecided := [text for text in judged.undecided() if text.startswith(cases)]:

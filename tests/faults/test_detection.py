@@ -5,6 +5,8 @@ import pytest
 from tests.faults.catalogue import FAULTS
 from tests.faults.detection import missed, unsound
 
+pytestmark = pytest.mark.long
+
 
 def _session(fault, request):
     return request.getfixturevalue("generated" if fault.inductor else "decomposed")

@@ -2,7 +2,11 @@
 
 import importlib.util
 
+import pytest
+
 from tests.integration.conftest import ZOOS
+
+pytestmark = pytest.mark.long
 
 SOUND, FAULTY = "sound_when_cast-cpu", "loses_precision_when_cast-cpu"
 CASES = (

@@ -7,6 +7,8 @@ import pytest
 
 from tests.integration.conftest import ZOOS, run_to_its_end
 
+pytestmark = pytest.mark.long
+
 SUITES = ("suites/test_compile_work.py", "suites/test_forward.py", "suites/test_upgrade.py")
 STEADY, GROWN = (f"{name}-cpu-train-f32-default-auto" for name in ("steady", "compiles_more"))
 #: The function that ``compiles_more`` makes the compiler call.

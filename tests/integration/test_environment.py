@@ -84,6 +84,7 @@ def test_no_secret_reaches_a_run_file(compilegate, never, runs):
     assert not [path for path in files if SECRET in path.read_text()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("variable", "shown"),
     [

@@ -17,6 +17,8 @@ from compilegate.fuzzing.state import FILE
 from tests.integration.conftest import ZOOS, run_to_its_end
 from tests.integration.processes import begun, living, soon
 
+pytestmark = pytest.mark.long
+
 
 def words(folder, *arguments):
     """The fuzzer on the quick backend, which needs no C++ compiler."""

@@ -129,6 +129,7 @@ def test_the_printed_command_works_when_it_is_pasted(compilegate, write):
     assert verdicts["forward"]["summary"] in message
 
 
+@pytest.mark.long
 def test_a_fresh_process_finds_what_the_command_compiled_for_a_users_file(tmp_path):
     """The file imports PyTorch. If it were the first to do so, its name would be in the keys."""
     case = "sound_caches-cpu-infer-f32-default-static"

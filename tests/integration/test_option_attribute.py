@@ -9,6 +9,8 @@ from compilegate.upgrade.costs import PAIRED
 from tests.integration.conftest import BREAKS, FORWARD, ZOOS
 from tests.venvs import install, make_venv
 
+pytestmark = pytest.mark.long
+
 UPGRADE = "suites/test_upgrade.py"
 GADGET, NOTHING = (f"uses_{what}-cpu-infer-f32-default-static" for what in ("gadget", "nothing"))
 CASES = ("--zoo", str(ZOOS / "gadgets.py"), "--cases", GADGET, "--cases", NOTHING)

@@ -68,6 +68,7 @@ def is_found(verdict):
     return re.search("others took|reaches zero|may be chance", verdict.summary)
 
 
+@pytest.mark.long
 def test_slower_compiled_code_fails_whatever_eager_did(compilegate, baseline):
     session = compilegate(
         *(SLOWDOWN, FORWARD, *of("slower_both", "slower_eager")),
@@ -101,6 +102,7 @@ def test_slower_compiled_code_fails_whatever_eager_did(compilegate, baseline):
     assert again.run("again").verdicts[case("slower_both"), "slowdown"] == found
 
 
+@pytest.mark.long
 def test_two_workers_find_what_one_does_and_observe_each_case_once(compilegate, baseline):
     """Two interpreters are timed in one turn, and one worker judges the pairs of both."""
     session = compilegate(
@@ -130,6 +132,7 @@ def test_two_workers_find_what_one_does_and_observe_each_case_once(compilegate, 
             assert len(seen.timing.eager_ns) >= FEWEST_ROUNDS
 
 
+@pytest.mark.long
 def test_memory_that_grew_fails_after_one_more_observation(compilegate, baseline, untimed):
     session = compilegate(
         *(MEMORY, UPGRADE, *of("steady", "larger"), *untimed),
@@ -154,6 +157,7 @@ def test_memory_that_grew_fails_after_one_more_observation(compilegate, baseline
     assert isinstance(records[-1], Closing)
 
 
+@pytest.mark.long
 def test_a_failure_under_the_baseline_alone_is_the_baselines(compilegate, baseline):
     session = compilegate(
         *(SLOWDOWN, FORWARD, UPGRADE, *of("crashed_before", "hung_before", "lacked_before")),
@@ -209,6 +213,7 @@ def test_the_baseline_needs_nothing_but_torch(compilegate, tmp_path):
     assert session.run("two.baseline").verdicts[case("fixed"), "forward"].outcome == "passed"
 
 
+@pytest.mark.long
 def test_without_a_suite_that_times_nothing_is_timed(compilegate, baseline):
     session = compilegate(FORWARD, *of("fixed"), "--baseline-python", baseline, "--save", "two")
     assert session.status == 0, session.output
@@ -216,12 +221,14 @@ def test_without_a_suite_that_times_nothing_is_timed(compilegate, baseline):
     assert session.run("two.baseline").observations[case("fixed")].timing is None
 
 
+@pytest.mark.long
 def test_the_speed_of_the_candidate_is_judged_as_without_a_baseline(compilegate, baseline):
     session = compilegate(SPEEDUP, *of("steady"), "--baseline-python", baseline, "--save", "two")
     verdict = session.run("two").verdicts[case("steady"), "speedup"]
     assert re.search(r"over \d+ rounds", verdict.summary)
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_all_processes_and_leaves_a_run_to_resume(compilegate, baseline, runs, untimed):
     arguments = (FORWARD, UPGRADE, *of("steady", "hung_before"), "--baseline-python", baseline)
     arguments += untimed
@@ -259,6 +266,7 @@ def test_a_fixed_case_counts_for_the_candidate(compilegate, baseline, untimed):
     assert tuple(outcomes) == ("passed", "failed")
 
 
+@pytest.mark.long
 def test_a_broken_case_counts_against_the_candidate(compilegate, tmp_path, untimed):
     """The versions change places: what was fixed is broken."""
     session = compilegate(

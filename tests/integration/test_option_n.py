@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from compilegate.records.observation import WAITING
 from tests.integration.conftest import BREAKS, FORWARD, SPEEDUP, ZOOS
 
@@ -32,6 +34,7 @@ def test_one_run_holds_everything_and_a_case_stays_on_one_worker(compilegate, wr
         assert 'reason = "Call to `torch._dynamo.graph_break()`"' in file.read()
 
 
+@pytest.mark.long
 def test_two_workers_give_the_verdicts_of_one_and_take_turns_to_time(compilegate):
     cases = [f"{model}-cpu-infer-f32-default-static" for model in ("breaks", "sound")]
     chosen = [word for case in cases for word in ("--cases", case)]

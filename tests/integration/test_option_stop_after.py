@@ -9,6 +9,7 @@ HEALTHY = "b_healthy-cpu-infer-f32-default-static"
 ZOO = ("--zoo", str(ZOOS / "lingering.py"))
 
 
+@pytest.mark.long
 def test_a_case_that_was_begun_ends_and_the_others_wait_for_resume(compilegate):
     cases = ("--cases", LINGERING, "--cases", HEALTHY, "-n", "1")
     first = compilegate(BREAKS, *ZOO, *cases, "--save", "part", "--stop-after", "0.35")

@@ -2,7 +2,11 @@
 
 import re
 
+import pytest
+
 from tests.integration.conftest import ZOOS
+
+pytestmark = pytest.mark.long
 
 ZOO = ("--zoo", str(ZOOS / "practised_backends.py"))
 SUITES = ("suites/test_backends.py", "suites/test_forward.py")

@@ -1,6 +1,10 @@
 """Caches are observed, and faults of what is looked up or taken from them turn it red."""
 
+import pytest
+
 from tests.integration.conftest import ZOOS
+
+pytestmark = pytest.mark.long
 
 NAMES = (
     "sound_caches",

@@ -1,6 +1,10 @@
 """Distributed training is observed, and faults that only ranks show turn it red."""
 
+import pytest
+
 from tests.integration.conftest import ZOOS
+
+pytestmark = pytest.mark.long
 
 INSIDE, OUTSIDE, SHARDED, BY_BLOCKS = (
     "DistributedDataParallel(torch.compile(module))",

@@ -1,6 +1,10 @@
 """Dynamic strategies are observed, and a fault of one size turns them red."""
 
+import pytest
+
 from tests.integration.conftest import ZOOS
+
+pytestmark = pytest.mark.long
 
 FAULTS = {
     "specialises_where_marked": "maybe_mark_dynamic, then batch=4: 1 more compilation",

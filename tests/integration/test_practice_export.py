@@ -2,8 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from compilegate.judging.practices import judge_steps
 from tests.integration.conftest import ZOOS
+
+pytestmark = pytest.mark.long
 
 SOUND, WRONG = (
     f"{model}-cpu-infer-f32-default-static" for model in ("sound_export", "wrong_when_exported")

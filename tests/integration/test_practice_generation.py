@@ -1,6 +1,10 @@
 """Generation is observed, and faults that only a cache shows turn it red."""
 
+import pytest
+
 from tests.integration.conftest import ZOOS
+
+pytestmark = pytest.mark.long
 
 #: Each fault, and the beginning of the line that names it.
 FAULTS = {

@@ -1,6 +1,10 @@
 """A team's metric is observed, and compiled code that is off at a threshold turns it red."""
 
+import pytest
+
 from tests.integration.conftest import ZOOS
+
+pytestmark = pytest.mark.long
 
 NAMES = (
     "sound_metric",

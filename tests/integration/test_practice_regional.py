@@ -1,6 +1,10 @@
 """Regional compilation is observed, and a fault of blocks compiled alone turns it red."""
 
+import pytest
+
 from tests.integration.conftest import ZOOS
+
+pytestmark = pytest.mark.long
 
 NAMES = ("sound_blocks", "without_blocks", "blocks_with_a_guard", "wrong_when_compiled_alone")
 

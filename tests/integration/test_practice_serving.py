@@ -1,6 +1,10 @@
 """Serving is observed in a session, and threads that disturb each other turn it red."""
 
+import pytest
+
 from tests.integration.conftest import ZOOS
+
+pytestmark = pytest.mark.long
 
 NAMES = ("threads_have_own_buffers", "threads_share_a_buffer")
 

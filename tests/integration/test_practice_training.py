@@ -1,6 +1,10 @@
 """Practices around training: faults in optimizers and in backward turn them red, a twin passes."""
 
+import pytest
+
 from tests.integration.conftest import ZOOS
+
+pytestmark = pytest.mark.long
 
 SUITES = [
     f"suites/test_{name}.py"

@@ -2,7 +2,11 @@
 
 import re
 
+import pytest
+
 from tests.integration.conftest import ZOOS
+
+pytestmark = pytest.mark.long
 
 NAMES = (
     "sound_twins",

@@ -1,6 +1,10 @@
 """Practices are observed on the cases that ask for them, and a fault in one turns it red."""
 
+import pytest
+
 from tests.integration.conftest import ZOOS
+
+pytestmark = pytest.mark.long
 
 ZOO = ("--zoo", str(ZOOS / "practised.py"))
 

@@ -16,6 +16,8 @@ from compilegate.zoo.tiers import cases_of
 from tests.integration.conftest import CHECKOUT, command, surroundings
 from tests.once import once
 
+pytestmark = pytest.mark.long
+
 MODELS = [model for model in registry.load().values() if model.family == "regressions"]
 NAMES = {model.name for model in MODELS}
 CASES = [case for model in MODELS for case in cases_of(model, "cpu")]

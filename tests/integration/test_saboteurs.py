@@ -8,6 +8,8 @@ import pytest
 from tests.integration.conftest import FORWARD, ZOOS, Session, command, run_to_its_end
 from tests.integration.processes import living, soon
 
+pytestmark = pytest.mark.long
+
 ZOO = ZOOS / "saboteurs.py"
 NAMES = re.findall(r"^@saboteur\ndef (\w+)", ZOO.read_text(), re.MULTILINE)
 CASE = "{}-cpu-infer-f32-default-static"

@@ -5,6 +5,8 @@ import pytest
 from tests.integration.conftest import ZOOS, command, run_to_its_end
 from tests.integration.processes import living, soon
 
+pytestmark = pytest.mark.long
+
 CASE = "{}-cpu-train-f32-default-static"
 KERNELS = ("segfaults_in_a_kernel", "segfaults_in_a_backward_kernel")
 MODELS = (*KERNELS, "segfaults_in_a_compile_worker", "healthy")

@@ -20,6 +20,8 @@ from tests.integration.conftest import (
     surroundings,
 )
 
+pytestmark = pytest.mark.long
+
 BROKEN = """
 import importlib.abc
 import importlib.util

@@ -6,12 +6,16 @@ PyTorch's backend ``eager`` fails in all of them, though nothing is wrong with i
 import contextlib
 from dataclasses import replace
 
+import pytest
+
 from compilegate.records.case import Case
 from compilegate.triage.findings import Findings
 from compilegate.triage.report import issue
 from compilegate.triage.search import ladder
 from tests.integration.test_triage_trials import trials_of
 from tests.unit.making import make_environment
+
+pytestmark = pytest.mark.long
 
 ZOO = """\
 import torch

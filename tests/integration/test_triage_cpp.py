@@ -14,6 +14,8 @@ from compilegate.triage.steps import lines, workarounds
 from tests.integration.test_triage_trials import trials_of
 from tests.unit.making import make_environment
 
+pytestmark = pytest.mark.long
+
 ZOO = """\
 import torch
 from torch import nn

@@ -11,6 +11,8 @@ from compilegate.runs import files
 from tests.integration.conftest import BREAKS, ZOOS, command, run_to_its_end
 from tests.integration.processes import begun, living, soon
 
+pytestmark = pytest.mark.long
+
 WORDS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
 

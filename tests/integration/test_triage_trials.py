@@ -27,6 +27,8 @@ from compilegate.triage.steps import workarounds
 from tests.integration.conftest import ZOOS
 from tests.unit.making import make_environment
 
+pytestmark = pytest.mark.long
+
 
 def trials_of(model, aspect, zoo, folder, *, backend="inductor", mode="default"):
     """Trials of a model, and of a suspect that no run has seen."""

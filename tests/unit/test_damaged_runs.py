@@ -78,6 +78,7 @@ def check_sentence(text, path):
     assert len(text) < 1000 + 4 * len(str(path))
 
 
+@pytest.mark.long
 @FUZZ
 @given(made=damaged(NEW) | damaged(REAL))
 def test_a_damaged_run_is_read_or_refused_by_every_command(folder, made):

@@ -38,6 +38,7 @@ def without_constraint(monkeypatch):
     torch._dynamo.reset()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_dropout_of_a_convolution_drops_what_eager_drops_if_its_layout_is_kept(
     is_kept, without_constraint

@@ -1,5 +1,6 @@
 """Eager calls: what compiles itself in them is no work of compiled code."""
 
+import pytest
 import torch
 import torch._dynamo.utils as dynamo
 from torch import nn
@@ -43,6 +44,7 @@ def verdict_on(seen, suite, aspect):
     return judge(seen, Budget(), aspect, suite.rule, seen.wants).verdict
 
 
+@pytest.mark.long
 def test_a_block_mask_that_forward_makes_is_no_graph_break():
     seen = observation(Attention, backend="inductor", **attention())
     assert verdict_on(seen, test_graph_breaks, "graph_breaks").outcome == "passed"

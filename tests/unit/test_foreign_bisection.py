@@ -10,6 +10,8 @@ from compilegate.processes.server_process import Launch
 from compilegate.records.request import Request
 from compilegate.triage.scripts import running
 
+pytestmark = pytest.mark.long
+
 ZOO = """
 import torch
 from compilegate import Example, model

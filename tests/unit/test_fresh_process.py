@@ -29,6 +29,7 @@ def run(tmp_path, monkeypatch):
     return started
 
 
+@pytest.mark.long
 def test_a_worker_answers_once_with_tensors_and_values(run):
     answer = run("double", environment={"FRESH": "yes"})
     assert torch.equal(answer["doubled"], torch.tensor([2.0, 4.0]))
@@ -69,6 +70,7 @@ def pids_in(error, kind):
     return [int(line.split()[1]) for line in lines if line.startswith(f"{kind} ")]
 
 
+@pytest.mark.long
 def test_a_worker_that_hangs_is_ended_with_its_children_and_shows_its_stacks(run):
     with pytest.raises(
         fresh_process.FreshProcessError, match=r"longer than 8 s:\n[\s\S]*in hang"

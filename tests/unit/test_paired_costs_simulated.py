@@ -12,6 +12,8 @@ import pytest
 from compilegate.upgrade.paired_costs import judge, suspects
 from tests.unit.making import make_costs, make_pair
 
+pytestmark = pytest.mark.long
+
 MOOD = 0.02
 
 

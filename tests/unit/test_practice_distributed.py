@@ -59,6 +59,7 @@ def judge_ranks(models, monkeypatch):
     return found
 
 
+@pytest.mark.long
 def test_a_rank_that_finds_no_memory_proves_nothing(judge_ranks):
     finding = judge_ranks("greedy_rank")
     assert finding.outcome == "inconclusive"
@@ -67,6 +68,7 @@ def test_a_rank_that_finds_no_memory_proves_nothing(judge_ranks):
     assert finding.summary.endswith("other processes held an unknown share of the memory")
 
 
+@pytest.mark.long
 def test_ranks_that_wait_for_each_other_show_the_stacks_of_both(judge_ranks):
     finding = judge_ranks("hanging_rank")
     way = WAYS[1].name

@@ -281,7 +281,7 @@ def test_a_recipe_that_raises_changes_nothing():
     def build():
         raise RuntimeError("no such weights")
 
-    assert not signal.treat(Model("m", "m", build=build), "cpu", 0).changed
+    assert not signal.treat(Model("m", "m", build=build), "cpu", 0).state
 
 
 def test_listed_calls_are_treated_with_the_first_call():

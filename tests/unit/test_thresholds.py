@@ -151,6 +151,7 @@ def holding(share):
     return lambda: Linear(hold)
 
 
+@pytest.mark.long
 def test_a_tiny_model_that_holds_a_third_more_fails_its_own_threshold(runs, tmp_path):
     def observed(share):
         inputs = {"inputs": lambda batch: (torch.randn(1000 * batch, 4),)}

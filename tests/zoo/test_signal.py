@@ -16,6 +16,8 @@ from compilegate.records.case import AXES, Case
 from compilegate.zoo import registry
 from tests.zoo import explained
 
+pytestmark = pytest.mark.long
+
 #: All models but the regressions: these reproduce bugs, some of which need their exact weights.
 MODELS = {
     name: model
@@ -46,7 +48,7 @@ def test_signal(name):
         pytest.importorskip(model.requires)
     treated = signal.treat(model, "cpu", seed=0)
     if not built(model, "f32").parameters():
-        assert not treated.changed
+        assert not treated.state
         return
     faults, unavailable = [], []
     if not model.slow and sum(value.numel() for value in treated.state.values()) < MANY:

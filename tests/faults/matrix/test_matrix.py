@@ -19,6 +19,8 @@ from tests.faults.matrix.store import Store
 from tests.faults.planting import effects
 from tests.faults.planting.hooks import PLANTS
 
+pytestmark = pytest.mark.long
+
 CHECKOUT = Path(__file__).resolve().parents[3]
 CASE = "mlp-cpu-infer-f32-default-static"
 

@@ -1,5 +1,7 @@
 """The HTML page in headless Chromium: what it shows, and what one can do with it."""
 
+import pytest
+
 from compilegate.records.run import encode
 from compilegate.runs import files
 from tests.integration.conftest import faulty_case
@@ -200,6 +202,7 @@ def test_a_chart_without_a_value_is_not_shown(show, tmp_path):
     assert page.locator(".means").count() == 0
 
 
+@pytest.mark.long
 def test_only_visible_rows_and_cells_of_ten_thousand_cases_are_drawn(show, tmp_path):
     models = [f"m{index}" for index in range(625)]
     settings = [

@@ -21,6 +21,8 @@ from compilegate.triage.source.recipe import Recipe
 from tests.unit.failing import A, failures
 from tests.unit.making import make_environment, make_memory, make_observation
 
+pytestmark = pytest.mark.long
+
 MIB = 2**20
 RECIPE = """\
 def wide(x):
