@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Literal
 
 from compilegate.observe.capture import compile_log, compiling
@@ -11,6 +12,7 @@ from compilegate.observe.compare.call_comparer import CallComparer
 from compilegate.observe.conditioning.signal import Treated
 from compilegate.observe.device import device as device_of
 from compilegate.observe.device import unsupported
+from compilegate.observe.measure import memory
 from compilegate.observe.measure.alternation import ParentConnection
 from compilegate.observe.measure.shared_machine import SharedMachine
 from compilegate.observe.model import weights
@@ -108,13 +110,7 @@ class CaseRun:
         """
         self.builder.weights = treated.state
         compiling.allow_tf32(self.request.tf32)
-        first = make_first_call(
-            self.builder,
-            self.progress,
-            self._vary,
-            draws_by_kernel=self.device.draws_by_kernel,
-            allocator=self.device.allocator,
-        )
+        first = make_first_call(self.builder, self.progress, self._vary, self.device)
         expected = first.eager.example.raises
         self._raises = expected.__name__ if expected else ""
         if not expected and (reason := unsupported.reason(first.result.error)):
@@ -130,20 +126,24 @@ class CaseRun:
         wants = self.request.wants
         compiled = self._build_compiled(first, treated)
         calls = self._capture(first, compiled, reference)
-        if {"time", "memory", "energy"} & set(wants) and first.result.error is None:
-            with costs.stepping(first, compiled, first_call(self._vary), self.device) as steps:
-                self._timing, self._memory, self._energy = costs.measure(
-                    steps, self.request, self.seen, self.progress, self._parent
-                )
-        if "vary" in wants:
-            calls.vary(self._vary, self._memory.eager_peak_bytes if self._memory else 0)
-        self._captured = self._log.capture()  # what follows compiles again
-        if self._memory is not None:
-            with costs.stepping(first, compiled, first_call(self._vary), self.device) as steps:
-                self._memory = costs.count_left(steps, self._memory)
-        self._other_size = other_size.observe(
-            *(first, compiled, self.seen, self._vary), request=self.request, progress=self.progress
-        )
+        # One search for garbage before all blocks that measure memory, not one before each.
+        with memory.quick_collection() if "memory" in wants else nullcontext():
+            if {"time", "memory", "energy"} & set(wants) and first.result.error is None:
+                with costs.stepping(first, compiled, first_call(self._vary), self.device) as steps:
+                    self._timing, self._memory, self._energy = costs.measure(
+                        steps, self.request, self.seen, self.progress, self._parent
+                    )
+            if "vary" in wants:
+                calls.vary(self._vary, self._memory.eager_peak_bytes if self._memory else 0)
+            self._captured = self._log.capture()  # what follows compiles again
+            if self._memory is not None:
+                with costs.stepping(first, compiled, first_call(self._vary), self.device) as steps:
+                    self._memory = costs.count_left(steps, self._memory)
+            self._other_size = other_size.observe(
+                *(first, compiled, self.seen, self._vary),
+                request=self.request,
+                progress=self.progress,
+            )
         if {"reuse", "respecialise"} & set(wants) and first.result.error is None:
             self._probing = Probing(calls, self.builder, self.progress)
             self._probing.make_wanted(wants, first_call(self._vary).sizes)
@@ -169,9 +169,7 @@ class CaseRun:
         self.progress.enter("build")
         compiled = self.builder()
         weights.refuse_others(first.weights, weights.sample(compiled), first.result.written)
-        self._signal = "off"
-        if first.eager.example.signal:
-            self._signal = "treated" if treated.changed else "as built"
+        self._signal = treated.description if first.eager.example.signal else "off"
         self._fingerprint = first.eager.fingerprint()
         self._parameters = sum(p.numel() for p in first.eager.parameters().values())
         return compiled

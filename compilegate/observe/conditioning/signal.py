@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -48,9 +49,9 @@ class Treated:
     state: dict[str, Tensor] = field(default_factory=dict)
 
     @property
-    def changed(self) -> bool:
-        """Whether the treatment changed any value."""
-        return bool(self.state)
+    def description(self) -> Literal["as built", "treated"]:
+        """Whether the treatment changed any value, in a word of the observation."""
+        return "treated" if self.state else "as built"
 
 
 def treat(

@@ -10,7 +10,7 @@ import torch
 
 from compilegate.observe import error_text
 from compilegate.observe.capture import eager_calls
-from compilegate.observe.device.protocol import Allocator
+from compilegate.observe.device.protocol import Device
 from compilegate.observe.model import weights
 from compilegate.observe.model.calls import PlannedCall, first_call
 from compilegate.observe.model.forward import SelectorError
@@ -46,12 +46,7 @@ class ExpectationError(Exception):
 
 
 def make_first_call(
-    builder: Builder,
-    progress: Progress,
-    vary: Mapping[str, tuple[int, ...]],
-    *,
-    draws_by_kernel: bool,
-    allocator: Allocator | None,
+    builder: Builder, progress: Progress, vary: Mapping[str, tuple[int, ...]], device: Device
 ) -> FirstCall:
     """Build the eager model and call it once, in the first way in which the model does not raise.
 
@@ -63,15 +58,15 @@ def make_first_call(
         builder: Builds the model. It is left with the settings that the call was made with.
         progress: Is given the stages.
         vary: The sizes of what may vary, by name.
-        draws_by_kernel: Whether the reference, left alone, draws other numbers than eager.
-        allocator: The device's, if it has one.
+        device: Runs the model.
     """
+    allocator = device.allocator
 
     def attempt(*, records: bool) -> FirstCall:
         progress.enter("build")
         eager = builder()
         sample = weights.sample(eager)
-        recording = DrawRecording(is_needed=draws_by_kernel) if records else None
+        recording = DrawRecording(is_needed=device.draws_by_kernel) if records else None
         before = 0
         if allocator is not None:
             allocator.reset_peaks()
