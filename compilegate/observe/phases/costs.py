@@ -217,10 +217,9 @@ def count_left(steps: Steps, measured: Memory) -> Memory:
         steps: The calls.
         measured: Their memory.
     """
-    with memory.quick_collection():
-        eager = memory.left_by(steps.eager)
-        before = compile_log.compilations()
-        compiled = memory.left_by(steps.compiled)
+    eager = memory.left_by(steps.eager)
+    before = compile_log.compilations()
+    compiled = memory.left_by(steps.compiled)
     if compile_log.compilations() != before:
         return measured
     return replace(
