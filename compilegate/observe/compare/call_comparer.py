@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from compilegate.observe.compare import results
 from compilegate.observe.compare.always_zero import AlwaysZero
-from compilegate.observe.compare.eager_noise import Sample, Sampler, nudges_of
+from compilegate.observe.compare.eager_noise import SAMPLES, Sample, Sampler, nudges_of
 from compilegate.observe.compare.training import Training
-from compilegate.observe.compare.values import is_doubtful, is_doubtful_as_a_whole
+from compilegate.observe.compare.values import agree, is_doubtful, is_doubtful_as_a_whole
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.result import Result
@@ -17,6 +17,10 @@ from compilegate.observe.model.subject import Subject
 from compilegate.observe.threads import one_thread
 from compilegate.observe.time_spent import TimeSpent
 from compilegate.records.call import Checked
+
+#: The most runs with nudged results, and the number of calls after which no more are made because
+#: none of them agreed with compiled code.
+_AGREEING, _UNEXPLAINED = 2 * SAMPLES, 3
 
 
 class CallComparer:
@@ -46,6 +50,7 @@ class CallComparer:
         self._time_spent = time_spent
         self._half = half
         self._sampler = Sampler(build)
+        self._unexplained = 0
         self._always_zero = AlwaysZero(build)
         self._training = Training(eager, compiled, half=half)
 
@@ -130,7 +135,31 @@ class CallComparer:
                 continue
             samples += drawn
             checked = self._compare(eager, compiled, truths, samples, checked)
+        else:
+            if any(is_doubtful(one, half=self._half) for one in checked):
+                samples += self._agreeing(planned, eager, compiled, checked)
+                checked = self._compare(eager, compiled, truths, samples, checked)
         return checked, samples
+
+    def _agreeing(
+        self, planned: PlannedCall, eager: Result, compiled: Result, checked: Sequence[Checked]
+    ) -> list[Sample]:
+        """Return a run with nudged results that compiled code agrees with, if one is found.
+
+        The error of compiled code against it is then no larger than eager's noise.
+        """
+        if self._unexplained == _UNEXPLAINED:
+            return []
+        nudge = nudges_of(self._eager.case)[0]
+        for seed in range(SAMPLES, SAMPLES + _AGREEING, SAMPLES):
+            with self._time_spent.spend("reference"):
+                drawn = self._sampler.samples(planned, self._eager, eager, nudge, results_from=seed)
+            for sample in drawn or ():
+                against = self._compare(sample.result, compiled, (), ())
+                if agree(against, checked, half=self._half):
+                    return [sample]
+        self._unexplained += 1
+        return []
 
     def _compare(
         self,

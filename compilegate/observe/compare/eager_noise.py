@@ -10,10 +10,14 @@ shows nothing and is dropped. The largest error of the others is the noise. If i
 the error of compiled code, larger nudges follow. An error that jumps (a ReLU opens, a maximum
 moves) may have jumped in compiled code, too, and counts in full. An error that grows with the nudge
 is divided by the nudge.
+
+If no such run explains the error, others nudge the results of operators, too. One of them counts
+only if compiled code agrees with it: both then round, and decide, in the same way.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,6 +31,7 @@ from compilegate.observe.model import cast_weights
 from compilegate.observe.model.call_state import tensors_held
 from compilegate.observe.model.calls import PlannedCall, input_tensors, invoke
 from compilegate.observe.model.equality import is_same
+from compilegate.observe.model.nudged_results import NudgedResults
 from compilegate.observe.model.nudging import nudge as move
 from compilegate.observe.model.restarting import start_as
 from compilegate.observe.model.result import Result
@@ -78,7 +83,13 @@ class Sampler:
         self._acted = 0  # the number of listed calls whose action before was taken
 
     def samples(
-        self, planned: PlannedCall, eager: Subject, result: Result, nudge: float
+        self,
+        planned: PlannedCall,
+        eager: Subject,
+        result: Result,
+        nudge: float,
+        *,
+        results_from: int | None = None,
     ) -> list[Sample] | None:
         """Return the nudged runs of a call that differ from it; None if it cannot be repeated.
 
@@ -89,6 +100,7 @@ class Sampler:
             result: The result of the call. A repetition without a nudge must return the same:
                 otherwise the call depends on unknown state.
             nudge: The size of the nudge, in units in the last place.
+            results_from: Nudges the results of operators, too, from this seed on.
         """
         kept: dict[torch.Tensor, torch.Tensor] = {}
         try:
@@ -97,7 +109,10 @@ class Sampler:
             repeated = self._call(self._restored(planned, eager, result), planned, result)
             if not repeats(repeated.output, result.output):
                 return None
-            drawn = [self._nudged(planned, eager, result, nudge, seed) for seed in range(SAMPLES)]
+            drawn = [
+                self._nudged(planned, eager, result, nudge, seed, results=results_from is not None)
+                for seed in range(results_from or 0, (results_from or 0) + SAMPLES)
+            ]
             return [sample for sample in drawn if not _is_equal(sample.result, repeated)]
         except Exception:
             return None
@@ -108,7 +123,14 @@ class Sampler:
                         tensor.copy_(value)
 
     def _nudged(
-        self, planned: PlannedCall, eager: Subject, known: Result, nudge: float, seed: int
+        self,
+        planned: PlannedCall,
+        eager: Subject,
+        known: Result,
+        nudge: float,
+        seed: int,
+        *,
+        results: bool,
     ) -> Sample:
         unit = UNIT[eager.case.computes_in]
         amount = nudge * unit * (2 if cast_weights.half(eager.case) else 1)
@@ -119,7 +141,9 @@ class Sampler:
                 [one for one in moved if not _overlaps_itself(one)], amount, _FIRST_SEED + seed
             )
         units = nudge if size <= amount else size / unit
-        return Sample(self._call(call, planned, known), Nudge(units, units * unit / UNIT["f32"]))
+        with NudgedResults(_FIRST_SEED + seed) if results else contextlib.nullcontext():
+            nudged = self._call(call, planned, known)
+        return Sample(nudged, Nudge(units, units * unit / UNIT["f32"]))
 
     @functools.cached_property
     def _built(self) -> Subject:

@@ -197,6 +197,28 @@ def is_doubtful(checked: Checked, *, half: bool = False) -> bool:
     )
 
 
+def agree(against: Sequence[Checked], checked: Sequence[Checked], *, half: bool = False) -> bool:
+    """Whether compiled code agrees with another eager run as far as eager's noise allows.
+
+    Args:
+        against: Compiled code, compared with that run.
+        checked: The same groups of values, compared with eager. They have eager's noise.
+        half: Whether the case computes in half precision.
+    """
+    for run, known in zip(against, checked, strict=True):
+        if any(difference.what == "elements" for difference in run.differences):
+            return False
+        noise, pooled = {one.name: one for one in known.errors}, pooled_noise(known.errors)
+        for error in run.errors:
+            if error.name not in noise:
+                continue
+            eager = ErrorFigures.recorded(noise[error.name], "eager").at_least(pooled)
+            compiled = ErrorFigures.recorded(error, "compiled")
+            if is_in_doubt(eager, compiled, error.dtype, half=half):
+                return False
+    return True
+
+
 def is_doubtful_as_a_whole(checked: Checked) -> bool:
     """Whether all tensors in half precision together err more than eager, for unknown chance."""
     return (

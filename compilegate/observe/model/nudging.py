@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 
 #: Integers of the size of a number, in which its bits can be counted up and down.
-_BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 #: An integer hash: two rounds of a shift and a product (https://github.com/skeeto/hash-prospector).
 _ROUNDS = ((16, 0x21F0AAAD), (15, 0x735A2D97))
 #: The bits of a hash that choose the size of a step.
@@ -57,7 +57,7 @@ def _without_repeats(tensor: torch.Tensor) -> torch.Tensor:
 def _nudge(tensor: torch.Tensor, amount: float, seed: int) -> float:
     finfo = torch.finfo(tensor.dtype)
     steps = max(round(amount / finfo.eps), 1)
-    kind = _BITS[tensor.element_size()]
+    kind = BITS[tensor.element_size()]
     largest = int(torch.tensor(finfo.max, dtype=tensor.dtype).view(kind)) - steps
     bits = tensor.view(kind)
     in_parts = tensor.device.type == "cpu" and bits.is_contiguous()

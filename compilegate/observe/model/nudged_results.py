@@ -1,0 +1,78 @@
+"""Nudge what operators compute: such a run rounds in other places, as compiled code does.
+
+A nudge of inputs does not always get far. ``round`` and a cast to half precision absorb it, and a
+constant or a buffer never had one. The sums that follow round all the same.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils import _pytree
+
+from compilegate.observe.model.dispatch_mode import Mode
+from compilegate.observe.model.nudging import BITS, nudge
+
+#: What the names of operators contain that round, apart from pointwise ones. An operator that only
+#: selects or moves numbers must not be here: ``x == x.max()`` has to stay true.
+_ROUNDING = re.compile(
+    r"sum|mean|var|std|prod|norm|mm(_|$)|mv$|dot|conv|softmax|avg_pool|upsample|grid_sampler|"
+    r"attention|dist|linear|fft|bag|(scatter|index)_(add|reduce)"
+)
+
+
+class NudgedResults(Mode):
+    """A mode that moves results by one unit in the last place, equal numbers alike.
+
+    Numbers that an operator did not round stay: those that one of its operands has, too, integers,
+    and numbers that need few bits, such as 2.5. A tie between them is one for all code.
+
+    Args:
+        seed: The seed of the steps.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._seed = seed
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator, then nudge what it has rounded."""
+        is_pointwise = torch.Tag.pointwise in func.tags
+        if not is_pointwise and not _ROUNDING.search(func.overloadpacket.__name__):
+            return func(*args, **kwargs)
+        operands = [*_operands(func, args, kwargs)] if is_pointwise else []
+        result = func(*args, **kwargs)
+        for tensor in _pytree.tree_leaves(result):
+            if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.numel():
+                self._move(tensor, operands)
+        return result
+
+    def _move(self, tensor: torch.Tensor, operands: list[torch.Tensor | float]) -> None:
+        rounded = tensor.clone()
+        stays = _is_short(rounded)
+        for operand in operands:
+            stays |= rounded.abs() == abs(operand)
+        nudge([tensor], torch.finfo(tensor.dtype).eps, self._seed)
+        tensor.copy_(torch.where(stays, rounded, tensor))
+
+
+def _operands(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Iterator[torch.Tensor | float]:
+    """Yield the numbers that an operator gets, as they were before it writes to one of them."""
+    for leaf in _pytree.tree_leaves((args, kwargs)):
+        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
+            yield leaf.clone() if func._schema.is_mutable else leaf
+        elif isinstance(leaf, float):
+            yield leaf
+
+
+def _is_short(tensor: torch.Tensor) -> torch.Tensor:
+    """Return which numbers are integers, or leave the lower half of their digits zero."""
+    digits = 1 - math.frexp(torch.finfo(tensor.dtype).eps)[1]
+    lower = tensor.view(BITS[tensor.element_size()]) & ((1 << digits // 2) - 1)
+    return lower.eq(0) | tensor.eq(tensor.trunc())

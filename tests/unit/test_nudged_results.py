@@ -1,0 +1,145 @@
+"""Tests of nudged results: what operators round moves by one unit in the last place."""
+
+import pytest
+import torch
+from torch import nn
+
+from compilegate.observe.compare.call_comparer import CallComparer
+from compilegate.observe.model.nudged_results import NudgedResults
+from compilegate.observe.model.reference import Reference
+from compilegate.observe.model.subject import Subject
+from compilegate.observe.time_spent import TimeSpent
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import Model
+from tests.unit.excess import exceeds
+from tests.unit.subjects import INFER, call, plan
+
+X = torch.linspace(-1.0, 1.7, 60).reshape(6, 10)
+
+
+def moved(function, *args, seed=0):
+    """Return a result without nudges, and the same one with them."""
+    plain = function(*args)
+    with NudgedResults(seed):
+        return plain, function(*args)
+
+
+ROUNDING = {
+    "round to decimals": lambda x: torch.round(x, decimals=1),
+    "multiply": lambda x: x * 0.3,
+    "multiply in place": lambda x: x.clone().mul_(0.3),
+    "exponential": torch.exp,
+    "mean": lambda x: x.mean(0),
+    "pool": lambda x: nn.functional.avg_pool1d(x, 3),
+    "matrix product": lambda x: x @ x.T,
+    "norm": lambda x: nn.functional.layer_norm(x, (10,)),
+    "double precision": lambda x: x.double().sin(),
+    "half precision": lambda x: x.bfloat16().sin(),
+}
+
+
+@pytest.mark.parametrize("function", ROUNDING.values(), ids=ROUNDING)
+def test_rounded_results_move_by_a_unit(function):
+    plain, nudged = moved(function, X)
+    eps = torch.finfo(plain.dtype).eps
+    off = (plain - nudged).abs()
+    assert off.ne(0).double().mean() > 0.5
+    assert bool((off <= eps * plain.abs()).all())
+    assert torch.equal(moved(function, X)[1], nudged)
+    assert not torch.equal(moved(function, X, seed=1)[1], nudged)
+
+
+EXACT = {
+    "floor": torch.floor,
+    "round": torch.round,
+    "sign": torch.sign,
+    "rectify": torch.relu,
+    "rectify in place": lambda x: x.clone().relu_(),
+    "clamp": lambda x: x.clamp(-0.3, 0.7),
+    "negate": torch.neg,
+    "maximum": lambda x: torch.maximum(x, x.flip(0)),
+    "largest": lambda x: x.amax(0),
+    "select": lambda x: torch.where(x > 0.3, x, 0.1),
+    "fill in place": lambda x: x.clone().masked_fill_(x > 0.3, 0.1),
+    "largest pool": lambda x: nn.functional.max_pool1d(x, 3),
+    "gather": lambda x: x[:, [3, 1]],
+    "join": lambda x: torch.cat([x, x.T.reshape(6, 10)]),
+    "times one": lambda x: x * 1.0,
+    "half numbers": lambda x: torch.round(2.0 * x) / 4,
+    "integers": lambda x: (x > 0).sum(0),
+}
+
+
+@pytest.mark.parametrize("function", EXACT.values(), ids=EXACT)
+def test_exact_results_stay(function):
+    plain, nudged = moved(function, X)
+    assert torch.equal(plain, nudged)
+
+
+def test_equal_results_move_alike():
+    _, nudged = moved(lambda x: torch.stack([x.sin(), (x + 0).sin()]), X)
+    assert torch.equal(nudged[0], nudged[1])
+
+
+def test_gradients_move_too():
+    def gradient(x):
+        x = x.clone().requires_grad_()
+        (x.sin() * 0.3).sum().backward()
+        return x.grad
+
+    plain, nudged = moved(gradient, X)
+    assert 0 < float((plain - nudged).abs().max()) < 1e-6
+
+
+def shifted(x):
+    """Round numbers, and move those after a mean that is above zero.
+
+    The mean of 0.3, −0.7 and 0.4 is zero but for rounding, and ``round`` absorbs nudges of them.
+    In single and in double precision, it happens to be above zero.
+    """
+    rounded = torch.round(x, decimals=1)
+    return rounded.masked_scatter(rounded.mean(1, keepdim=True) > 0, rounded.flip(0))
+
+
+TIED = torch.tensor([[0.31, -0.69, 0.41], [0.91, 0.42, -0.52], [-0.29, 0.71, 0.12]])
+CLEAR = torch.tensor([[0.31, -0.49, 0.41], [0.91, 0.42, -0.52], [-0.29, 0.71, 0.12]])
+
+
+def complaint(inputs, compiled):
+    """Return the complaint about code that replaces a compiled ``shifted``."""
+    model = Model("m", "m", build=lambda: Example(shifted, inputs=(inputs.clone(),)))
+
+    def build():
+        return Subject(model, INFER, 0)
+
+    eager, theirs = build(), build()
+    theirs.run = compiled
+    reference = Reference(lambda lifting: Subject(model, INFER, 0, lifting=lifting))
+    comparer = CallComparer(eager, theirs, reference, build, TimeSpent(), half=False)
+    planned = plan()
+    checked, *_ = comparer.of_call(planned, call(eager, planned), call(theirs, planned))
+    (error,) = checked.errors
+    return exceeds(error, 0.0)
+
+
+def other_side(x):
+    """Decide the first row as the other order of its sum does."""
+    rounded = torch.round(x, decimals=1)
+    chosen = rounded.mean(1, keepdim=True) > 0
+    chosen[0] = ~chosen[0]
+    return rounded.masked_scatter(chosen, rounded.flip(0))
+
+
+def test_a_decision_that_rounding_inside_makes_may_be_another_one():
+    assert complaint(TIED, other_side) == ""
+    assert complaint(TIED, shifted) == ""
+
+
+def test_a_decision_that_rounding_does_not_make_may_not():
+    assert "root mean square error" in complaint(CLEAR, other_side)
+    assert complaint(CLEAR, shifted) == ""
+
+
+def test_a_slightly_wrong_factor_does_not_pass_as_rounding():
+    assert complaint(TIED, lambda x: shifted(x) * (1 + 1e-5)) != ""
+    assert complaint(CLEAR, lambda x: shifted(x) * (1 + 1e-5)) != ""
