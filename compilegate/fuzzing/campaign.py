@@ -69,7 +69,8 @@ def run(options: Options, state: State, report: Callable[[State, float], None]) 
     Returns:
         Whether the user stopped it.
     """
-    count = options.workers or max(len(os.sched_getaffinity(0)) // _CORES, 1)
+    cores = len(os.sched_getaffinity(0))
+    count = options.workers or max(cores // _CORES, 1)
     stop, share = threading.Event(), _Share(options.programs)
     (options.folder / "cache").mkdir(parents=True, exist_ok=True)
     workers = [
@@ -80,6 +81,7 @@ def run(options: Options, state: State, report: Callable[[State, float], None]) 
             stop,
             reduction_s=options.reduction_s,
             plant=options.plant,
+            threads=max(cores // count, 1),
             cpp=options.inductor_share > 0,
             generated=generator(options.seed, options.inductor_share),
         )

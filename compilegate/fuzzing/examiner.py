@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,8 @@ class Examiner:
         name: Distinguishes it from other examiners in the folder.
         stop: Ends the observation of a program early.
         plant: A zoo file that is loaded before the programs. It may change PyTorch.
+        threads: The threads of an operator, unless the user's environment says how many. If all
+            workers together have more threads than processors, each waits for the others.
         cpp: Whether Inductor compiles some programs.
         timeout_s: Seconds without progress after which a program hangs.
     """
@@ -45,6 +48,7 @@ class Examiner:
         stop: threading.Event,
         *,
         plant: Path | None = None,
+        threads: int = 1,
         cpp: bool = True,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
@@ -53,7 +57,8 @@ class Examiner:
         self._blocks = itertools.count()
         self._file.write_text(zoo_text([]), encoding="utf-8")
         zoo = (*([str(plant)] if plant else []), str(self._file))
-        environment = {**_ALONE, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
+        count = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads))}
+        environment = {**_ALONE, **count, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
         launch = Launch(zoo=zoo, environment=environment, root=str(folder))
         self._observer = Observer(launch, self._progress)
         if cpp:

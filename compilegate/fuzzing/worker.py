@@ -44,6 +44,7 @@ class Worker:
         stop: Ends it.
         reduction_s: Seconds that the reduction of one program may take.
         plant: A zoo file that changes PyTorch in the children.
+        threads: Threads of one operator.
         cpp: Whether Inductor compiles some programs.
         generated: Makes the program with a number.
     """
@@ -57,13 +58,16 @@ class Worker:
         *,
         reduction_s: float,
         plant: Path | None,
+        threads: int,
         cpp: bool,
         generated: Callable[[int], Program],
     ) -> None:
         self._folder, self._state, self._stop = folder, state, stop
         self._reduction_s, self._plant, self._generated = reduction_s, plant, generated
-        self._examiner = Examiner(folder, name, stop, plant=plant, cpp=cpp)
-        self._second = Examiner(folder, f"{name}-again", stop, plant=plant, cpp=cpp)
+        self._examiner, self._second = (
+            Examiner(folder, one, stop, plant=plant, threads=threads, cpp=cpp)
+            for one in (name, f"{name}-again")
+        )
 
     def run(self, most: Callable[[], int]) -> None:
         """Judge programs until the run ends.

@@ -93,6 +93,22 @@ def test_a_crash_and_a_hang_end_one_program_each(tmp_path):
     assert "SIGSEGV" in outcomes[1].symptom.line
 
 
+@pytest.mark.parametrize("asked", [None, "1"], ids=["shared", "asked"])
+def test_workers_share_the_processors_out(folder, tmp_path, monkeypatch, asked):
+    """Unless the user asks for as many threads: one for the single worker."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    workers = len(os.sched_getaffinity(0))
+    if asked is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
+        workers = 1
+    seen, plant = tmp_path / "seen", tmp_path / "plant.py"
+    plant.write_text(f"import torch\nopen({str(seen)!r}, 'w').write(str(torch.get_num_threads()))")
+    limits = ("--programs", "1", "--workers", str(workers), "--plant", str(plant))
+    done = run_to_its_end(words(folder, "--seed", "5", *limits), None, folder)
+    assert done.status == 0, done.output
+    assert seen.read_text() == "1"
+
+
 def test_a_run_that_was_stopped_goes_on(folder):
     command = words(folder, "--seed", "5")
     with begun(command, folder) as process:
