@@ -44,34 +44,37 @@ def test_a_reference_far_from_eager_does_not_hide_an_error():
     assert exceeds(error, 0.0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("wrong_by", [2e-3, 2e-2])
-def test_a_gradient_of_a_cast_to_half_precision_has_its_rounding(wrong_by):
+def test_a_gradient_of_a_cast_to_half_precision_has_its_rounding(wrong_by, dtype):
     """See ``x.half().logsumexp(-1)``: eager and the rounded reference do the same."""
     truth = torch.linspace(0.3, 0.5, 24).double()
     rounded = (truth * (1 + 1e-3)).half()
-    eager, compiled = rounded.float(), (truth * (1 - wrong_by)).half().float()
+    eager, compiled = rounded.to(dtype), (truth * (1 - wrong_by)).half().to(dtype)
     references = [truth, rounded.double() * (1 + 2e-6)]
     (error,) = tensor_errors([Sides("gradient x", eager, compiled, references)])
     assert error.eager_rms == pytest.approx(1e-3, rel=0.2)
     assert bool(exceeds(error, 0.0)) is (wrong_by > 1e-2)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("fault", "is_right"), [(0.0, True), (0.02, False)])
-def test_a_gradient_with_a_part_in_half_precision_has_its_rounding(fault, is_right):
+def test_a_gradient_with_a_part_in_half_precision_has_its_rounding(fault, is_right, dtype):
     """See ``x.sin() + x.bfloat16().cos()``: Inductor rounds some elements the other way."""
     generator = torch.Generator().manual_seed(0)
     for numel in (4, 24, 1000):
         part, rest = torch.rand(2, numel, generator=generator, dtype=torch.float64) + 0.5
-        eager = part.bfloat16().float() + rest.float()
-        compiled = (part * (1 - 1e-3 + fault)).bfloat16().float() + rest.float()
+        eager = part.bfloat16().to(dtype) + rest.to(dtype)
+        compiled = (part * (1 - 1e-3 + fault)).bfloat16().to(dtype) + rest.to(dtype)
         references = [part + rest, part.bfloat16().double() + rest]
         (error,) = tensor_errors([Sides("gradient x", eager, compiled, references)])
         assert (exceeds(error, 0.0) == "") is is_right
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("rest", [0.0, 2.0**-14])
 @pytest.mark.parametrize(("fault", "is_right"), [(0.0, True), (0.02, False)])
-def test_a_sum_in_half_precision_may_be_left_unrounded(rest, fault, is_right):
+def test_a_sum_in_half_precision_may_be_left_unrounded(rest, fault, is_right, dtype):
     """Eager rounds the sum of two gradients of ``x.bfloat16()``; Inductor leaves that out.
 
     With the rest, some elements are no numbers in half precision, and all are exact in single.
@@ -80,8 +83,8 @@ def test_a_sum_in_half_precision_may_be_left_unrounded(rest, fault, is_right):
     for numel in (4, 24, 1000):
         rests = torch.where(torch.arange(numel) % 2 == 0, rest, 0.0)
         one, other = (torch.rand(2, numel, generator=generator) + 0.5).bfloat16()
-        eager = (one + other).float() + rests
-        compiled = (one.float() + other.float()) * (1 + fault) + rests
+        eager = (one + other).to(dtype) + rests
+        compiled = (one.to(dtype) + other.to(dtype)) * (1 + fault) + rests
         references = [one.double() + other.double() + rests, (one + other).double() + rests]
         sides = Sides("gradient x", eager, compiled, references)
         (error,) = tensor_errors([sides])

@@ -23,6 +23,8 @@ HALVES = (torch.bfloat16, torch.float16)
 #: Its distance counts as the first number of units of the dtype's resolution away, if it is below
 #: the second number.
 _COPIED, _EQUAL = 2.0, 1 / 64
+#: The dtypes that a cast to half precision lowers.
+_WIDE = (torch.float32, torch.float64)
 #: Names of tensors whose rounding to half precision may be elsewhere in compiled code.
 GRADIENTS = ("gradient ", "update ")
 #: A number near the middle of two that half precision has may be rounded to either. The one is this
@@ -128,7 +130,7 @@ def _is_sum_with_halves(sides: Sides, eager: ErrorFigures, own: ErrorFigures) ->
         own: The errors of eager against the reference without any rounding.
     """
     return (
-        sides.eager.dtype == torch.float32
+        sides.eager.dtype in _WIDE
         and sides.name.startswith(GRADIENTS)
         and eager.rms < _EQUAL * own.rms
         and own.rms < torch.finfo(torch.bfloat16).eps / 2
@@ -138,12 +140,12 @@ def _is_sum_with_halves(sides: Sides, eager: ErrorFigures, own: ErrorFigures) ->
 def _unit_in_half(sides: Sides) -> float:
     """Return the resolution of half precision in a tensor, or in its values; 0 without it.
 
-    The gradient of a cast to half precision has the values of half precision in float32. In an
+    The gradient of a cast to half precision has the values of half precision. In an
     output, such values come from a cast that the code asks for, and compiled code must keep it.
     """
     tensor = nested.real(sides.eager)
     is_gradient = sides.name.startswith(GRADIENTS)
-    for half in HALVES if is_gradient and tensor.dtype == torch.float32 else ():
+    for half in HALVES if is_gradient and tensor.dtype in _WIDE else ():
         if bool(((tensor == tensor.to(half)) | tensor.isnan()).all()):
             return torch.finfo(half).eps
     return torch.finfo(tensor.dtype).eps if tensor.dtype in HALVES else 0.0
