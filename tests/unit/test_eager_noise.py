@@ -297,3 +297,39 @@ def test_only_errors_that_samples_can_change_are_measured_again():
         assert asdict(error) == figures  # to within rounding: other tensors are measured with it
     assert [error.samples for error in after] == [0, SAMPLES, SAMPLES]
     assert after[0] is before["alike"]
+
+
+def test_expanded_inputs_are_nudged_and_get_their_numbers_back():
+    row = torch.linspace(1.0, 2.0, 9)
+
+    def build():
+        return Example(torch.sin, inputs=(row.expand(4, 9),))
+
+    before = row.clone()
+    _, result, samples = sampled(build)
+    assert len(samples) == SAMPLES
+    for sample in samples:
+        off = (sample.result.output["output"] - result.output["output"]).abs()
+        assert 0 < float(off.max()) < 1e-6
+        assert bool((off == off[0]).all())
+    assert torch.equal(row, before)
+
+
+@pytest.mark.parametrize(("wrong_by", "is_right"), [(0.0, True), (1e-3, False)])
+def test_a_step_of_half_precision_hides_no_error_in_single_precision(wrong_by, is_right):
+    """A single input in bfloat16 moves by 65,536 units of the case, and so does the sine."""
+
+    def build():
+        return Example(
+            lambda x: (3 * x.float()).sin(), inputs=lambda: (torch.randn(6, 16).bfloat16(),)
+        )
+
+    eager, result, samples = sampled(build)
+    ours = result.output["output"]
+    truth = (3 * eager.prepare(FIRST).args[0].double()).sin()
+    drawn = [(sample.result.output["output"], sample.nudge) for sample in samples]
+    assert drawn
+    sides = Sides("output", ours, ours * (1 + wrong_by), [truth], drawn, always=True)
+    (error,) = tensor_errors([sides])
+    assert not error.jumps
+    assert (exceeds(error, 0.0) == "") is is_right

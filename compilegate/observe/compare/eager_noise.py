@@ -33,6 +33,7 @@ from compilegate.observe.model.calls import PlannedCall, input_tensors, invoke
 from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.nudged_results import NudgedResults
 from compilegate.observe.model.nudging import nudge as move
+from compilegate.observe.model.nudging import without_repeats
 from compilegate.observe.model.restarting import start_as
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.subject import Subject
@@ -119,8 +120,7 @@ class Sampler:
         finally:  # a recipe may return the same tensors for all sides
             with torch.no_grad():
                 for tensor, value in kept.items():
-                    if not is_same(tensor, value):
-                        tensor.copy_(value)
+                    _write(tensor, value)
 
     def _nudged(
         self,
@@ -137,9 +137,7 @@ class Sampler:
         call = self._restored(planned, eager, known)
         moved = (*self._built.parameters().values(), *input_tensors(call).values())
         with torch.no_grad():
-            size = move(
-                [one for one in moved if not _overlaps_itself(one)], amount, _FIRST_SEED + seed
-            )
+            size = move(moved, amount, _FIRST_SEED + seed)
         units = nudge if size <= amount else size / unit
         with NudgedResults(_FIRST_SEED + seed) if results else contextlib.nullcontext():
             nudged = self._call(call, planned, known)
@@ -159,8 +157,7 @@ class Sampler:
                 before = known.before.get(name)
                 if not isinstance(before, torch.Tensor) or before.shape != tensor.shape:
                     continue
-                if not is_same(tensor, before):  # a call or a nudge wrote to it
-                    tensor.copy_(before)
+                _write(tensor, before)
         return call
 
     def _call(self, call: Call, planned: PlannedCall, known: Result) -> Result:
@@ -189,9 +186,11 @@ class Sampler:
         return call
 
 
-def _overlaps_itself(tensor: torch.Tensor) -> bool:
-    """Whether elements share their memory for certain, so that PyTorch writes nothing in place."""
-    return torch._debug_has_internal_overlap(tensor) == 1
+def _write(tensor: torch.Tensor, value: torch.Tensor) -> None:
+    """Write a value to a tensor if a call or a nudge has changed it. It may be expanded."""
+    if not is_same(tensor, value):
+        once, source = without_repeats(tensor, value)
+        once.copy_(source)
 
 
 def _is_equal(run: Result, repeated: Result) -> bool:

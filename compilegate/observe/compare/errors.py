@@ -29,6 +29,9 @@ from compilegate.records.call import TensorError
 _DOUBT, _DOUBT_IN_HALF = 2.25, 1.7
 #: … but not if its error is at most this many units of the dtype's resolution.
 _BEYOND_DOUBT, _BEYOND_DOUBT_IN_HALF = 2.0, 0.05
+#: A nudge of more units was made in half precision, in a case in single precision: all numbers that
+#: could be nudged are in half precision. Eager may be right to the last bit by luck.
+_COARSE = 64.0
 #: An error has jumped if it grows faster than the nudge by this factor.
 _JUMP = 4.0
 #: Runs that differ by rounding have similar errors. A run with this factor more has jumped.
@@ -220,7 +223,9 @@ def _noise(
     if not drawn:
         return
     is_fine = own is not None and _is_fine(own, [errors for errors, _ in drawn], drawn[0][1])
-    usual = max(eager.rms, torch.finfo(torch.float32).eps) if is_fine else eager.rms
+    is_coarse = any(nudge.units > _COARSE for _, nudge in drawn)
+    rounds = is_fine or is_coarse
+    usual = max(eager.rms, torch.finfo(torch.float32).eps) if rounds else eager.rms
     for errors, nudge in drawn:
         units = nudge.in_f32 if is_fine else nudge.units
         jumped = eager.rms > 0 and errors.rms > _JUMP * units * usual

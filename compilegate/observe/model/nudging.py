@@ -40,18 +40,24 @@ def nudge(tensors: Sequence[torch.Tensor], amount: float, seed: int) -> float:
     fine = [tensor for tensor in floating if torch.finfo(tensor.dtype).eps <= 2 * amount]
     pending = {}
     for tensor in fine or floating:
-        once = _without_repeats(tensor)
+        (once,) = without_repeats(tensor)
         if once.numel():
             pending[once.data_ptr(), once.dtype, once.shape, once.stride()] = once
     return max((_nudge(tensor, amount, seed) for tensor in pending.values()), default=0.0)
 
 
-def _without_repeats(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a view in which each number of an expanded tensor occurs once."""
+def without_repeats(tensor: torch.Tensor, *others: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return a view in which each number of an expanded tensor occurs once.
+
+    Args:
+        tensor: The tensor.
+        others: Tensors of the same shape. Their views have the same elements.
+    """
+    views = (tensor, *others)
     for dim, stride in enumerate(tensor.stride()):
         if stride == 0 and tensor.shape[dim]:
-            tensor = tensor.narrow(dim, 0, 1)
-    return tensor
+            views = tuple(view.narrow(dim, 0, 1) for view in views)
+    return views
 
 
 def _nudge(tensor: torch.Tensor, amount: float, seed: int) -> float:
