@@ -31,6 +31,7 @@ from compilegate.judging.budgets import BudgetError
 from compilegate.output.streams import clean_streams
 from compilegate.processes import interrupts
 from compilegate.processes.child_process import ObserverError
+from compilegate.records.wording import counted
 from compilegate.reports import candidates_text, comparison_text, issues, markdown, titles
 from compilegate.reports.case_result import results_of
 from compilegate.runs import files, merge
@@ -272,10 +273,10 @@ def _merge(options: argparse.Namespace) -> int:
         raise RunError("merge needs --output FILE: the run file to write")
     paths = [_find(name, options) for name in options.shards]
     planned, missing = merge.merge(paths, options.output)
-    print(f"{options.output}: {planned} cases of {len(paths)} runs")
+    print(f"{options.output}: {counted(planned, 'case')} of {counted(len(paths), 'run')}")
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        print(f"compilegate: incomplete: {missing[0]}{more} not observed", file=sys.stderr)
+        print(f"compilegate: incomplete: {missing[0]}{more} missing", file=sys.stderr)
     return 2 if missing else 0
 
 

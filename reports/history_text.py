@@ -20,20 +20,26 @@ EVENTS, CASES = 20, 6
 _ALIKE = 0.5
 
 
-def headline(history: History, events: Sequence[Event]) -> str:
-    """Return the answer in one line."""
+def headline(history: History, events: Sequence[Event], *, is_judged: bool = True) -> str:
+    """Return the answer in one line.
+
+    Args:
+        history: The runs.
+        events: What changed.
+        is_judged: Whether there are enough nights to judge any figure.
+    """
     if not history.nights:
         return "no run could be read"
     dates = [history.nights[0].date, history.nights[-1].date]
     span = " to ".join(dict.fromkeys(dates))
     worse = [event for event in events if event.is_worse and event.holds]
     cases = {case for event in worse for case in event.cases}
-    if not worse:
-        text = "nothing became worse"
-    elif cases:
-        text = f"{count(len(cases), 'case')} became worse"
+    found = ["the mean over all cases"] if any(not event.cases for event in worse) else []
+    found += [count(len(cases), "case")] if cases else []
+    if found:
+        text = f"{' and '.join(found)} became worse"
     else:
-        text = "the mean over all cases became worse"
+        text = "nothing became worse" if is_judged else "too few nights to say"
     return f"{span}, {count(len(history.nights), 'run')}: {text}"
 
 
@@ -93,7 +99,7 @@ def lines(
 def _texts(
     history: History, trends: Sequence[Trend], events: Sequence[Event], words: Sequence[str]
 ) -> Iterator[str]:
-    yield headline(history, events)
+    yield headline(history, events, is_judged=any(trend.is_judged for trend in trends))
     for place in dict.fromkeys(trend.series.place for trend in trends):
         here = [trend.series for trend in trends if trend.series.place == place]
         dates = {night for series in here for night in series.nights}
@@ -103,7 +109,7 @@ def _texts(
     young = sum(not trend.is_judged for trend in trends)
     if young:
         yield (
-            f"note: {count(young, 'series')} of {len(trends)} cannot be judged: a figure with "
+            f"note: {young} of {len(trends)} series cannot be judged: a figure with "
             f"noise needs {FEWEST_BEFORE + SHORTEST} nights on one machine"
         )
     for event in events[:EVENTS]:

@@ -15,6 +15,9 @@ from compilegate.history.change_points import OtavaMissingError
 from compilegate.runs.reader import RunError
 from compilegate.upgrade.paired_baseline import check_interpreter
 
+#: What the exit status of the confirming session says.
+_CONFIRMED = {0: "fresh pairs do not confirm the change", 1: "fresh pairs confirm the change"}
+
 
 def add_parser(commands: Any) -> None:
     """Add the subcommand and its options."""
@@ -51,7 +54,7 @@ def add_parser(commands: Any) -> None:
         "--issues",
         metavar="FILE",
         type=Path,
-        help="write an issue for each figure that became worse to this file, for "
+        help="write an issue for each night on which figures became worse to this file, for "
         ".ci/publish-issues",
     )
     parser.add_argument(
@@ -67,7 +70,8 @@ def add_parser(commands: Any) -> None:
         "--python",
         metavar="PATH",
         default="",
-        help="the interpreter that runs pytest, in the newest environment (default: this one)",
+        help="the interpreter that runs pytest, in the newest environment (default: this one, or "
+        "the first python on PATH if this one lacks pytest)",
     )
     parser.add_argument(
         "--confirm",
@@ -140,7 +144,8 @@ def _confirm(words: list[str]) -> int:
         print("nothing is to be confirmed")
         return 0
     status = subprocess.run(words, check=False).returncode
-    return status if status in (0, 1) else 2
+    print(_CONFIRMED.get(status, "fresh pairs cannot say whether the change is there"), flush=True)
+    return status if status in _CONFIRMED else 2
 
 
 def _write(target: Path, text: str) -> None:

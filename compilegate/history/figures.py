@@ -128,6 +128,12 @@ def _compiled_time(seen: SlimObservation) -> Reading | None:
     return Reading(statistics.median(timing.compiled_ns), spread, eager)
 
 
+def was_disturbed(record: CaseRecord) -> bool:
+    """Whether a case was timed on a busy machine or a throttled GPU, so that its times say less."""
+    seen = record.observation
+    return seen is not None and seen.timing is not None and not _is_quiet(seen)
+
+
 def _is_quiet(seen: SlimObservation) -> bool:
     timing = seen.timing
     return timing is not None and not (is_busy(timing.busy, timing.threads) or timing.disturbance)

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compilegate.history.figures import FIGURES, Figure, Reading
+from compilegate.history.figures import FIGURES, Figure, Reading, was_disturbed
 from compilegate.records import environment_changes
 from compilegate.records.case import device_of
 from compilegate.records.environment import Environment
 from compilegate.records.run import Header
+from compilegate.records.wording import counted
 from compilegate.runs import files
 from compilegate.runs.archive import Archive, CaseRecord
 from compilegate.runs.reader import RunError
@@ -181,11 +182,20 @@ def read(paths: Sequence[Path]) -> History:
                 if (reading := figure.of(record)) is not None:
                     key = (place, case, name, reading.basis)
                     found.setdefault(key, []).append((night, reading))
+    history.notes += _disturbed([record for _, records in opened for record in records.values()])
     for (place, case, name, _), taken in found.items():
         nights, readings = zip(*taken, strict=True)
         history.series.append(Series(place, case, FIGURES[name], nights, readings))
     history.series += common(history.series)
     return history
+
+
+def _disturbed(records: Sequence[CaseRecord]) -> Iterator[str]:
+    if disturbed := sum(map(was_disturbed, records)):
+        yield (
+            f"left out: the times of {disturbed} of {counted(len(records), 'observed case')}, "
+            "since the machine was busy or the GPU throttled"
+        )
 
 
 def _without_baselines(
@@ -198,7 +208,9 @@ def _without_baselines(
     }
     kept = [one for one in opened if one[0].path.parent / files.name_of(one[0].path) not in names]
     if left := len(opened) - len(kept):
-        notes.append(f"left out: {left} runs of the PyTorch in use, of sessions that compared two")
+        notes.append(
+            f"left out: {counted(left, 'run')} of the PyTorch in use, of sessions that compared two"
+        )
     return kept
 
 

@@ -19,14 +19,15 @@ from compilegate.runs.writer import Writer
 def merge(paths: Sequence[Path], target: Path) -> tuple[int, list[str]]:
     """Write one run file from several.
 
-    The file gets a closing record only if every case that any shard planned was observed.
+    The file gets a closing record only if no shard is missing, and every case that any shard
+    planned was observed.
 
     Args:
         paths: The shards.
         target: The file to make.
 
     Returns:
-        The number of planned cases, and those of them that none observed.
+        The number of planned cases, and what is missing: cases that none observed, and shards.
 
     Raises:
         RunError: A shard is no run file, differs in its environment or options, or holds a case
@@ -36,22 +37,26 @@ def merge(paths: Sequence[Path], target: Path) -> tuple[int, list[str]]:
         raise RunError(f"{target} exists: give another --output, or remove it first")
     if target.suffix == ".gz":
         raise RunError(f"run files are written as text: give --output {target.with_suffix('')}")
+    if twice := next((path for path in paths if paths.count(path) > 1), None):
+        raise RunError(f"{twice} was named twice")
     with ExitStack() as opened:
         shards = [opened.enter_context(Archive(path)) for path in paths]
         for shard in shards[1:]:
             _refuse_another(shards[0], shard)
         owner = _owners(shards)
+        absent = _absent([shard.header.shard for shard in shards])
         planned = tuple(dict.fromkeys(case for shard in shards for case in shard.header.planned))
         header = replace(
             shards[0].header,
             schema=SCHEMA,
             created=min(shard.header.created for shard in shards),
             planned=planned,
-            shard="",
+            shard=", ".join(shard.header.shard for shard in shards) if absent else "",
             # The baselines of paired shards must be merged, too, under this name.
             baseline=f"{target.stem}.baseline" if shards[0].header.baseline else "",
         )
-        missing = [case for case in planned if case not in owner]
+        missing = [f"shard {one}" for one in absent]
+        missing += [case for case in planned if case not in owner]
         for case, shard in owner.items():
             shard.check(case)
         writer = Writer.create(target, "give another --output")
@@ -67,6 +72,19 @@ def merge(paths: Sequence[Path], target: Path) -> tuple[int, list[str]]:
         target.unlink(missing_ok=True)  # a part of the shards would look like a run
         raise RunError(f"cannot write {writer.trouble}; no file was made")
     return len(planned), missing
+
+
+def _absent(names: Sequence[str]) -> list[str]:
+    """Return the shards that are missing, by what the others are called: ``1/2``."""
+    given = [name.partition("/") for name in names if name]
+    of = {total for _, _, total in given}
+    numbers = {int(number) for number, _, _ in given}
+    return [
+        f"{number}/{total}"
+        for total in sorted(of)
+        for number in range(1, int(total) + 1)
+        if number not in numbers
+    ]
 
 
 def _owners(shards: Sequence[Archive]) -> dict[str, Archive]:

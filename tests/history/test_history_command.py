@@ -95,7 +95,25 @@ def test_healthy_nights_have_no_sentence(tmp_path, history):
 def test_few_nights_cannot_say(tmp_path, history):
     status, output, _ = history(write_nights(tmp_path / "nights", 3))
     assert status == 2
-    assert "a figure with noise needs 8 nights" in output
+    assert "3 runs: too few nights to say" in output
+    assert "series cannot be judged: a figure with noise needs 8 nights" in output
+
+
+def test_times_of_a_busy_machine_are_left_out_and_counted(tmp_path, history):
+    folder = write_nights(tmp_path / "nights", 20)
+    for night in range(10, 20):
+        busy = dataclasses.replace(make_timing(1.8, spread=0.005), busy=0.9)
+        write_run(
+            folder / f"night-{night}.jsonl",
+            observed(night, timing=busy),
+            observed(night, case=OTHER),
+            environment=environment(),
+            created=f"2026-11-{night + 1:02}T02:17:00+00:00",
+        )
+    status, output, _ = history(folder)
+    assert status == 0
+    text = " ".join(output.split())
+    assert "left out: the times of 10 of 40 observed cases, since the machine was busy" in text
 
 
 def test_an_earlier_change_does_not_count_after_since(tmp_path, history):

@@ -66,6 +66,21 @@ def test_missing_cases_are_named_and_leave_the_run_open(tmp_path, target):
     assert files.read(target).closing is None
 
 
+def test_missing_shards_are_named_and_leave_the_run_open(tmp_path, target):
+    a = shard(tmp_path / "a.jsonl", *IDS[:2], shard="1/3")
+    b = shard(tmp_path / "b.jsonl", *IDS[2:], shard="3/3")
+    assert merge([a, b], target) == (4, ["shard 2/3"])
+    run = files.read(target)
+    assert run.closing is None
+    assert run.header.shard == "1/3, 3/3"
+
+
+def test_a_file_that_is_named_twice_is_refused(tmp_path, target):
+    a = shard(tmp_path / "a.jsonl", *IDS[:2], shard="1/2")
+    with pytest.raises(RunError, match="was named twice"):
+        merge([a, a], target)
+
+
 def test_a_restarted_shard_adds_what_the_first_one_left_out(tmp_path, target):
     a = shard(tmp_path / "a.jsonl", IDS[0], planned=IDS[:2], complete=False)
     b = shard(tmp_path / "b.jsonl", IDS[1])
