@@ -30,6 +30,38 @@ def test_the_command_prints_the_figures_of_a_users_model(command, capsys, tmp_pa
     assert bad.split(maxsplit=1) == ["signal_bad", "RuntimeError: no such weights"]
 
 
+def test_the_command_names_the_branches_that_no_number_reaches(command, capsys, tmp_path):
+    mine = tmp_path / "zoo_of_branches.py"
+    mine.write_text(ZOO_OF_BRANCHES)
+    command("branch_reached", "branch_hidden", "--zoo", str(mine))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "no number" in line] == [
+        "  no number reaches: relu 1: negative"
+    ]
+    assert lines[-1].startswith("  no number reaches")
+
+
+ZOO_OF_BRANCHES = """
+import torch
+from compilegate.zoo.registry import Example, model
+
+class Rectified(torch.nn.Module):
+    def __init__(self, power):
+        super().__init__()
+        self.power, self.inner = power, torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        return (self.inner(x) ** self.power).relu()
+
+@model("branch_reached")
+def reached():
+    return Example(Rectified(1), inputs=lambda: (torch.randn(4, 8),))
+
+@model("branch_hidden")
+def hidden():
+    return Example(Rectified(2), inputs=lambda: (torch.randn(4, 8),))
+"""
+
 ZOO = """
 import torch
 from compilegate.zoo.registry import Example, model

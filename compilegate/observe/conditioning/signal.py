@@ -18,13 +18,14 @@ import torch
 from torch import Tensor
 
 from compilegate.observe import error_text
+from compilegate.observe.conditioning.branches import Branches
 from compilegate.observe.conditioning.edits import ADDED_NOISE, Edits, constant_of, size_of
 from compilegate.observe.conditioning.settling import settling
 from compilegate.observe.conditioning.visibility import is_bias, measure_visibility
 from compilegate.observe.model.calls import first_call
 from compilegate.observe.model.subject import Subject
 from compilegate.output.streams import clean_streams
-from compilegate.records.case import Case, UnknownNameError
+from compilegate.records.case import AXES, Case, UnknownNameError
 from compilegate.records.request import StageReport
 from compilegate.zoo import registry
 from compilegate.zoo.registry import Model
@@ -140,7 +141,8 @@ def _is_gain(name: str, tensor: Tensor) -> bool:
 def main() -> None:
     """Print how well models show their computation before and after treatment, on CPU."""
     description = (
-        "Print how much outputs and gradients depend on the weights, before and after treatment."
+        "Print how much outputs and gradients depend on the weights, before and after treatment, "
+        "and the branches of activations, clamps, masks and pools that no number reaches."
     )
     parser = argparse.ArgumentParser(
         "python -m compilegate.observe.conditioning.signal", description=description
@@ -173,6 +175,7 @@ def _print_figures(model: Model, seed: int) -> None:
                 print(f"{model.name:32} has no parameters")
                 return
             rows.append(measure_visibility(subject, first_call(model.sizes("cpu"))))
+        missing = _unreached(model, seed, state)
     except Exception as error:  # the model raised it
         print(f"{model.name:32} {error_text.with_kind(error)}")
         return
@@ -181,6 +184,22 @@ def _print_figures(model: Model, seed: int) -> None:
         total = len(figures.gradients)
         counts = [f"{len(found)}/{total}" for found in (figures.silent, figures.remote)]
         print(f"{label:32} {low:11.2g} … {high:10.2g} {counts[0]:>12} {counts[1]:>12}")
+    if missing:
+        print(f"  no number reaches: {', '.join(missing)}")
+
+
+def _unreached(model: Model, seed: int, state: dict[str, Tensor]) -> list[str]:
+    """Return the branches that no number of the first call reaches, and in which phase."""
+    phases: dict[str, list[str]] = {}
+    for phase in AXES["phase"]:
+        case = Case(model.name, "cpu", phase, "f32", "default", "static")
+        subject = Subject(model, case, seed, input_gradients=False, weights=state)
+        followed = Branches()
+        with followed:
+            subject.forward(subject.prepare(first_call(model.sizes("cpu"))))
+        for branch in followed.missing:
+            phases.setdefault(branch, []).append(phase)
+    return [name if len(seen) > 1 else f"{name} ({seen[0]})" for name, seen in phases.items()]
 
 
 if __name__ == "__main__":
