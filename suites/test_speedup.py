@@ -42,6 +42,9 @@ class _Part(NamedTuple):
 #: At another size than the first, a few calls show only what is slower by this factor and by more
 #: than this.
 ELSEWHERE, ELSEWHERE_SLACK_NS = 3.0, 1e6
+#: Above this multiple of what is allowed there, other processes do not explain it: both sides are
+#: called in turn, and the quickest call of each counts.
+BEYOND_LOAD = 5.0
 
 #: The outcome of all parts is the first of these that one of them has.
 _DECISIVE: tuple[Outcome, ...] = ("failed", "inconclusive", "passed", "skipped")
@@ -99,8 +102,14 @@ def _elsewhere(seen: OtherSize | None, timing: Timing, budget: Budget) -> list[_
     if compiled <= allowed:
         return []
     text = f"at {seen.name}, a call takes {compiled / 1e6:.4g} ms, in eager {eager / 1e6:.4g} ms"
-    is_clear = not (is_busy(seen.busy, timing.threads) or timing.disturbance)
-    return [_Part("failed" if is_clear else "inconclusive", text)]
+    if compiled > BEYOND_LOAD * allowed:
+        return [_Part("failed", text)]
+    if timing.disturbance:
+        return [_Part("inconclusive", f"{text}: {timing.disturbance}")]
+    if is_busy(seen.busy, timing.threads):
+        busy = f"others took {seen.busy:.0%} of the processor"
+        return [_Part("inconclusive", f"{text}: {busy}")]
+    return [_Part("failed", text)]
 
 
 def _overhead(timing: Timing, allowed: float) -> str:

@@ -7,10 +7,12 @@ import torch
 
 from compilegate.judging.budget import Budget
 from compilegate.observe.model_session import ModelSession
+from compilegate.records.performance import OtherSize
 from compilegate.records.request import Request
 from compilegate.suites import test_memory, test_speedup
 from compilegate.zoo.example import Example
 from compilegate.zoo.registry import Model
+from tests.unit.making import make_observation, make_timing
 
 MIB = 2**20
 
@@ -74,3 +76,23 @@ def test_what_costs_more_at_another_size_alone_fails(costly, speedup, memory):
     assert bool(calls) == bool(speedup)
     assert all(call.text.startswith(speedup) for call in calls)
     assert {call.outcome for call in calls} <= {"failed", "inconclusive"}  # on a busy machine
+
+
+@pytest.mark.parametrize(
+    ("compiled_ms", "busy", "outcome"),
+    [(3.9, 0.5, "passed"), (9.0, 0.5, "inconclusive"), (9.0, 0.0, "failed"), (50.0, 0.5, "failed")],
+)
+def test_other_processes_explain_no_factor_of_fifteen(compiled_ms, busy, outcome):
+    """Eager takes 1 ms, so 4 ms are allowed there, and five times as much on a busy machine."""
+    other = OtherSize(
+        sizes={"batch": 4},
+        eager_ns=(1e6,) * 7,
+        compiled_ns=(1e6 * compiled_ms,) * 7,
+        busy=busy,
+    )
+    seen = make_observation(timing=make_timing(2.0), other_size=other)
+    found = test_speedup.rule(seen, Budget(min_speedup=1.0, max_call_overhead=0))
+    assert found.outcome == outcome
+    if outcome == "inconclusive":
+        assert "at batch=4, a call takes 9 ms" in found.summary
+        assert "others took 50% of the processor" in found.summary
