@@ -22,6 +22,8 @@ _INTERRUPTED = 3
 _SHOWN = 10
 #: How many lines a culprit may have.
 _LINES = 5
+#: How summaries begin of what another observation does not settle.
+_STAYS = ("blind", "tie")
 #: How many known culprits are shown whose failures are expected.
 _EXPECTED = 3
 
@@ -78,8 +80,8 @@ def summary_lines(
         for aspect in aspects:
             heading = aspect or "all aspects"
             yield f"{heading}, inconclusive:" if outcome == "inconclusive" else f"{heading}:"
-            lines_of = _lines if outcome == "inconclusive" else _all_lines
-            lines = [lines_of(group, width) for group in groups if group.aspect == aspect]
+            shown = [group for group in groups if group.aspect == aspect]
+            lines = [_whole_or_cut(group, width, outcome) for group in shown]
             if outcome == "inconclusive" and len(lines) > _SHOWN:
                 lines[_SHOWN:] = [[f"  … and {len(lines) - _SHOWN} more; to see each: {page}"]]
             yield from (line for found in lines for line in found)
@@ -95,6 +97,12 @@ def _expected_lines(groups: Sequence[CaseGroup], width: int, page: str) -> Itera
         yield from (line for group in groups[:_EXPECTED] for line in _all_lines(group, width))
     if len(groups) > _EXPECTED:
         yield f"  … and {len(groups) - _EXPECTED} more; to see each: {page}"
+
+
+def _whole_or_cut(group: CaseGroup, width: int, outcome: str) -> list[str]:
+    """Return a culprit whole, and in a line what is open, but for a tie: its values come last."""
+    is_cut = outcome == "inconclusive" and not group.text.startswith("tie")
+    return _lines(group, width) if is_cut else _all_lines(group, width)
 
 
 def _all_lines(group: CaseGroup, width: int) -> list[str]:
@@ -126,12 +134,12 @@ def _across_models(groups: Sequence[CaseGroup]) -> list[CaseGroup]:
 
 
 def _again(results: Mapping[str, CaseResult], session: str) -> Iterator[str]:
-    """Yield the command that may settle inconclusive verdicts; a blind tensor stays blind."""
+    """Yield the command that may settle inconclusive verdicts; blind tensors and ties stay."""
     cases = [
         f"--cases {case_id}"
         for case_id, result in results.items()
         if any(
-            verdict.outcome == "inconclusive" and not verdict.summary.startswith("blind")
+            verdict.outcome == "inconclusive" and not verdict.summary.startswith(_STAYS)
             for verdict in result.verdicts.values()
         )
     ]

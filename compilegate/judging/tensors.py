@@ -20,6 +20,7 @@ from compilegate.judging.tolerances import (
     widening,
 )
 from compilegate.records.call import (
+    SIGN_OF_ZERO,
     Checked,
     Decision,
     TensorError,
@@ -244,6 +245,11 @@ def _is_wrong(decision: Decision) -> bool:
 
 
 def _tie(decision: Decision) -> str:
+    if decision.where.endswith(SIGN_OF_ZERO):
+        return (
+            f"{decision.where}: eager and the reference return {decision.eager}, compiled code "
+            f"{decision.compiled} ({decision.elements} such elements)"
+        )
     return (
         f"{decision.where}: eager and the reference decide on {decision.eager}, compiled code on "
         f"{decision.compiled} ({decision.elements} such elements, {decision.answered} of them ties "

@@ -266,6 +266,12 @@ def test_inconclusive_verdicts_show_why_and_what_may_settle_them():
     ]
 
 
+def test_a_tie_is_shown_whole_and_stays_one_on_an_idle_machine():
+    text = "tie: call 1: output: eager and the reference decide on 9 at [0], compiled code on 10"
+    lines = summary(results(train=[make_verdict("inconclusive", summary=text)]))
+    assert " ".join(" ".join(lines[1:]).split()) == f"{CASE_ID}: {text}"
+
+
 @pytest.mark.parametrize(("outcome", "shown"), [("inconclusive", 10), ("failed", 14)])
 def test_many_inconclusive_verdicts_are_counted_and_failures_are_all_listed(outcome, shown):
     some = {}

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from compilegate.observe.model.result import Result
-from compilegate.records.call import Decision
+from compilegate.records.call import SIGN_OF_ZERO, Decision
 
 #: Where eager is off by more than this share of the truth, or of its root mean square, overflow
 #: decides.
@@ -98,7 +98,7 @@ def zeros_unlike(
         if places := zero.nonzero().tolist():
             first, count = tuple(places[0]), len(places)
             yield Decision(
-                where=f"{name}, sign of zero",
+                where=f"{name}, {SIGN_OF_ZERO}",
                 eager=f"{ours[first].item():g} at {places[0]}",
                 compiled=f"{theirs[first].item():g}",
                 elements=count,
