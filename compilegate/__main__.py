@@ -258,7 +258,8 @@ def _known_of(run: Archive, options: argparse.Namespace) -> list[known.Known]:
 def _status_of(run: Archive) -> int:
     """Return the exit status of showing one run, and say why it is not 0."""
     status = markdown.exit_status(run)
-    _explain(status, titles.of_cases(results_of(run)))
+    where = f" in shard {run.header.shard} only" if run.header.shard else ""
+    _explain(status, f"{titles.of_cases(results_of(run))}{where}")
     return status
 
 

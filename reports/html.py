@@ -110,7 +110,11 @@ def of_run(run: Archive, known: Sequence[Known] = ()) -> Iterator[str]:
         groups=[*failed, *culprit_groups.groups(culprits, expected=True)],
         means=speedup_means({case: (None, found.figures) for case, found in results.items()}),
         modes=mode_rows({case: found.figures for case, found in results.items()}),
-        notes=[*([missing] if run.missing else []), *culprit_groups.unmatched_in(run, known)],
+        notes=[
+            *titles.notes_on(run.header),
+            *([missing] if run.missing else []),
+            *culprit_groups.unmatched_in(run, known),
+        ],
         headers={"run": run.header},
         differences=[],
     )

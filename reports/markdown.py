@@ -109,7 +109,7 @@ def of_comparison(comparison: Comparison, limit: int = LIMIT) -> str:
 def of_run(run: Archive, limit: int = LIMIT, known: Sequence[Known] = ()) -> str:
     """Return one stored run. See :func:`of_cases`."""
     found = culprit_groups.of_run(run, known)
-    notes = culprit_groups.unmatched_in(run, known)
+    notes = [*titles.notes_on(run.header), *culprit_groups.unmatched_in(run, known)]
     return of_cases(results_of(run), found, run.header.environment, notes=notes, limit=limit)
 
 
@@ -153,11 +153,14 @@ def of_cases(
 def exit_status(run: Archive) -> int:
     """Return the exit status of showing one run.
 
-    It is 1 if anything failed, 2 if the result of a case is unknown or nothing was judged, else 0.
+    It is 1 if anything failed, 2 if the result of a case is unknown, nothing was judged or shards
+    are missing in a merged run, else 0.
     """
     results = results_of(run)
     if any(result.outcome == "failed" for result in results.values()):
         return 1
+    if run.header.shard and run.closing is None:
+        return 2
     return 2 if titles.is_open(results) else 0
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from compilegate.judging import completeness
 from compilegate.records.case import device_of
 from compilegate.records.environment import Environment
+from compilegate.records.run import Header
 from compilegate.reports.case_result import CaseResult
 from compilegate.reports.text import count
 from compilegate.upgrade.decision import Decision
@@ -39,6 +40,13 @@ def of_cases(results: Mapping[str, CaseResult], why_nothing: str = "") -> str:
     if unjudged := [result for result in seen if result.outcome in (None, "skipped")]:
         parts.append(f"{len(unjudged)} not judged: {_why_unjudged(unjudged) or _NO_VERDICT}")
     return ", ".join(parts)
+
+
+def notes_on(header: Header) -> list[str]:
+    """Return what a reader of a run should know before its results, a line each."""
+    if not header.shard:
+        return []
+    return [f"Only shard {header.shard}: the cases of other shards are not among these."]
 
 
 def of_decision(decision: Decision, results: Mapping[str, CaseResult]) -> str:

@@ -5,7 +5,9 @@ import pytest
 from compilegate.records.checksum import seal
 from compilegate.records.environment import Device
 from compilegate.records.run import SCHEMA
+from compilegate.reports import markdown
 from compilegate.runs import files
+from compilegate.runs.archive import Archive
 from compilegate.runs.merge import merge
 from compilegate.runs.reader import RunError
 from compilegate.runs.writer import ROOM
@@ -73,6 +75,9 @@ def test_missing_shards_are_named_and_leave_the_run_open(tmp_path, target):
     run = files.read(target)
     assert run.closing is None
     assert run.header.shard == "1/3, 3/3"
+    with Archive(target) as merged:
+        assert "Only shard 1/3, 3/3: the cases of other shards" in markdown.of_run(merged)
+        assert markdown.exit_status(merged) == 2
 
 
 def test_a_file_that_is_named_twice_is_refused(tmp_path, target):

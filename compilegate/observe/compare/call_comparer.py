@@ -137,8 +137,10 @@ class CallComparer:
             checked = self._compare(eager, compiled, truths, samples, checked)
         else:
             if any(is_doubtful(one, half=self._half) for one in checked):
-                samples += self._agreeing(planned, eager, compiled, checked)
-                checked = self._compare(eager, compiled, truths, samples, checked)
+                agreeing = self._agreeing(planned, eager, compiled, checked)
+                if agreeing:
+                    samples += agreeing
+                    checked = self._compare(eager, compiled, truths, samples, checked)
         return checked, samples
 
     def _agreeing(
