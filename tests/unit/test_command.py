@@ -200,7 +200,7 @@ def test_merge_of_incomplete_shards_names_the_missing_cases(reports, tmp_path, t
     run(tmp_path, "half", *three[:1], planned=IDS, complete=False)
     status, _, errors = reports("merge", "half", "-o", tmp_path / "all.jsonl")
     assert status == 2
-    assert errors == f"compilegate: incomplete: {IDS[1]} and 1 more not observed\n"
+    assert errors == f"compilegate: incomplete: {IDS[1]} and 1 more missing\n"
 
 
 @pytest.mark.parametrize(
