@@ -143,3 +143,23 @@ def test_a_decision_that_rounding_does_not_make_may_not():
 def test_a_slightly_wrong_factor_does_not_pass_as_rounding():
     assert complaint(TIED, lambda x: shifted(x) * (1 + 1e-5)) != ""
     assert complaint(CLEAR, lambda x: shifted(x) * (1 + 1e-5)) != ""
+
+
+def test_a_run_with_nudged_results_explains_no_exact_answer():
+    """The mean that only rounding makes positive decides an integer."""
+
+    def sign(x):
+        return (torch.round(x, decimals=1).mean(1) > 0).long()
+
+    model = Model("m", "m", build=lambda: Example(sign, inputs=(TIED.clone(),)))
+
+    def build():
+        return Subject(model, INFER, 0)
+
+    eager, theirs = build(), build()
+    theirs.run = lambda x: sign(x) * torch.tensor([0, 1, 1])
+    reference = Reference(lambda lifting: Subject(model, INFER, 0, lifting=lifting))
+    comparer = CallComparer(eager, theirs, reference, build, TimeSpent(), half=False)
+    planned = plan()
+    checked, *_ = comparer.of_call(planned, call(eager, planned), call(theirs, planned))
+    assert [one.what for one in checked.differences] == ["elements"]

@@ -180,20 +180,21 @@ def _like(ours: torch.Tensor, other: Any) -> torch.Tensor | None:
 def is_doubtful(checked: Checked, *, half: bool = False) -> bool:
     """Whether the errors of compiled code call for a better estimate of eager's noise."""
     pooled = pooled_noise(checked.errors)
-    exactly = any(difference.what == "elements" for difference in checked.differences)
-    decided = any(one.answered < one.elements for one in checked.decisions)
-    return (
-        exactly
-        or decided
-        or any(
-            is_in_doubt(
-                ErrorFigures.recorded(e, "eager").at_least(pooled),
-                ErrorFigures.recorded(e, "compiled"),
-                e.dtype,
-                half=half,
-            )
-            for e in checked.errors
+    return decides_otherwise(checked) or any(
+        is_in_doubt(
+            ErrorFigures.recorded(e, "eager").at_least(pooled),
+            ErrorFigures.recorded(e, "compiled"),
+            e.dtype,
+            half=half,
         )
+        for e in checked.errors
+    )
+
+
+def decides_otherwise(checked: Checked) -> bool:
+    """Whether compiled code has an exact answer that no eager run has given so far."""
+    return any(difference.what == "elements" for difference in checked.differences) or any(
+        one.answered < one.elements for one in checked.decisions
     )
 
 
@@ -206,7 +207,7 @@ def agree(against: Sequence[Checked], checked: Sequence[Checked], *, half: bool 
         half: Whether the case computes in half precision.
     """
     for run, known in zip(against, checked, strict=True):
-        if any(difference.what == "elements" for difference in run.differences):
+        if decides_otherwise(run):
             return False
         noise, pooled = {one.name: one for one in known.errors}, pooled_noise(known.errors)
         for error in run.errors:
