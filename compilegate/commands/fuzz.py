@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shlex
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from compilegate.commands.observe import ArgumentError
 from compilegate.fuzzing import campaign, summary
+from compilegate.fuzzing.examiner import NoDeviceError
 from compilegate.fuzzing.state import FILE, Header, State, StateError
 from compilegate.processes import cpp_compiler
+from compilegate.records.case import DEVICES
 from compilegate.runs import hidden_folders
 
 
@@ -33,6 +36,9 @@ def add_parser(commands: Any) -> None:
         "--workers", default="auto", metavar="N", help="default: one for each two processors"
     )
     parser.add_argument(
+        "--device", choices=DEVICES, default="cpu", help="where programs run (default: cpu)"
+    )
+    parser.add_argument(
         "--inductor-share",
         type=float,
         default=0.5,
@@ -47,7 +53,13 @@ def add_parser(commands: Any) -> None:
         metavar="N",
         help="the longest reduction (default: %(default)s)",
     )
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: .fuzz/SEED")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="default: .fuzz/SEED, or .fuzz/SEED-cuda on a GPU",
+    )
     parser.add_argument("--plant", type=Path, metavar="FILE", help=argparse.SUPPRESS)
     parser.set_defaults(do=run)
 
@@ -63,18 +75,26 @@ def run(options: argparse.Namespace) -> int:
     """
     asked = _asked(options)
     hidden_folders.make(asked.folder)
-    header = Header(seed=asked.seed, inductor_share=asked.inductor_share, torch=version("torch"))
+    header = Header(
+        seed=asked.seed,
+        inductor_share=asked.inductor_share,
+        torch=version("torch"),
+        device=asked.device,
+    )
     try:
         state = State(asked.folder, header)
     except StateError as error:
         raise ArgumentError(str(error)) from error
-    print(f"seed {asked.seed}, torch {header.torch}, in {asked.folder}", flush=True)
+    where = f"torch {header.torch} on {asked.device}, in {asked.folder}"
+    print(f"seed {asked.seed}, {where}", flush=True)
     try:
         campaign.run(
             asked,
             state,
             lambda now, seconds: print(summary.progress_line(now, seconds), flush=True),
         )
+    except NoDeviceError as error:
+        raise ArgumentError(f"--device {asked.device}: {error}") from error
     finally:
         state.close()
         (asked.folder / "summary.md").write_text(summary.markdown(state), encoding="utf-8")
@@ -85,10 +105,19 @@ def run(options: argparse.Namespace) -> int:
     for row in summary.rows(state):
         script = asked.folder / f"finding-{row['finding']}.py"
         print(f"{script}: {row['kind']} in {row['stage']}: {row['operators']}: {row['what']}")
-    same = f"--seed {asked.seed} --inductor-share {asked.inductor_share:g}"
-    again = f"compilegate fuzz {same} --output {asked.folder}"
-    print(f"state: {asked.folder / FILE}; to continue: {again}")
+    print(f"state: {asked.folder / FILE}; to continue: {_command(asked)}")
     return 1 if state.findings else 0
+
+
+def _command(asked: campaign.Options) -> str:
+    """Return the command that continues the run."""
+    words = [f"--seed {asked.seed}", f"--inductor-share {asked.inductor_share:g}"]
+    if asked.device != "cpu":
+        words.append(f"--device {asked.device}")
+    if asked.workers is not None:
+        words.append(f"--workers {asked.workers}")
+    words += [f"--minutes {asked.minutes:g}", f"--output {shlex.quote(str(asked.folder))}"]
+    return " ".join(("compilegate fuzz", *words))
 
 
 def _asked(options: argparse.Namespace) -> campaign.Options:
@@ -103,17 +132,19 @@ def _asked(options: argparse.Namespace) -> campaign.Options:
         workers = int(options.workers)
     if options.inductor_share > 0:
         try:
-            cpp_compiler.require("cpu", "inductor")
+            cpp_compiler.require(options.device, "inductor")
         except ValueError as error:
             raise ArgumentError(str(error)) from error
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
+    name = str(seed) if options.device == "cpu" else f"{seed}-{options.device}"
     return campaign.Options(
-        folder=(options.output or Path(".fuzz") / str(seed)).resolve(),
+        folder=(options.output or Path(".fuzz") / name).resolve(),
         seed=seed,
         minutes=options.minutes,
         programs=options.programs,
         workers=workers,
         inductor_share=options.inductor_share,
+        device=options.device,
         reduction_s=options.reduction_seconds,
         plant=options.plant.resolve() if options.plant else None,
     )

@@ -29,6 +29,7 @@ class Options:
         programs: After how many programs it ends; None for no limit.
         workers: The number of workers; None for one for each two processors.
         inductor_share: The share of programs that Inductor compiles.
+        device: Where they are compiled and called.
         reduction_s: Seconds that one reduction may take.
         plant: A zoo file that changes PyTorch in the children.
     """
@@ -39,6 +40,7 @@ class Options:
     programs: int | None = None
     workers: int | None = None
     inductor_share: float = 0.5
+    device: str = "cpu"
     reduction_s: float = 300.0
     plant: Path | None = None
 
@@ -68,6 +70,9 @@ def run(options: Options, state: State, report: Callable[[State, float], None]) 
 
     Returns:
         Whether the user stopped it.
+
+    Raises:
+        NoDeviceError: The machine lacks the device.
     """
     cores = len(os.sched_getaffinity(0))
     count = options.workers or max(cores // _CORES, 1)
@@ -82,11 +87,13 @@ def run(options: Options, state: State, report: Callable[[State, float], None]) 
             reduction_s=options.reduction_s,
             plant=options.plant,
             threads=max(cores // count, 1),
-            cpp=options.inductor_share > 0,
-            generated=generator(options.seed, options.inductor_share),
+            cpp=options.inductor_share > 0 and options.device == "cpu",
+            generated=generator(options.seed, options.inductor_share, options.device),
         )
         for index in range(count)
     ]
+    if options.device != "cpu":
+        workers[0].require(options.device)
     errors: list[BaseException] = []
 
     def work(worker: Worker) -> None:

@@ -27,6 +27,10 @@ class StoppedError(Exception):
     """The user or the clock ended the run while a program was observed."""
 
 
+class NoDeviceError(Exception):
+    """PyTorch sees no such device. The text says so."""
+
+
 class Examiner:
     """Observes and judges programs in one child after another.
 
@@ -95,11 +99,21 @@ class Examiner:
                 seed=seed,
             )
             observed = self._observer.observe(
-                request, model=key, device="cpu", timeout_s=self._timeout_s
+                request, model=key, device=program.device, timeout_s=self._timeout_s
             )
             if observed.failure is not None and observed.failure.stage in ("start", "build"):
                 key = f"block {next(self._blocks)}"  # it must not end the others
             yield outcome_of(observed)
+
+    def require(self, device: str) -> None:
+        """Refuse programs for a device that this machine lacks.
+
+        Raises:
+            NoDeviceError: A child sees no such device.
+        """
+        environment = self._observer.environment()
+        if environment.device(device) is None:
+            raise NoDeviceError(f"torch {environment.versions['torch']} sees no such device")
 
     def first_failing(
         self, programs: Sequence[Program], suits: Symptom, until: float

@@ -31,13 +31,16 @@ _DTYPES = {
 _LAYOUTS = ("plain", "plain", "plain", "transposed", "every second", "offset", "expanded")
 
 
-def generate(seed: int, number: int, *, inductor_share: float = 0.5) -> Program:
+def generate(
+    seed: int, number: int, *, inductor_share: float = 0.5, device: str = "cpu"
+) -> Program:
     """Return a program.
 
     Args:
         seed: The seed of all programs.
         number: The number of the program.
         inductor_share: The share of programs that Inductor compiles.
+        device: Where it is compiled and called.
     """
     rng = Random(f"{seed}/{number}")
     backend = WHOLE if rng.random() < inductor_share else QUICK
@@ -64,6 +67,7 @@ def generate(seed: int, number: int, *, inductor_share: float = 0.5) -> Program:
         phase="train" if trains else "infer",
         dynamic=dynamic,
         backend=backend,
+        device=device,
         varies=varies,
     )
     program = program.pruned()

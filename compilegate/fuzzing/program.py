@@ -100,6 +100,7 @@ class Program:
         phase: Whether gradients are judged.
         dynamic: How sizes are compiled.
         backend: The compiler backend.
+        device: Where it is compiled and called. Its text is the same for each device.
         varies: Whether it is called at both sizes of ``n``.
     """
 
@@ -110,12 +111,13 @@ class Program:
     phase: Literal["infer", "train"] = "infer"
     dynamic: Dynamic = "static"
     backend: str = "inductor"
+    device: str = "cpu"
     varies: bool = True
 
     @property
     def case(self) -> str:
         """The id of its case."""
-        return f"{self.name}-cpu-{self.setting}"
+        return f"{self.name}-{self.device}-{self.setting}"
 
     @property
     def setting(self) -> str:

@@ -15,7 +15,8 @@ _DYNAMIC = {"static": "False", "auto": "None", "dynamic": "True", "marked": "Non
 _CHECK = '''
 def run(module, n, double=False):
     torch.manual_seed(SEED + n)
-    given = [made.double() if double and made.is_floating_point() else made for made in inputs(n)]
+    given = [moved(made) for made in inputs(n)]
+    given = [made.double() if double and made.is_floating_point() else made for made in given]
     if TRAIN:
         given = [g.detach().requires_grad_(g.is_floating_point()) for g in given]
     if MARK and module is not None and not double:
@@ -29,12 +30,22 @@ def run(module, n, double=False):
     if TRAIN:
         roots = [each for each in found if each.requires_grad]
         torch.manual_seed(SEED)
-        starts = [torch.randn(each.shape).to(each.dtype) for each in roots]
+        starts = [torch.randn(each.shape).to(each) for each in roots]
         if roots:
             torch.autograd.backward(roots, starts)
         held = module._orig_mod if hasattr(module, "_orig_mod") else module
         found += [leaf.grad for leaf in (*given, *held.parameters())]
     return found + given + list(module.buffers()), shared
+
+
+def moved(tensor):
+    """The tensor on DEVICE, with its strides, which a copy would lose."""
+    if DEVICE == "cpu":
+        return tensor
+    size = tensor.untyped_storage().nbytes() // tensor.element_size()
+    memory = tensor.as_strided((size,), (1,), 0).to(DEVICE).untyped_storage()
+    layout = tensor.storage_offset(), tensor.shape, tensor.stride()
+    return torch.empty(0, dtype=tensor.dtype, device=DEVICE).set_(memory, *layout)
 
 
 def sharing(tensors):
@@ -46,7 +57,7 @@ def sharing(tensors):
 
 def build(double=False):
     torch.manual_seed(SEED)
-    module = Program().train(TRAIN)
+    module = Program().to(DEVICE).train(TRAIN)
     return module.double() if double else module
 
 
@@ -135,7 +146,8 @@ def script_text(program: Program, line: str, seed: int) -> str:
         "from torch import nn",
         "from torch.nn import functional as F",
         "",
-        f'SEED, BACKEND, DYNAMIC = {seed}, "{program.backend}", {_DYNAMIC[program.dynamic]}',
+        f'DEVICE, BACKEND = "{program.device}", "{program.backend}"',
+        f"SEED, DYNAMIC = {seed}, {_DYNAMIC[program.dynamic]}",
         f"TRAIN, MARK = {program.phase == 'train'}, {program.dynamic == 'marked'}",
         f"CALLS, DIMS = {sizes}, {dims}",
         "",

@@ -26,11 +26,13 @@ class Header(msgspec.Struct, frozen=True, tag="header", tag_field="record"):
         seed: The seed of all programs.
         inductor_share: The share of programs that Inductor compiles.
         torch: The version of PyTorch.
+        device: Where programs are compiled and called.
     """
 
     seed: int
     inductor_share: float
     torch: str
+    device: str = "cpu"
 
 
 class Done(msgspec.Struct, frozen=True, tag="program", tag_field="record"):

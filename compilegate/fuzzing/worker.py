@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import replace as replace_struct
 
-from compilegate.fuzzing.examiner import Examiner, StoppedError
+from compilegate.fuzzing.examiner import Examiner, NoDeviceError, StoppedError
 from compilegate.fuzzing.generate import generate
 from compilegate.fuzzing.outcome import Symptom
 from compilegate.fuzzing.program import Program
@@ -68,6 +68,18 @@ class Worker:
             Examiner(folder, one, stop, plant=plant, threads=threads, cpp=cpp)
             for one in (name, f"{name}-again")
         )
+
+    def require(self, device: str) -> None:
+        """Refuse to judge programs for a device that this machine lacks, and end.
+
+        Raises:
+            NoDeviceError: A child sees no such device.
+        """
+        try:
+            self._examiner.require(device)
+        except NoDeviceError:
+            self._examiner.close()
+            raise
 
     def run(self, most: Callable[[], int]) -> None:
         """Judge programs until the run ends.
@@ -178,9 +190,9 @@ def number_of(program: Program) -> int:
     return int(program.name.rpartition(".")[2])
 
 
-def generator(seed: int, inductor_share: float) -> Callable[[int], Program]:
+def generator(seed: int, inductor_share: float, device: str) -> Callable[[int], Program]:
     """Return a function that makes the program with a number."""
-    return lambda number: generate(seed, number, inductor_share=inductor_share)
+    return lambda number: generate(seed, number, inductor_share=inductor_share, device=device)
 
 
 def shows_alone(script: Path) -> bool:

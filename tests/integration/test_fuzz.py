@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -116,7 +117,7 @@ def test_a_run_that_was_stopped_goes_on(folder):
         os.killpg(process.pid, signal.SIGINT)
         output, _ = process.communicate(timeout=240)
     assert process.returncode == 0, output
-    same = f"--seed 5 --inductor-share 0 --output {folder}"
+    same = f"--seed 5 --inductor-share 0 --workers 1 --minutes 10 --output {folder}"
     assert f"to continue: compilegate fuzz {same}" in output
     assert soon(lambda: not living(folder)), living(folder)
     first = [one["number"] for one in records(folder, "program")]
@@ -138,6 +139,15 @@ def test_a_wrong_option_is_refused(folder, arguments, message):
     done = run_to_its_end(words(folder, *arguments), None, folder)
     assert done.status == 2
     assert message in done.output
+
+
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="there is a GPU")
+def test_a_device_that_the_machine_lacks_is_refused(folder):
+    done = run_to_its_end(words(folder, "--device", "cuda"), None, folder)
+    assert done.status == 2, done.output
+    assert "--device cuda: torch" in done.output
+    assert "sees no such device" in done.output
+    assert not living(folder)
 
 
 def test_another_run_in_the_folder_is_refused(folder):

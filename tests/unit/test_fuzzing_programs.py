@@ -31,6 +31,20 @@ def test_a_program_is_the_same_in_each_process():
     assert done.stdout.rstrip() == zoo_text(PROGRAMS).rstrip()
 
 
+def test_a_program_is_the_same_on_each_device():
+    others = [generate(7, number, device="cuda") for number in range(150)]
+    assert [replace(one, device="cpu") for one in others] == PROGRAMS
+    assert {Case.parse(one.case).device for one in others} == {"cuda"}
+
+
+def test_tensors_that_a_program_makes_are_where_its_inputs_are():
+    """Only a number may be on the CPU."""
+    made = re.compile(r"torch\.(?:tensor|arange|linspace|full)\(.*")
+    lines = [found[0] for program in PROGRAMS for found in made.finditer(program.code)]
+    assert len(lines) > 30
+    assert all("device=" in line or line.startswith("torch.full((), ") for line in lines)
+
+
 def test_programs_differ_by_seed_and_number():
     others = [generate(8, number) for number in range(150)]
     assert len({replace(one, name="") for one in [*PROGRAMS, *others]}) == 300
@@ -80,7 +94,7 @@ def test_a_tensor_is_changed_by_a_copy_of_what_is_a_part_of_it(other, text):
 
 @pytest.mark.parametrize("text_of", [script_text, entry_text])
 def test_files_of_a_finding_are_python(text_of):
-    for program in PROGRAMS[:40]:
+    for program in (*PROGRAMS[:40], generate(7, 0, device="cuda")):
         line = 'call 1: output "a\\b"'
         text = text_of(program, line, 3) if text_of is script_text else text_of(program, line)
         compile(text, "finding.py", "exec")

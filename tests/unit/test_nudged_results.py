@@ -107,18 +107,7 @@ CLEAR = torch.tensor([[0.31, -0.49, 0.41], [0.91, 0.42, -0.52], [-0.29, 0.71, 0.
 
 def complaint(inputs, compiled):
     """Return the complaint about code that replaces a compiled ``shifted``."""
-    model = Model("m", "m", build=lambda: Example(shifted, inputs=(inputs.clone(),)))
-
-    def build():
-        return Subject(model, INFER, 0)
-
-    eager, theirs = build(), build()
-    theirs.run = compiled
-    reference = Reference(lambda lifting: Subject(model, INFER, 0, lifting=lifting))
-    comparer = CallComparer(eager, theirs, reference, build, TimeSpent(), half=False)
-    planned = plan()
-    checked, *_ = comparer.of_call(planned, call(eager, planned), call(theirs, planned))
-    (error,) = checked.errors
+    (error,) = checked_outputs(shifted, inputs, compiled).errors
     return exceeds(error, 0.0)
 
 
@@ -145,21 +134,60 @@ def test_a_slightly_wrong_factor_does_not_pass_as_rounding():
     assert complaint(CLEAR, lambda x: shifted(x) * (1 + 1e-5)) != ""
 
 
-def test_a_run_with_nudged_results_explains_no_exact_answer():
-    """The mean that only rounding makes positive decides an integer."""
-
-    def sign(x):
-        return (torch.round(x, decimals=1).mean(1) > 0).long()
-
-    model = Model("m", "m", build=lambda: Example(sign, inputs=(TIED.clone(),)))
+def checked_outputs(function, inputs, compiled):
+    """Return what is found in the outputs of code that replaces a compiled function."""
+    model = Model("m", "m", build=lambda: Example(function, inputs=(inputs.clone(),)))
 
     def build():
         return Subject(model, INFER, 0)
 
     eager, theirs = build(), build()
-    theirs.run = lambda x: sign(x) * torch.tensor([0, 1, 1])
+    theirs.run = compiled
     reference = Reference(lambda lifting: Subject(model, INFER, 0, lifting=lifting))
     comparer = CallComparer(eager, theirs, reference, build, TimeSpent(), half=False)
     planned = plan()
     checked, *_ = comparer.of_call(planned, call(eager, planned), call(theirs, planned))
+    return checked
+
+
+def positive(x):
+    """Whether a mean is above zero, which only rounding makes it in the first row of TIED."""
+    return (torch.round(x, decimals=1).mean(1) > 0).long()
+
+
+def other_answer(x):
+    return positive(x) * torch.tensor([0, 1, 1])
+
+
+def test_an_exact_answer_that_rounding_inside_makes_is_a_tie():
+    checked = checked_outputs(positive, TIED, other_answer)
+    assert not checked.differences
+    (decision,) = checked.decisions
+    assert (decision.elements, decision.answered) == (1, 1)
+
+
+def test_an_exact_answer_that_rounding_does_not_make_is_wrong():
+    checked = checked_outputs(positive, CLEAR, other_answer)
+    assert [one.what for one in checked.differences] == ["elements"]
+
+
+def negative(x):
+    return torch.signbit(x.sin())
+
+
+def otherwise_of_nan(x):
+    return torch.signbit(torch.where(x.isnan(), -x, x).sin())
+
+
+NANS = torch.tensor([[0.3, -0.2], [float("nan"), 0.5]])
+
+
+def test_the_sign_of_nan_may_be_another_one():
+    checked = checked_outputs(negative, NANS, otherwise_of_nan)
+    assert not checked.differences
+    assert not checked_outputs(negative, NANS, negative).decisions
+
+
+def test_the_sign_of_a_number_may_not():
+    checked = checked_outputs(negative, NANS, lambda x: torch.signbit(-x.sin()))
     assert [one.what for one in checked.differences] == ["elements"]

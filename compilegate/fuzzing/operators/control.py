@@ -51,15 +51,15 @@ def sizes(s: Scope) -> object:
     x = s.floating(least=1)
     if x is None or (dim := s.dimension(x)) is None:
         return None
-    size = f"{x.name}.shape[{dim}]"
+    size, there = f"{x.name}.shape[{dim}]", f"device={x.name}.device"
     text = s.rng.choice(
         (
             f"{x.name} * ({size} // 2) / ({size} % 3 + 1)",
-            f"{x.name} + torch.arange({size}, dtype={x.name}.dtype).sum()",
+            f"{x.name} + torch.arange({size}, dtype={x.name}.dtype, {there}).sum()",
             f"{x.name} / {size} ** 0.5",
             f"{x.name} * max({size} - 5, 1)",
             f"{x.name} + torch.full((), {size} * 1.5)",
-            f"{x.name} - torch.linspace(0, 1, {size}).mean()",
+            f"{x.name} - torch.linspace(0, 1, {size}, {there}).mean()",
         )
     )
     rough = x.rough
@@ -112,7 +112,9 @@ def autocast(s: Scope) -> object:
     x = s.pick(lambda one: one.dtype == "float32" and one.dim == 2)
     if x is None:
         return None
-    text = f'with torch.autocast("cpu", torch.bfloat16):\n    {{}} = {x.name} @ {x.name}.mT'
+    name = x.name
+    within = f"with torch.autocast({name}.device.type, torch.bfloat16):"
+    text = f"{within}\n    {{}} = {name} @ {name}.mT"
     shape = (x.shape[0], x.shape[0])
     return s.make("autocast", text, [x], shape, "bfloat16", whole=True)
 

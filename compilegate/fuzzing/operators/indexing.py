@@ -6,16 +6,19 @@ from compilegate.fuzzing.operators.registry import operator
 from compilegate.fuzzing.scope import Scope, Shape, Size, Variable, constant
 
 
-def _index(s: Scope, length: int, below: int, *, distinct: bool = False) -> str:
-    """Return a constant index as text, some of it from the end."""
+def _numbers(s: Scope, length: int, below: int, *, distinct: bool = False) -> list[int]:
+    """Return indices below a size, some of them from the end."""
     if distinct:
-        found = s.rng.sample(range(below), min(length, below))
-    else:
-        found = [
-            s.rng.randrange(-below, below) if s.chance(0.2) else s.rng.randrange(below)
-            for _ in range(length)
-        ]
-    return f"torch.tensor({found})"
+        return s.rng.sample(range(below), min(length, below))
+    return [
+        s.rng.randrange(-below, below) if s.chance(0.2) else s.rng.randrange(below)
+        for _ in range(length)
+    ]
+
+
+def _index(of: Variable, numbers: list[int]) -> str:
+    """Return a constant index into a variable as text."""
+    return f"torch.tensor({numbers}, device={of.name}.device)"
 
 
 def _replaced(shape: Shape, dim: int, *sizes: Size) -> Shape:
@@ -37,15 +40,16 @@ def rows(s: Scope) -> object:
         return None
     x, dim, least = found
     length = s.rng.choice((1, 2, 3, 5))
-    index = _index(s, length, least)
+    numbers = _numbers(s, length, least)
+    index = _index(x, numbers)
     how = s.rng.choice(("index", "index", "index_select", "list", "two"))
     shape = _replaced(x.shape, dim, constant(length))
     if how == "index_select":
         text = f"{x.name}.index_select({dim}, {index} % {least})"
     elif how == "list":
-        text = f"{x.name}[{':, ' * dim}{index[13:-1]}]"
+        text = f"{x.name}[{':, ' * dim}{numbers}]"
     elif how == "two" and dim + 1 < x.dim:
-        other = _index(s, length, min(x.shape[dim + 1]))
+        other = _index(x, _numbers(s, length, min(x.shape[dim + 1])))
         text = f"{x.name}[{':, ' * dim}{index}, {other}]"
         shape = (*x.shape[:dim], constant(length), *x.shape[dim + 2 :])
     else:
@@ -93,7 +97,7 @@ def filled(s: Scope) -> object:
     if row is not None and s.chance(0.5):
         text = f"{x.name}.select_scatter({row.name}, {dim}, {s.rng.choice((0, -1, least - 1))})"
         return s.make("select_scatter", text, [x, row], x.shape, x.dtype)
-    index = _index(s, s.rng.choice((1, 2)), least, distinct=True)
+    index = _index(x, _numbers(s, s.rng.choice((1, 2)), least, distinct=True))
     text = f"{x.name}.index_fill({dim}, {index}, 1)"
     return s.make("index_fill", text, [x], x.shape, x.dtype)
 
@@ -109,7 +113,7 @@ def added(s: Scope) -> object:
     source = s.pick(lambda one: one.shape == shape and one.dtype == x.dtype)
     part = source.name if source else f"({x.name}.narrow({dim}, 0, {length}) * 2)"
     how = s.rng.choice(("index_add", "index_copy", "index_reduce"))
-    index = _index(s, length, least, distinct=how != "index_add")
+    index = _index(x, _numbers(s, length, least, distinct=how != "index_add"))
     index = f"{index} % {least}"
     more = s.rng.choice(("", ", alpha=2")) if how == "index_add" else ""
     if how == "index_reduce":
@@ -138,8 +142,10 @@ def scattered(s: Scope) -> object:
     if source is None or x.dtype == "bool":
         return None
     how = s.rng.choice(("scatter_add", "scatter_reduce", "scatter_reduce"))
-    each = " * ".join(f"({source.name}.shape[{i}])" for i in range(source.dim))
-    index = f"((torch.arange({each}) * 7) % {least}).reshape({source.name}.shape)"
+    part = source.name
+    each = " * ".join(f"({part}.shape[{i}])" for i in range(source.dim))
+    count = f"torch.arange({each}, device={part}.device)"
+    index = f"(({count} * 7) % {least}).reshape({part}.shape)"
     more = ""
     if how == "scatter_reduce":
         kind = s.rng.choice(("sum", "amax", "amin", "mean", "prod"))
@@ -168,12 +174,12 @@ def placed(s: Scope) -> object:
             source = f"{x.name}.narrow({dim}, 0, {x.name}[{':, ' * dim}1::2].shape[{dim}]) * 2"
             text = f"{x.name}.slice_scatter({source}, {dim}, 1, None, 2)"
         return s.make("slice_scatter", text, [x, *([part] if part else [])], x.shape, x.dtype)
-    index = _index(s, s.rng.choice((2, 3)), min(x.shape[0]))
+    index = _index(x, _numbers(s, s.rng.choice((2, 3)), min(x.shape[0])))
     accumulate = s.chance(0.6)
     if not x.is_float or not accumulate:
         return None
     number = s.rng.choice(("0.5", "-2.0"))
-    value = f"torch.tensor({number}, dtype={x.name}.dtype)"
+    value = f"torch.tensor({number}, dtype={x.name}.dtype, device={x.name}.device)"
     text = f"{x.name}.index_put(({index},), {value}, accumulate=True)"
     return s.make("index_put accumulate", text, [x], x.shape, x.dtype)
 
@@ -211,7 +217,8 @@ def searched(s: Scope) -> object:
     if x is None:
         return None
     right = s.rng.choice(("", ", right=True"))
-    text = f"torch.bucketize({x.name}, torch.tensor([-1.0, -0.2, 0.3, 1.5]){right})"
+    bounds = f"torch.tensor([-1.0, -0.2, 0.3, 1.5], device={x.name}.device)"
+    text = f"torch.bucketize({x.name}, {bounds}{right})"
     if x.dtype != "float32":
         return None
     return s.make("bucketize", text, [x], x.shape, "int64")
@@ -227,7 +234,7 @@ def masked(s: Scope) -> object:
     for size in x.shape:
         least *= min(size)
     if s.chance(0.5):
-        text = f"torch.take({x.name}, {_index(s, 4, least)})"
+        text = f"torch.take({x.name}, {_index(x, _numbers(s, 4, least))})"
         return s.make("take", text, [x], (constant(4),), x.dtype)
     if x.rough:
         return None

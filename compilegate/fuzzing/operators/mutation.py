@@ -113,19 +113,23 @@ def at_indices(s: Scope) -> object:
         return None
     least = min(x.shape[dim])
     one, two = s.rng.randrange(least), s.rng.randrange(least)
-    name = x.name
+    name, like = x.name, f"dtype={x.name}.dtype, device={x.name}.device"
+
+    def index(*numbers: int) -> str:
+        return f"torch.tensor({[*numbers]}, device={name}.device)"
+
     texts = [
-        f"{name}.index_fill_({dim}, torch.tensor([{one}, {two}]), 2)",
-        f"{name}.index_add_({dim}, torch.tensor([{one}]), {name}.narrow({dim}, {two}, 1) * 2)",
-        f"{name}.index_copy_({dim}, torch.tensor([{one}]), {name}.narrow({dim}, {two}, 1).clone())",
-        f"{name}.index_put_((torch.tensor([0, -1, 0]),), {name}[0] * 0 + 1, accumulate=True)",
-        f"{name}[torch.tensor([0, -1])] += 1",
+        f"{name}.index_fill_({dim}, {index(one, two)}, 2)",
+        f"{name}.index_add_({dim}, {index(one)}, {name}.narrow({dim}, {two}, 1) * 2)",
+        f"{name}.index_copy_({dim}, {index(one)}, {name}.narrow({dim}, {two}, 1).clone())",
+        f"{name}.index_put_(({index(0, -1, 0)},), {name}[0] * 0 + 1, accumulate=True)",
+        f"{name}[{index(0, -1)}] += 1",
     ]
     if not x.rough:
         texts += [
             f"{name}[{name} > 0] = 1",
             f"{name}.masked_fill_({name} > 0, 2)",
-            f"{name}.index_put_(({name} > 0,), torch.tensor(3, dtype={name}.dtype))",
+            f"{name}.index_put_(({name} > 0,), torch.tensor(3, {like}))",
         ]
     texts += [f"{name}.scatter_({dim}, torch.zeros_like({name}, dtype=torch.long), 2)"]
     text = s.rng.choice(texts)

@@ -9,12 +9,7 @@ from compilegate.observe.compare import results
 from compilegate.observe.compare.always_zero import AlwaysZero
 from compilegate.observe.compare.eager_noise import SAMPLES, Sample, Sampler, nudges_of
 from compilegate.observe.compare.training import Training
-from compilegate.observe.compare.values import (
-    agree,
-    decides_otherwise,
-    is_doubtful,
-    is_doubtful_as_a_whole,
-)
+from compilegate.observe.compare.values import agree, is_doubtful, is_doubtful_as_a_whole
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.result import Result
@@ -153,10 +148,10 @@ class CallComparer:
     ) -> list[Sample]:
         """Return a run with nudged results that compiled code agrees with, if one is found.
 
-        The error of compiled code against it is then no larger than eager's noise. Such a run
-        explains no exact answer: only a nudge of eager's own inputs makes that a tie.
+        The error of compiled code against it is then no larger than eager's noise. An exact answer
+        of compiled code that such a run gives, too, is a tie.
         """
-        if self._unexplained == _UNEXPLAINED or any(map(decides_otherwise, checked)):
+        if self._unexplained == _UNEXPLAINED:
             return []
         nudge = nudges_of(self._eager.case)[0]
         for seed in range(SAMPLES, SAMPLES + _AGREEING, SAMPLES):

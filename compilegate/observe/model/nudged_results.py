@@ -29,7 +29,8 @@ class NudgedResults(Mode):
     """A mode that moves results by one unit in the last place, equal numbers alike.
 
     Numbers that an operator did not round stay: those that one of its operands has, too, integers,
-    and numbers that need few bits, such as 2.5. A tie between them is one for all code.
+    and numbers that need few bits, such as 2.5. A tie between them is one for all code. NaN gets
+    the other sign if the seed is odd.
 
     Args:
         seed: The seed of the steps.
@@ -58,6 +59,8 @@ class NudgedResults(Mode):
             stays |= rounded.abs() == abs(operand)
         nudge([tensor], torch.finfo(tensor.dtype).eps, self._seed)
         tensor.copy_(torch.where(stays, rounded, tensor))
+        if self._seed % 2:  # no arithmetic defines the sign of NaN, but signbit shows it
+            tensor.copy_(torch.where(rounded.isnan(), -rounded, tensor))
 
 
 def _operands(
