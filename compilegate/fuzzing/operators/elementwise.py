@@ -45,7 +45,7 @@ BINARY = (
     *("torch.where({x} > 0, {x}, {y})", "{x}.lerp({y}, 0.3)", "torch.sub({x}, {y}, alpha=2)"),
 )
 BINARY_SPECIAL = (
-    *("torch.atan2({x}, {y})", "torch.hypot({x}, {y})", "torch.copysign({x}, {y})"),
+    *("torch.atan2({x}, {y})", "torch.hypot({x}, {y})", "torch.copysign({x}, {y}.nan_to_num())"),
     *("torch.logaddexp({x}, {y})", "torch.xlogy({x}.abs(), {y}.abs() + 0.2)"),
     *("({x}.abs() + 0.2) ** {y}.clamp(-2, 2)", "torch.remainder({x}, {y}.abs() + 0.5)"),
     *("torch.fmod({x}, {y}.abs() + 0.5)", "torch.clamp({x}, {y}, {y} + 0.5)"),
@@ -179,7 +179,9 @@ def comparison(s: Scope) -> object:
     if (x := s.pick(lambda one: not one.rough)) is None:
         return None
     if s.chance(0.3) and x.is_float:
-        text = s.rng.choice(("{x} > 0.1", "torch.signbit({x})", "{x}.isnan()", "{x}.isfinite()"))
+        text = s.rng.choice(
+            ("{x} > 0.1", "torch.signbit({x}.nan_to_num())", "{x}.isnan()", "{x}.isfinite()")
+        )
         return s.make(named(text), text.format(x=x.name), [x], x.shape, "bool")
     if (y := partner(s, x, (x.dtype,), smooth=True)) is None:
         return None
