@@ -1,5 +1,7 @@
 """A practice that ends the process of a case fails alone: what came before it is judged."""
 
+import pytest
+
 from tests.integration.conftest import ZOOS
 
 
@@ -7,6 +9,7 @@ def case(model):
     return f"{model}-cpu-infer-f32-default-static"
 
 
+@pytest.mark.long
 def test_a_practice_that_ends_the_process_fails_alone_and_its_twin_passes(compilegate):
     dies, lives = case("dies_in_a_thread"), case("threads_have_own_buffers")
     session = compilegate(

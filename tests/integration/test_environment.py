@@ -31,6 +31,7 @@ def ask(**variables):
         observer.close()
 
 
+@pytest.mark.long
 def test_a_child_records_the_variables_and_options_that_it_was_started_with(tmp_path):
     plain = ask(TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "a"))
     twin = ask(TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "b"), CUDA_VISIBLE_DEVICES="")

@@ -21,9 +21,13 @@ def has_observed(runs):
     ("arguments", "send", "status"),
     [
         pytest.param((), signal.SIGINT, 2, id="Ctrl-C"),
-        pytest.param(("-n", "2"), signal.SIGINT, 2, id="Ctrl-C with workers"),
+        pytest.param(
+            ("-n", "2"), signal.SIGINT, 2, id="Ctrl-C with workers", marks=pytest.mark.long
+        ),
         pytest.param((), signal.SIGTERM, 143, id="SIGTERM"),
-        pytest.param(("-n", "2"), signal.SIGTERM, 143, id="SIGTERM with workers"),
+        pytest.param(
+            ("-n", "2"), signal.SIGTERM, 143, id="SIGTERM with workers", marks=pytest.mark.long
+        ),
         pytest.param(("--triage",), signal.SIGTERM, 143, id="SIGTERM before the triage"),
         pytest.param((), signal.SIGKILL, -signal.SIGKILL, id="SIGKILL"),
     ],

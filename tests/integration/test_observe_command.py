@@ -31,6 +31,7 @@ def hostile(model):
     return f"{model}-cpu-infer-f32-default-static", "--zoo", str(ZOOS / "hostile.py")
 
 
+@pytest.mark.long
 def test_json_prints_only_records(tmp_path):
     wants = ("--want", "capture", "--want", "vary", "--seed", "5", "--json")
     done = observe(tmp_path, *hostile("prints_a_megabyte"), *wants)
@@ -97,6 +98,7 @@ def test_a_case_without_its_gpu_is_a_usage_error(tmp_path, monkeypatch):
     assert "needs a GPU that torch" in done.stderr
 
 
+@pytest.mark.long
 def test_the_printed_command_works_when_it_is_pasted(compilegate, write):
     """The files come from ini settings, and the command names them."""
     case = faulty_case("scale_is_off")

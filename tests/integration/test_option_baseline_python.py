@@ -198,6 +198,7 @@ sys.meta_path.insert(0, Absent())
 """
 
 
+@pytest.mark.long
 def test_the_baseline_needs_nothing_but_torch(compilegate, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(_BARE)
     python = tmp_path / "python"
@@ -256,6 +257,7 @@ def test_ctrl_c_ends_all_processes_and_leaves_a_run_to_resume(compilegate, basel
         assert list(run.observations) == [case("steady"), case("hung_before")]
 
 
+@pytest.mark.long
 def test_a_fixed_case_counts_for_the_candidate(compilegate, baseline, untimed):
     session = compilegate(
         *(FORWARD, UPGRADE, *of("fixed"), *untimed, "--baseline-python", baseline, "--save", "two")

@@ -10,6 +10,7 @@ from tests.integration.conftest import BREAKS, FORWARD, SPEEDUP, ZOOS
 MODELS = {"breaks", "sound", "generalizes"}
 
 
+@pytest.mark.long
 def test_one_run_holds_everything_and_a_case_stays_on_one_worker(compilegate, write):
     chosen = [word for model in MODELS for word in ("--models", model)]
     mine = write("mine.toml", "")

@@ -146,10 +146,11 @@ def test_a_terminal_has_colours_unless_they_are_declined(stored, runs, env, colo
 @pytest.mark.parametrize(
     ("workers", "line"),
     [
-        ((), r"\[1/1\] slow-cpu-\S+: build, [5-9] s"),
-        (("-n", "2"), r"\[1 at work\] slow-cpu-\S+ 5 s"),
+        pytest.param((), r"\[1/1\] slow-cpu-\S+: build, [5-9] s", id="alone"),
+        pytest.param(
+            ("-n", "2"), r"\[1 at work\] slow-cpu-\S+ 5 s", id="n", marks=pytest.mark.long
+        ),
     ],
-    ids=["alone", "n"],
 )
 def test_a_terminal_shows_what_is_observed_and_for_how_long(tmp_path, runs, workers, line):
     zoo = tmp_path / "slow.py"

@@ -174,6 +174,7 @@ def test_options_name_the_teams_own_models_and_budgets(judge, python, repository
     assert "my_net" in page.stdout
 
 
+@pytest.mark.long
 def test_settings_name_them_for_every_worker(judge, repository):
     with (repository / "pytest.ini").open("a") as ini:
         ini.write("zoo = my_models.py\nbudgets = my.toml\n")

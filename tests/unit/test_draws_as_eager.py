@@ -39,6 +39,7 @@ def without_constraint(monkeypatch):
 
 
 @pytest.mark.long
+@pytest.mark.long
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_dropout_of_a_convolution_drops_what_eager_drops_if_its_layout_is_kept(
     is_kept, without_constraint
@@ -59,6 +60,7 @@ def test_own_draws_need_no_layout(without_constraint):
         assert constraint(None, 1, p=2) == ((1,), {"p": 2})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_kernels_draw_in_the_order_of_the_graph_if_it_is_kept(is_kept, monkeypatch):
     """Here the last kernel that depends on no other comes first. 2.13 keeps the order by itself."""
