@@ -131,7 +131,7 @@ class TerminalSummary:
             why_nothing: The most common reason of skipped tests.
         """
         plan, comparison = self._session.plan, self._session.comparison
-        of_run = titles.of_cases(self._cases, why_nothing)
+        of_run = titles.of_cases(self._cases, why_nothing, died=_died(self._reporter))
         if comparison is None:
             lines = titles.fitted(of_run, titles.where(plan.environment, self._cases), self._room)
         else:
@@ -267,3 +267,9 @@ def _name_of(run: Path, folder: Path) -> str:
 
 def _relative(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _died(reporter: Any) -> int:
+    """Return how many workers died. pytest-xdist reports the test of each as failed in no phase."""
+    errors = reporter.stats.get("error", ())
+    return sum(getattr(report, "when", "") == "???" for report in errors)

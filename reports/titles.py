@@ -17,12 +17,13 @@ from compilegate.upgrade.decision import Decision
 _NAME = "compilegate"
 
 
-def of_cases(results: Mapping[str, CaseResult], why_nothing: str = "") -> str:
+def of_cases(results: Mapping[str, CaseResult], why_nothing: str = "", *, died: int = 0) -> str:
     """Return the title of one run: how many cases it has, and how many are not good.
 
     Args:
         results: The results of all planned cases.
         why_nothing: Why nothing was judged, for the case that nothing was.
+        died: How many workers of pytest-xdist died. pytest counts each as a failed test.
     """
     if not is_judged(results):
         reason = _why_unjudged(results.values()) or why_nothing or _NO_VERDICT
@@ -30,6 +31,8 @@ def of_cases(results: Mapping[str, CaseResult], why_nothing: str = "") -> str:
     counts = Counter(result.outcome for result in results.values())
     parts = [count(len(results), "case")]
     parts.append(f"{counts['failed']} failed" if counts["failed"] else "none failed")
+    if died:
+        parts.append(f"{count(died, 'worker')} died")
     if counts["inconclusive"]:
         parts.append(f"{counts['inconclusive']} inconclusive")
     if counts["expected_failure"]:

@@ -64,14 +64,15 @@ class CaseScheduling(LoadScopeScheduling):  # type: ignore[misc]
             super()._assign_work_unit(node)
 
     def _reschedule(self, node: WorkerController) -> None:
+        while not (self._only_last or node.shutting_down):
+            if not self.workqueue:
+                node.shutdown()
+            elif self._pending_of(self.assigned_work[node]) < _LEAST:
+                self._assign_work_unit(node)  # one may have a single test, and more be needed
+            else:
+                return
         if self._only_last:
             self._assign_last()
-        elif node.shutting_down:
-            return
-        elif not self.workqueue:
-            node.shutdown()
-        elif self._pending_of(self.assigned_work[node]) < _LEAST:
-            self._assign_work_unit(node)
 
     def mark_test_complete(
         self, node: WorkerController, item_index: int, duration: float = 0

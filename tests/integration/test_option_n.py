@@ -1,5 +1,6 @@
 """``-n 2``: xdist's workers share one run file, and the cases of a model share a worker."""
 
+import os
 import re
 
 import pytest
@@ -53,3 +54,26 @@ def test_two_workers_give_the_verdicts_of_one_and_take_turns_to_time(compilegate
         for seen in run.observations.values():
             assert seen.timing is not None
             assert (WAITING in seen.spent_s) == takes_turns
+
+
+_KILLER = """\
+import os, pathlib, signal
+
+def pytest_runtest_call(item):
+    once = pathlib.Path({once!r})
+    if not once.exists():
+        once.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.long
+def test_a_worker_that_dies_is_named_in_the_title(compilegate, write, tmp_path, monkeypatch):
+    """Its case is observed by another worker, and passes."""
+    write("killer.py", _KILLER.format(once=str(tmp_path / "once")))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    chosen = ("--zoo", str(ZOOS / "tiny.py"), "--models", "other", "-m", "cpu")
+    session = compilegate(FORWARD, *chosen, "-n", "1", "-p", "killer")
+    assert session.status == 1, session.output
+    assert "crashed while running" in session.output
+    assert re.search(r"cases?, none failed, 1 worker died", session.output), session.output

@@ -164,3 +164,25 @@ def test_a_new_worker_runs_what_one_that_died_has_left(pytester):
         while node.can_run:
             scheduling.mark_test_complete(node, node.waiting.pop(0))
     assert not scheduling.has_pending
+
+
+@pytest.mark.parametrize("suites", [("forward",), ("forward", "upgrade")])
+def test_the_new_worker_of_a_session_with_one_runs_all_that_is_left(pytester, suites):
+    """It needs two tests to begin, and each case has one."""
+    config = pytester.parseconfig("-p", "xdist", "--tx", "1*popen")
+    scheduling = CaseScheduling(
+        config, None, lambda case: SECONDS[case.model], lambda test: "upgrade" in test
+    )
+    tests = [nodeid("quick", suite, phase) for suite in suites for phase in ("infer", "train")]
+    dead, new = map(Worker, ("gw0", "gw1"))
+    scheduling.add_node(dead)
+    scheduling.add_node_collection(dead, tests)
+    scheduling.schedule()
+    assert scheduling.remove_node(dead)
+    scheduling.add_node(new)
+    scheduling.add_node_collection(new, tests)
+    scheduling.schedule()
+    while new.can_run:
+        scheduling.mark_test_complete(new, new.waiting.pop(0))
+    assert not scheduling.has_pending
+    assert new.shutting_down

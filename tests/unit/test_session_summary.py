@@ -41,6 +41,10 @@ def test_the_title_of_a_good_run():
     assert of_cases(results()) == "2 cases, none failed"
 
 
+def test_the_title_counts_workers_that_died():
+    assert of_cases(results(), died=1) == "2 cases, none failed, 1 worker died"
+
+
 def test_the_title_counts_each_case_once():
     failed = [make_verdict("failed"), make_verdict("inconclusive", aspect="speedup")]
     doubtful = [make_verdict("inconclusive", case=INFER_ID)]
