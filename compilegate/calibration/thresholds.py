@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -38,6 +39,8 @@ CALLS_MARGIN = 0.02
 CPU_SLACK_BYTES = 4096
 #: Empty compiled calls by which a call may be slower, where the threshold allows slower calls.
 OVERHEAD_CALLS = 1
+#: Why a figure of a busy machine is left out.
+_BUSY = "other processes kept the machine busy"
 #: The digits of the value of each key.
 _DIGITS = {
     "min_speedup": 2,
@@ -60,12 +63,14 @@ class CaseThresholds:
         machine: What they hold on.
         measured: What the runs measured, by key of a budget, from the lowest to the highest value.
         values: The thresholds by key.
+        missing: Why speed or compile time has no threshold, by key.
     """
 
     case: Case
     machine: Machine
     measured: Mapping[str, Sequence[float]]
     values: Mapping[str, float]
+    missing: Mapping[str, str]
 
 
 def of_runs(
@@ -90,6 +95,7 @@ def of_runs(
     """
     _check(runs, any_host=any_host)
     measured: dict[Case, dict[str, list[float]]] = {}
+    unmeasured: dict[Case, dict[str, Counter[str]]] = {}
     for run in runs:
         cases = [case for case in _healthy(run) if case.model not in left_out]
         if not cases:
@@ -98,9 +104,12 @@ def of_runs(
                 "leave it out, or observe cases of the zoo again"
             )
         for case in cases:
-            for key, value in _figures(run.observations[case.id]).items():
+            figures, reasons = _figures(run.observations[case.id])
+            for key, value in figures.items():
                 if not (any_host and DEPENDS_ON[key] == "host"):
                     measured.setdefault(case, {}).setdefault(key, []).append(value)
+            for key, reason in reasons.items():
+                unmeasured.setdefault(case, {}).setdefault(key, Counter())[reason] += 1
     environment = runs[0].header.environment
     found = []
     for case, by_key in measured.items():
@@ -111,7 +120,9 @@ def of_runs(
         if values := thresholds(kept, margin):
             if case.device == "cpu" and "max_memory_ratio" in values:
                 values["memory_slack_bytes"] = CPU_SLACK_BYTES
-            found.append(CaseThresholds(case, machine, kept, values))
+            why = {} if any_host else unmeasured.get(case, {})
+            missing = _missing(kept, values, why, len(runs))
+            found.append(CaseThresholds(case, machine, kept, values, missing))
     if not found:
         raise ThresholdsError(
             "no case was compiled and measured in two of these runs: observe the same cases in each"
@@ -189,19 +200,47 @@ def _healthy(run: Run) -> list[Case]:
     ]
 
 
-def _figures(seen: Observation) -> dict[str, float]:
-    """Return by key of a budget what a case measured on a quiet machine."""
+def _missing(
+    kept: Mapping[str, object],
+    values: Mapping[str, float],
+    unmeasured: Mapping[str, Counter[str]],
+    runs: int,
+) -> dict[str, str]:
+    """Return why speed or compile time has no threshold, by key."""
     found = {}
+    for key in ("min_speedup", "max_compile_s"):
+        if key in kept and key not in values:
+            found[key] = "the runs differ by half of their median or more"
+        elif key not in values and key in unmeasured:
+            ((reason, count),) = unmeasured[key].most_common(1)
+            found[key] = f"{reason} in {count} of {runs} runs"
+    return found
+
+
+def _figures(seen: Observation) -> tuple[dict[str, float], dict[str, str]]:
+    """Return by key of a budget what a case measured on a quiet machine, and why no more."""
+    found: dict[str, float] = {}
+    reasons: dict[str, str] = {}
     timing, compiling = seen.timing, seen.compile_time
-    if timing is not None and not timing.disturbance:
+    if timing is None:
+        reasons["min_speedup"] = "no call was timed"
+    elif timing.disturbance:
+        reasons["min_speedup"] = timing.disturbance
+    else:
         if timing.kernel_speedup is not None:
             found["min_kernel_speedup"] = timing.kernel_speedup
-        if not is_busy(timing.busy, timing.threads):
+        if is_busy(timing.busy, timing.threads):
+            reasons["min_speedup"] = _BUSY
+        else:
             found["min_speedup"] = paired_speedup(timing.eager_ns, timing.compiled_ns).value
     if seen.memory is not None and seen.memory.eager_peak_bytes:
         found["max_memory_ratio"] = seen.memory.ratio
-    if compiling is not None and seen.cold and not is_busy(compiling.busy):
+    if compiling is None or not seen.cold:
+        reasons["max_compile_s"] = "caches were not empty"
+    elif is_busy(compiling.busy):
+        reasons["max_compile_s"] = _BUSY
+    else:
         found["max_compile_s"] = compiling.total_s
     if seen.compile_work is not None:
         found["max_compile_calls"] = seen.compile_work.total
-    return found
+    return found, reasons

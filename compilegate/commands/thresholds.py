@@ -101,6 +101,8 @@ def _lines(
     yield f"#\n#     compilegate thresholds {shlex.join([*words, *options.run])}\n"
     for one in found:
         yield f"# {'; '.join(map(_range, one.measured, one.measured.values()))}"
+        for key, reason in one.missing.items():
+            yield f"# no threshold for {_NAMES[key]}: {reason}"
         yield tomlkit.dumps({"budget": [_table(one)]})
 
 

@@ -196,6 +196,7 @@ def test_the_file_shows_the_command_and_what_the_runs_measured(runs):
     assert text.startswith("# Thresholds for AMD EPYC 9655 on AMD EPYC 9655 (2 cores), from 2 ")
     assert f"#     compilegate thresholds {' '.join(runs.words)}" in text
     assert "# speedup 2 to 2.5 in 2 runs; memory 1 in 2 runs; compile seconds 4 in 2 runs" in text
+    assert "no threshold" not in text
 
 
 @pytest.mark.parametrize(
@@ -252,6 +253,22 @@ def test_what_two_runs_did_not_measure_has_no_threshold(runs):
     (entry,) = runs.entries()
     keys = {"case", "hardware", "host", "max_memory_ratio", "memory_slack_bytes"}
     assert entry.keys() == keys
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"timing": timed(2.0, busy=9.0)}, "speedup: other processes kept the machine busy in 1"),
+        ({"timing": None}, "speedup: no call was timed in 1 of 2 runs"),
+        ({"timing": timed(9.0)}, "speedup: the runs differ by half of their median or more"),
+        ({"cold": False}, "compile seconds: caches were not empty in 1 of 2 runs"),
+    ],
+    ids=["busy", "untimed", "spread", "warm"],
+)
+def test_the_file_says_why_a_threshold_is_missing(runs, changed, reason):
+    runs.add(measured())
+    runs.add(measured(**changed))
+    assert f"\n# no threshold for {reason}" in runs.text()
 
 
 @pytest.mark.parametrize(
