@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from compilegate.history.change_points import OtavaMissingError
 from compilegate.runs.reader import RunError
 from compilegate.upgrade.paired_baseline import check_interpreter
 
+#: How many notes on runs that cannot be read are shown, if there are no others.
+_NOTES = 3
 #: What the exit status of the confirming session says.
 _CONFIRMED = {0: "fresh pairs do not confirm the change", 1: "fresh pairs confirm the change"}
 
@@ -115,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
         raise ArgumentError(str(error)) from error
     history = nights.read(nights.paths_of(options.run, options.runs))
     if not history.nights:
-        raise RunError(f"no run could be read: {'; '.join(history.notes)}")
+        raise RunError(f"no run could be read: {_first(history.notes)}")
     trends = events.trends_of(history)
     every = events.events_of(trends)
     newest = [event for event in every if event.night.date >= (options.since or "")]
@@ -132,6 +135,12 @@ def run(options: argparse.Namespace) -> int:
     if any(event.is_worse and event.holds for event in newest):
         return 1
     return 0 if any(trend.is_judged for trend in trends) else 2
+
+
+def _first(notes: Sequence[str]) -> str:
+    """Return some notes in one line: those on a folder of damaged runs are alike."""
+    others = len(notes) - _NOTES
+    return "; ".join([*notes[:_NOTES], *([f"{others} more"] if others > 0 else [])])
 
 
 def _confirm(words: list[str]) -> int:

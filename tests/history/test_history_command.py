@@ -160,6 +160,18 @@ def test_a_damaged_run_is_named_and_a_partial_one_is_used(tmp_path, history):
     assert "speed of 1 case fell on 2026-11-17" in text
 
 
+def test_damaged_runs_alone_are_refused_in_few_words(tmp_path, history):
+    folder = tmp_path / "nights"
+    folder.mkdir()
+    for night in range(20):
+        (folder / f"{night}.jsonl").write_text('{"record": "header"')
+    status, _, message = history(folder)
+    assert status == 2
+    assert message.startswith("compilegate: no run could be read: ")
+    assert message.count(".jsonl") <= 6
+    assert message.endswith("; 17 more\n")
+
+
 def test_another_machine_begins_another_series(tmp_path, history):
     """On a slower machine everything is slower, which is no change."""
     folder = write_nights(tmp_path / "nights", 20)
