@@ -24,6 +24,8 @@ ELSEWHERE = 2.0
 KEPT_BYTES = 1024
 #: The same for memory of the C library, which rounds, and caches what threads have freed.
 KEPT_NATIVE_BYTES = 16384
+#: The same for small Python objects: a free list holds a few, and healthy calls leave up to four.
+KEPT_BLOCKS = 16
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
@@ -61,6 +63,9 @@ def _left(seen: Memory) -> str:
     native = seen.compiled_kept_native_bytes - seen.eager_kept_native_bytes
     if native > KEPT_NATIVE_BYTES:
         return f"{native / 2**10:,.0f} KiB more in use outside PyTorch than eager"
+    blocks = seen.compiled_kept_blocks - seen.eager_kept_blocks
+    if blocks > KEPT_BLOCKS:
+        return f"{blocks:,} more small Python objects than eager, such as numbers or strings"
     return ""
 
 
@@ -68,8 +73,8 @@ def _elsewhere(seen: OtherSize | None, budget: Budget) -> str | None:
     """Return what is wrong with the peak at another size; None if nothing is."""
     if seen is None or budget.max_memory_ratio is None:
         return None
-    allowed = budget.max_memory_ratio * seen.eager_peak_bytes + budget.memory_slack_bytes
-    if seen.compiled_peak_bytes <= ELSEWHERE * allowed:
+    allowed = ELSEWHERE * budget.max_memory_ratio * seen.eager_peak_bytes
+    if seen.compiled_peak_bytes <= allowed + budget.memory_slack_bytes:
         return None
     return (
         f"at {seen.name}, peak {seen.compiled_peak_bytes / MIB:.1f} MiB, "

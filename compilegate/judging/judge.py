@@ -283,6 +283,8 @@ def _finding_of_case(observation: Observation, aspect: str, said_by: str) -> Fin
         alone = f", {failure.call}, where eager returned" if failure.call else ""
         summary = f"{what} in stage {failure.stage!r}{alone}: {message}"
         details = [*failure.traceback.rstrip().splitlines()]
+        if (observation.status, failure.stage) == ("raised", "eager"):
+            details.append(f"if eager is meant to raise: Example(…, raises={failure.kind})")
         if failure.output:
             details += ["last output:", *(f"  {line}" for line in failure.output.splitlines())]
         held = failure.held_by_others

@@ -34,6 +34,7 @@ def floor_divided(x, y):
 NO_TIE = "no nudge of eager's own inputs gives this answer"
 TENTHS = (torch.ones(1), torch.full((1,), 0.1))
 HALVES = torch.tensor([0.5, 1.5, 2.5, 3.5])
+MIXED = torch.tensor([0.5, 1.5, 2.5, 3.5, 1.2])
 TIE = torch.tensor([[1.0, 1.0, 0.0], [0.0, 1.0, 3.0]])
 NEAR_TIE = torch.tensor([[1.0, 1.0 + UNIT, 0.0], [0.0, 1.0, 3.0]])
 
@@ -108,6 +109,15 @@ def swapped_argmax(x):
 def test_a_decision_against_eager_and_float64_needs_a_tie(how, sides, args, outcome, says):
     found = verdict(deciding(*sides), **given(how, *args))
     assert (found.outcome, says in found.summary) == (outcome, True), found.summary
+
+
+def test_a_failure_shows_an_element_that_is_no_tie():
+    found = verdict(
+        deciding(torch.round, lambda x: away_from_zero(x) + (x == MIXED[-1])),
+        **given("made", MIXED),
+    )
+    assert found.outcome == "failed"
+    assert "decide on 1 at [4], compiled code on 2" in found.summary, found.summary
 
 
 def test_ordinary_rounding_decides_nothing():

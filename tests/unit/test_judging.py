@@ -167,6 +167,14 @@ def test_only_a_busy_machine_makes_a_time_out_inconclusive(kind, others_took, ou
     )
 
 
+def test_a_model_that_raises_in_eager_names_the_field_for_it():
+    for stage in ("eager", "compile"):
+        failed = make_failed_observation("raised", stage=stage, kind="ValueError")
+        details = judge(failed, Budget(), "forward", must_not_be_asked).verdict.details
+        hint = "if eager is meant to raise: Example(…, raises=ValueError)"
+        assert (hint in details) == (stage == "eager")
+
+
 def test_details_are_the_traceback_and_the_last_output():
     observation = make_failed_observation("raised", traceback="Traceback:\n  x\n", output="a\nb")
     details = judge(observation, Budget(), "forward", must_not_be_asked).verdict.details

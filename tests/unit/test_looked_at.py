@@ -207,12 +207,31 @@ def test_memory_outside_pytorch_that_each_call_leaves_fails(kept_bytes, outcome)
     memory = replace(
         peak_memory(call, call, device=device("cpu"), compile_peak_bytes=0),
         compiled_kept_native_bytes=kept.native_bytes,
+        compiled_kept_blocks=kept.blocks,
     )
     finding = test_memory.rule(make_observation(memory=memory), Budget(max_memory_ratio=2.0))
     assert finding.outcome == outcome, finding
     assert ("each call leaves 64 KiB more in use outside PyTorch" in finding.summary) == (
         outcome == "failed"
     )
+
+
+@pytest.mark.parametrize(("numbers", "outcome"), [(0, "passed"), (100, "failed")])
+def test_small_objects_that_each_call_leaves_fail(numbers, outcome):
+    """The garbage collector knows no numbers, and together they take 2.4 KB."""
+    left = []
+
+    def call():
+        left.append(tuple(len(left) + 0.5 * each for each in range(numbers)))
+
+    kept = left_by(call)
+    memory = replace(
+        peak_memory(call, call, device=device("cpu"), compile_peak_bytes=0),
+        compiled_kept_blocks=kept.blocks,
+    )
+    finding = test_memory.rule(make_observation(memory=memory), Budget(max_memory_ratio=2.0))
+    assert finding.outcome == outcome, finding
+    assert ("more small Python objects than eager" in finding.summary) == (outcome == "failed")
 
 
 def writing(offset):

@@ -1,5 +1,6 @@
 """Code for a second size that is slow or wasteful shows in calls at that size."""
 
+import dataclasses
 import time
 
 import pytest
@@ -9,10 +10,10 @@ from compilegate.judging.budget import Budget
 from compilegate.observe.model_session import ModelSession
 from compilegate.records.performance import OtherSize
 from compilegate.records.request import Request
-from compilegate.suites import test_memory, test_speedup
+from compilegate.suites import test_compile_time, test_memory, test_speedup
 from compilegate.zoo.example import Example
 from compilegate.zoo.registry import Model
-from tests.unit.making import make_observation, make_timing
+from tests.unit.making import make_compile_time, make_memory, make_observation, make_timing
 
 MIB = 2**20
 
@@ -96,3 +97,37 @@ def test_other_processes_explain_no_factor_of_fifteen(compiled_ms, busy, outcome
     if outcome == "inconclusive":
         assert "at batch=4, a call takes 9 ms" in found.summary
         assert "others took 50% of the processor" in found.summary
+
+
+def test_the_call_that_compiles_for_another_size_is_recorded():
+    seen = observation(sound)
+    assert seen.compile_time.other_call == "call 3 (batch=5)"
+    assert seen.compile_time.other_s > 0
+
+
+@pytest.mark.parametrize(
+    ("other_s", "busy", "outcome"),
+    [(119.0, 0.0, "passed"), (121.0, 0.0, "failed"), (121.0, 0.5, "inconclusive")],
+)
+def test_compiling_for_another_size_may_take_twice_as_long(other_s, busy, outcome):
+    first = make_compile_time(40.0)
+    seen = dataclasses.replace(
+        first, other_call="call 4 (batch=5)", other_s=other_s, other_busy=busy
+    )
+    budget = Budget(max_compile_s=60.0)
+    found = test_compile_time.rule(make_observation(cold=True, compile_time=seen), budget)
+    assert found.outcome == outcome
+    if outcome != "passed":
+        assert found.summary.startswith("call 4 (batch=5): 121.0 s, at most 120 s allowed")
+        assert "40.0 s at the first" in found.summary
+    assert ("others took 50%" in found.summary) == (outcome == "inconclusive")
+
+
+@pytest.mark.parametrize(("compiled_mib", "outcome"), [(3.5, "passed"), (3.7, "failed")])
+def test_the_slack_of_memory_is_not_doubled_at_another_size(compiled_mib, outcome):
+    other = OtherSize(
+        sizes={"batch": 4}, eager_peak_bytes=MIB, compiled_peak_bytes=int(compiled_mib * MIB)
+    )
+    seen = make_observation(memory=make_memory(MIB, MIB), other_size=other)
+    budget = Budget(max_memory_ratio=1.3, memory_slack_bytes=MIB)
+    assert test_memory.rule(seen, budget).outcome == outcome

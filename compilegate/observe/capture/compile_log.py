@@ -206,19 +206,9 @@ def compile_time(first_call_s: float, busy: float, *, clock_was_set: bool = Fals
             first_call_s=first_call_s,
             busy=busy,
         )
-    metrics = dynamo.get_compilation_metrics()
-    compiles = [entry for entry in metrics if not getattr(entry, "is_runtime", False)]
-
-    def seconds(name: str) -> float:
-        return sum(getattr(entry, name, None) or 0 for entry in compiles) / 1e6
-
-    # A backward that is compiled when it is first called has its own metrics. Its time is counted
-    # as ``backward``, the forward's as ``dynamo``, and both include Inductor's.
-    outer = seconds("dynamo_cumulative_compile_time_us")
-    backward = seconds("backward_cumulative_compile_time_us")
-    aot = seconds("aot_autograd_cumulative_compile_time_us")
-    inductor = seconds("inductor_cumulative_compile_time_us")
-    codegen = seconds("inductor_code_gen_cumulative_compile_time_us")
+    outer, backward = _seconds("dynamo"), _seconds("backward")
+    aot, inductor = _seconds("aot_autograd"), _seconds("inductor")
+    codegen = _seconds("inductor_code_gen")
     return CompileTime(
         total_s=outer + backward,
         dynamo_s=max(outer - aot, 0.0),
@@ -228,6 +218,21 @@ def compile_time(first_call_s: float, busy: float, *, clock_was_set: bool = Fals
         first_call_s=first_call_s,
         busy=busy,
     )
+
+
+def seconds() -> float:
+    """Return the seconds of compiling so far, on the wall clock.
+
+    A backward that is compiled when it is first called has its own metrics. Its time is counted as
+    ``backward``, the forward's as ``dynamo``, and both include Inductor's.
+    """
+    return _seconds("dynamo") + _seconds("backward")
+
+
+def _seconds(part: str) -> float:
+    entries = [e for e in dynamo.get_compilation_metrics() if not getattr(e, "is_runtime", False)]
+    name = f"{part}_cumulative_compile_time_us"
+    return sum(getattr(entry, name, None) or 0 for entry in entries) / 1e6
 
 
 def _compilation(entry: Any, call: int) -> Compilation:

@@ -90,12 +90,15 @@ def _decision(sides: Sides, otherwise: torch.Tensor) -> Decision | None:
         side.to(sides.eager.device).reshape(-1)[chosen]
         for side in (sides.eager, sides.compiled, *(sample for sample, _ in sides.samples))
     )
+    ties = answered(ours, theirs, samples)
+    others = (~ties).nonzero()
+    shown = int(others[0]) if len(others) else 0
     shape = nested.real(sides.eager).shape
-    index = [int(i) for i in torch.unravel_index(chosen[0].cpu(), shape)] if shape else []
+    index = [int(i) for i in torch.unravel_index(chosen[shown].cpu(), shape)] if shape else []
     return Decision(
         where=sides.name,
-        eager=f"{ours[0].item():.9g} at {index}",
-        compiled=f"{theirs[0].item():.9g}",
+        eager=f"{ours[shown].item():.9g} at {index}",
+        compiled=f"{theirs[shown].item():.9g}",
         elements=count,
-        answered=int(answered(ours, theirs, samples).sum()),
+        answered=int(ties.sum()),
     )

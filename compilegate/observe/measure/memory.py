@@ -6,6 +6,7 @@ import contextlib
 import gc
 import operator
 import statistics
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,8 +24,9 @@ from compilegate.records.performance import Memory
 _CALLS = 3
 #: How many more show whether objects that they left are left by every call.
 _FURTHER_CALLS = 25
-#: Fewer bytes of the C library may be the rounding of its blocks, or what its threads cache.
-_FEW_BYTES = 16384
+#: Fewer bytes of the C library may be the rounding of its blocks, or what its threads cache. Fewer
+#: blocks of Python's allocator may be those of a free list.
+_FEW_BYTES, _FEW_BLOCKS = 16384, 16
 
 
 class _Bytes(NamedTuple):
@@ -90,10 +92,12 @@ class Left(NamedTuple):
         objects: Python objects by type. Numbers and strings are not counted.
         native_bytes: Bytes that the C library has given out: to tensors on the CPU, to C++ and to
             large Python objects.
+        blocks: Python objects of up to 512 bytes, with numbers and strings, whatever their type.
     """
 
     objects: Counter[str]
     native_bytes: int
+    blocks: int
 
 
 def left_by(step: Step) -> Left:
@@ -104,7 +108,8 @@ def left_by(step: Step) -> Left:
     """
     for calls in (_CALLS, _FURTHER_CALLS):
         left = _left_by(step, calls)
-        if not left.objects and left.native_bytes < _FEW_BYTES:
+        few = left.native_bytes < _FEW_BYTES and left.blocks < _FEW_BLOCKS
+        if not left.objects and few:
             break
     return left
 
@@ -112,18 +117,19 @@ def left_by(step: Step) -> Left:
 def _left_by(step: Step, calls: int) -> Left:
     """Return what the call in the middle of several leaves, by the number of objects, and bytes."""
     seen = [Counter[str]() for _ in range(calls + 1)]  # made before: they are objects, too
-    held = []
+    held, blocks = [], []
     with quick_collection():
         for counted in seen:
-            before = native_memory.given_out()
+            before, allocated = native_memory.given_out(), sys.getallocatedblocks()
             step()
             gc.collect()
+            blocks.append(sys.getallocatedblocks() - allocated)
             held.append(native_memory.given_out() - before)
             counted.update(type(kept).__qualname__ for kept in gc.get_objects())
     grown = [(after.total() - before.total(), after - before) for before, after in pairwise(seen)]
     total, by_type = sorted(grown, key=operator.itemgetter(0))[(len(grown) - 1) // 2]
-    native_bytes = max(statistics.median_low(held[1:]), 0)
-    return Left(by_type if total > 0 else Counter(), native_bytes)
+    native_bytes, small = (max(statistics.median_low(each[1:]), 0) for each in (held, blocks))
+    return Left(by_type if total > 0 else Counter(), native_bytes, small)
 
 
 @dataclass

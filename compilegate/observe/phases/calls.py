@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -112,10 +113,26 @@ class PairedCalls:
         peak_bytes = max(self.seen.compile_peak_bytes, eager_peak_bytes)
         for planned in varied_calls(self.eager.example, sizes, self.eager.case):
             self._progress.enter("vary")
-            if planned.overlaps:
-                self.call_overlapping(planned, peak_bytes)
-            else:
-                self.call(planned)
+            with self._timing_compiling(planned):
+                if planned.overlaps:
+                    self.call_overlapping(planned, peak_bytes)
+                else:
+                    self.call(planned)
+
+    @contextlib.contextmanager
+    def _timing_compiling(self, planned: PlannedCall) -> Iterator[None]:
+        """Keep the seconds of compiling of a later call, if no other had more."""
+        others, clock = OtherProcesses(self._progress.machine.stopped_s), WallClock()
+        before = compile_log.seconds()
+        yield
+        taken_s, so_far = compile_log.seconds() - before, self.seen.compile_time
+        if so_far is not None and taken_s > so_far.other_s and not clock.was_set:
+            self.seen.compile_time = replace(
+                so_far,
+                other_call=name_of_call(planned.index, planned.sizes),
+                other_s=taken_s,
+                other_busy=others.share(),
+            )
 
     def call_eager(self, planned: PlannedCall) -> Result:
         """Make a call in eager. An error that it raises is part of the result."""

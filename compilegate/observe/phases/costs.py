@@ -229,6 +229,8 @@ def count_left(steps: Steps, measured: Memory) -> Memory:
         compiled_kept_types=dict(compiled.objects.most_common(_TYPES)),
         eager_kept_native_bytes=eager.native_bytes,
         compiled_kept_native_bytes=compiled.native_bytes,
+        eager_kept_blocks=eager.blocks,
+        compiled_kept_blocks=compiled.blocks,
     )
 
 
