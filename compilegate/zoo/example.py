@@ -107,7 +107,7 @@ class Example:
         generation: How the module generates, for the practice ``generation``.
         config: Options of PyTorch's compiler for this example alone, by the name of their module:
             ``{"inductor.max_fusion_size": 8, "functorch.donated_buffer": False}``. A case whose
-            PyTorch lacks an option is skipped.
+            PyTorch lacks an option fails.
         with_grad: Whether cases of *infer* call the module with grad mode on. No backward follows.
         raises: The exception that every call must raise. Compiled code must raise the same class
             with the same message.

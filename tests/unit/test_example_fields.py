@@ -46,10 +46,11 @@ def test_an_option_changes_what_is_captured():
         assert found.outcome == outcome, found
 
 
-def test_an_option_that_this_pytorch_lacks_skips_the_case():
-    seen = observation(Linear, backend="eager", config={"functorch.no_such_option": 1})
-    assert seen.status == "unavailable"
-    assert "has no torch._functorch.config.no_such_option" in seen.failure.message
+def test_an_option_that_this_pytorch_lacks_fails_the_case():
+    seen = observation(Linear, backend="eager", config={"inductor.max_fusion_sise": 1})
+    assert seen.status == "raised"
+    assert "has no torch._inductor.config.max_fusion_sise" in seen.failure.message
+    assert seen.failure.message.endswith("the nearest is inductor.max_fusion_size")
 
 
 def test_an_option_of_another_module_is_a_mistake():

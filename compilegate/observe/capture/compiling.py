@@ -6,6 +6,7 @@ https://docs.pytorch.org/docs/stable/generated/torch.compile.html
 from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
 from collections.abc import Iterator, Mapping
 from itertools import pairwise, product
@@ -17,7 +18,6 @@ import torch._functorch.config
 import torch._inductor.config
 from torch.torch_version import TorchVersion
 
-from compilegate.observe.device.unsupported import UnsupportedError
 from compilegate.observe.model.subject import Subject
 from compilegate.records.case import Case, torch_mode
 from compilegate.zoo.example import Call
@@ -111,7 +111,7 @@ def configured(options: Mapping[str, Any]) -> Iterator[None]:
         options: Their values by name. See ``Example.config``.
 
     Raises:
-        UnsupportedError: This PyTorch lacks an option.
+        AttributeError: This PyTorch lacks an option. Code that sets it would raise the same.
     """
     with contextlib.ExitStack() as stack:
         for name, value in options.items():
@@ -119,7 +119,9 @@ def configured(options: Mapping[str, Any]) -> Iterator[None]:
             config = _CONFIGS[module]
             if not hasattr(config, option):
                 lacks = f"torch {torch.__version__} has no torch._{module}.config.{option}"
-                raise UnsupportedError(f"{lacks}, which config of Example names")
+                near = difflib.get_close_matches(option, config.get_config_copy(), n=1)
+                nearest = "".join(f"; the nearest is {module}.{name}" for name in near)
+                raise AttributeError(f"{lacks}, which config of Example names{nearest}")
             stack.enter_context(config.patch({option: value}))
         yield
 
