@@ -6,12 +6,12 @@ https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programmi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 from compilegate.judging.budget import AllowedBreak, Budget
-from compilegate.judging.judge import Finding, Judge, indented, shorten
+from compilegate.judging.judge import Finding, Judge, shorten, with_help
 from compilegate.records.call import CallFacts
 from compilegate.records.observation import GraphBreak, Observation
 from compilegate.records.wording import counted
@@ -44,7 +44,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         return Finding(
             "failed",
             f"{count}: {distinct[0]}",
-            tuple(_describe(distinct)),
+            tuple(with_help(shorten([*map(str, distinct)]), distinct)),
             _proposal(budget, unknown),
         )
     budgeted = f" ({known} budgeted)" if known else ""
@@ -78,15 +78,6 @@ def _is_of_an_error(found: GraphBreak, calls: Sequence[CallFacts]) -> bool:
     kinds = [(calls[index].rest, calls[index].numbers) for index in found.calls]
     later = [call for call in calls[found.calls[0] :] if not call.raised]
     return not any((call.rest, call.numbers) in kinds for call in later)
-
-
-def _describe(found: Sequence[GraphBreak]) -> Iterator[str]:
-    """Yield each break, with PyTorch's explanation, hints and page below it."""
-    by_line = {str(item): item for item in found}
-    for line in shorten([str(item) for item in found]):
-        yield line
-        if line in by_line:
-            yield from indented(by_line[line].help)
 
 
 def _proposal(budget: Budget, unknown: Sequence[GraphBreak]) -> dict[str, list[dict[str, str]]]:

@@ -17,7 +17,14 @@ from compilegate.judging.budget import KEYS, Budget, KeyKind
 from compilegate.judging.completeness import was_observed
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.toml_values import toml
-from compilegate.records.observation import BUSY_MACHINE, Capture, Failure, Observation, Want
+from compilegate.records.observation import (
+    BUSY_MACHINE,
+    Capture,
+    Failure,
+    GraphBreak,
+    Observation,
+    Want,
+)
 from compilegate.records.practice import PRACTICES
 from compilegate.records.verdict import Outcome, Verdict
 
@@ -295,9 +302,11 @@ def _finding_of_case(observation: Observation, aspect: str, said_by: str) -> Fin
     if nothing_compiled(observation):
         if said_by:
             return Finding("skipped", f"nothing was compiled: {said_by} fails for it")
-        why = [*_why_nothing_compiled(observation.capture)]
+        capture = observation.capture
+        why = [*_why_nothing_compiled(capture)]
         summary = f"nothing was compiled, all of it ran eagerly: {why[0]}"
-        return Finding("failed", summary, tuple(why))
+        breaks = (*capture.breaks, *capture.fallbacks) if capture else ()
+        return Finding("failed", summary, tuple(with_help(why, breaks)))
     return None
 
 
@@ -313,6 +322,15 @@ def _why_nothing_compiled(capture: Capture | None) -> Iterator[str]:
             )
     found = found or ["nothing was given to the compiler: is torch.compile disabled?"]
     yield from dict.fromkeys(found)
+
+
+def with_help(lines: Iterable[str], breaks: Iterable[GraphBreak]) -> Iterator[str]:
+    """Yield each line, and below a graph break PyTorch's explanation, hints and page."""
+    by_line = {str(item): item for item in breaks}
+    for line in lines:
+        yield line
+        if line in by_line:
+            yield from indented(by_line[line].help)
 
 
 def shorten(complaints: Sequence[str]) -> tuple[str, ...]:

@@ -233,3 +233,14 @@ def test_that_nothing_was_compiled_is_said_once_and_why():
         ("skipped", "nothing was compiled: forward fails for it")
     }
     assert len(others) > 3
+
+
+def test_that_nothing_was_compiled_names_the_function_that_is_disabled():
+    class Disabled(Linear):
+        @torch.compiler.disable
+        def forward(self, x):
+            return self.linear(x)
+
+    first, *_ = verdicts(observation(Disabled, backend="eager"), Budget())
+    assert first.outcome == "failed"
+    assert any("Disabled.forward" in line for line in first.details), first
