@@ -75,8 +75,8 @@ def _call(timing: Timing, seen: Interval, budget: Budget) -> _Part:
     if budget.min_speedup is None:
         return _Part("skipped", f"{budget.why_unjudged('min_speedup')}: {text}")
     text += f", at least {budget.min_speedup:g}× wanted"
-    if timing.disturbance:
-        return _Part("inconclusive", f"{text}: {timing.disturbance}")
+    if hidden := timing.disturbance or timing.stall:
+        return _Part("inconclusive", f"{text}: {hidden}")
     if seen.low >= budget.min_speedup:
         return _Part("passed", text)
     if budget.min_speedup <= 1.0 and budget.max_call_overhead:

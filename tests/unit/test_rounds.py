@@ -4,6 +4,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from compilegate.observe.device import cpu, device
 from compilegate.observe.measure import rounds as measure
@@ -52,6 +53,11 @@ def clock(monkeypatch):
     return Clock(monkeypatch)
 
 
+@pytest.fixture(autouse=True)
+def an_idle_machine(monkeypatch):
+    monkeypatch.setattr(measure.OtherProcesses, "share", lambda self: 0.0)
+
+
 def test_both_sides_have_the_same_number_of_rounds_within_the_limits():
     timing = rounds(sleeps(0.0021), sleeps(0.0021), budget_s=1.0)
     assert len(timing.eager_ns) == len(timing.compiled_ns)
@@ -83,6 +89,23 @@ def test_a_round_has_as_many_quick_calls_as_the_shortest_round_needs(clock):
     assert timing.iterations == 48
     assert set(timing.eager_ns) == {100_000}
     assert set(timing.compiled_ns) == {50_000}
+
+
+@pytest.mark.parametrize(("share", "one_thread_ns"), [(0.6, 30_000), (0.1, 0)])
+def test_next_to_others_an_eager_call_is_timed_with_one_thread(
+    monkeypatch, clock, share, one_thread_ns
+):
+    def waits():
+        clock.now_ns += 7_000_000 if torch.get_num_threads() > 1 else 30_000
+
+    monkeypatch.setattr(measure.OtherProcesses, "share", lambda self: share)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        timing = rounds(waits, waits)
+    finally:
+        torch.set_num_threads(threads)
+    assert (timing.eager_ns[0], timing.one_thread_ns) == (7_000_000, one_thread_ns)
 
 
 @pytest.mark.parametrize("latency_ns", [0, 20_000, 1_000_000])

@@ -14,8 +14,9 @@ import torch
 from compilegate.observe.device.protocol import Device, Sensors, Step, UnavailableError
 from compilegate.observe.measure.alternation import AlternatingRounds, Sides
 from compilegate.observe.measure.contention import OtherProcesses
+from compilegate.observe.threads import one_thread
 from compilegate.records.performance import Condition, Timing
-from compilegate.records.statistics import FEWEST_ROUNDS, are_enough
+from compilegate.records.statistics import FEWEST_ROUNDS, are_enough, is_busy
 
 #: By this factor a round is planned to be longer than the shortest one: later calls may be faster.
 _MARGIN = 1.2
@@ -27,8 +28,8 @@ _STABLE, _FEWEST_WARMUPS, _MOST_WARMUPS = 0.05, 3, 20
 _ROUNDS_PER_DECISION = 5
 #: The device's condition is read before the first round, each time after this many, and at the end.
 _ROUNDS_PER_CONDITION = 10
-#: Calls whose kernels are profiled.
-_PROFILED_CALLS = 3
+#: Calls whose kernels are profiled, and calls with one thread.
+_PROFILED_CALLS, _CALLS_OF_ONE_THREAD = 3, 5
 
 
 def paired_rounds(
@@ -85,8 +86,10 @@ def paired_rounds(
             sides[side].append(taken_ns / schedule.iterations)
     conditions.read()
     busy = others.share()
+    threads = torch.get_num_threads() if device.kind == "cpu" else 0
     with alone():
         kernels = [device.kernels_ns(step, _PROFILED_CALLS) for step in steps]
+        one_thread_ns = _one_thread_ns(eager, device) if threads and is_busy(busy, threads) else 0.0
     return Timing(
         eager_ns=tuple(sides[0]),
         compiled_ns=tuple(sides[1]),
@@ -99,7 +102,8 @@ def paired_rounds(
         conditions=tuple(conditions.seen),
         conditions_unavailable=conditions.unavailable,
         shares_gpu=shares_gpu,
-        threads=torch.get_num_threads() if device.kind == "cpu" else 0,
+        threads=threads,
+        one_thread_ns=one_thread_ns,
     )
 
 
@@ -138,6 +142,11 @@ def calls_of_a_round(step: Step, device: Device) -> tuple[int, float]:
         faster = min(device.elapsed_ns(step, calls) for _ in range(2))  # one may be interrupted
         call_ns = max(faster / calls, 1.0)  # the clock may not have moved
     return calls, call_ns
+
+
+def _one_thread_ns(step: Step, device: Device) -> float:
+    with one_thread():
+        return min(device.elapsed_ns(step, 1) for _ in range(_CALLS_OF_ONE_THREAD))
 
 
 def _warm_call_ns(step: Step, device: Device) -> float:

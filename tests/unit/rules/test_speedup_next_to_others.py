@@ -20,3 +20,15 @@ def test_threads_that_wait_for_each_other_need_more_quiet(threads, share, outcom
     assert finding.outcome == outcome
     waits = "others took 12% of the processor, whose 16 threads wait for each other"
     assert (waits in finding.summary) == (outcome == "inconclusive")
+
+
+@pytest.mark.parametrize(
+    ("one_thread_ns", "outcome"), [(30e3, "inconclusive"), (6e6, "passed"), (0.0, "passed")]
+)
+def test_calls_that_threads_lengthen_show_no_speedup(one_thread_ns, outcome):
+    timing = make_timing(1.02, eager_ns=7e6)
+    timing = dataclasses.replace(timing, busy=0.6, threads=2, one_thread_ns=one_thread_ns)
+    finding = test_speedup.rule(make_observation(timing=timing), Budget(min_speedup=1.0))
+    assert finding.outcome == outcome
+    waits = "threads waited for each other: an eager call took 7 ms, with one thread 0.03 ms"
+    assert finding.summary.endswith(waits) == (outcome == "inconclusive")
