@@ -18,9 +18,9 @@ from compilegate.reports.text import count, cut, duration, wrapped
 _NAMED = 6
 #: How many cases are shown that a stop of the session interrupted.
 _INTERRUPTED = 3
-#: How many lines of inconclusive verdicts are shown: a busy machine may affect all cases.
+#: How many groups of inconclusive verdicts an aspect shows: a busy machine may affect all cases.
 _SHOWN = 10
-#: How many lines a culprit may have.
+#: How many lines a culprit, or a group of inconclusive cases, may have.
 _LINES = 5
 #: How summaries begin of what another observation does not settle.
 _STAYS = ("blind", "tie")
@@ -57,7 +57,7 @@ def summary_lines(
     session: str,
     page: str,
 ) -> Iterator[str]:
-    """Yield one line for each culprit and each group of inconclusive cases, under its aspect.
+    """Yield the lines of each culprit and each group of inconclusive cases, under its aspect.
 
     Args:
         results: The results of all planned cases.
@@ -81,7 +81,7 @@ def summary_lines(
             heading = aspect or "all aspects"
             yield f"{heading}, inconclusive:" if outcome == "inconclusive" else f"{heading}:"
             shown = [group for group in groups if group.aspect == aspect]
-            lines = [_whole_or_cut(group, width, outcome) for group in shown]
+            lines = [_lines(group, width) for group in shown]
             if outcome == "inconclusive" and len(lines) > _SHOWN:
                 lines[_SHOWN:] = [[f"  … and {len(lines) - _SHOWN} more; to see each: {page}"]]
             yield from (line for found in lines for line in found)
@@ -94,33 +94,17 @@ def _expected_lines(groups: Sequence[CaseGroup], width: int, page: str) -> Itera
     if groups:
         cases = len({case for group in groups for case in group.cases})
         yield f"as expected, {count(len(groups), 'known culprit')} in {count(cases, 'case')}:"
-        yield from (line for group in groups[:_EXPECTED] for line in _all_lines(group, width))
+        yield from (line for group in groups[:_EXPECTED] for line in _lines(group, width))
     if len(groups) > _EXPECTED:
         yield f"  … and {len(groups) - _EXPECTED} more; to see each: {page}"
 
 
-def _whole_or_cut(group: CaseGroup, width: int, outcome: str) -> list[str]:
-    """Return a culprit whole, and in a line what is open, but for a tie: its values come last."""
-    is_cut = outcome == "inconclusive" and not group.text.startswith("tie")
-    return _lines(group, width) if is_cut else _all_lines(group, width)
-
-
-def _all_lines(group: CaseGroup, width: int) -> list[str]:
-    """Return a culprit in as many lines as it needs, up to a few: its report is named last."""
-    lines = wrapped(visible(f"  {group.who}: {group.text}"), width)
-    return (
-        lines
-        if len(lines) <= _LINES
-        else [*lines[: _LINES - 1], cut(f"{lines[_LINES - 1]} …", width)]
-    )
-
-
 def _lines(group: CaseGroup, width: int) -> list[str]:
-    line = visible(f"  {group.who}: {group.text}")
-    room = width - line.index(": ")
-    if len(line) <= width or room > width / 3:
-        return [cut(line, width)]
-    return [visible(f"  {group.who}:"), cut(visible(f"    {group.text}"), width)]
+    """Return a group in as many lines as it needs, up to a few: its report or reason is last."""
+    lines = wrapped(visible(f"  {group.who}: {group.text}"), width)
+    if len(lines) <= _LINES:
+        return lines
+    return [*lines[: _LINES - 1], cut(f"{lines[_LINES - 1]} …", width)]
 
 
 def _across_models(groups: Sequence[CaseGroup]) -> list[CaseGroup]:

@@ -276,6 +276,12 @@ def test_a_tie_is_shown_whole_and_stays_one_on_an_idle_machine():
     assert " ".join(" ".join(lines[1:]).split()) == f"{CASE_ID}: {text}"
 
 
+def test_the_reason_of_an_inconclusive_verdict_is_shown_whole():
+    text = "1.07× [0.71, 14.64] over 30 rounds, at least 1× wanted: the interval straddles it"
+    _, *lines, _ = summary(results(train=[make_verdict("inconclusive", summary=text)]))
+    assert " ".join(" ".join(lines).split()) == f"{CASE_ID}: {text}"
+
+
 @pytest.mark.parametrize(("outcome", "shown"), [("inconclusive", 10), ("failed", 14)])
 def test_many_inconclusive_verdicts_are_counted_and_failures_are_all_listed(outcome, shown):
     some = {}
