@@ -91,7 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="compilegate",
-        description="Compare, show and merge runs of compilegate, and observe one case.",
+        description="Compare, show, merge and triage stored runs of compilegate; observe one case; "
+        "check a runner; look for programs that compile wrongly.",
         epilog="A run is a file, or its name in --runs. Exit status: 0 nothing is worse or failed, "
         "1 something is, 2 the question cannot be answered.",
     )

@@ -26,8 +26,8 @@ is the highest value minus the lowest, over the median:
   min_speedup, min_kernel_speedup   median x (1 - margin)
   max_memory_ratio                  median x (1 + margin), on CPU with memory_slack_bytes = \
 {thresholds.CPU_SLACK_BYTES}
-  max_compile_s                     median x (1 + margin) + {thresholds.COMPILE_SLACK_S:g} s, \
-at most the median, where it was cold
+  max_compile_s                     median x (1 + margin), and the smaller of the median and \
+{thresholds.COMPILE_SLACK_S:g} s; only where it was cold
   max_compile_calls                 median x (1 + margin), where the calls were counted
   margin                            the larger of {thresholds.SPREADS:g} x spread and --margin, \
 for compile time at least {thresholds.COMPILE_MARGIN:g}; calls have {thresholds.CALLS_MARGIN:g} \

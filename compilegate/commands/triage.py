@@ -33,7 +33,8 @@ def add_parser(commands: Any) -> None:
         description="For each culprit of a stored run, find the stage of the compiler and the "
         "place in the model, and write a folder with report.md, repro.py and logs.",
         epilog="Exit status: 0 nothing to triage, 1 reports were written, 2 the command line is "
-        "wrong or the run cannot be read, 130 Ctrl-C, 143 SIGTERM.",
+        "wrong, the run cannot be read, no case matches or the folder cannot be written, 130 "
+        "Ctrl-C, 143 SIGTERM.",
     )
     parser.add_argument("run", metavar="RUN", help="a run file, or its name in --runs")
     parser.add_argument(
@@ -41,12 +42,12 @@ def add_parser(commands: Any) -> None:
         metavar="CASE",
         nargs="*",
         default=(),  # without it, argparse calls it required
-        help="globs on case ids; failures that are expected count for them, too",
+        help="models, or globs on case ids; failures that are expected count for them, too",
     )
     parser.add_argument(
         "--minutes", type=float, default=10.0, metavar="N", help="a culprit's time (default: 10)"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="default: .triage/RUN")
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: .triage/RUN")
     parser.add_argument(
         "--known", action="append", default=[], metavar="FILE", help="known culprits (repeatable)"
     )
@@ -85,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
         raise ArgumentError(
             f"the run needs the zoo file {missing[0]}, which is not there: put it back"
         )
-    named = options.out or Path(".triage") / files.name_of(path)
+    named = options.output or Path(".triage") / files.name_of(path)
     target = folders.unused(named)
     if target != named:
         _say(f"{named} holds the reports of an earlier triage: these go to {target}")
@@ -114,7 +115,7 @@ def _refuse_unwritable(folder: Path) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise ArgumentError(
-            f"cannot write reports to {folder}: {error.strerror}: name another folder with --out"
+            f"cannot write reports to {folder}: {error.strerror}: name another folder with --output"
         ) from error
 
 

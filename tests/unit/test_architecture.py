@@ -14,6 +14,7 @@ from pathlib import Path
 
 import grimp
 import pytest
+from packaging.requirements import Requirement
 
 from compilegate.layout import OBSERVER
 
@@ -159,3 +160,17 @@ def test_the_bootstrap_makes_only_compilegate_importable():
     package = OBSERVER.parents[1]
     ours = {ROOT, package, package.parent, OBSERVER.parent}
     assert not ours & {Path(line).resolve() for line in stdout.splitlines()}
+
+
+def test_the_extra_dev_installs_each_library_that_a_model_requires():
+    """Without its library a model is skipped, and no session of all models ends with 0."""
+    code = """
+from compilegate.zoo import registry
+print(*{model.requires for model in registry.load().values() if model.requires})
+"""
+    extras = PROJECT["optional-dependencies"]
+    wanted = [*PROJECT["dependencies"], *extras["dev"]]
+    ours = next(line for line in map(Requirement, wanted) if line.name == PROJECT["name"])
+    wanted += chain.from_iterable(extras[name] for name in ours.extras)
+    installed = {Requirement(line).name for line in wanted} | {"triton"}  # it comes with torch
+    assert set(python(code)[0].split()) <= installed

@@ -44,8 +44,6 @@ def one_thread():
 def test_signal(name):
     """A model has one test for everything, so that it is treated only once or twice."""
     model = MODELS[name]
-    if model.requires is not None:
-        pytest.importorskip(model.requires)
     treated = signal.treat(model, "cpu", seed=0)
     if not built(model, "f32").parameters():
         assert not treated.state
