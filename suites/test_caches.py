@@ -14,7 +14,8 @@ from collections.abc import Mapping
 import pytest
 
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import Finding, Judge
+from compilegate.judging.finding import Finding
+from compilegate.judging.judge import Judge
 from compilegate.judging.practice_figures import contention, judge_ratio, quotient
 from compilegate.judging.practices import judge_steps
 from compilegate.records.observation import Observation

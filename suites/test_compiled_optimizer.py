@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import Finding, Judge
+from compilegate.judging.finding import Finding
+from compilegate.judging.judge import Judge
 from compilegate.judging.practices import judge_steps
 from compilegate.records.observation import Observation
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import pytest
 
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import Finding, Judge, shorten
+from compilegate.judging.finding import Finding
+from compilegate.judging.judge import Judge
 from compilegate.records.observation import Observation
 from compilegate.records.wording import counted
 
@@ -32,7 +33,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         # The number of inputs and the operators, in parentheses, change from run to run.
         reasons = {reason.partition(" (")[0] for reason in unknown}
         proposal = {"cudagraph_skips": sorted({*budget.cudagraph_skips, *reasons})}
-        return Finding("failed", lines[0], shorten(lines), proposal)
+        return Finding.failure(lines, proposal=proposal)
     known = f"{len(capture.cudagraph_skips)} skipped for budgeted reasons"
     if capture.cudagraphs:
         also = f", {known}" if capture.cudagraph_skips else ""

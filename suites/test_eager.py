@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from compilegate.judging.judge import Finding, Judge
+from compilegate.judging.finding import Finding
+from compilegate.judging.judge import Judge
 from compilegate.records.observation import Observation
 from compilegate.runs.archive import CaseRecord
 from compilegate.runs.slim import slim_observation
@@ -23,7 +24,7 @@ def rule(before: CaseRecord, observation: Observation) -> Finding:
     if worse is None:
         return Finding("skipped", "eager cannot be compared")
     if worse:
-        return Finding("failed", worse[0].text, tuple(change.text for change in worse[1:]))
+        return Finding.failure([change.text for change in worse])
     return Finding("passed", "eager is as exact as before")
 
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import pytest
 
 from compilegate.judging.budget import AllowedBreak, Budget
-from compilegate.judging.judge import Finding, Judge, shorten, with_help
+from compilegate.judging.finding import Finding, shorten, with_help
+from compilegate.judging.judge import Judge
 from compilegate.records.call import CallFacts
 from compilegate.records.observation import GraphBreak, Observation
 from compilegate.records.wording import counted
@@ -41,11 +42,13 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     distinct = [*{(found.reason, found.source): found for found in unknown}.values()]
     if len(distinct) > budget.max_graph_breaks:
         count = f"{len(distinct)} graph break{'s' * (len(distinct) != 1)} not budgeted"
+        complaints = tuple(map(str, distinct))
         return Finding(
             "failed",
             f"{count}: {distinct[0]}",
-            tuple(with_help(shorten([*map(str, distinct)]), distinct)),
+            tuple(with_help(shorten(complaints), distinct)),
             _proposal(budget, unknown),
+            complaints=complaints,
         )
     budgeted = f" ({known} budgeted)" if known else ""
     return Finding(

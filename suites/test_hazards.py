@@ -16,7 +16,8 @@ from itertools import zip_longest
 import pytest
 
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import Finding, Judge, shorten
+from compilegate.judging.finding import Finding, shorten
+from compilegate.judging.judge import Judge
 from compilegate.judging.practices import judge_steps
 from compilegate.records.hazard import Hazard, Written
 from compilegate.records.observation import Observation
@@ -35,9 +36,12 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     lines = [f"{each.name}: {text}" for each in hazards for text in _complaints(each)]
     notes = [f"{each.name} {text}" for each in hazards for text in _improvements(each)]
     if steps.outcome == "failed":  # a wrong answer matters most
-        return replace(steps, details=(*steps.details, *shorten(lines)))
+        details = (*steps.details, *shorten(lines))
+        return replace(steps, details=details, complaints=(*steps.complaints, *lines))
     if lines:
-        return Finding("failed", lines[0], shorten(lines))
+        return Finding.failure(lines)
+    if steps.outcome != "passed":
+        return steps
     better = f"; improvements: {', '.join(notes)}" if notes else ""
     return Finding("passed", f"{counted(len(hazards), 'hazard')}, {steps.summary}{better}")
 

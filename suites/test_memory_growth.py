@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from compilegate.judging.judge import Finding, Judge
+from compilegate.judging.finding import Finding
+from compilegate.judging.judge import Judge
 from compilegate.upgrade.cost_change import CostChange, finding
 
 

@@ -16,7 +16,8 @@ import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.difference import describe_difference
-from compilegate.judging.judge import Finding, Judge
+from compilegate.judging.finding import Finding
+from compilegate.judging.judge import Judge
 from compilegate.records.case import computes_in_half, device_of
 from compilegate.records.observation import Observation
 from compilegate.records.randomness import Randomness
@@ -51,7 +52,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     shares = device_of(observation.case) == "cuda" and computes_in_half(observation.case)
     complaints = [text for text in _complaints(seen, eager_shares=shares) if text]
     if complaints:
-        return Finding("failed", complaints[0], tuple(complaints))
+        return Finding.failure(complaints)
     spread = statistics.mean(seen.compiled.spreads)
     return Finding("passed", f"{seen.calls} calls vary by {spread:.2g} of the outputs, as in eager")
 

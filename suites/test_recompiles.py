@@ -14,7 +14,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 import pytest
 
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import Finding, Judge, indented, shorten
+from compilegate.judging.finding import Finding, indented, shorten
+from compilegate.judging.judge import Judge
 from compilegate.records.call import CallFacts
 from compilegate.records.case import Case
 from compilegate.records.observation import Capture, Compilation, Observation, Place
@@ -63,7 +64,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     if capture.limits:
         guards = indented(_guards_at_limit(capture))
         details = (*capture.limits, *guards, *indented(_LIMIT_HELP))
-        return Finding("failed", f"recompile limit hit: {capture.limits[0]}", details)
+        summary = f"recompile limit hit: {capture.limits[0]}"
+        return Finding("failed", summary, details, complaints=capture.limits)
     returning = [call for call in observation.calls if not call.raised]
     made = [c for c in capture.compilations if c.graph and not _is_of_an_error(c, observation)]
     counted = [item for item in made if not _is_known(item, budget)]
@@ -86,7 +88,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
             observation.calls, {c.call for c in capture.compilations if c.graph}, dynamic
         )
         if eagerly:
-            return Finding("failed", eagerly[0], shorten(eagerly))
+            return Finding.failure(eagerly)
     allowed = setting + budget.recompiles
     seen = f"{most} recompilations of one code object, {allowed} allowed for {dynamic!r}"
     if known := sum(_is_known(item, budget) for item in capture.compilations):
@@ -102,7 +104,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     lines = [*_with_code(shorten([*again]), again)]
     if dynamic == "dynamic":
         lines += _equal_by_accident(returning)
-    return Finding("failed", seen, tuple(lines), {"recompiles": most - setting})
+    proposal = {"recompiles": most - setting}
+    return Finding("failed", seen, tuple(lines), proposal, complaints=tuple(again))
 
 
 def _is_of_an_error(item: Compilation, observation: Observation) -> bool:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import pytest
 
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import Finding, Judge
+from compilegate.judging.finding import Finding
+from compilegate.judging.judge import Judge
 from compilegate.judging.tensors import examine
 from compilegate.records.observation import Observation
 

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import Finding, Judge
+from compilegate.judging.finding import Finding
+from compilegate.judging.judge import Judge
 from compilegate.records.case import Case
 from compilegate.records.observation import Observation
 from compilegate.records.performance import Condition, OtherSize, Timing

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import Finding
+from compilegate.judging.finding import Finding
 from compilegate.judging.judge import judge_change as judge_finding
 from compilegate.judging.rules import verdicts
 from compilegate.records.case import Case
@@ -59,7 +59,11 @@ def rule(comparison: CaseComparison) -> Finding:
     lines += [f"budget: {line}" for line in proposals(comparison)]
     reason = f": {comparison.reason}" if comparison.reason else ""
     summary = f"{comparison.kind}{reason}"
-    return Finding(outcome, summary, tuple(lines))
+    worse = [
+        change for change in comparison.changes if change.effect in ("broken", "worse", "eager")
+    ]
+    complaints = tuple(f"{change.aspect}: {change.text}" for change in worse)
+    return Finding(outcome, summary, tuple(lines), complaints=complaints)
 
 
 @pytest.mark.aspect("upgrade")

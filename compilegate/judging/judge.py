@@ -8,7 +8,7 @@ aspect, so this module gives it. It also turns failures that are expected into e
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,42 +16,17 @@ from compilegate.judging.aspects import aspect_named
 from compilegate.judging.budget import KEYS, Budget, KeyKind
 from compilegate.judging.completeness import was_observed
 from compilegate.judging.expected_failure import ExpectedFailure
+from compilegate.judging.finding import Finding, with_help
 from compilegate.judging.toml_values import toml
 from compilegate.records.observation import (
     BUSY_MACHINE,
     Capture,
     Failure,
-    GraphBreak,
     Observation,
     Want,
 )
 from compilegate.records.practice import PRACTICES
 from compilegate.records.verdict import Outcome, Verdict
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The result of a rule.
-
-    Attributes:
-        outcome: *passed*, *failed*, *inconclusive* or *skipped*.
-        summary: One line: what was seen and what was allowed.
-        details: Further lines. An indented line explains the line above it.
-        proposal: Budget values with which it would pass, for what may be budgeted; None is the
-            same as no values.
-        indicative: Whether a second measurement would be needed to fail the case. Passing then
-            contradicts no expected failure.
-    """
-
-    outcome: Outcome
-    summary: str
-    details: tuple[str, ...] = ()
-    proposal: Mapping[str, Any] | None = None
-    indicative: bool = False
-
-
-#: How many lines of one kind a message shows.
-SHOWN = 6
 
 Rule = Callable[[Observation, Budget], Finding]
 #: The fixture ``judge``: applies a rule and ends the test as the verdict says.
@@ -131,7 +106,7 @@ def _as_expected(
         of_case: Whether the finding is the same for all aspects.
     """
     outcome, summary = finding.outcome, finding.summary
-    matching = (entry for entry in covering if _matches(entry, finding, of_case=of_case))
+    matching = (entry for entry in covering if _matches(entry, finding))
     strict = (entry for entry in concerned if entry.strict)
     if outcome == "failed" and (expected := next(matching, None)):
         outcome, summary = "expected_failure", f"{_reason(expected)}: {summary}"
@@ -207,11 +182,10 @@ def _covers(expected: ExpectedFailure, aspect: str, observation: Observation) ->
     return observation.failure is not None and observation.failure.stage == expected.stage
 
 
-def _matches(expected: ExpectedFailure, finding: Finding, *, of_case: bool) -> bool:
-    """Whether the failure is the expected one, line by line; of a case, without the traceback."""
-    lines = (finding.summary,) if of_case or not finding.details else finding.details
-    found = [line for line in lines if not line.startswith(("… and", "  "))] or [finding.summary]
-    return all(re.search(expected.match, line) for line in found)
+def _matches(expected: ExpectedFailure, finding: Finding) -> bool:
+    """Whether the failure is the expected one, line by line."""
+    lines = finding.complaints or (finding.summary,)
+    return all(re.search(expected.match, line) for line in lines)
 
 
 def nothing_compiled(observation: Observation) -> bool:
@@ -322,24 +296,3 @@ def _why_nothing_compiled(capture: Capture | None) -> Iterator[str]:
             )
     found = found or ["nothing was given to the compiler: is torch.compile disabled?"]
     yield from dict.fromkeys(found)
-
-
-def with_help(lines: Iterable[str], breaks: Iterable[GraphBreak]) -> Iterator[str]:
-    """Yield each line, and below a graph break PyTorch's explanation, hints and page."""
-    by_line = {str(item): item for item in breaks}
-    for line in lines:
-        yield line
-        if line in by_line:
-            yield from indented(by_line[line].help)
-
-
-def shorten(complaints: Sequence[str]) -> tuple[str, ...]:
-    """Return the first few lines, and a line with the number of the others."""
-    if len(complaints) <= SHOWN:
-        return tuple(complaints)
-    return (*complaints[:SHOWN], f"… and {len(complaints) - SHOWN} more")
-
-
-def indented(lines: Iterable[str]) -> Iterator[str]:
-    """Indent lines that explain the line above them."""
-    return (f"  {line}" for line in lines)

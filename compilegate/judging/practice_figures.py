@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from compilegate.judging.judge import Finding
+from compilegate.judging.finding import Finding
 from compilegate.records.practice import ratios_in
 from compilegate.records.statistics import Interval, is_busy
 

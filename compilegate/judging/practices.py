@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from compilegate.judging.judge import Finding, indented, is_crowded, share, shorten
+from compilegate.judging.finding import Finding, indented, shorten
+from compilegate.judging.judge import is_crowded, share
 from compilegate.judging.tensors import BLIND_SHARE, Numerics, examine_groups
 from compilegate.records.observation import Observation
 from compilegate.records.practice import Practice, PracticeName, Step
@@ -45,7 +46,7 @@ def judge_steps(observation: Observation, name: PracticeName) -> Finding:
     if not practice.graphs and not raised and not all(s.unavailable for s in practice.steps):
         lines.append("nothing was compiled in any step")  # what a step lacks says why
     if lines:
-        return Finding("failed", lines[0], (*shorten(lines), *_traceback(practice)))
+        return Finding.failure(lines, more=_traceback(practice))
     return _of_sound(practice, numerics)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from compilegate.judging.borrowed_noise import with_noise, with_noise_of_all_calls
 from compilegate.judging.chance import Excess, certain
 from compilegate.judging.difference import describe_difference
-from compilegate.judging.judge import Finding, shorten
+from compilegate.judging.finding import Finding, shorten
 from compilegate.judging.over_calls import over_calls
 from compilegate.judging.pooled import as_a_whole
 from compilegate.judging.tolerances import (
@@ -77,7 +77,7 @@ class Numerics:
     def finding(self) -> Finding | None:
         """The finding if a tensor is wrong, or if a tie leaves that open; None otherwise."""
         if self.complaints:
-            return Finding("failed", self.complaints[0], shorten(self.complaints))
+            return Finding.failure(self.complaints)
         if self.undecided:
             return Finding("inconclusive", f"tie: {self.undecided[0]}", shorten(self.undecided))
         return None

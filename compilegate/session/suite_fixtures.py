@@ -12,7 +12,8 @@ import pytest
 from compilegate.judging import judge as judging
 from compilegate.judging.aspects import Aspect
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import Finding, Judge, Judgement, Rule
+from compilegate.judging.finding import Finding
+from compilegate.judging.judge import Judge, Judgement, Rule
 from compilegate.judging.rules import verdicts
 from compilegate.records.case import Case
 from compilegate.records.encoding import dumps

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from compilegate.judging.judge import Finding
+from compilegate.judging.finding import Finding
 from compilegate.records.statistics import Shift
 from compilegate.records.verdict import Outcome
 from compilegate.upgrade.costs import COSTS, Cost

@@ -11,7 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import Finding, judge
+from compilegate.judging.finding import Finding
+from compilegate.judging.judge import judge
 from compilegate.processes.attempt import Attempt
 from compilegate.processes.child_process import Child
 from compilegate.records.observation import Observation

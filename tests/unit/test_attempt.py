@@ -9,7 +9,8 @@ import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.expected_failure import ExpectedFailure
-from compilegate.judging.judge import Finding, judge
+from compilegate.judging.finding import Finding
+from compilegate.judging.judge import judge
 from compilegate.processes import attempt
 from compilegate.processes.attempt import Attempt, death
 from compilegate.processes.case_clock import Work

@@ -4,7 +4,8 @@ import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.expected_failure import ExpectedFailure
-from compilegate.judging.judge import Finding, judge
+from compilegate.judging.finding import SHOWN, Finding
+from compilegate.judging.judge import judge
 from tests.unit.making import make_failure, make_observation
 
 
@@ -20,8 +21,8 @@ def fails(observation, budget):
     return Finding("failed", "too many", ("one", "two"), {"recompiles": 2})
 
 
-def found(*details):
-    return lambda observation, budget: Finding("failed", details[0], details)
+def found(*complaints):
+    return lambda observation, budget: Finding.failure(complaints, more=["  as of call 1"])
 
 
 @pytest.mark.parametrize(
@@ -29,8 +30,8 @@ def found(*details):
     [
         (("call 1: stride differs",), "expected_failure"),
         (("call 1: stride differs", "call 2: stride differs"), "expected_failure"),
-        (("call 1: stride differs", "… and 3 more"), "expected_failure"),
-        (("call 1: stride differs", "  as of call 1"), "expected_failure"),
+        ((*["call 1: stride differs"] * SHOWN, "call 2: stride differs"), "expected_failure"),
+        ((*["call 1: stride differs"] * SHOWN, "call 2: error is 0.5"), "failed"),
         (("call 1: stride differs", "call 2: error is 0.5"), "failed"),
         (("call 1: error is 0.5",), "failed"),
     ],
@@ -39,6 +40,17 @@ def test_only_the_failure_that_was_described_is_expected(details, outcome):
     budget = expecting(aspect="forward", match="stride differs")
     judged = judge(make_observation(), budget, "forward", found(*details))
     assert judged.verdict.outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("match", "outcome"), [("is slower", "expected_failure"), ("no difference", "failed")]
+)
+def test_what_else_was_measured_is_no_part_of_a_failure(match, outcome):
+    def slower(observation, budget):
+        return Finding("failed", "compiled code is slower", ("peak memory: no difference",))
+
+    budget = expecting(aspect="slowdown", match=match)
+    assert judge(make_observation(), budget, "slowdown", slower).verdict.outcome == outcome
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import pytest
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.expected_failure import ExpectedFailure
-from compilegate.judging.judge import Finding, judge
+from compilegate.judging.finding import Finding
+from compilegate.judging.judge import judge
 from tests.unit.making import (
     make_break,
     make_capture,

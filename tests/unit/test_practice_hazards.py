@@ -42,6 +42,11 @@ def test_a_hazard_as_known_passes():
     assert "improvements" not in finding.summary
 
 
+def test_answers_that_are_blind_say_nothing_about_a_hazard():
+    blind = make_error("output", scale=0.0, eager_rms=0.0, compiled_rms=0.0)
+    assert judged(output=blind).outcome == "inconclusive"
+
+
 def test_a_hazard_that_breaks_no_graph_is_an_improvement():
     finding = judged(as_written=Written(), whole=WHOLE)
     assert finding.outcome == "passed"

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from compilegate.judging.judge import SHOWN, shorten
+from compilegate.judging.finding import SHOWN, shorten
 from compilegate.judging.tensors import examine, untreated
 from tests.unit.making import (
     make_call,

@@ -5,7 +5,8 @@ import pytest
 from compilegate.judging.aspects import ASPECTS
 from compilegate.judging.budget import Budget
 from compilegate.judging.expected_failure import ExpectedFailure
-from compilegate.judging.judge import Finding, judge_change
+from compilegate.judging.finding import Finding
+from compilegate.judging.judge import judge_change
 from compilegate.judging.rules import rules, verdicts
 from compilegate.records.case import Case
 from compilegate.runs.archive import Archive, CaseRecord
