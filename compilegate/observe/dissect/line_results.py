@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from compilegate.observe.compare.distances import distances
 from compilegate.observe.dissect.graph import Frame
 from compilegate.records.part import FEW, LineDiffers
 
@@ -78,7 +79,7 @@ class Made:
         pairs = ((self.sample, other.sample), (one.detach(), two.detach()))
         return all(
             torch.allclose(ours, theirs, rtol=0.0, atol=self.allowed, equal_nan=True)
-            if one.is_floating_point()
+            if one.is_floating_point() or one.is_complex()
             else torch.equal(ours, theirs)
             for ours, theirs in pairs
         )
@@ -231,7 +232,7 @@ def _nearest(one: Made, others: Sequence[Made]) -> Made | None:
     def apart(other: Made) -> tuple[bool, float]:
         if other.value.shape != one.value.shape:
             return True, 0.0
-        return False, float(_distance(one.value, other.value).mean())
+        return False, float(distances(one.value, other.value).mean())
 
     return min(others, key=apart, default=None)
 
@@ -248,12 +249,6 @@ def _before(wrong: Made, eager: Sequence[Made], lines: set[str]) -> list[Made]:
     return [*itertools.takewhile(lambda one: one.line not in ends, eager)]
 
 
-def _distance(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return how far apart the elements are; where only one is NaN, infinitely far."""
-    apart = (one.detach().to(torch.complex128) - other.detach().to(torch.complex128)).abs()
-    return apart.nan_to_num(torch.inf)
-
-
 def _shown(value: torch.Tensor, other: torch.Tensor | None) -> str:
     """Return what is different of a tensor: its dtype, its shape, its gradient, or a number."""
     if other is None or (value.dtype, value.shape) != (other.dtype, other.shape):
@@ -262,6 +257,6 @@ def _shown(value: torch.Tensor, other: torch.Tensor | None) -> str:
         return "a tensor that requires " + ("a" if value.requires_grad else "no") + " gradient"
     if value.numel() <= _FEW:
         return ", ".join(f"{number:g}" for number in value.flatten().tolist())
-    worst = _distance(value, other).argmax()
+    worst = distances(value, other).argmax()
     index = [int(i) for i in torch.unravel_index(worst, value.shape)]
     return f"{value.flatten()[worst].item():g} at {index}"

@@ -14,6 +14,7 @@ import torch
 from compilegate.observe import error_text, nested
 from compilegate.observe.capture import compiling, eager_calls
 from compilegate.observe.compare.call_comparer import CallComparer
+from compilegate.observe.compare.distances import distances
 from compilegate.observe.compare.eager_noise import repeats
 from compilegate.observe.model.calls import has_fixed_inputs
 from compilegate.observe.model.equality import is_same
@@ -172,7 +173,10 @@ class Served:
 
 
 def _distance(ours: Result, theirs: Result) -> float:
-    """Return the Euclidean distance of the outputs of two calls; infinite if shapes differ."""
+    """Return the Euclidean distance of the outputs of two calls; infinite if shapes differ.
+
+    Elements that are not finite in the same way are no distance apart.
+    """
     found = 0.0
     for path, tensor in theirs.output.items():
         other = ours.output.get(path)
@@ -180,8 +184,7 @@ def _distance(ours: Result, theirs: Result) -> float:
             continue
         if other.shape != tensor.shape:
             return math.inf
-        made, right = (side.detach().to(torch.complex128) for side in (other, tensor))
-        found = math.hypot(found, float(torch.dist(made, right)))
+        found = math.hypot(found, float(torch.linalg.vector_norm(distances(other, tensor))))
     return found
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -116,12 +116,14 @@ def _disguise_layers(subject: Subject) -> None:
 
 def _split_layers(subject: Subject) -> None:
     """Compute the two halves of each layer's features apart, and join them."""
-    split = [(layer, _SPLIT[type(layer)]) for layer in _layers(subject) if type(layer) in _SPLIT]
-    wide = [(layer, of) for layer, of in split if min(layer.get_parameter("weight").shape) > 1]
+    layers = [(layer, _SPLIT[type(layer)]) for layer in _layers(subject) if type(layer) in _SPLIT]
+    wide = [(layer, of) for layer, of in layers if layer.get_parameter("weight").shape[of.dim] > 1]
     if not wide:
-        raise StepUnavailableError("the model has no linear layer, convolution or embedding")
+        raise StepUnavailableError(
+            "the model has no linear layer, convolution or embedding with several features"
+        )
     for layer, of in wide:
-        layer.register_forward_hook(of)
+        layer.register_forward_hook(of.hook)
 
 
 #: What is rewritten, and how. The keys are names of steps.
@@ -235,8 +237,15 @@ def _split_embedding(layer: nn.Embedding, args: Any, output: torch.Tensor) -> to
     return torch.cat([functional.embedding(args[0], half, padding) for half in halves], -1)
 
 
-_SPLIT: Mapping[type[nn.Module], Callable[..., torch.Tensor]] = {
-    nn.Linear: _split_linear,
-    nn.Conv2d: _split_convolution,
-    nn.Embedding: _split_embedding,
+class _Split(NamedTuple):
+    """How a layer is split: the hook that does it, and the dimension of features in its weight."""
+
+    hook: Callable[..., torch.Tensor]
+    dim: int
+
+
+_SPLIT: Mapping[type[nn.Module], _Split] = {
+    nn.Linear: _Split(_split_linear, 0),
+    nn.Conv2d: _Split(_split_convolution, 0),
+    nn.Embedding: _Split(_split_embedding, 1),
 }
