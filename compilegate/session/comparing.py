@@ -45,9 +45,15 @@ class SessionComparison:
         for case_id in asked:
             observation = results.observation(case_id)
             if case_id not in found and observation is not None:
-                now = CaseRecord.of(observation, results.verdicts.get(case_id, ()))
-                before = plan.before.seen(Case.parse(case_id))
-                found[case_id] = compare_unfinished(case_id, before, now)
+                case = Case.parse(case_id)
+                found[case_id] = compare_unfinished(
+                    case_id,
+                    plan.before.seen(case),
+                    CaseRecord.of(observation, results.verdicts.get(case_id, ())),
+                    times_compare=plan.before.times_compare(case, plan.environment),
+                    paired=plan.before.is_paired,
+                    work_growth=plan.budget(case).max_compile_calls_growth,
+                )
         comparison = plan.before.compare(header_of(results, plan.environment), asked, found)
         known = plan.stored.attributions if plan.stored and plan.paired else {}
         return replace(comparison, cases=tuple(attributed(comparison.cases, known)))

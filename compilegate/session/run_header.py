@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import subprocess
+from importlib import metadata
 
 from compilegate.layout import PACKAGE
 from compilegate.records.environment import Environment
@@ -33,7 +35,15 @@ def header_of(results: Results, environment: Environment) -> Header:
 
 
 def _revision() -> str:
-    """Return the git revision of the checkout, with ``+`` for changes; empty outside of git."""
+    """Return the git revision of compilegate's checkout, with ``+`` for local changes.
+
+    An installed package has a version instead: a repository around it is its user's. Empty where
+    neither is known.
+    """
+    if not (PACKAGE.parent / ".git").exists():
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return metadata.version("compilegate")
+        return ""
     command = ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
     try:
         done = subprocess.run(command, cwd=PACKAGE, capture_output=True, text=True, check=False)

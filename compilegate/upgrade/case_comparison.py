@@ -190,17 +190,22 @@ def _accepted(change: Change) -> Change:
     return replace(change, effect="note", text=f"accepted: {change.text}", accepted=True)
 
 
-def compare_unfinished(case: str, before: CaseRecord, now: CaseRecord) -> CaseComparison:
+def compare_unfinished(
+    case: str,
+    before: CaseRecord,
+    now: CaseRecord,
+    *,
+    times_compare: bool,
+    paired: bool,
+    work_growth: float,
+) -> CaseComparison:
     """Compare a case that was observed, but whose session ended before it was compared.
 
-    What is worse already counts; the rest is open.
-
-    Args:
-        case: Its id.
-        before: What the baseline holds of it.
-        now: What the candidate holds of it.
+    What is worse already counts; the rest is open. :func:`compare_case` describes the arguments.
     """
-    found = compare_case(case, before, now)
+    found = compare_case(
+        case, before, now, times_compare=times_compare, paired=paired, work_growth=work_growth
+    )
     if found.kind in WORSE or before.observation is None:
         return found
     text = "observed, but the session ended before it was judged"

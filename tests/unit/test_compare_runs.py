@@ -39,13 +39,24 @@ UNABLE = make_failed_observation(
 )
 
 
+def unfinished(before, now, *, times_compare=True):
+    given = {"paired": False, "work_growth": 0.02}
+    return compare_unfinished(CASE_ID, before, now, times_compare=times_compare, **given)
+
+
 def test_a_case_of_a_session_that_ended_early_is_compared_as_far_as_possible():
-    unfinished = compare_unfinished(CASE_ID, seen(), seen())
-    assert unfinished.kind == "inconclusive"
+    found = unfinished(seen(), seen())
+    assert found.kind == "inconclusive"
     shown = "observed, but the session ended before it was judged"
-    assert (unfinished.reason, unfinished.doubt) == (shown, shown)
-    assert compare_unfinished(CASE_ID, seen(), seen(forward="failed")).kind == "broken"
-    assert compare_unfinished(CASE_ID, ABSENT, seen()).kind == "new"
+    assert (found.reason, found.doubt) == (shown, shown)
+    assert unfinished(seen(), seen(forward="failed")).kind == "broken"
+    assert unfinished(ABSENT, seen()).kind == "new"
+
+
+@pytest.mark.parametrize(("same_machine", "kind"), [(True, "regressed"), (False, "inconclusive")])
+def test_costs_of_another_machine_break_no_case_of_a_session_that_ended_early(same_machine, kind):
+    before, now = seen(compile_time="passed"), seen(compile_time="failed")
+    assert unfinished(before, now, times_compare=same_machine).kind == kind
 
 
 def test_an_aspect_that_is_no_longer_judged_leaves_a_doubt():
