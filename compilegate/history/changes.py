@@ -52,8 +52,8 @@ class Change:
 
     Attributes:
         at: The index of the first night after it.
-        before: The level before it.
-        after: The level after it.
+        before: The level before it; of a count, its value on the night before.
+        after: The level after it; of a count, its value on that night.
         is_worse: Whether it is for the worse.
         cause: What changed in the environment with it; empty if nothing that is recorded.
     """
@@ -77,7 +77,7 @@ class Level:
     Attributes:
         start: The index of the first night.
         end: The index after the last.
-        value: Their mean.
+        value: Their mean; of a count, the last value.
         low: Where a healthy night ends, below.
         high: The same above.
     """
@@ -140,14 +140,20 @@ def trend(series: Series, false_alarms: float, causes: Causes) -> Trend:
         fewest = FEWEST_BEFORE + SHORTEST - 1
     ends = [*starts[1:], len(levels)]
     parts = [_level(series, levels, start, end) for start, end in zip(starts, ends, strict=True)]
-    changes = [_change(series, *two, causes) for two in itertools.pairwise(parts)]
+    changes = [_change(series, levels, *two, causes) for two in itertools.pairwise(parts)]
     return Trend(series, tuple(changes), tuple(parts), is_judged=len(levels) > fewest)
 
 
-def _change(series: Series, before: Level, after: Level, causes: Causes) -> Change:
-    cause = causes(series.nights[after.start - 1], series.nights[after.start])
-    is_worse = (after.value < before.value) == series.figure.more_is_better
-    return Change(after.start, before.value, after.value, is_worse, cause)
+def _change(
+    series: Series, levels: Sequence[float], before: Level, after: Level, causes: Causes
+) -> Change:
+    at = after.start
+    cause = causes(series.nights[at - 1], series.nights[at])
+    if series.figure.is_exact:  # a level of a count may hold several values
+        was, now = levels[at - 1], levels[at]
+    else:
+        was, now = before.value, after.value
+    return Change(at, was, now, (now < was) == series.figure.more_is_better, cause)
 
 
 def _level(series: Series, levels: Sequence[float], start: int, end: int) -> Level:
@@ -162,9 +168,10 @@ def _level(series: Series, levels: Sequence[float], start: int, end: int) -> Lev
 
 
 def _count_changes(counts: Sequence[float]) -> list[int]:
-    """Return where a count leaves what it was on all nights of its level, and does not come back.
+    """Return where a count leaves what it was on all nights of its level.
 
-    The last night counts, too, since a count has no noise.
+    It must still be elsewhere on the next night. The last night counts, too, since a count has no
+    noise.
     """
     found: list[int] = []
     for at in range(1, len(counts)):

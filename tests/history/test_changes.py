@@ -105,6 +105,12 @@ def test_a_count_changes_where_it_leaves_what_it_was(counts, expected):
     assert [change.at for change in trend.changes] == expected
 
 
+@pytest.mark.parametrize("last", [3, 2], ids=["it comes back", "it falls below"])
+def test_a_change_of_a_count_has_the_counts_of_its_nights(last):
+    (change,) = of_one([3] * 5 + [5, 5, last], "graph breaks").changes
+    assert (change.at, change.before, change.after, change.is_worse) == (5, 3, 5, True)
+
+
 def test_from_zero_on_a_change_has_no_share():
     (change,) = of_one([0] * 5 + [2] * 3, "recompilations").changes
     assert change.share == math.inf
