@@ -304,11 +304,14 @@ def of_pairs(costs: Iterable[CostChange], verdicts: Mapping[str, SlimVerdict]) -
 
     Args:
         costs: What they showed.
-        verdicts: The candidate's. A verdict that passed or was expected accepts a growth.
+        verdicts: The candidate's. A verdict that passed or was expected accepts a growth, and one
+            that failed held the case to a narrower budget.
     """
     for cost in costs:
         aspect, outcome = cost.of.aspect, _outcome(verdicts, cost.of.aspect)
-        if cost.fails and outcome == "passed":
+        if outcome == "failed" and verdicts[aspect].summary.startswith(cost.of.worse):
+            yield Change(aspect, "worse", verdicts[aspect].summary)
+        elif cost.fails and outcome == "passed":
             continue  # a budget allows it
         if cost.fails and outcome == "expected_failure":
             yield Change(aspect, "note", f"accepted: {cost.summary}", accepted=True)

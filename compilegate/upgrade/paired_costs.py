@@ -310,6 +310,8 @@ def cost_changes(baseline: Archive, candidate: Archive) -> dict[str, tuple[CostC
     """
     if candidate.header.baseline != files.name_of(baseline.path):
         return None
+    if candidate.path.resolve().parent != baseline.path.resolve().parent:
+        return None  # another night has runs of the same names
     sides = baseline.header.environment, candidate.header.environment
     pairs = (pair for case in candidate.cases for pair in candidate.pairs(case))
     return judge(pairs, one_version=not environment_changes.deciding(*sides))

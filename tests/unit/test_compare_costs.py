@@ -5,6 +5,7 @@ import math
 import pytest
 
 from compilegate.records.statistics import Shift
+from compilegate.runs.archive import CaseRecord
 from compilegate.upgrade.cost_change import CostChange
 from compilegate.upgrade.costs import PAIRED
 from tests.unit.making import CASE_ID, make_observation, make_timing, make_verdict
@@ -83,6 +84,15 @@ def test_a_growth_that_is_accepted_does_not_count(entry):
 def test_a_growth_that_a_budget_allows_does_not_count():
     allowed = seen(forward="passed", slowdown="passed")
     assert compared(seen(), allowed, costs=[cost()]).kind == "unchanged"
+
+
+def test_a_growth_that_a_narrower_budget_forbids_counts():
+    forbidden = make_verdict("failed", aspect="slowdown", summary="compiled code is slower: +2.0%")
+    now = CaseRecord.of(make_observation(), [make_verdict(), forbidden])
+    assert compared(seen(forward="passed"), now, costs=[cost("unchanged")]).kind == "regressed"
+    passes = make_verdict("failed", aspect="slowdown", summary="expected to fail, but passed: …")
+    now = CaseRecord.of(make_observation(), [make_verdict(), passes])
+    assert compared(seen(forward="passed"), now, costs=[cost("unchanged")]).kind == "unchanged"
 
 
 def test_each_case_gets_its_own_costs(tmp_path):

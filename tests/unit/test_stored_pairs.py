@@ -59,13 +59,17 @@ def test_stored_pairs_count_where_both_runs_are_of_one_session(tmp_path):
     write_run(tmp_path / "a.jsonl", *now, environment=NEW, baseline="a.baseline")
     write_run(tmp_path / "a.baseline.jsonl", make_observation(), environment=OLD)
     write_run(tmp_path / "b.jsonl", make_observation(), environment=OLD)
+    (tmp_path / "night").mkdir()
+    write_run(tmp_path / "night" / "a.baseline.jsonl", make_observation(), environment=OLD)
     with (
         Archive(tmp_path / "a.jsonl") as candidate,
         Archive(tmp_path / "a.baseline.jsonl") as baseline,
         Archive(tmp_path / "b.jsonl") as other,
+        Archive(tmp_path / "night" / "a.baseline.jsonl") as of_another_night,
     ):
         changes = cost_changes(baseline, candidate)
         assert cost_changes(other, candidate) is None
+        assert cost_changes(of_another_night, candidate) is None
         assert cost_changes(baseline, other) is None
         comparison = compare(baseline, candidate, changes)
     change = of(changes[CASE])
