@@ -77,7 +77,7 @@ def read(files: Sequence[Path], shipped: Sequence[Path] = ()) -> Budgets:
 
 def _entries(file: Path, layer: int) -> Iterator[Entry]:
     try:
-        text = file.read_text()
+        text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise BudgetError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -31,9 +32,10 @@ def add_exact_entries(
         What changed, a line each.
 
     Raises:
-        BudgetError: The file cannot be written; it is left unchanged.
+        BudgetError: The file cannot be read or written; it is left unchanged.
     """
-    document = tomlkit.parse(file.read_text()) if file.exists() else tomlkit.document()
+    file = file.resolve()  # what a link names is written, and the link stays
+    document = _read(file)
     tables = document.setdefault("budget", tomlkit.aot())
     changes = []
     for case, values in updates.items():
@@ -51,11 +53,22 @@ def add_exact_entries(
     new = file.with_name(f"{file.name}.new")  # a full disk must not destroy the file
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(tomlkit.dumps(document))
+        new.write_text(tomlkit.dumps(document), encoding="utf-8")
+        if file.exists():
+            shutil.copymode(file, new)
         new.replace(file)
     except OSError as error:
         raise BudgetError(f"cannot write the budgets file {file}: {error.strerror}") from error
     return changes
+
+
+def _read(file: Path) -> tomlkit.TOMLDocument:
+    if not file.exists():
+        return tomlkit.document()
+    try:
+        return tomlkit.parse(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BudgetError(f"cannot read the budgets file {file}: {error.strerror}") from error
 
 
 def needed_of(machine: Machine, key: str) -> Machine:

@@ -134,13 +134,21 @@ def newest(folder: Path, cases: Iterable[Case], *, whole: bool = False) -> Path 
     wanted = {case.id for case in cases}
     paths = [*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")]
     paths = [path for path in paths if ".baseline." not in path.name]
-    for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)[:_MOST_FILES]:
+    for path in sorted(paths, key=_modified, reverse=True)[:_MOST_FILES]:
         with contextlib.suppress(RunError), Reader(path) as reader:
             header = reader.header
             fits = wanted.intersection(header.planned) and not (whole and header.shard)
             if fits and any(reader.lines()):
                 return path
     return None
+
+
+def _modified(path: Path) -> float:
+    """Return when a file was written; 0 of one that is gone, or of a link to nothing."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _exists(case_id: str) -> bool:

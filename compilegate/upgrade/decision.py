@@ -69,7 +69,7 @@ def decide(comparison: Comparison) -> Decision:
     if doubts:
         why = _doubt(doubts)
         return Decision("cannot say", why, where, _counts(comparison))
-    undecided = ("new", "not comparable", "inconclusive", "accepted")
+    undecided = ("new", "not comparable", "inconclusive")
     if all(item.kind in undecided for item in comparison.cases):
         why = _why_nothing(comparison)
         return Decision("cannot say", why, where, _counts(comparison))

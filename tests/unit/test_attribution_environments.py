@@ -89,6 +89,17 @@ def test_files_are_linked_and_the_originals_stay(made, both):
     assert (both[0] / SITE / "gadget/__init__.py").read_text() == value(1)
 
 
+def test_links_to_nothing_and_to_a_parent_are_left_out(made, both, request):
+    site = both[0] / SITE
+    for name, target in ((".#edited.py", "gone"), ("loop", site)):
+        (site / name).symlink_to(target)
+        request.addfinalizer((site / name).unlink)
+    made_site = Path(made.python_with(frozenset())).parents[1] / SITE
+    assert (made_site / "by_hand.py").exists()
+    assert not (made_site / "loop").exists()
+    assert not (made_site / ".#edited.py").is_symlink()
+
+
 def test_bytecode_of_an_exchanged_module_is_left_behind(made, both):
     """Both sources have one size and may have one time, so Python would take the bytecode."""
     sources = [side / SITE / "gadget" / "__init__.py" for side in both]

@@ -32,6 +32,18 @@ def test_an_exact_entry_is_written_and_wins(tmp_path):
     assert budget_of(budgets_toml.read([file]), VIT).recompiles == 0
 
 
+def test_a_link_stays_one_and_its_target_keeps_its_mode_and_its_letters(tmp_path):
+    target, link = tmp_path / "shared.toml", tmp_path / "mine.toml"
+    target.write_text("# größer\n", encoding="utf-8")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    add_exact_entries(link, {RESNET: {"recompiles": 2}}, EPYC)
+    assert link.is_symlink()
+    assert target.read_text(encoding="utf-8").startswith("# größer\n")
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert budget_of(budgets_toml.read([link])).recompiles == 2
+
+
 def test_what_was_measured_holds_where_it_was_measured(tmp_path):
     """A speedup depends on the host, memory on the processor alone, and a count on neither."""
     file = tmp_path / "mine.toml"
@@ -109,7 +121,7 @@ def test_a_file_that_cannot_be_written_stays_unchanged(tmp_path, monkeypatch):
     file = tmp_path / "mine.toml"
     file.write_text("# By hand.\n")
 
-    def full(self, text):
+    def full(self, text, encoding=None):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", full)

@@ -51,6 +51,7 @@ def test_the_sentence_that_a_release_manager_reads():
             "safe (6 cases, 1 inconclusive, 1 not comparable, 1 fixed, 1 improved, 1 new)",
             0,
         ),
+        (["accepted"], "safe (1 case, 1 accepted)", 0),
         (["regressed", "slower", "fixed"], "do not upgrade: 1 regressed, 1 slower", 1),
         (["broken", "new"], "do not upgrade: 1 broken (2 cases, 1 new)", 1),
         ([], "cannot say: neither run planned any case (0 cases)", 2),

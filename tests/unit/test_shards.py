@@ -95,6 +95,7 @@ def test_the_newest_run_of_the_cases_is_read(tmp_path):
     write_run(tmp_path / "old.jsonl", make_header(planned=(CASES[0].id,)), seen)
     write_run(tmp_path / "other.jsonl", make_header(planned=("x-cpu-infer-f32-default-static",)))
     (tmp_path / "damaged.jsonl").write_text("{")
+    (tmp_path / "latest.jsonl").symlink_to("gone.jsonl")
     path = earlier.newest(tmp_path, CASES)
     assert path == tmp_path / "old.jsonl"
     taken = earlier.read(path)[CASES[0].id]

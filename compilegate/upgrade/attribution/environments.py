@@ -79,16 +79,17 @@ class Environments:
         Raises:
             MakingError: The environment cannot be made.
         """
-        files, wanted = dict(self._files(names)), self._to_install(names)
-        target = self.folder / self._key(files, wanted)
-        if not target.exists():
-            try:
+        target = self.folder
+        try:
+            files, wanted = dict(self._files(names)), self._to_install(names)
+            target = self.folder / self._key(files, wanted)
+            if not target.exists():
                 self._make(target, files, names)
-            except OSError as error:
-                where = error.filename2 or error.filename or target
-                raise MakingError(
-                    f"cannot make the environment {target}: {where}: {error.strerror}"
-                ) from error
+        except OSError as error:
+            where = error.filename2 or error.filename or target
+            raise MakingError(
+                f"cannot make the environment {target}: {where}: {error.strerror}"
+            ) from error
         return str(target / "bin" / "python")
 
     def _files(self, names: frozenset[str]) -> Iterator[tuple[Path, Path]]:
@@ -173,7 +174,7 @@ def recorded(found: Distribution) -> Iterator[tuple[Path, Path]]:
     """
     folder = Path(found.folder)
     with open(found.record, newline="", encoding="utf-8") as lines:
-        for entry, *_ in csv.reader(lines):
+        for entry in (row[0] for row in csv.reader(lines) if row):
             place = Path(os.path.normpath(entry))
             source = Path(os.path.normpath(folder / place))
             if not place.is_absolute() and not _is_program(place) and source.exists():
@@ -187,8 +188,13 @@ def _is_program(place: Path) -> bool:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    for path, _, names in os.walk(folder, followlinks=True):
-        yield from (Path(path, name) for name in names)
+    """Yield the files in a folder, but no link to nothing, nor what is in a link to its parents."""
+    for path, folders, names in os.walk(folder, followlinks=True):
+        here = Path(path).resolve()
+        folders[:] = [
+            name for name in folders if not here.is_relative_to(Path(path, name).resolve())
+        ]
+        yield from (file for name in names if (file := Path(path, name)).exists())
 
 
 def _source_of(path: Path) -> Path | None:
