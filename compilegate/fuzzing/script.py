@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+from compilegate.fuzzing.outcome import Symptom
 from compilegate.fuzzing.program import SIZES, Program, builder_lines, zoo_text
+from compilegate.judging.toml_values import toml
 
 _STAGES = {
     "eager": "Dynamo",
@@ -163,14 +167,29 @@ def _plain(line: str) -> str:
     return " ".join(line.replace("\\", "/").replace('"', "'").split())
 
 
-def entry_text(program: Program, line: str) -> str:
+def entry_text(program: Program, symptom: Symptom) -> str:
     """Return a file for ``--zoo``, with the entry for a budgets file as a comment."""
-    aspect = "gradients" if line.startswith("call") and "gradient" in line else "forward"
     entry = [
         "# [[expected_failure]]",
-        f'# model = "{program.name}"',
-        f'# aspect = "{aspect}"',
-        f"# reason = {line[:90]!r}",
+        f"# model = {toml(program.name)}",
+        f"# {_fails_in(symptom)}",
+        f"# reason = {toml(_plain(symptom.line)[:90])}",
         "",
     ]
     return "\n".join(entry) + zoo_text([program])
+
+
+def _fails_in(symptom: Symptom) -> str:
+    """Return the key of an expected failure, and what it names: an aspect or a stage."""
+    match symptom.kind:
+        case "gradients":
+            return 'aspect = "gradients"'
+        case "state":
+            return 'aspect = "side_effects"'
+        case "crash" | "hang":
+            return 'stage = "crash"'
+        case "raises":
+            stage = re.search(r" in stage (\w+)", symptom.line)
+            return f"stage = {toml(stage[1] if stage else 'compile')}"
+        case _:
+            return 'aspect = "forward"'

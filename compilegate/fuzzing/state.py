@@ -10,6 +10,7 @@ import msgspec
 
 from compilegate.fuzzing.outcome import Kind
 from compilegate.fuzzing.program import Program
+from compilegate.runs import lock
 
 #: The name of the file in the folder of a run.
 FILE = "state.jsonl"
@@ -98,7 +99,7 @@ class State:
         header: What the run depends on.
 
     Raises:
-        StateError: The folder holds another run.
+        StateError: The folder holds another run, or another process writes to it.
     """
 
     def __init__(self, folder: Path, header: Header) -> None:
@@ -111,12 +112,24 @@ class State:
         self.findings: list[Finding] = []
         self.again: Counter[int] = Counter()
         path = folder / FILE
+        self._file = path.open("a", encoding="utf-8")
+        try:
+            self._resume(path, header)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _resume(self, path: Path, header: Header) -> None:
+        """Lock the file, and take what it holds of this run."""
+        try:
+            lock.take(self._file.fileno())
+        except lock.HeldError as error:
+            raise StateError(f"another run writes {path}; choose another --output") from error
         known = _read(path)
         if known and known[0] != header:
             raise StateError(f"{path} is of another run: {known[0]}; choose another --output")
         for record in known[1:]:
             self._take(record)
-        self._file = path.open("a", encoding="utf-8")
         if not known:
             self._write(header)
 
@@ -180,7 +193,7 @@ def _read(path: Path) -> list[Record]:
     found: list[Record] = []
     text = path.read_text(encoding="utf-8")
     whole = text[: text.rfind("\n") + 1]
-    for line in whole.splitlines():
+    for line in whole.split("\n")[:-1]:  # JSON may hold other ends of lines
         found.append(msgspec.json.decode(line, type=Record))
     if whole != text:
         path.write_text(whole, encoding="utf-8")

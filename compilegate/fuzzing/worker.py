@@ -164,7 +164,7 @@ class Worker:
         script = self._folder / f"finding-{index}.py"
         script.write_text(script_text(reduced, line, 0), encoding="utf-8")
         entry = self._folder / f"finding-{index}.zoo.py"
-        entry.write_text(entry_text(reduced, line), encoding="utf-8")
+        entry.write_text(entry_text(reduced, replace(symptom, line=line)), encoding="utf-8")
         self._state.add(
             Finding(
                 index=index,

@@ -60,7 +60,8 @@ def take_waiting(run: Path) -> list[str]:
         waiting(run).unlink()
     except OSError:
         return []
-    return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    *whole, _ = text.split("\n")  # JSON may hold other ends of lines
+    return [f"{line}\n" for line in whole]
 
 
 class Forwarder:

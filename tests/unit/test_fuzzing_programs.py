@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import pytest
 
 from compilegate.fuzzing.generate import generate
 from compilegate.fuzzing.operators.mutation import with_another
+from compilegate.fuzzing.outcome import Symptom
 from compilegate.fuzzing.program import Program, Statement, Value, zoo_text
 from compilegate.fuzzing.reduction import Reducer, smaller
 from compilegate.fuzzing.scope import Variable, promoted
@@ -92,12 +94,32 @@ def test_a_tensor_is_changed_by_a_copy_of_what_is_a_part_of_it(other, text):
     assert written == [text]
 
 
-@pytest.mark.parametrize("text_of", [script_text, entry_text])
-def test_files_of_a_finding_are_python(text_of):
+LINE = 'call 1: output "a\\b": it\'s wrong'
+
+
+def test_files_of_a_finding_are_python():
     for program in (*PROGRAMS[:40], generate(7, 0, device="cuda")):
-        line = 'call 1: output "a\\b"'
-        text = text_of(program, line, 3) if text_of is script_text else text_of(program, line)
-        compile(text, "finding.py", "exec")
+        compile(script_text(program, LINE, 3), "finding.py", "exec")
+        compile(entry_text(program, Symptom(kind="values", line=LINE)), "entry.py", "exec")
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "key", "named"),
+    [
+        ("values", LINE, "aspect", "forward"),
+        ("raises not", LINE, "aspect", "forward"),
+        ("gradients", "call 1: update p0 differs", "aspect", "gradients"),
+        ("state", "before: call 1: gradient of p0 differs", "aspect", "side_effects"),
+        ("raises", "raised in stage vary: KeyError: 'x'", "stage", "vary"),
+        ("crash", "crashed in stage call: exit: 3", "stage", "crash"),
+    ],
+)
+def test_the_entry_of_a_finding_names_what_fails(kind, line, key, named):
+    comment = entry_text(PROGRAMS[0], Symptom(kind=kind, line=line)).partition("\n\n")[0]
+    lines = [line.removeprefix("# ") for line in comment.splitlines() if line.startswith("# ")]
+    (entry,) = tomllib.loads("\n".join(lines[:4]))["expected_failure"]
+    assert entry[key] == named
+    assert entry["model"] == PROGRAMS[0].name
 
 
 def test_a_dtype_is_promoted_as_torch_promotes_it():

@@ -55,6 +55,21 @@ def test_a_line_that_was_not_finished_is_dropped(tmp_path):
     assert State(tmp_path, HEADER).numbers(1) == [2]
 
 
+def test_a_line_may_hold_other_ends_of_lines(tmp_path):
+    state = State(tmp_path, HEADER)
+    state.add(finding(line="call 1:\u2028output differs"))
+    state.close()
+    assert State(tmp_path, HEADER).findings == [finding(line="call 1:\u2028output differs")]
+
+
+def test_two_runs_do_not_write_to_one_folder(tmp_path):
+    state = State(tmp_path, HEADER)
+    with pytest.raises(StateError, match="another run writes"):
+        State(tmp_path, HEADER)
+    state.close()
+    State(tmp_path, HEADER).close()
+
+
 def test_another_run_is_not_continued(tmp_path):
     State(tmp_path, HEADER).close()
     with pytest.raises(StateError, match="another run"):
