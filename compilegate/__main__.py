@@ -72,8 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # the reader has closed the pipe
-            where = error.filename or "the output"
-            print(f"compilegate: cannot write {where}: {error.strerror}", file=sys.stderr)
+            what = f"access {error.filename}" if error.filename else "write the output"
+            print(f"compilegate: cannot {what}: {error.strerror}", file=sys.stderr)
         # What is still in the buffer must not fail again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 2

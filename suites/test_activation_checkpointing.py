@@ -22,7 +22,7 @@ LARGE = 16
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
-    """Gradients are those without checkpoints, and so is no more memory than without.
+    """Gradients equal those without checkpoints, and a step needs no more memory than without them.
 
     Forward keeps less for backward, wherever eager's checkpoints save something. The peak is lower,
     too: one of a few times the slack may be higher by the slack, as the allocator decides it.

@@ -62,7 +62,7 @@ def _of_gpu(nvml: Any, index: int) -> Iterator[Finding]:
     name, text = f"idle GPU {index}", f"{kind}: {len(processes)} processes, {percent}% busy"
     if processes or percent > _IDLE_PERCENT:
         numbers = ", ".join(str(process.pid) for process in processes) or "unknown"
-        way = f"end what uses it (processes {numbers}), or hide it with CUDA_VISIBLE_DEVICES"
+        way = f"end what uses it (processes {numbers})"
         yield lacks(name, text, way)
     else:
         yield has(name, text)

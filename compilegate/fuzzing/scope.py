@@ -135,7 +135,7 @@ class Scope:
         return self.pick(lambda one: one.is_float and not one.rough and one.dim >= least)
 
     def dimension(self, of: Variable, *, constant_only: bool = False) -> int | None:
-        """Return a dimension of a variable, for half of them as a number from the end."""
+        """Return the index of a random dimension of a variable; None if none suits."""
         found = [
             index for index in range(of.dim) if not constant_only or len(set(of.shape[index])) == 1
         ]

@@ -41,7 +41,7 @@ class Aspect:
         wants: What has to be observed.
         keys: The keys of a budget that bear on it.
         change: How a change of its verdict counts in an upgrade.
-        of_machine: Whether its verdict says nothing about another machine.
+        of_machine: Whether its verdict holds only for the machine that measured it.
         tensors: The group of tensors of a call that it judges.
         applies: Which cases have it; all of them by default.
         cold: Whether only cases that compile in an empty cache have it.

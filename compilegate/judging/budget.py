@@ -80,8 +80,8 @@ class Budget:
             that another process filled.
         min_generation_speedup: Least ratio of generated tokens a second: compiled over eager.
         max_metric_loss: By how much a team's metric may fall in compiled code, in its own unit.
-        max_slowdown: Growth of a compiled call's time, from version to version, that passes; 0.03
-            is 3%. So are the next ones.
+        max_slowdown: Largest growth of a compiled call's time between versions, as a share: 0.03 is
+            3%. The next ones are shares, too.
         max_p95_slowdown: Of the 95th percentile of compiled calls.
         max_memory_growth: Of the peak memory of a compiled call.
         max_reserved_growth: Of what a GPU's allocator reserves for it.

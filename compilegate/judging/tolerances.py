@@ -87,10 +87,10 @@ ROUNDING, MANY = 1000.0, 10_000
 #: are then wider by the second factor.
 CHAOS, CHAOTIC = 0.03, 2.0
 
-#: In a blind tensor that is zero, or mere noise, only an error this many times eager's is seen. Up
-#: to that factor its noise still bounds it, if the noise was sampled.
+#: In a blind tensor, an error fails only above this many times eager's. Below that, sampled noise
+#: is the bound.
 BLIND_FACTOR = 100.0
-
+#: Up to this share of a tensor's scale, sampled noise gives an ordinary bound.
 MERE_NOISE = 0.5
 
 #: The floor, in eps, of a tensor that is zero whatever the numbers. It may be a norm of equal

@@ -118,7 +118,8 @@ def _runs_folder(config: pytest.Config) -> Path:
     """Return the folder of run files.
 
     A relative path starts from ``--rootdir``, else from the ini file's folder, else from the
-    current one. ``-c /dev/null`` names no file of a project.
+    current one. With ``-c /dev/null`` there is no ini file, so the
+    current folder counts.
     """
     base, ini = config.invocation_params.dir, config.inipath
     if config.getoption("rootdir"):

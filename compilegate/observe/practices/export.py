@@ -223,11 +223,11 @@ def _plain_calls(bench: Bench, planned: Sequence[PlannedCall]) -> list[dict[str,
         call = subject.prepare(one)
         calls.append({"args": tuple(call.args), "kwargs": dict(call.kwargs)})
     file = io.BytesIO()
-    torch.save(calls, file)
-    file.seek(0)
     try:
+        torch.save(calls, file)
+        file.seek(0)
         torch.load(file, weights_only=True)
-    except pickle.UnpicklingError as error:
+    except (pickle.PickleError, AttributeError) as error:  # of a class that a recipe defines, too
         reason = f"an argument needs the model's code: {error_text.of(error)}"
         raise StepUnavailableError(reason) from None
     return calls

@@ -27,7 +27,8 @@ _OF_UV = (
     *("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL"),
     *("UV_FIND_LINKS", "UV_NO_INDEX", "UV_CONFIG_FILE"),
 )
-#: The sections of pip's configuration that count in an installation. A later one comes first.
+#: The sections of pip's configuration that count in an installation. A later one overrides an
+#: earlier one.
 _SECTIONS = ("global", "install", ":env:")
 #: A line of ``pip config list``.
 _LINE = re.compile(r"(?P<section>[^.\s]+)\.(?P<name>[\w-]+)=(?P<value>.+)")
