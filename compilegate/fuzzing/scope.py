@@ -282,7 +282,7 @@ def expression(dtype: str, sizes: Sequence[str]) -> str:
     """Return an expression that makes a tensor of random numbers."""
     shape = ", ".join(sizes) + ("," if len(sizes) == 1 else "")
     if dtype == "bool":
-        return f"torch.rand({shape or '()'}) > 0.5".replace("rand(())", "rand(())")
+        return f"torch.rand({shape or '()'}) > 0.5"
     if dtype in INTEGERS:
         low = 0 if dtype == "uint8" else -9
         return f"torch.randint({low}, 10, ({shape}), dtype=torch.{dtype})"

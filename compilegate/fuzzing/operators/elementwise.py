@@ -216,7 +216,7 @@ def cast(s: Scope) -> object:
     if x.is_float and dtype in INTEGERS:
         text = f"({x.name} * 3).clamp({0 if dtype == 'uint8' else -100}, 100)"
         if s.chance(0.3):
-            text = text.replace(" * 3", " * 3").replace("clamp", "nan_to_num().clamp")
+            text = text.replace("clamp", "nan_to_num().clamp")
     elif x.dtype in INTEGERS and dtype in HALVES:
         text = f"{x.name}.clamp(0, 100)"
     call = f"{text}.{dtype.replace('float16', 'half').replace('bhalf', 'bfloat16')}()"

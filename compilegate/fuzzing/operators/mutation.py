@@ -213,6 +213,7 @@ def out_argument(s: Scope) -> object:
     return s.make("fill", text, [x], x.shape, x.dtype, whole=True)
 
 
+@operator("mutation", 0.7)
 def reshaped_in_place(s: Scope) -> object:
     """Change the shape of a fresh tensor in place."""
     x = s.pick(lambda one: one.dim == 2)
@@ -222,6 +223,3 @@ def reshaped_in_place(s: Scope) -> object:
     text = f"{{}} = {x.name} * 1\n{{}}.{how}"
     shape = (constant(1), *x.shape) if how[0] == "u" else x.shape[::-1]
     return s.make(how, text, [x], shape, x.dtype, whole=True)
-
-
-operator("mutation", 0.7)(reshaped_in_place)

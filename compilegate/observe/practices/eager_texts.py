@@ -12,7 +12,7 @@ from operator import attrgetter
 import torch
 
 from compilegate.observe import error_text
-from compilegate.observe.compare.eager_noise import NUDGES, SAMPLES, UNIT
+from compilegate.observe.compare.eager_noise import SAMPLES, UNIT, nudges_of
 from compilegate.observe.compare.values import compare_values, is_doubtful
 from compilegate.observe.model.float64 import Lifting
 from compilegate.observe.practices.bench import Bench, Compared, StepUnavailableError
@@ -72,7 +72,7 @@ class EagerTexts:
             part: The number of the part.
         """
         checked = self._compare(compiled, text, part)
-        for drawn, nudge in enumerate(NUDGES[self._bench.builder.case.precision]):
+        for drawn, nudge in enumerate(nudges_of(self._bench.builder.case)):
             known = self._truth or self._samples
             if known and not any(is_doubtful(one, half=self._bench.half) for one in checked):
                 break

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from compilegate.observe import error_text
-from compilegate.observe.compare.eager_noise import NUDGES, Sampler
+from compilegate.observe.compare.eager_noise import Sampler, nudges_of
 from compilegate.observe.compare.nearest_reference import Nudge
 from compilegate.observe.compare.values import compare_values, is_doubtful
 from compilegate.observe.device import device as device_of
@@ -53,7 +53,7 @@ class RankGradients:
             self._is_exact &= reference.is_exact
         self._truths = [self._of_results(truths)] if len(truths) == RANKS else []
         self._samples: list[tuple[Gradients, Nudge]] = []
-        self._nudges = [*NUDGES[bench.builder.case.precision]]
+        self._nudges = [*nudges_of(bench.builder.case)]
 
     def _call(self, rank: int) -> DrawRecording | None:
         """Make the call of a rank in eager. Return the random numbers that it drew."""
