@@ -68,6 +68,14 @@ class Options:
         return self.candidates[0] if self.candidates else sys.executable
 
     @property
+    def compared(self) -> tuple[str, ...]:
+        """The words that name what is compared with what."""
+        named = [("--candidate", name) for name in self.candidates[:1]]
+        named += [("--baseline-python", name) for name in (self.baseline_python,) if name]
+        named += [("--baseline-run", name) for name in (self.baseline_run,) if name]
+        return tuple(word for pair in named for word in pair)
+
+    @property
     def files(self) -> tuple[str, ...]:
         """The words ``--zoo FILE`` and ``--budgets FILE`` for all files, by absolute path."""
         named = [*(("--zoo", file) for file in self.zoo), *(("--budgets", f) for f in self.budgets)]

@@ -211,14 +211,13 @@ class Plan:
 
     @property
     def session_command(self) -> str:
-        """The command of a session of all suites, with the files and settings of this one."""
-        files = (
-            as_seen(word) if index % 2 else word for index, word in enumerate(self.options.files)
-        )
+        """The command of a session of all suites, with this one's files, settings and baseline."""
         options = self.options
-        settings = reproduction.setting_words(options.seed, options.backend, tf32=options.tf32)
-        words = [*reproduction.pytest_words(), *reproduction.suites_words(), *files, *settings]
-        return shlex.join(words)
+        given = options.files or (self.stored.header.files if self.stored else ())
+        files = [as_seen(word) if index % 2 else word for index, word in enumerate(given)]
+        words = [*reproduction.pytest_words(), *reproduction.suites_words(), *files]
+        words += reproduction.setting_words(options.seed, options.backend, tf32=options.tf32)
+        return shlex.join([*words, *options.compared])
 
     def lacks(self, case: Case) -> str:
         """Return why the environment cannot run a case; empty if it can."""

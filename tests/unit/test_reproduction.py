@@ -64,6 +64,18 @@ def test_the_command_of_a_session_carries_its_files_and_settings(programs, tmp_p
     assert plain.session_command == "pytest --pyargs compilegate.suites"
 
 
+def test_the_command_of_a_session_that_compares_names_the_interpreters(
+    programs, tmp_path, monkeypatch
+):
+    """Without them, a verdict on growth cannot be settled."""
+    programs()
+    monkeypatch.chdir(tmp_path)
+    options = make_options(tmp_path, baseline_python="/old/python", candidates=("/new/python",))
+    assert make_plan_of(options).session_command == (
+        "pytest --pyargs compilegate.suites --candidate /new/python --baseline-python /old/python"
+    )
+
+
 def test_the_command_of_a_stored_run_carries_its_files_and_settings(programs, monkeypatch):
     programs()
     monkeypatch.chdir(SUITES.parent)
