@@ -29,13 +29,19 @@ from compilegate.observe.capture import eager_calls
 from compilegate.observe.compare.nearest_reference import Nudge
 from compilegate.observe.model import cast_weights
 from compilegate.observe.model.call_state import tensors_held
-from compilegate.observe.model.calls import PlannedCall, input_tensors, invoke
+from compilegate.observe.model.calls import (
+    PlannedCall,
+    fixed_arguments,
+    input_tensors,
+    invoke,
+)
 from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.nudged_results import NudgedResults
 from compilegate.observe.model.nudging import nudge as move
 from compilegate.observe.model.nudging import without_repeats
 from compilegate.observe.model.restarting import start_as
 from compilegate.observe.model.result import Result
+from compilegate.observe.model.snapshot import Snapshot
 from compilegate.observe.model.subject import Subject
 from compilegate.records.case import Case
 from compilegate.zoo.example import Call
@@ -82,6 +88,7 @@ class Sampler:
     def __init__(self, build: Callable[[], Subject]) -> None:
         self._build = build
         self._acted = 0  # the number of listed calls whose action before was taken
+        self._began: Snapshot | None = None  # the state before the first run of a call
 
     def samples(
         self,
@@ -107,6 +114,7 @@ class Sampler:
         try:
             inputs = input_tensors(self._prepare(planned)).values()
             kept = {tensor: tensor.detach().clone() for tensor in inputs}
+            self._began = self._snapshot()
             repeated = self._call(self._restored(planned, eager, result), planned, result)
             if not repeats(repeated.output, result.output):
                 return None
@@ -118,6 +126,8 @@ class Sampler:
         except Exception:
             return None
         finally:  # a recipe may return the same tensors for all sides
+            if self._began is not None:
+                self._began.put_back()
             with torch.no_grad():
                 for tensor, value in kept.items():
                     _write(tensor, value)
@@ -147,9 +157,15 @@ class Sampler:
     def _built(self) -> Subject:
         return self._build()
 
+    def _snapshot(self) -> Snapshot:
+        subject = self._built
+        return Snapshot(subject.module, parameters=False, given=fixed_arguments(subject.example))
+
     def _restored(self, planned: PlannedCall, eager: Subject, known: Result) -> Call:
         """Return the arguments of a call, with all values as they were before it."""
         call = self._prepare(planned)
+        if self._began is not None:  # a model may take its branches in turn
+            self._began.put_back()
         start_as(self._built, eager, known)
         with torch.no_grad():
             held = {**tensors_held(self._built.recorder.state.read(call)), **input_tensors(call)}
