@@ -21,9 +21,9 @@ MODELS = {
 
 def described(example, sizes):
     """The tensors of a call with their varying dimensions; none if inputs do not vary."""
-    if not callable(example.inputs):
+    if not (callable(example.inputs) or callable(example.kwargs)):
         return []
-    given = example.inputs(**sizes)
+    given = example.inputs(**sizes) if callable(example.inputs) else example.inputs
     args = given if isinstance(given, tuple) else (given,)
     kwargs = example.kwargs(**sizes) if callable(example.kwargs) else (example.kwargs or {})
     return [
