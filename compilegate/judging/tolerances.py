@@ -57,6 +57,8 @@ SUMMED = {
     "max": Allowance(12.0, 32.0),
     "projection": Allowance(4.0, 8.0),
 }
+#: How the names of tensors begin that are such sums, or are stepped by them.
+_SUMS = ("gradient ", "update ", "parameter ")
 
 HALF = {
     "rms": Allowance(1.75, 0.1),
@@ -191,9 +193,10 @@ def checks(
         extreme: Whether inputs were extreme.
     """
     eps = EPS.get(error.dtype, EPS["float32"]) * widening
-    eps *= BUFFERS if error.name.startswith("buffer ") else 1.0
     is_half = half or error.dtype in ("bfloat16", "float16")
-    is_summed = (on_cpu or extreme) and error.name.startswith(("gradient ", "update "))
+    is_buffer = error.name.startswith("buffer ")  # a running statistic is a sum, too
+    eps *= BUFFERS if is_buffer else 1.0
+    is_summed = ((on_cpu or extreme) and error.name.startswith(_SUMS)) or (extreme and is_buffer)
     allowances = HALF if is_half else SUMMED if is_summed else SINGLE
     if error.scale == 0.0 or error.eager_rms > (MERE_NOISE if error.samples else BLIND):
         floor = NORMED if error.always_zero and not is_half else allowances["max"].floor

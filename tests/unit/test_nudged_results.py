@@ -1,11 +1,13 @@
 """Tests of nudged results: what operators round moves by one unit in the last place."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 
 from compilegate.observe.compare.call_comparer import CallComparer
-from compilegate.observe.model.nudged_results import NudgedResults
+from compilegate.observe.model.nudged_results import NudgedResults, NudgedSums
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.time_spent import TimeSpent
@@ -14,6 +16,7 @@ from compilegate.zoo.registry import Model
 from tests.unit.excess import exceeds
 from tests.unit.subjects import INFER, call, plan
 
+EPS = torch.finfo(torch.float32).eps
 X = torch.linspace(-1.0, 1.7, 60).reshape(6, 10)
 
 
@@ -191,3 +194,33 @@ def test_the_sign_of_nan_may_be_another_one():
 def test_the_sign_of_a_number_may_not():
     checked = checked_outputs(negative, NANS, lambda x: torch.signbit(-x.sin()))
     assert [one.what for one in checked.differences] == ["elements"]
+
+
+def test_sums_move_as_far_as_their_order_moves_them():
+    x = torch.rand(64, 100, 100)
+    with NudgedSums(3):
+        moved = x.sum((1, 2))
+    apart = ((moved - x.sum((1, 2))) / moved).abs()
+    assert 2 < float(apart.max()) / EPS < 70  # the root of 10,000 numbers is 100
+
+
+def test_products_of_matrices_and_elementwise_results_stay():
+    x = torch.rand(64, 64)
+    with NudgedSums(3):
+        made = (x @ x, x.sin(), x.max(1).values)
+    assert all(
+        ours.equal(theirs)
+        for ours, theirs in zip(made, (x @ x, x.sin(), x.max(1).values), strict=True)
+    )
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_running_statistics_move_where_they_are_written(training):
+    norm = nn.BatchNorm2d(4).train(training)
+    twin = copy.deepcopy(norm)
+    x = torch.randn(8, 4, 9, 9)
+    with NudgedSums(3):
+        norm(x)
+    twin(x)
+    assert norm.running_mean.equal(twin.running_mean) is not training
+    torch.testing.assert_close(norm.running_mean, twin.running_mean)

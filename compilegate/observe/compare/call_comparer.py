@@ -11,6 +11,7 @@ from compilegate.observe.compare.eager_noise import SAMPLES, Sample, Sampler, nu
 from compilegate.observe.compare.training import Training
 from compilegate.observe.compare.values import agree, is_doubtful, is_doubtful_as_a_whole
 from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.nudged_results import NudgedResults, NudgedSums
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.subject import Subject
@@ -51,6 +52,8 @@ class CallComparer:
         self._half = half
         self._sampler = Sampler(build)
         self._unexplained = 0
+        #: Whether compiled code sums in another order than eager.
+        self._sums_apart = eager.case.device == "cpu" and not half
         self._always_zero = AlwaysZero(build)
         self._training = Training(eager, compiled, half=half)
 
@@ -136,12 +139,22 @@ class CallComparer:
             samples += drawn
             checked = self._compare(eager, compiled, truths, samples, checked)
         else:
+            if self._sums_apart and any(is_doubtful(one, half=False) for one in checked):
+                samples += self._with_sums(planned, eager)
+                checked = self._compare(eager, compiled, truths, samples, checked)
             if any(is_doubtful(one, half=self._half) for one in checked):
                 agreeing = self._agreeing(planned, eager, compiled, checked)
                 if agreeing:
                     samples += agreeing
                     checked = self._compare(eager, compiled, truths, samples, checked)
         return checked, samples
+
+    def _with_sums(self, planned: PlannedCall, eager: Result) -> list[Sample]:
+        """Return runs with nudged sums."""
+        nudge = nudges_of(self._eager.case)[0]
+        with self._time_spent.spend("reference"):
+            found = self._sampler.samples(planned, self._eager, eager, nudge, results=NudgedSums)
+        return found or []
 
     def _agreeing(
         self, planned: PlannedCall, eager: Result, compiled: Result, checked: Sequence[Checked]
@@ -156,7 +169,9 @@ class CallComparer:
         nudge = nudges_of(self._eager.case)[0]
         for seed in range(SAMPLES, SAMPLES + _AGREEING, SAMPLES):
             with self._time_spent.spend("reference"):
-                drawn = self._sampler.samples(planned, self._eager, eager, nudge, results_from=seed)
+                drawn = self._sampler.samples(
+                    planned, self._eager, eager, nudge, results=NudgedResults, first=seed
+                )
             for sample in drawn or ():
                 against = self._compare(sample.result, compiled, (), ())
                 if agree(against, checked, half=self._half):

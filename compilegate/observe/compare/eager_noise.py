@@ -11,7 +11,10 @@ the error of compiled code, larger nudges follow. An error that jumps (a ReLU op
 moves) may have jumped in compiled code, too, and counts in full. An error that grows with the nudge
 is divided by the nudge.
 
-If no such run explains the error, others nudge the results of operators, too. One of them counts
+Compiled code on a CPU sums one number after the other, and eager in pairs. In single precision,
+further runs there nudge sums as far as this moves them.
+
+If no such run explains the error, others nudge the results of all operators. One of them counts
 only if compiled code agrees with it: both then round, and decide, in the same way.
 """
 
@@ -35,8 +38,8 @@ from compilegate.observe.model.calls import (
     input_tensors,
     invoke,
 )
+from compilegate.observe.model.dispatch_mode import Mode
 from compilegate.observe.model.equality import is_same
-from compilegate.observe.model.nudged_results import NudgedResults
 from compilegate.observe.model.nudging import nudge as move
 from compilegate.observe.model.nudging import without_repeats
 from compilegate.observe.model.restarting import start_as
@@ -97,7 +100,8 @@ class Sampler:
         result: Result,
         nudge: float,
         *,
-        results_from: int | None = None,
+        results: Callable[[int], Mode] | None = None,
+        first: int = 0,
     ) -> list[Sample] | None:
         """Return the nudged runs of a call that differ from it; None if it cannot be repeated.
 
@@ -108,7 +112,8 @@ class Sampler:
             result: The result of the call. A repetition without a nudge must return the same:
                 otherwise the call depends on unknown state.
             nudge: The size of the nudge, in units in the last place.
-            results_from: Nudges the results of operators, too, from this seed on.
+            results: Nudges the results of operators, too, given a seed.
+            first: The seed of the first run.
         """
         kept: dict[torch.Tensor, torch.Tensor] = {}
         try:
@@ -119,8 +124,8 @@ class Sampler:
             if not repeats(repeated.output, result.output):
                 return None
             drawn = [
-                self._nudged(planned, eager, result, nudge, seed, results=results_from is not None)
-                for seed in range(results_from or 0, (results_from or 0) + SAMPLES)
+                self._nudged(planned, eager, result, nudge, seed, results=results)
+                for seed in range(first, first + SAMPLES)
             ]
             return [sample for sample in drawn if not _is_equal(sample.result, repeated)]
         except Exception:
@@ -140,7 +145,7 @@ class Sampler:
         nudge: float,
         seed: int,
         *,
-        results: bool,
+        results: Callable[[int], Mode] | None,
     ) -> Sample:
         unit = UNIT[eager.case.computes_in]
         amount = nudge * unit * (2 if cast_weights.half(eager.case) else 1)
@@ -149,7 +154,7 @@ class Sampler:
         with torch.no_grad():
             size = move(moved, amount, _FIRST_SEED + seed)
         units = nudge if size <= amount else size / unit
-        with NudgedResults(_FIRST_SEED + seed) if results else contextlib.nullcontext():
+        with results(_FIRST_SEED + seed) if results else contextlib.nullcontext():
             nudged = self._call(call, planned, known)
         return Sample(nudged, Nudge(units, units * unit / UNIT["f32"]))
 
