@@ -115,9 +115,8 @@ _CHECKPOINTING_KEYS = ("max_checkpointed_memory_ratio", "memory_slack_bytes")
 _REGIONAL_KEYS = ("min_regional_warmup", "min_regional_throughput")
 _SERVING_KEYS = ("min_serving_throughput", "max_serving_p95")
 #: A plain session has no warm start to compare with. The plan adds the probing calls.
-_COMPARED: tuple[Want, ...] = tuple(
-    want for want in WANTS if want not in ("start", "reuse", "respecialise", "every_layout")
-)
+_ADDED: tuple[Want, ...] = ("start", "reuse", "respecialise", "every_layout", "plain_inputs")
+_COMPARED: tuple[Want, ...] = tuple(want for want in WANTS if want not in _ADDED)
 
 
 def _practice(

@@ -77,7 +77,7 @@ class Numerics:
     def finding(self) -> Finding | None:
         """The finding if a tensor is wrong, or if a tie leaves that open; None otherwise."""
         if self.complaints:
-            return Finding.failure(self.complaints)
+            return Finding.failure(_by_tensor(self.complaints))
         if self.undecided:
             return Finding("inconclusive", f"tie: {self.undecided[0]}", shorten(self.undecided))
         return None
@@ -97,6 +97,13 @@ class Numerics:
     def blind_lines(self) -> tuple[str, ...]:
         """The blind tensors, a line each."""
         return shorten([f"blind: {name} {why}" for name, why in self.blind.items()])
+
+
+def _by_tensor(complaints: Sequence[str]) -> list[str]:
+    """Return complaints with the first one of each tensor before all others."""
+    named = [line.partition(": ")[2].partition(": ")[0] for line in complaints]
+    order = sorted(range(len(named)), key=lambda index: named[index] in named[:index])
+    return [complaints[index] for index in order]
 
 
 def examine(observation: Observation, group: str) -> Numerics:
@@ -271,8 +278,7 @@ def _complaints_of_rows(observation: Observation, group: str) -> Iterator[str]:
             which = "single rows are" if check.what == "scale of single rows" else "some rows are"
             yield (
                 f"{error.name} ({error.dtype}): {which} {check.seen:.3%} too large or too "
-                "small, as if a norm computed its statistics in low precision "
-                f"(eager {check.eager:.3%}, allowed {check.allowed:.3%})"
+                f"small (eager {check.eager:.3%}, allowed {check.allowed:.3%})"
             )
 
 
@@ -320,7 +326,7 @@ def sentence(error: TensorError, check: Check) -> str:
     if check.what == "scale":
         direction = "large" if error.compiled_projection > 0 else "small"
         text = (
-            f"{error.name} ({error.dtype}): scale is {check.seen:.2%} too {direction} "
+            f"{error.name} ({error.dtype}): scale is too {direction} by {check.seen:.3g} of itself "
             f"(eager {check.eager:.2g}, allowed {check.allowed:.2g})"
         )
     else:

@@ -144,7 +144,7 @@ class CaseRun:
                 request=self.request,
                 progress=self.progress,
             )
-        if {"reuse", "respecialise"} & set(wants) and first.result.error is None:
+        if {"reuse", "respecialise", "plain_inputs"} & set(wants) and first.result.error is None:
             self._probing = Probing(calls, self.builder, self.progress)
             self._probing.make_wanted(wants, first_call(self._vary).sizes)
             self.seen.ran_out_of_memory |= self._probing.ran_out_of_memory

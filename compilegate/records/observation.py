@@ -34,6 +34,7 @@ Want = Literal[
     "reuse",
     "respecialise",
     "every_layout",
+    "plain_inputs",
     "random",
     "start",
     "compile_work",
@@ -56,8 +57,7 @@ Status = Literal[
 #: The stages of observing a case: start the process, build the model, run it eagerly, compile it
 #: (the first call), call it again, time it, measure its memory and energy, call it at other sizes,
 #: probe it with calls that hardly any test makes, let it draw random numbers, compile it again with
-#: warm caches, and twice more to count calls.
-#: Each practice is a stage, too.
+#: warm caches, and twice more to count calls. Each practice is a stage, too.
 Stage = Literal[
     "start",
     "build",

@@ -126,22 +126,15 @@ class Plan:
             return [name for name in PRACTICES if name in wants]
         return practices.practices_of(case, self.models[case.model], self.tier[case.device])
 
-    def respecialises(self, case: Case) -> bool:
-        """Whether the probing calls of a case include those that compile again."""
-        model = self.models[case.model]
-        if model.slow:
-            return False
-        others = [one for one in self.cases if (one.model, one.device) == (case.model, case.device)]
-        return tiers.respecialises(case, self.tier[case.device], others)
-
     def wants_of(self, aspect: Aspect, case: Case) -> set[Want]:
         """Return what has to be observed of a case for an aspect."""
         spared: set[Want] = set() if self.counts_work(case) else {"compile_work"}
         wants = {*aspect.wants} - spared - {*PRACTICES}.difference(self.practices_of(case))
         if "vary" in wants and not self.replays:
-            wants |= {"reuse"}
-            if self.respecialises(case):
-                wants |= tiers.compiling_again(self.models[case.model], self.tier[case.device])
+            model, tier = self.models[case.model], self.tier[case.device]
+            place = (case.model, case.device)
+            others = [one for one in self.cases if (one.model, one.device) == place]
+            wants |= {"reuse", *tiers.compiling_again(case, model, tier, others)}
         return wants
 
     def cases_of(self, aspect: Aspect) -> Sequence[Case]:

@@ -199,25 +199,61 @@ def respecialises(case: Case, tier: str, cases: Sequence[Case]) -> bool:
     """
     if tier == "smoke":
         return fnmatchcase(case.setting, RESPECIALISED.get(case.model, ""))
-    preferred = (("mode", "default"), ("scope", "whole"), ("phase", "infer"), ("precision", "f32"))
-    return case == min(
+    return case == _first(cases, phase="infer")
+
+
+def has_plain_inputs(case: Case, tier: str, cases: Sequence[Case], *, shipped: bool) -> bool:
+    """Whether a case that trains is also called with inputs that require no gradients.
+
+    That compiles another graph, the one that most people train with. One case of each model in
+    float32 does so; in half precision, inputs never require gradients. In the smoke tier, these are
+    one case that compilegate ships, and a user's own.
+
+    Args:
+        case: The case.
+        tier: The tier of its device.
+        cases: The cases of its model on its device.
+        shipped: Whether compilegate ships the model.
+    """
+    if tier == "smoke" and shipped and case.model not in RESPECIALISED:
+        return False
+    trains = (case.phase, case.computes_in_half) == ("train", False)
+    return trains and case == _first(cases, phase="train")
+
+
+def _first(cases: Sequence[Case], phase: str) -> Case:
+    """Return the case of a model that is compiled in the plainest way."""
+    preferred = {"mode": "default", "scope": "whole", "phase": phase, "precision": "f32"}
+    return min(
         cases,
         key=lambda one: [
-            *(getattr(one, axis) != value for axis, value in preferred),
+            *(getattr(one, axis) != value for axis, value in preferred.items()),
             ("auto", "dynamic", "static", "marked").index(one.dynamic),
         ],
     )
 
 
-def compiling_again(model: Model, tier: str) -> set[Want]:
-    """Return what asks for the probing calls of a model that compile again.
+def compiling_again(case: Case, model: Model, tier: str, cases: Sequence[Case]) -> set[Want]:
+    """Return what asks for the probing calls of a case that compile again.
 
-    In the tier *standard*, shipped models that compile for long share the memory layouts out: they
-    begin with the same few operators, which read the inputs. Others are called in every layout.
+    Args:
+        case: The case.
+        model: Its model.
+        tier: The tier of its device.
+        cases: The cases of its model on its device.
     """
+    found: set[Want] = set()
     shipped = model.build is not None
-    shares = shipped and tier == "standard" and model.family.startswith(LARGE)
-    return {"respecialise"} if shares else {"respecialise", "every_layout"}
+    if model.slow:
+        return found
+    if respecialises(case, tier, cases):
+        # Shipped models that compile for long share the memory layouts out: they begin with the
+        # same few operators, which read the inputs.
+        shares = shipped and tier == "standard" and model.family.startswith(LARGE)
+        found |= {"respecialise"} if shares else {"respecialise", "every_layout"}
+    if has_plain_inputs(case, tier, cases, shipped=shipped):
+        found.add("plain_inputs")
+    return found
 
 
 def timeout_s(case: Case, tier: str) -> float:

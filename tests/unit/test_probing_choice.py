@@ -3,11 +3,15 @@
 import dataclasses
 import fnmatch
 
+import pytest
 import torch
+from torch.compiler import is_compiling
 
+from compilegate.judging.budget import Budget
 from compilegate.observe.model.probes import layouts
 from compilegate.observe.phases.probing_plan import in_other_layouts
 from compilegate.records.case import Case
+from compilegate.suites import test_gradients
 from compilegate.zoo import registry, tiers
 from compilegate.zoo.example import Example
 from tests.unit.observed import Linear, observation
@@ -48,10 +52,58 @@ def test_large_shipped_models_share_layouts_out_in_the_standard_tier():
     large, small = registry.load()["resnet18"], registry.load()["mlp"]
     users = dataclasses.replace(large, build=None)
     every = {"respecialise", "every_layout"}
-    assert tiers.compiling_again(large, "standard") == {"respecialise"}
-    assert tiers.compiling_again(large, "full") == every
-    assert tiers.compiling_again(users, "standard") == every
-    assert tiers.compiling_again(small, "standard") == every
+    case = Case.parse("m-cpu-infer-f32-default-auto")
+
+    def asked(model, tier):
+        return tiers.compiling_again(case, model, tier, [case])
+
+    assert asked(large, "standard") == {"respecialise"}
+    assert asked(large, "full") == every
+    assert asked(users, "standard") == every
+    assert asked(small, "standard") == every
+    assert asked(dataclasses.replace(users, slow=True), "standard") == set()
+
+
+def test_one_training_case_of_each_model_has_inputs_without_gradients():
+    named = ("infer-f32-default-auto", "train-bf16-default-auto", "train-f32-default-static")
+    cases = [Case.parse(f"m-cpu-{setting}") for setting in (*named, "train-f32-default-marked")]
+
+    def chosen(tier, *, shipped):
+        return [
+            case.setting
+            for case in cases
+            if tiers.has_plain_inputs(case, tier, cases, shipped=shipped)
+        ]
+
+    assert chosen("standard", shipped=True) == ["train-f32-default-static"]
+    assert chosen("smoke", shipped=False) == ["train-f32-default-static"]
+    assert chosen("smoke", shipped=True) == []
+
+
+class WrongWithoutGradients(Linear):
+    """Compiled code halves the gradient of the weights if the input requires none."""
+
+    right = False
+
+    def forward(self, x):
+        y = self.linear(x)
+        wrong = is_compiling() and not x.requires_grad and not self.right
+        return y - 0.5 * (y - y.detach()) if wrong else y
+
+
+class RightWithoutGradients(WrongWithoutGradients):
+    right = True
+
+
+@pytest.mark.parametrize(
+    ("build", "outcome"), [(WrongWithoutGradients, "failed"), (RightWithoutGradients, "passed")]
+)
+def test_a_fault_in_the_graph_without_gradients_of_inputs_shows(build, outcome):
+    wants = ("capture", "vary", "plain_inputs")
+    finding = test_gradients.rule(observation(build, "train", wants=wants), Budget())
+    assert finding.outcome == outcome, finding
+    if outcome == "failed":
+        assert "inputs that require no gradients: gradient linear.weight" in finding.summary
 
 
 def test_one_case_of_each_model_compiles_again_for_its_probing_calls():

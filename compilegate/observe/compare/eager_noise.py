@@ -42,6 +42,7 @@ from compilegate.observe.model.dispatch_mode import Mode
 from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.nudging import nudge as move
 from compilegate.observe.model.nudging import without_repeats
+from compilegate.observe.model.plain_values import set_plain
 from compilegate.observe.model.restarting import start_as
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.snapshot import Snapshot
@@ -172,6 +173,7 @@ class Sampler:
         if self._began is not None:  # a model may take its branches in turn
             self._began.put_back()
         start_as(self._built, eager, known)
+        set_plain(self._built.module, known.before)
         with torch.no_grad():
             held = {**tensors_held(self._built.recorder.state.read(call)), **input_tensors(call)}
             for name, tensor in held.items():

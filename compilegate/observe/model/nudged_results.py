@@ -54,12 +54,11 @@ class NudgedSums(Mode):
         result = func(*args, **kwargs)
         made = [leaf for leaf in _pytree.tree_leaves(result) if _is_floating(leaf)]
         given = [leaf for leaf in _pytree.tree_leaves((args, kwargs)) if _is_floating(leaf)]
-        if made and given:
-            summed = max(t.numel() for t in given) / min(t.numel() for t in made)
-            units = max(_OF_ROOT * math.sqrt(summed), 1.0)
-            written = [each for each, before in statistics if not each.equal(before)]
-            for tensor in (*made, *written):
-                nudge([tensor], units * torch.finfo(tensor.dtype).eps, self._seed)
+        most = max((each.numel() for each in given), default=0)
+        written = [each for each, before in statistics if not each.equal(before)]
+        for tensor in (*made, *written):
+            units = max(_OF_ROOT * math.sqrt(most / tensor.numel()), 1.0)
+            nudge([tensor], units * torch.finfo(tensor.dtype).eps, self._seed)
         return result
 
 

@@ -96,7 +96,7 @@ class Preparation:
             call.args, call.kwargs = recast(call.args), recast(call.kwargs)
         if planned.probe is not None:
             planned.probe.apply(call)
-        if self._input_gradients:
+        if self._input_gradients and not (planned.probe and planned.probe.without_gradients):
             for name, tensor in input_tensors(call).items():
                 if tensor.is_floating_point() and tensor.is_leaf:
                     tensor.requires_grad_(name not in self._written_inputs)

@@ -41,6 +41,7 @@ class Probe:
             order in which elements are written.
         loss: The form of the loss from which the backward starts; None for the usual one.
         changes_numbers: Whether it changes the floating numbers that modules have as attributes.
+        without_gradients: Whether floating inputs require no gradients.
         rival: Another change. Where it moves a NaN or an infinity of eager's results, overflow
             decides there, and nothing is compared.
         is_extreme: Whether the values are such that overflow may decide.
@@ -64,6 +65,7 @@ class Probe:
     overlaps: bool = False
     loss: Loss | None = None
     changes_numbers: bool = False
+    without_gradients: bool = False
     rival: Change | None = None
 
     def apply(self, call: Call) -> None:

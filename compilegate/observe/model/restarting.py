@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 
 from compilegate.observe.model.equality import is_same
-from compilegate.observe.model.plain_values import set_plain
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.subject import Subject
 
 
 def start_as(subject: Subject, other: Subject, made: Result) -> None:
-    """Give a subject the state of another one before a call.
+    """Give a subject the parameters, buffers and shared variables of another one before a call.
 
-    This is the parameters, buffers and shared variables, and numbers and texts that modules hold.
+    What prepares the call may change numbers that modules hold, so these follow then: see
+    :func:`.plain_values.set_plain`.
 
     Args:
         subject: Is written to, in its own precision.
@@ -28,7 +28,6 @@ def start_as(subject: Subject, other: Subject, made: Result) -> None:
             _write(parameter, made.started.get(name, theirs[name]))
         for name, buffer in subject.buffers().items():
             _write(buffer, made.before[f"buffer {name}"])
-    set_plain(subject.module, made.before)
 
 
 def _write(ours: torch.Tensor, theirs: torch.Tensor) -> None:

@@ -9,6 +9,7 @@ import torch
 from compilegate.observe.device import out_of_memory
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.float64 import Lifting
+from compilegate.observe.model.plain_values import set_plain
 from compilegate.observe.model.restarting import start_as
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.subject import Subject
@@ -55,7 +56,9 @@ class ProbedReferences:
             subject, lifting = self._built[index]
             start_as(subject, self._eager, made)
             lifting.replay = made.recording.replay() if made.recording is not None else None
-            result = subject.call(subject.prepare(planned), planned.index)
+            call = subject.prepare(planned)
+            set_plain(subject.module, made.before)
+            result = subject.call(call, planned.index)
             if result.error is None:
                 yield result
             if not lifting.lifted_halves:

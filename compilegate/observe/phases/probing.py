@@ -25,6 +25,7 @@ from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.forward import SelectorError
 from compilegate.observe.model.integer_use import IndexUseError, OnlyArithmetic
+from compilegate.observe.model.plain_values import set_plain
 from compilegate.observe.model.probes import Probe
 from compilegate.observe.model.restarting import start_as
 from compilegate.observe.model.result import Result
@@ -39,6 +40,7 @@ from compilegate.observe.phases.probing_plan import (
     reusing,
     with_further_inputs,
     with_other_numbers,
+    with_plain_inputs,
 )
 from compilegate.observe.phases.progress import Progress
 from compilegate.records.call import CallFacts, Checked, Difference
@@ -82,25 +84,23 @@ class Probing:
         self._references = ProbedReferences(self.calls.eager, self.builder)
 
     def make_wanted(self, wants: Collection[str], sizes: dict[str, int]) -> None:
-        """Make the calls that ``reuse``, ``respecialise`` and ``every_layout`` ask for.
-
-        Args:
-            wants: What is observed of the case.
-            sizes: The first sizes.
+        """Make the probing calls that a request asks for, at the first sizes.
 
         Raises:
             Exception: The process cannot continue: the GPU's context is lost.
         """
-        example = self.calls.eager.example
+        given = self.calls.eager.example, sizes, self.calls.eager.case
         if "reuse" in wants:
-            self.make(reusing(example, sizes, self.calls.eager.case))
+            self.make(reusing(*given))
             if are_slight(self.calls.seen.calls):
-                self.make(with_further_inputs(example, sizes, self.calls.eager.case))
+                self.make(with_further_inputs(*given))
         if "respecialise" in wants:
-            self.make(at_other_batches(example, sizes, self.calls.eager.case))
-            self.make(with_other_numbers(example, sizes, self.calls.eager.case))
-            layouts = in_other_layouts(example, sizes, self.calls.eager.case)
-            self.make(layouts, at_most=len(layouts) if "every_layout" in wants else _SHARED)
+            self.make(at_other_batches(*given))
+            self.make(with_other_numbers(*given))
+            most = None if "every_layout" in wants else _SHARED
+            self.make(in_other_layouts(*given), at_most=most)
+        if "plain_inputs" in wants:
+            self.make(with_plain_inputs(*given))
 
     def make(self, planned: Sequence[PlannedCall], *, at_most: int | None = None) -> None:
         """Make the calls, one after the other. End after ``at_most`` compared ones.
@@ -156,6 +156,7 @@ class Probing:
         with self.progress.spend("prepare"):
             start_as(compiled, self.calls.eager, made)
             call = compiled.prepare(planned)
+            set_plain(compiled.module, made.before)
             compiling.mark_dynamic(compiled, call)
         with self.progress.spend("compile"):
             result = compiled.call(call, planned.index)

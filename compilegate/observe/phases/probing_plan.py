@@ -64,6 +64,12 @@ def with_other_numbers(example: Example, sizes: dict[str, int], case: Case) -> l
     return _planned(example, [(sizes, Probe("other numbers in modules", changes_numbers=True))])
 
 
+def with_plain_inputs(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
+    """Plan the probing call whose inputs require no gradients, which compiles again."""
+    plain = Probe("inputs that require no gradients", without_gradients=True)
+    return _planned(example, [(sizes, plain)])
+
+
 def in_other_layouts(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
     """Plan the probing calls in other memory layouts, which compile again.
 
@@ -84,6 +90,7 @@ def planned(name: str, example: Example, sizes: dict[str, int], case: Case) -> P
         *reusing(example, sizes, case),
         *at_other_batches(example, sizes, case),
         *with_other_numbers(example, sizes, case),
+        *with_plain_inputs(example, sizes, case),
         *with_further_inputs(example, sizes, case),
         *in_other_layouts(example, sizes, case),
     )

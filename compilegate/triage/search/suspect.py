@@ -50,7 +50,7 @@ _EXITED = re.compile(r"the process exited with status (\d+)\b")
 _CPP_ERROR = "CppCompileError"
 
 #: What asks for probing calls.
-_PROBING: set[Want] = {"reuse", "respecialise", "every_layout"}
+_PROBING: set[Want] = {"reuse", "respecialise", "every_layout", "plain_inputs"}
 
 Cost = Literal["", "time", "memory", "compiling"]
 

@@ -140,3 +140,15 @@ def test_gradients_that_overflow_now_and_then_are_judged_by_the_other_calls():
     finding = test_gradients.rule(make_observation(calls=(call, good)), STRICT)
     assert finding.outcome == "passed"
     assert "1 of which overflow as in eager" in finding.summary
+
+
+def test_each_wrong_tensor_is_shown_before_others_are_shown_again():
+    wrong = [make_error(f"output[{i}]", compiled_rms=1e-2, compiled_max=1e-1) for i in range(3)]
+    calls = [make_call(outputs=make_checked(*wrong)) for _ in range(3)]
+    finding = test_forward.rule(make_observation(calls=calls), Budget())
+    assert [line.partition(": ")[2][:9] for line in finding.details[:4]] == [
+        "output[0]",
+        "output[1]",
+        "output[2]",
+        "output[0]",
+    ]
