@@ -35,10 +35,10 @@ def equal_objects(ours: Any, theirs: Any) -> bool:
 
 
 def is_same(ours: Any, theirs: Any) -> bool:
-    """Whether two values are the same, tensors bit by bit. NaN equals NaN."""
+    """Whether two values are the same, tensors bit by bit and on one device. NaN equals NaN."""
     if not (isinstance(ours, torch.Tensor) and isinstance(theirs, torch.Tensor)):
         return equal_objects(ours, theirs)
-    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+    if (ours.shape, ours.dtype, ours.device) != (theirs.shape, theirs.dtype, theirs.device):
         return False
     if is_traceable_wrapper_subclass(ours) and objects.alike(type(ours), type(theirs)):
         names, _ = ours.__tensor_flatten__()  # such as a quantised weight, which has no operators
