@@ -16,7 +16,7 @@ import pytest
 from compilegate.judging.budget import Budget
 from compilegate.judging.finding import Finding, indented, shorten
 from compilegate.judging.judge import Judge
-from compilegate.records.call import CallFacts
+from compilegate.records.call import CallFacts, name_of_call
 from compilegate.records.case import Case
 from compilegate.records.observation import Capture, Compilation, Observation, Place
 from compilegate.records.recompilations import recompilations, total_of
@@ -88,7 +88,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
             observation.calls, {c.call for c in capture.compilations if c.graph}, dynamic
         )
         if eagerly:
-            return Finding.failure(eagerly)
+            return Finding.failure(eagerly, more=indented(map(str, capture.fallbacks)))
     allowed = setting + budget.recompiles
     seen = f"{most} recompilations of one code object, {allowed} allowed for {dynamic!r}"
     if known := sum(_is_known(item, budget) for item in capture.compilations):
@@ -157,10 +157,8 @@ def _never_compiled(
         sizes = tuple(item for item in call.numbers.items() if " dim " in item[0])
         is_due = sizes not in known and (dynamic == "static" or len(known) < 2)
         if is_due and index not in compiled and not call.raised:
-            text = ", ".join(f"{name}={size}" for name, size in call.sizes.items())
-            found.append(
-                f"call {index + 1} ({text}): ran eagerly: nothing was compiled for these sizes"
-            )
+            name = name_of_call(index, call.sizes)
+            found.append(f"{name}: ran eagerly: nothing was compiled for these sizes")
         known.add(sizes)
     return found
 

@@ -11,6 +11,7 @@ from compilegate.session.suite_fixtures import _message
 from compilegate.suites import test_recompiles
 from compilegate.suites.test_recompiles import allowed_by_setting
 from tests.unit.making import (
+    make_break,
     make_call,
     make_capture,
     make_compilation,
@@ -251,6 +252,9 @@ def test_a_size_that_static_never_compiled_for_fails():
     finding = test_recompiles.rule(once_only, Budget())
     assert finding.outcome == "failed"
     assert finding.summary == "call 3 (batch=4): ran eagerly: nothing was compiled for these sizes"
+    refused = make_capture(fallbacks=(make_break("no fake tensor", ""),))
+    why = test_recompiles.rule(make_observation(calls=calls, capture=refused), Budget()).details[-1]
+    assert why == "  no fake tensor at net.py:10 in forward (model)"
     again = make_capture(compilations=(make_compilation(call=0), make_compilation(call=2)))
     healthy = make_observation(calls=calls, capture=again)
     assert test_recompiles.rule(healthy, Budget()).outcome == "passed"
