@@ -132,8 +132,7 @@ class Sampler:
         except Exception:
             return None
         finally:  # a recipe may return the same tensors for all sides
-            if self._began is not None:
-                self._began.put_back()
+            self._end()
             with torch.no_grad():
                 for tensor, value in kept.items():
                     _write(tensor, value)
@@ -166,6 +165,13 @@ class Sampler:
     def _snapshot(self) -> Snapshot:
         subject = self._built
         return Snapshot(subject.module, parameters=False, given=fixed_arguments(subject.example))
+
+    def _end(self) -> None:
+        """Put the module back. Where that fails, it repeats no later call, which then shows."""
+        began, self._began = self._began, None
+        if began is not None:
+            with contextlib.suppress(Exception):
+                began.put_back()
 
     def _restored(self, planned: PlannedCall, eager: Subject, known: Result) -> Call:
         """Return the arguments of a call, with all values as they were before it."""
