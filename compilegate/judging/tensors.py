@@ -101,9 +101,13 @@ class Numerics:
 
 def _by_tensor(complaints: Sequence[str]) -> list[str]:
     """Return complaints with the first one of each tensor before all others."""
-    named = [line.partition(": ")[2].partition(": ")[0] for line in complaints]
-    order = sorted(range(len(named)), key=lambda index: named[index] in named[:index])
-    return [complaints[index] for index in order]
+    first: dict[str, str] = {}
+    others = []
+    for line in complaints:
+        name = line.partition(": ")[2].partition(": ")[0]
+        if first.setdefault(name, line) is not line:
+            others.append(line)
+    return [*first.values(), *others]
 
 
 def examine(observation: Observation, group: str) -> Numerics:

@@ -11,7 +11,7 @@ import torch
 
 from compilegate.observe import nested
 from compilegate.observe.model.holder import holder_of
-from compilegate.observe.model.state import OF_EVERY_MODULE, objects
+from compilegate.observe.model.state import LONGEST_CONTAINER, OF_EVERY_MODULE, objects
 from compilegate.observe.objects import attributes_of
 
 #: Values that no call can change in place.
@@ -54,12 +54,12 @@ def _places(model: object) -> Iterator[tuple[str, Any, Callable[[Any], None]]]:
 
 def _items(path: str, value: Any) -> Iterator[tuple[str, Any, Callable[[Any], None]]]:
     """Yield the places in a list or a dict, and in those in it."""
+    if not isinstance(value, (list, deque, dict)) or len(value) > LONGEST_CONTAINER:
+        return
     if isinstance(value, (list, deque)):
         keys: list[Any] = [*range(len(value))]
-    elif isinstance(value, dict):
-        keys = [*value]
     else:
-        return
+        keys = [*value]
     for key, (at, item) in zip(keys, nested.children(value), strict=True):
         yield path + at, item, _setting(value, key)
         yield from _items(path + at, item)

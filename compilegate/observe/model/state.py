@@ -37,7 +37,7 @@ _CLASS = " (class)"
 #: Elements of sets that can be equal on all sides. Tensors and modules compare by identity.
 _HASHED = (bool, int, float, str, bytes, type(None))
 #: Longer containers are tables, not state.
-_LONGEST_CONTAINER = 256
+LONGEST_CONTAINER = 256
 #: The longest path from a model to a function: module, list, object, class, method, decorated
 #: function.
 _DEPTH = 6
@@ -178,9 +178,9 @@ def cells_of(model: object) -> dict[str, CellType]:
 def unwrapped(value: object) -> Iterable[object]:
     """The contents of a value that may lead to functions."""
     if isinstance(value, (list, tuple)):
-        return value if len(value) <= _LONGEST_CONTAINER else ()
+        return value if len(value) <= LONGEST_CONTAINER else ()
     if isinstance(value, dict):
-        return value.values() if len(value) <= _LONGEST_CONTAINER else ()
+        return value.values() if len(value) <= LONGEST_CONTAINER else ()
     if isinstance(value, _WRAPPERS):
         return [getattr(value, name, None) for name in _WRAPPED]
     if isinstance(value, type):
@@ -197,13 +197,13 @@ def plain(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
     Of a random generator, it is a digest of its state.
     """
-    if isinstance(value, _CONTAINERS) and len(value) > _LONGEST_CONTAINER:
+    if isinstance(value, _CONTAINERS) and len(value) > LONGEST_CONTAINER:
         return
     if is_state(value) and not is_plain(value):
         yield f"{path}{STRUCTURE}", nested.structure(value)
     for name, leaf in nested.leaves(value, path):
         if isinstance(leaf, (set, frozenset)):
-            if len(leaf) <= _LONGEST_CONTAINER and all(map(_is_hashed_by_value, leaf)):
+            if len(leaf) <= LONGEST_CONTAINER and all(map(_is_hashed_by_value, leaf)):
                 yield name, frozenset(leaf)
         elif is_plain(leaf):
             yield name, leaf
