@@ -55,7 +55,7 @@ SUMMED = {
     "rms": Allowance(9.0, 4.0),
     "quantile": Allowance(9.0, 8.0),
     "max": Allowance(12.0, 32.0),
-    "projection": Allowance(9.0, 32.0),
+    "projection": Allowance(4.0, 32.0),
 }
 #: How the names of tensors begin that are such sums, or are stepped by them.
 _SUMS = ("gradient ", "update ", "parameter ")

@@ -33,10 +33,8 @@ _SUMMING = re.compile(r"sum|mean|var|std|norm")
 _OF_ROOT = 0.6
 
 
-class NudgedSums(Mode):
-    """A mode that moves sums as far as the order of summation moves them.
-
-    Eager sums in pairs. Compiled code on a CPU sums one number after the other.
+class _Nudging(Mode):
+    """A mode that nudges results.
 
     Args:
         seed: The seed of the steps.
@@ -45,6 +43,13 @@ class NudgedSums(Mode):
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._seed = seed
+
+
+class NudgedSums(_Nudging):
+    """A mode that moves sums as far as the order of summation moves them.
+
+    Eager sums in pairs. Compiled code on a CPU sums one number after the other.
+    """
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator, then nudge the sums in its result."""
@@ -73,20 +78,13 @@ def _is_floating(leaf: object) -> bool:
     return isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.numel() > 0
 
 
-class NudgedResults(Mode):
+class NudgedResults(_Nudging):
     """A mode that moves results by one unit in the last place, equal numbers alike.
 
     Numbers that an operator did not round stay: those that one of its operands has, too, integers,
     and numbers that need few bits, such as 2.5. A tie between them is one for all code. NaN gets
     the other sign if the seed is odd.
-
-    Args:
-        seed: The seed of the steps.
     """
-
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        self._seed = seed
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator, then nudge what it has rounded."""
