@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 from compilegate.observe.conditioning.branches import Branches
-from tests.unit.test_probing import probed, replacing, verdict_of
+from tests.unit.probed import probed, replacing, verdict_of
 
 
 def missing(function, *inputs):

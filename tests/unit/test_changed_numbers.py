@@ -9,7 +9,7 @@ from torch import nn
 from torch._dynamo.guards import GuardBuilder
 
 from compilegate.observe.model.changed_numbers import ChangedNumbers
-from tests.unit.test_probing import WANTS, probed, verdict_of
+from tests.unit.probed import WANTS, probed, verdict_of
 
 PROBE = "other numbers in modules"
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from compilegate.suites import test_gradients
-from tests.unit.test_probing import probed, verdict_of
+from tests.unit.probed import probed, verdict_of
 
 SECOND, LAST = "a loss of every second row of the first output", "a loss of the last output alone"
 EQUAL, INFINITE = "a loss with one gradient for all rows", "an infinite loss"

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from compilegate.observe.error_text import is_of_python
-from tests.unit.test_probing import WANTS, probed, verdict_of
+from tests.unit.probed import WANTS, probed, verdict_of
 
 
 def refusing(is_met):

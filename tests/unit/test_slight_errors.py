@@ -7,7 +7,7 @@ from torch import nn
 from compilegate.observe.compare.slight_errors import are_slight
 from compilegate.records.call import FURTHER, Pooled
 from tests.unit.making import make_call, make_checked, make_error
-from tests.unit.test_probing import probed, verdict_of
+from tests.unit.probed import probed, verdict_of
 
 EAGER = 0.004
 

@@ -157,6 +157,7 @@ def extremes(case: Case) -> tuple[Probe, ...]:
     return (
         *probes,
         Probe("numbers 32 times as large", lambda tensor: _multiplied(tensor, 32.0)),
+        Probe("numbers 1,024 times smaller", lambda tensor: _multiplied(tensor, 2.0**-10)),
         Probe("large numbers", large, is_extreme=True, rival=larger),
         Probe("numbers near the largest", near, is_extreme=True, may_overflow=True, rival=at),
     )

@@ -35,6 +35,9 @@ _ELEMENTS = {
     "numbers near the largest": f"2**-10 * {_LARGEST}, -(2**-11) * {_LARGEST}",
 }
 
+#: By what floating tensors are multiplied.
+_FACTORS = {"numbers 32 times as large": "32", "numbers 1,024 times smaller": "2**-10"}
+
 #: What the backward starts from.
 _LOSSES = {
     "a loss of every second row of the first output": """\
@@ -59,8 +62,8 @@ def change_of(probe: str, dtype: str = "float32") -> str:
     """
     if probe in _LAYOUTS:
         return f"return {_LAYOUTS[probe]}"
-    if probe == "numbers 32 times as large":
-        return "return 32 * t if t.is_floating_point() else t"
+    if factor := _FACTORS.get(probe):
+        return f"return {factor} * t if t.is_floating_point() else t"
     if probe in _ELEMENTS:
         return _written("row[row.numel() // 2] = value", _ELEMENTS[probe])
     if probe == "a row of zeros and one of denormals":

@@ -1,0 +1,144 @@
+"""Probing calls with numbers that no normal distribution draws, each with a fault and its twin."""
+
+import pytest
+import torch
+
+from tests.unit.observed import Linear
+from tests.unit.probed import WANTS, probed, replacing, verdict_of
+
+
+def clamped_by_comparison(x, **ends):
+    return torch.where(x > ends["min"], x, ends["min"])
+
+
+def without_the_maximum(x, dim, keepdim):
+    return x.exp().sum(dim, keepdim=keepdim).log()
+
+
+def saturated(x, y):
+    found = torch.hypot(x, y)
+    return torch.where(found.isinf(), found, found.clamp(max=1e30))
+
+
+def var_by_squares(x, dim, correction, keepdim):
+    return x.square().mean(dim, keepdim=keepdim) - x.mean(dim, keepdim=keepdim).square()
+
+
+def by_exponentials(x):
+    return x.exp() / (1 + x.exp())
+
+
+def log_of_the_sum(x):
+    return torch.log(1 + x)
+
+
+def of_the_sum_with_zero(x):
+    return 1 / (x + 0.0)
+
+
+VALUES = {
+    "NaN in the first row": (
+        lambda x: torch.clamp(x, min=0.0),
+        replacing("clamp", clamped_by_comparison),
+    ),
+    "infinities in two rows": (torch.sigmoid, replacing("sigmoid", by_exponentials)),
+    "numbers near the largest": (
+        lambda x: torch.hypot(x, x),
+        replacing("hypot", saturated),
+    ),
+    "large numbers": (
+        lambda x: torch.logsumexp(x, 1, keepdim=True).expand(-1, 4),
+        replacing("logsumexp", without_the_maximum),
+    ),
+    "numbers 1,024 times smaller": (
+        lambda x: torch.log1p(x.abs()),
+        replacing("log1p", log_of_the_sum),
+    ),
+    "a row of zeros and one of denormals": (
+        torch.reciprocal,
+        replacing("reciprocal", of_the_sum_with_zero),
+    ),
+}
+
+
+@pytest.mark.parametrize("probe", VALUES)
+def test_a_lowering_that_is_wrong_for_extreme_values_shows(probe):
+    function, faulty = VALUES[probe]
+
+    def of(backend):
+        def module():
+            return Linear(lambda x, y: (y, function(x)))
+
+        return verdict_of(probed(module, backend=backend, wants=WANTS[:3]))
+
+    sound = of("eager")
+    assert sound.outcome == "passed", sound.details
+    found = of(faulty)
+    assert found.outcome == "failed"
+    assert found.summary.startswith(f"probing call (batch=8), {probe}: output[1]"), found.summary
+
+
+def test_an_overflow_of_one_side_alone_says_nothing():
+    """Eager's norm is zero there, and that of compiled code is not a number."""
+    scales = torch.tensor([1.0, 1.0, 1.0, 0.1])
+
+    def norm(x):
+        variance = x.var(1, correction=0, keepdim=True) + 1e-5
+        return (x - x.mean(1, keepdim=True)) * variance.rsqrt() * scales
+
+    def module():
+        return Linear(lambda x, y: norm(x))
+
+    otherwise = replacing("var", var_by_squares)
+    seen = probed(module, backend=otherwise, wants=WANTS[:3])
+    assert verdict_of(seen).outcome == "passed"
+    assert "numbers near the largest: compiled code or eager alone overflows" in seen.unprobed
+
+
+def saturating(x, one):
+    return (x.long() + one).clamp(max=2**31 - 1).int()
+
+
+def with_integers(module):
+    def inputs(batch):
+        return torch.randn(batch, 4), torch.randint(9, (batch, 4), dtype=torch.int32)
+
+    return {"module": module, "inputs": inputs, "signal": True, "wants": WANTS[:3]}
+
+
+INTEGERS = "integers at both ends of their range"
+
+
+@pytest.mark.parametrize("backend", ["eager", replacing("add", saturating)])
+def test_a_sum_of_integers_that_does_not_overflow_as_in_eager_shows(backend):
+    seen = probed(**with_integers(lambda: lambda x, n: (x * 2, n + 1)), backend=backend)
+    assert INTEGERS in [one.probe for one in seen.probes]
+    found = verdict_of(seen)
+    assert found.outcome == ("passed" if backend == "eager" else "failed"), found.details
+    assert INTEGERS in found.summary or backend == "eager"
+
+
+@pytest.mark.parametrize(
+    ("function", "operator"),
+    [
+        (lambda x, n: x[n.long() % 2], "aten.index.Tensor"),
+        (lambda x, n: x.new_zeros(int(n.max())) + 1, "aten._local_scalar_dense.default"),
+        (lambda x, n: x + (1 << n), "aten.bitwise_left_shift"),
+    ],
+)
+def test_integers_that_are_indices_or_sizes_get_no_large_values(function, operator):
+    seen = probed(**with_integers(lambda: function))
+    assert seen.status == "completed", seen.failure
+    (line,) = (line for line in seen.unprobed if line.startswith(INTEGERS))
+    assert line.startswith(f"{INTEGERS}: {operator}")
+    assert line.endswith("takes integers as indices or sizes")
+
+
+@pytest.mark.parametrize("backend", ["eager", replacing("neg", lambda x: 0.0 - x)])
+def test_a_zero_of_the_other_sign_shows(backend):
+    seen = probed(
+        lambda: lambda x: (x * 2, torch.neg(x)), backend=backend, wants=WANTS[:3], signal=True
+    )
+    found = verdict_of(seen)
+    assert found.outcome == ("passed" if backend == "eager" else "inconclusive"), found.details
+    assert "output[1], sign of zero: eager " in found.summary or backend == "eager"
