@@ -18,6 +18,7 @@ from compilegate.judging.completeness import was_observed
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.finding import Finding, with_help
 from compilegate.judging.toml_values import toml
+from compilegate.judging.tracebacks import without_torch
 from compilegate.records.observation import (
     BUSY_MACHINE,
     Capture,
@@ -263,7 +264,7 @@ def _finding_of_case(observation: Observation, aspect: str, said_by: str) -> Fin
             message = f"{failure.kind}: {message}"
         alone = f", {failure.call}, where eager returned" if failure.call else ""
         summary = f"{what} in stage {failure.stage!r}{alone}: {message}"
-        details = [*failure.traceback.rstrip().splitlines()]
+        details = [*without_torch(failure.traceback)]
         if (observation.status, failure.stage) == ("raised", "eager"):
             details.append(f"if eager is meant to raise: Example(…, raises={failure.kind})")
         if failure.output:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from compilegate.judging.finding import Finding, indented, shorten
 from compilegate.judging.judge import is_crowded, share
 from compilegate.judging.tensors import BLIND_SHARE, Numerics, examine_groups
+from compilegate.judging.tracebacks import without_torch
 from compilegate.records.observation import Observation
 from compilegate.records.practice import Practice, PracticeName, Step
 from compilegate.records.wording import counted
@@ -94,7 +95,7 @@ def _traceback(practice: Practice) -> Iterator[str]:
     """Yield the traceback of the first error, which may have those of other processes, too."""
     first = next(_failed(practice), None)
     if first is not None:
-        yield from indented(first.traceback.splitlines())
+        yield from indented(without_torch(first.traceback))
 
 
 def _recompiled(practice: Practice) -> Iterator[str]:
