@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from compilegate.doctor import gpu, host, interpreter
-from compilegate.doctor.finding import Finding
+from compilegate.doctor.check import Check
 from compilegate.output.visible import visible
 
 
@@ -60,23 +60,23 @@ def run(options: argparse.Namespace) -> int:
         The exit status: 0 nothing is missing, 1 something is.
     """
     missing = 0
-    for finding in _findings(options):
-        missing += not finding.is_there
-        print(_json(finding) if options.json else _line(finding), flush=True)
+    for check in _checks(options):
+        missing += not check.is_there
+        print(_json(check) if options.json else _line(check), flush=True)
     if not options.json:
         print("nothing is missing" if not missing else f"{missing} missing")
     return 1 if missing else 0
 
 
-def _findings(options: argparse.Namespace) -> Iterator[Finding]:
+def _checks(options: argparse.Namespace) -> Iterator[Check]:
     yield host.python()
     yield host.virtual_environment()
     yield host.idle_processor()  # before the checks that use it
     yield host.compiler()
     yield from host.disk(options.disk_gib or host.DISK_GIB["gpu" if options.gpu else "cpu"])
     if options.gpu:
-        yield from gpu.findings()
-    yield from interpreter.findings(options.python, gpu=options.gpu)
+        yield from gpu.checks()
+    yield from interpreter.checks(options.python, gpu=options.gpu)
     yield host.registry()
     for index in options.index:
         yield host.registry(index)
@@ -84,11 +84,11 @@ def _findings(options: argparse.Namespace) -> Iterator[Finding]:
         yield from host.github()
 
 
-def _line(finding: Finding) -> str:
-    state = "OK" if finding.is_there else "missing"
-    way_out = f" → {finding.way_out}" if finding.way_out else ""
-    return visible(f"{state:<8} {finding.name:<16} {finding.text}{way_out}")
+def _line(check: Check) -> str:
+    state = "OK" if check.is_there else "missing"
+    way_out = f" → {check.way_out}" if check.way_out else ""
+    return visible(f"{state:<8} {check.name:<16} {check.text}{way_out}")
 
 
-def _json(finding: Finding) -> str:
-    return json.dumps(dataclasses.asdict(finding), ensure_ascii=False)
+def _json(check: Check) -> str:
+    return json.dumps(dataclasses.asdict(check), ensure_ascii=False)

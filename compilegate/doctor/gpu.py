@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
-from compilegate.doctor.finding import Finding, has, lacks
+from compilegate.doctor.check import Check, has, lacks
 
 #: The share of a GPU's time, in per cent, that nobody may use.
 _IDLE_PERCENT = 5
@@ -23,7 +23,7 @@ _HELD = {
 _DRIVER = "install NVIDIA's driver, and see that nvidia-smi works for this user"
 
 
-def findings(nvml: Any = None) -> Iterator[Finding]:
+def checks(nvml: Any = None) -> Iterator[Check]:
     """Check the driver and each GPU that it knows.
 
     Args:
@@ -54,7 +54,7 @@ def findings(nvml: Any = None) -> Iterator[Finding]:
             yield lacks(f"GPU {index}", f"NVML: {error}", "nvidia-smi -q; restart the machine")
 
 
-def _of_gpu(nvml: Any, index: int) -> Iterator[Finding]:
+def _of_gpu(nvml: Any, index: int) -> Iterator[Check]:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     kind = nvml.nvmlDeviceGetName(handle)
     processes = nvml.nvmlDeviceGetComputeRunningProcesses(handle)

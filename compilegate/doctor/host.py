@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from compilegate.doctor.finding import Finding, has, lacks
+from compilegate.doctor.check import Check, has, lacks
 from compilegate.processes import cpp_compiler
 from compilegate.records.statistics import BUSY
 
@@ -34,7 +34,7 @@ extern "C" int threads() { return std::optional<int>(omp_get_max_threads()).valu
 """
 
 
-def python() -> Finding:
+def python() -> Check:
     """Check the version of this interpreter."""
     found = f"{platform.python_version()} in {sys.executable}"
     if sys.version_info >= OLDEST_PYTHON:
@@ -43,7 +43,7 @@ def python() -> Finding:
     return lacks("python", f"{found} is too old", f"install Python {oldest} or newer")
 
 
-def virtual_environment() -> Finding:
+def virtual_environment() -> Check:
     """Check that this interpreter has an environment of its own, and can make others."""
     name = "venv"
     if any(importlib.util.find_spec(module) is None for module in ("venv", "ensurepip")):
@@ -57,7 +57,7 @@ def virtual_environment() -> Finding:
     return has(name, sys.prefix)
 
 
-def compiler() -> Finding:
+def compiler() -> Check:
     """Check that the C++ compiler builds a library as Inductor builds one."""
     name = "g++"
     try:
@@ -82,7 +82,7 @@ def compiler() -> Finding:
     return has(name, version.partition("\n")[0])
 
 
-def disk(needed_gib: float) -> Iterator[Finding]:
+def disk(needed_gib: float) -> Iterator[Check]:
     """Check the room where a runner writes: here, and in the folder for temporary files."""
     for name, folder in (("disk", Path.cwd()), ("temporary files", Path(tempfile.gettempdir()))):
         free = shutil.disk_usage(folder).free / 2**30
@@ -96,7 +96,7 @@ def disk(needed_gib: float) -> Iterator[Finding]:
             yield has(name, text)
 
 
-def idle_processor() -> Finding:
+def idle_processor() -> Check:
     """Check that nothing else uses the processor, which is what makes timing certain."""
     name = "idle processor"
     cores = len(os.sched_getaffinity(0))
@@ -107,7 +107,7 @@ def idle_processor() -> Finding:
     return has(name, text)
 
 
-def registry(index: str = "") -> Finding:
+def registry(index: str = "") -> Check:
     """Check that pip finds PyTorch, in its configured index or in another.
 
     Args:
@@ -130,7 +130,7 @@ def registry(index: str = "") -> Finding:
     )
 
 
-def github() -> Iterator[Finding]:
+def github() -> Iterator[Check]:
     """Check what the job needs that opens issues: the command ``gh``, and a token for it."""
     if (program := shutil.which("gh")) is None:
         yield lacks("gh", "it is not on the path", "install it: https://cli.github.com")

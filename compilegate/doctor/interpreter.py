@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compilegate.doctor.finding import Finding, has, lacks
+from compilegate.doctor.check import Check, has, lacks
 from compilegate.processes.child_process import ObserverError
 from compilegate.processes.observer import Observer
 from compilegate.processes.server_process import Launch
@@ -14,7 +14,7 @@ from compilegate.records.environment import Environment
 _OLDEST_CAPABILITY = (7, 0)
 
 
-def findings(python: str, *, gpu: bool) -> Iterator[Finding]:
+def checks(python: str, *, gpu: bool) -> Iterator[Check]:
     """Ask a child of an interpreter what it finds.
 
     Args:
@@ -37,7 +37,7 @@ def findings(python: str, *, gpu: bool) -> Iterator[Finding]:
         yield gpu_of(environment)
 
 
-def gpu_of(environment: Environment) -> Finding:
+def gpu_of(environment: Environment) -> Check:
     """Check the GPU that torch finds.
 
     Args:

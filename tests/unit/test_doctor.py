@@ -48,8 +48,8 @@ class Nvml:
         return query
 
 
-def missing(findings):
-    return {finding.name: finding for finding in findings if not finding.is_there}
+def missing(checks):
+    return {check.name: check for check in checks if not check.is_there}
 
 
 def test_a_compiler_that_works_is_named():
@@ -124,11 +124,11 @@ def test_issues_need_gh_and_a_token(monkeypatch, tmp_path):
     (tmp_path / "gh").chmod(0o755)
     monkeypatch.setenv("GH_TOKEN", "secret")
     assert not missing(host.github())
-    assert "secret" not in "".join(finding.text for finding in host.github())
+    assert "secret" not in "".join(check.text for check in host.github())
 
 
 def test_an_idle_gpu_at_its_normal_clocks_is_fine():
-    found = [*gpu.findings(Nvml())]
+    found = [*gpu.checks(Nvml())]
     assert not missing(found)
     assert found[0].text == "580.65, for CUDA up to 13.2"
 
@@ -157,7 +157,7 @@ def test_an_idle_gpu_at_its_normal_clocks_is_fine():
     ],
 )
 def test_what_a_gpu_lacks_is_named(answers, name, text):
-    (found,) = missing(gpu.findings(Nvml(**answers))).values()
+    (found,) = missing(gpu.checks(Nvml(**answers))).values()
     assert found.name == name
     assert text in found.text + found.way_out
     assert found.way_out
@@ -173,7 +173,7 @@ def test_torch_must_find_a_gpu_that_triton_supports():
 
 
 def test_an_interpreter_without_torch_is_missing(tmp_path):
-    (found,) = interpreter.findings(str(tmp_path / "python"), gpu=False)
+    (found,) = interpreter.checks(str(tmp_path / "python"), gpu=False)
     assert not found.is_there
     assert "pip install torch" in found.way_out
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Finding:
+class Check:
     """Whether this machine has one thing that a runner needs.
 
     Attributes:
@@ -22,11 +22,11 @@ class Finding:
     way_out: str = ""
 
 
-def has(name: str, text: str) -> Finding:
+def has(name: str, text: str) -> Check:
     """Return that a thing is there."""
-    return Finding(name, True, text)
+    return Check(name, True, text)
 
 
-def lacks(name: str, text: str, way_out: str) -> Finding:
+def lacks(name: str, text: str, way_out: str) -> Check:
     """Return that a thing is missing, and what to do."""
-    return Finding(name, False, text, way_out)
+    return Check(name, False, text, way_out)
