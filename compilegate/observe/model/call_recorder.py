@@ -237,6 +237,6 @@ def _models_own(error: Exception) -> Exception:
     Raises:
         Exception: The process cannot continue: memory ran out, or the GPU's context is lost.
     """
-    if isinstance(error, torch.AcceleratorError) or out_of_memory.find(error):
+    if out_of_memory.is_fatal(error):
         raise error
     return error

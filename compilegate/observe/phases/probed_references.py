@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
-
 from compilegate.observe.device import out_of_memory
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.float64 import Lifting
@@ -43,7 +41,7 @@ class ProbedReferences:
         try:
             return [*self._made(planned, made)]
         except Exception as error:
-            if isinstance(error, torch.AcceleratorError) or out_of_memory.find(error):
+            if out_of_memory.is_fatal(error):
                 raise
             return []
 

@@ -277,7 +277,7 @@ class Bench:
         except Exception as error:
             if isinstance(error, ProcessError):
                 held = error.held_by_others
-            elif isinstance(error, torch.AcceleratorError) or out_of_memory.find(error):
+            elif out_of_memory.is_fatal(error):
                 raise
             raised = error_text.with_kind(error)
             traceback = failures.traceback_of(error)

@@ -221,8 +221,7 @@ def _reached(loop: Loop, marks: tuple[int, ...], bench: Bench) -> Iterator[tuple
 
 def refuse_to_go_on(error: Exception) -> None:
     """Raise an error again after which the process cannot continue, or the loop was never one."""
-    fatal = isinstance(error, (torch.AcceleratorError, StepUnavailableError))
-    if fatal or out_of_memory.find(error):
+    if isinstance(error, StepUnavailableError) or out_of_memory.is_fatal(error):
         raise error
 
 

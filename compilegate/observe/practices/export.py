@@ -169,7 +169,7 @@ def _refusable(subject: Subject) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            if isinstance(error, torch.AcceleratorError) or out_of_memory.find(error):
+            if out_of_memory.is_fatal(error):
                 raise
             raise StepUnavailableError(_refusal(error_text.with_kind(error))) from error
 

@@ -53,19 +53,14 @@ def _scores_of_eager(bench: Bench, eager: Subject) -> torch.Tensor:
         with bench.progress.spend("run"):
             scores = _scores(bench, eager)
     except Exception as error:
-        _refuse_to_go_on(error)
+        if out_of_memory.is_fatal(error):
+            raise
         raise StepUnavailableError(f"in eager, {error_text.with_kind(error)}") from error
     if not len(scores):
         raise StepUnavailableError("the metric returns no score")
     if strange := _infinite(scores):
         raise StepUnavailableError(f"in eager, {strange} of {len(scores)} scores are not finite")
     return scores
-
-
-def _refuse_to_go_on(error: Exception) -> None:
-    """Raise an error after which the process cannot continue."""
-    if isinstance(error, torch.AcceleratorError) or out_of_memory.find(error):
-        raise error
 
 
 def _scores(bench: Bench, subject: Subject, lifting: Lifting | None = None) -> torch.Tensor:
@@ -122,6 +117,7 @@ def _noise(bench: Bench, before: torch.Tensor) -> float:
         with bench.progress.spend("reference"):
             truth = _scores(bench, bench.builder(lifting), lifting)
     except Exception as error:
-        _refuse_to_go_on(error)
+        if out_of_memory.is_fatal(error):
+            raise
         return math.nan
     return float((before - truth).abs().mean()) if len(truth) == len(before) else math.nan

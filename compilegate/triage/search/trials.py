@@ -141,8 +141,8 @@ class Trials:
         """
         target = self._folder / f"{what}.json"
         target.unlink(missing_ok=True)
-        told: dict[str, Any] = {what: str(target)}
-        part = replace(self._named(part), **told)
+        asked: dict[str, Any] = {what: str(target)}
+        part = replace(self._named(part), **asked)
         self._write(_PARTS.format(parts=[asdict(part)]))
         case_id = _case_id(part.name, self.suspect)
         made = self._observe(case_id, part.name, "eager", ("capture",), seed=self._seed)
