@@ -14,6 +14,7 @@ from compilegate.judging.budgets import Machine
 from compilegate.processes.observer import BACKENDS
 from compilegate.records.case import DEVICES
 from compilegate.session.workers import Share
+from tests.faults.matrix import kept
 from tests.faults.matrix.cells import Cell, all_cells
 from tests.faults.matrix.filling import Filling
 from tests.faults.matrix.kinds import KINDS
@@ -52,7 +53,8 @@ def main() -> int:
         stations[0].close()
         print(error, file=sys.stderr)
         return 2
-    filling = Filling(store, options.out, cells, stop, _show)
+    known = () if options.again else kept.decided(options.backend)
+    filling = Filling(store, options.out, cells, stop, _show, known=known)
     filling.run(stations, options.minutes)
     return _summary(store)
 
@@ -77,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
         help="as CUDA_VISIBLE_DEVICES names them (default: 0)",
     )
     parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--again", action="store_true", help="fill cells again that the page has")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.json")
     return parser
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from tests.faults.matrix.cells import Cell, spread
@@ -23,6 +23,7 @@ class Filling:
         cells: All cells that are asked for.
         stop: Ends it, and what its stations observe.
         report: Called with each cell that is filled.
+        known: Kind and case of cells that other files hold, which are not filled again.
     """
 
     def __init__(
@@ -32,12 +33,15 @@ class Filling:
         cells: list[Cell],
         stop: threading.Event,
         report: Report,
+        *,
+        known: Collection[tuple[str, str]] = (),
     ) -> None:
         self._store, self._file, self._report = store, file, report
-        filled = {(cell.kind, cell.case) for cell in store.cells}
-        done = [cell for cell in cells if (cell.kind.name, cell.case.id) in filled]
-        known = set(done)
-        self._left: Iterator[list[Cell]] = spread([c for c in cells if c not in known], done)
+        filled = {*known, *((cell.kind, cell.case) for cell in store.cells)}
+        done, left = [], []
+        for cell in cells:
+            (done if (cell.kind.name, cell.case.id) in filled else left).append(cell)
+        self._left: Iterator[list[Cell]] = spread(left, done)
         self._lock = threading.Lock()
         self._of_twin: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._stop = stop

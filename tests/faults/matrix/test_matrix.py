@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.faults.catalogue import SOUND
-from tests.faults.matrix import page
+from tests.faults.matrix import kept, page
 from tests.faults.matrix.cells import FAMILIES, PARTS, SETTINGS, all_cells, spread
 from tests.faults.matrix.filling import Filling
 from tests.faults.matrix.kinds import KINDS
@@ -30,7 +30,7 @@ def store(tmp_path_factory):
     """Cells of the smallest model."""
     file = tmp_path_factory.mktemp("matrix") / "cells.json"
     words = ["-m", "tests.faults.matrix", "--backend", "aot_eager_decomp_partition", "-n", "1"]
-    words += ["--cases", CASE, "--out", str(file)]
+    words += ["--cases", CASE, "--again", "--out", str(file)]
     words += ["--kinds", "a_third_percent", "--kinds", "residual_lost"]
     done = subprocess.run([sys.executable, *words], cwd=CHECKOUT, check=False)
     assert done.returncode == 0
@@ -57,6 +57,16 @@ def test_a_cell_is_filled_once(store, tmp_path):
     while group := filling.next_group():
         left += [cell.kind.name for cell in group]
     assert {cell.kind.name for cell in cells} - {*left} == {"a_third_percent", "residual_lost"}
+
+
+def test_a_cell_that_the_page_has_is_not_filled_again(tmp_path):
+    known = kept.decided("inductor")
+    cells = all_cells("cuda")
+    empty = Store({})
+    filling = Filling(empty, tmp_path / "cells.json", cells, threading.Event(), print, known=known)
+    groups = iter(filling.next_group, [])
+    left = {(cell.kind.name, cell.case.id) for group in groups for cell in group}
+    assert left == {(cell.kind.name, cell.case.id) for cell in cells} - known
 
 
 def test_each_element_of_a_large_result_shows_in_what_is_kept():
