@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from compilegate.judging import raising
 from compilegate.judging.aspects import aspect_named
 from compilegate.judging.budget import KEYS, Budget, KeyKind
 from compilegate.judging.completeness import was_observed
@@ -274,6 +275,9 @@ def _finding_of_case(observation: Observation, aspect: str, said_by: str) -> Fin
             summary += f"; other processes held {share(held)} of the GPU's memory"
         outcome: Outcome = "inconclusive" if proves_nothing(failure) else "failed"
         return Finding(outcome, summary, tuple(details))
+    # Whether eager raises in more calls than before is what the aspect "eager" judges.
+    if aspect != "eager" and (mistake := raising.unexpected(observation)):
+        return mistake
     if nothing_compiled(observation):
         if said_by:
             return Finding("skipped", f"nothing was compiled: {said_by} fails for it")

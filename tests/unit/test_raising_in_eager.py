@@ -1,0 +1,54 @@
+"""A recipe whose calls raise in eager fails, unless it says that they do."""
+
+import pytest
+import torch
+from torch import nn
+
+from compilegate.judging.budget import Budget
+from compilegate.judging.judge import judge
+from compilegate.suites import test_forward, test_gradients, test_side_effects
+from compilegate.zoo.example import Call
+from tests.unit.observed import observation
+
+SUITES = {"forward": test_forward, "gradients": test_gradients, "side_effects": test_side_effects}
+
+
+def embedding():
+    return nn.Sequential(nn.Embedding(10, 8), nn.Linear(8, 8))
+
+
+def verdict(seen, aspect="forward"):
+    return judge(seen, Budget(), aspect, SUITES[aspect].rule, ("capture",)).verdict
+
+
+@pytest.mark.parametrize("aspect", SUITES)
+def test_a_model_that_raises_in_each_call_fails_in_all_aspects(aspect):
+    seen = observation(embedding, "train", inputs=lambda batch: (torch.randint(20, 40, (batch,)),))
+    found = verdict(seen, aspect)
+    assert found.outcome == "failed"
+    assert found.summary.startswith(f"eager raises in all {len(seen.calls)} calls: IndexError: ")
+    assert found.details == ("if it is meant to: Example(…, raises=IndexError)",)
+
+
+@pytest.mark.parametrize(("least", "outcome"), [(20, "failed"), (0, "passed")])
+def test_a_model_that_raises_at_another_size_fails(least, outcome):
+    def inputs(batch):
+        lowest = 0 if batch == 8 else least
+        return (torch.randint(lowest, lowest + 10, (batch,)),)
+
+    found = verdict(observation(embedding, inputs=inputs))
+    assert found.outcome == outcome, found
+    assert outcome == "passed" or found.summary.startswith("eager raises at batch=5: IndexError: ")
+
+
+def test_one_of_the_calls_that_a_recipe_lists_may_raise():
+    calls = [Call((torch.tensor([one]),)) for one in (1, 20)]
+    found = verdict(observation(embedding, inputs=(), calls=calls))
+    assert found.outcome == "passed", found
+    assert ", 1 of which raise as eager does" in found.summary
+
+
+def test_an_error_that_the_recipe_names_passes():
+    ids = torch.tensor([20])
+    found = verdict(observation(embedding, inputs=lambda batch: (ids,), raises=IndexError))
+    assert found.outcome == "passed", found
