@@ -40,7 +40,9 @@ class Training:
     def _start_from(self, side: Subject) -> None:
         self._initial = {name: p.detach().clone() for name, p in side.parameters().items()}
         # Without steps, a copy in double precision would waste memory.
-        self._expected = {n: p.double() if self._steps else p for n, p in self._initial.items()}
+        self._expected = {
+            n: cast_weights.in_double(p) if self._steps else p for n, p in self._initial.items()
+        }
 
     def restart(self) -> None:
         """Measure changes from eager's current weights, after they changed on all sides."""

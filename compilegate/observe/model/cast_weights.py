@@ -51,7 +51,23 @@ def cast(module: nn.Module, case: Case, *, lifted: torch.dtype | None) -> None:
         if lifted is not None:
             _dequantise(module)
     if lifted is not None:
-        module.to(dtype=lifted)
+        _lift(module, lifted)
+
+
+def in_double(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor in double precision; ``double()`` drops imaginary parts."""
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def _lift(module: nn.Module, dtype: torch.dtype) -> None:
+    """Move floating and complex weights to a precision; ``module.to`` drops imaginary parts."""
+
+    def lifted(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.is_complex():
+            return tensor.to(dtype.to_complex())
+        return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
+    module._apply(lifted)
 
 
 def _quantise(module: nn.Module) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 import torch
 from torch import nn
 
+from compilegate.observe.model.cast_weights import in_double
 from compilegate.observe.model.subject import Subject
 
 #: This many elements of each tensor are compared, evenly spaced: other weights differ everywhere.
@@ -64,7 +65,6 @@ def _differ(ours: torch.Tensor, theirs: torch.Tensor | None) -> bool:
         return True
     if not (ours.is_floating_point() or ours.is_complex()):
         return not torch.equal(ours, theirs)
-    wide = torch.complex128 if ours.is_complex() else torch.float64
-    known, other = (side.to(wide).nan_to_num(0.0, 0.0, 0.0) for side in (ours, theirs))
+    known, other = (in_double(side).nan_to_num(0.0, 0.0, 0.0) for side in (ours, theirs))
     allowed = _ROUNDING * torch.finfo(ours.dtype).eps * float(known.norm())
     return float((known - other).norm()) > allowed
