@@ -147,16 +147,18 @@ class Sampler:
         *,
         results: Callable[[int], Mode] | None,
     ) -> Sample:
-        unit = UNIT[eager.case.computes_in]
-        amount = nudge * unit * (2 if cast_weights.half(eager.case) else 1)
         call = self._restored(planned, eager, known)
         moved = (*self._built.parameters().values(), *input_tensors(call).values())
+        unit = UNIT[eager.case.computes_in]
+        if {tensor.dtype for tensor in moved if tensor.is_floating_point()} == {torch.float64}:
+            unit = torch.finfo(torch.float64).eps
+        amount = nudge * unit * (2 if cast_weights.half(eager.case) else 1)
         with torch.no_grad():
             size = move(moved, amount, _FIRST_SEED + seed)
         units = nudge if size <= amount else size / unit
         with results(_FIRST_SEED + seed) if results else contextlib.nullcontext():
             nudged = self._call(call, planned, known)
-        return Sample(nudged, Nudge(units, units * unit / UNIT["f32"]))
+        return Sample(nudged, Nudge(units, units * max(unit / UNIT["f32"], 1.0)))
 
     @functools.cached_property
     def _built(self) -> Subject:

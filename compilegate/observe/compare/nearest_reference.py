@@ -36,8 +36,9 @@ class Nudge(NamedTuple):
     """The size of the nudge of an eager run, in units in the last place.
 
     Attributes:
-        units: The size in units of the case's precision.
-        in_f32: The size in units of float32, which is large in half precision.
+        units: The size in units of the case's precision, or of float64 if all numbers have it.
+        in_f32: The same in single and double precision; in half precision, the size in units of
+            float32, which is large.
     """
 
     units: float
