@@ -47,7 +47,9 @@ def settled(
             other = theirs.get(name)
             if not isinstance(tensor, Tensor) or not isinstance(other, Tensor):
                 continue
-            places = _widened(_unstable(name, part, tensor, truths, rivals), part)
+            has_rows = part == "output" or name.startswith("input")
+            places = _unstable(name, part, tensor, truths, rivals)
+            places = _widened(places, has_rows=has_rows)
             if part == "output":
                 unstable, total = unstable + int(places.sum()), total + places.numel()
             if other.shape == tensor.shape:
@@ -121,17 +123,20 @@ def _unstable(
     return places
 
 
-def _widened(places: Tensor, part: str) -> Tensor:
+def _widened(places: Tensor, *, has_rows: bool) -> Tensor:
     """Add the whole row of what is not stable, unless that is a small part of the row.
 
-    An element of a gradient or a buffer sums over all rows of a batch: there, the whole tensor is a
-    row.
+    Args:
+        places: What is not stable.
+        has_rows: Whether a row is that of one item of the batch, as in outputs and in gradients of
+            inputs. An element of another gradient, or of a buffer, sums over all items: there, the
+            whole tensor is a row.
     """
     if places.dim() == 0 or not places.numel():
         return places
     rows = places.flatten(1) if places.dim() > 1 else places[:, None]
     by_chance = rows.double().mean(1) > _BY_CHANCE
-    if part != "output" and places.double().mean() > _BY_CHANCE:
+    if not has_rows and places.double().mean() > _BY_CHANCE:
         by_chance = torch.ones_like(by_chance)
     return (rows | by_chance[:, None]).view(places.shape)
 

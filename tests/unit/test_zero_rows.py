@@ -1,0 +1,41 @@
+"""The gradient of a row of zeros is judged next to a row of denormals, in which rounding decides."""
+
+import pytest
+import torch
+from torch import nn
+from torch.compiler import is_compiling
+
+from compilegate.judging.budget import Budget
+from compilegate.judging.judge import judge
+from compilegate.suites import test_gradients
+from tests.unit.observed import observation
+
+
+class Norms(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 4)
+
+    def forward(self, x):
+        return self.linear(self.norms(x))
+
+    def norms(self, x):
+        return x.norm(dim=-1)
+
+
+class WithoutZeros(Norms):
+    """The gradient of a row of zeros is NaN in compiled code, and zero in eager."""
+
+    def norms(self, x):
+        return x.square().sum(-1).sqrt() if is_compiling() else x.norm(dim=-1)
+
+
+@pytest.mark.parametrize(("module", "outcome"), [(Norms, "passed"), (WithoutZeros, "failed")])
+@pytest.mark.parametrize("batch", [(8, 5), (16, 5)])
+def test_a_row_of_zeros_whose_gradient_is_nan_fails(module, outcome, batch):
+    wants = ("capture", "vary", "reuse")
+    inputs = {"inputs": lambda batch: (torch.randn(batch, 6, 7),)}
+    seen = observation(module, "train", "eager", wants, batch=batch, **inputs)
+    found = judge(seen, Budget(), "gradients", test_gradients.rule, ("capture", "vary")).verdict
+    assert found.outcome == outcome, (found.summary, found.details)
+    assert outcome == "passed" or "a row of zeros and one of denormals" in found.summary
