@@ -99,10 +99,24 @@ def test_the_plan_has_two_calls_at_the_first_sizes_then_every_other_size_and_bot
         PlannedCall(2, {"batch": 2, "length": 24}),
         PlannedCall(3, {"batch": 6, "length": 24}),
         PlannedCall(4, {"batch": 4, "length": 16}),
-        PlannedCall(5, first, moved=True),
-        PlannedCall(6, {"batch": 2, "length": 24}),
+        PlannedCall(5, {"batch": 2, "length": 16}),
+        PlannedCall(6, first, moved=True),
+        PlannedCall(7, {"batch": 2, "length": 24}),
     ]
     assert varied_calls(example, {}, INFER) == [PlannedCall(2, {}, moved=True)]
+
+
+@pytest.mark.parametrize(
+    ("case", "vary"),
+    [
+        (INFER, {"batch": (4, 2), "length": (24, 16)}),  # compiles for each pair of sizes
+        (AUTO, {"batch": (4, 2), "length": (24, 2)}),
+        (AUTO, {"batch": (4, 2), "length": (24,)}),
+    ],
+)
+def test_sizes_that_differ_together_are_distinct_and_of_cases_with_dynamic_sizes(case, vary):
+    sizes = [call.sizes for call in varied_calls(Example(abs), vary, case)]
+    assert all(len([n for n in vary if one[n] != vary[n][0]]) < 2 for one in sizes)
 
 
 def test_static_compiles_for_the_first_and_the_last_size_of_each_dimension():

@@ -131,7 +131,7 @@ def test_integers_that_are_indices_or_sizes_get_no_large_values(function, operat
     assert seen.status == "completed", seen.failure
     (line,) = (line for line in seen.unprobed if line.startswith(INTEGERS))
     assert line.startswith(f"{INTEGERS}: {operator}")
-    assert line.endswith("takes integers as indices or sizes")
+    assert line.endswith("takes integers as indices, sizes or shifts")
 
 
 @pytest.mark.parametrize("backend", ["eager", replacing("neg", lambda x: 0.0 - x)])

@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 
 from compilegate.observe.model.snapshot import Snapshot
@@ -16,6 +17,7 @@ class Part(nn.Module):
     def __init__(self):
         super().__init__()
         self.inner = nn.Linear(3, 3)
+        self.inner.register_buffer("seen", torch.zeros(3))
 
     def forward(self, x):
         raise NotImplementedError
@@ -27,6 +29,10 @@ def leave_training(module, x):
 
 def add_a_hook(module, x):
     module.inner.register_forward_hook(lambda module, args, output: None)
+
+
+def keep_out_of_state_dict(module, x):
+    module.inner.register_buffer("seen", module.inner.seen, persistent=False)
 
 
 def freeze(module, x):
@@ -48,6 +54,7 @@ def mark_the_input(module, x):
 CHANGES = {
     leave_training: "attribute inner.training",
     add_a_hook: "attribute hooks of inner",
+    keep_out_of_state_dict: "attribute buffers of inner outside state_dict",
     freeze: "parameter inner.weight",
     draw_in_python: "Python's random generator",
     draw_in_numpy: "NumPy's random generator",

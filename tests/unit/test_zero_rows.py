@@ -1,4 +1,4 @@
-"""The gradient of a row of zeros is judged next to a row of denormals, in which rounding decides."""
+"""The gradient of a row of zeros is judged next to denormals, in which rounding decides."""
 
 import pytest
 import torch

@@ -83,6 +83,9 @@ def varied_calls(
 ) -> list[PlannedCall]:
     """Plan the calls at the other sizes, one dimension after the other.
 
+    Where code is for all sizes, one call has the least other size of each dimension at once: code
+    may be wrong where two differ from those that it was compiled with.
+
     Then follow a call at the first sizes with other weights, and one at the first of the other
     sizes: they use compiled code again after code for other sizes exists. With CUDA graphs, that
     call records a graph, and one more call replays it. In *train*, another forward runs before the
@@ -104,12 +107,24 @@ def varied_calls(
     graphs, trains = case.uses_cuda_graphs, case.phase == "train"
     replays = graphs or (trains and device_of(case.device).records_graphs)
     index = itertools.count(_first_calls(case.device))
-    calls = [PlannedCall(next(index), sizes) for sizes in others]
+    calls = [PlannedCall(next(index), sizes) for sizes in (*others, *_together(case, tried))]
     calls.append(PlannedCall(next(index), first, moved=True))
     calls += [PlannedCall(next(index), sizes) for sizes in others[:1] * (2 if replays else 1)]
     if trains and not graphs and not has_fixed_inputs(example):
         calls.append(PlannedCall(next(index), first, overlaps=True))
     return calls
+
+
+def _together(case: Case, tried: Mapping[str, tuple[int, ...]]) -> list[dict[str, int]]:
+    """Return the sizes of the call in which all dimensions differ from the first one.
+
+    There are none under *static*, which compiles again for them, and where two sizes are equal:
+    guards may make one number of them.
+    """
+    varying = {name: min(sizes[1:]) for name, sizes in tried.items() if len(sizes) > 1}
+    sizes = {**_first_sizes(dict(tried)), **varying}
+    is_distinct = len({*sizes.values()}) == len(sizes)
+    return [sizes] if case.dynamic != "static" and len(varying) > 1 and is_distinct else []
 
 
 def items_of(call: Call, sizes: dict[str, int]) -> int:

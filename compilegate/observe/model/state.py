@@ -60,7 +60,7 @@ _WRAPPED = (
 def attributes(model: object) -> Iterator[tuple[str, Any]]:
     """Yield plain attributes of all modules and of the classes that the builder made, by path.
 
-    Of hooks, it is their number.
+    Of hooks, it is their number; of buffers that ``state_dict`` leaves out, their names.
     """
     for class_name, made in classes_of(model).items():
         for name, value in held_by(made).items():
@@ -78,6 +78,8 @@ def attributes(model: object) -> Iterator[tuple[str, Any]]:
         yield f"{prefix or 'the model'}{_CLASS}", name_of(type(module))
         if hooks := sum(len(vars(module).get(name) or ()) for name in HOOKS):
             yield f"hooks of {prefix or 'the model'}", hooks
+        if kept_out := sorted(getattr(module, "_non_persistent_buffers_set", ())):
+            yield f"buffers of {prefix or 'the model'} outside state_dict", ", ".join(kept_out)
 
 
 def classes_of(model: object) -> dict[str, type]:

@@ -248,7 +248,7 @@ class Probing:
         except Exception as error:
             if not isinstance(error, IndexUseError):
                 raise LeftOutError(f"in eager, {error_text.with_kind(error)}") from error
-            raise LeftOutError(f"{error} takes integers as indices or sizes") from error
+            raise LeftOutError(f"{error} takes integers as indices, sizes or shifts") from error
 
     def _repeat(self, planned: PlannedCall, times: int) -> None:
         """Make a call on both sides again and again, without looking at it."""
