@@ -1,7 +1,8 @@
 """Calls that are not compiled as a whole: those of eager, and those of the reference.
 
-A function may compile itself all the same, as ``flex_attention`` does where it is called in eager.
-What it compiles then is no work of the compiled model, so it is left out of the records.
+A model may compile a part of itself all the same, as ``flex_attention`` does where it is called in
+eager. Then Dynamo captures that part, and PyTorch's operators run it: no backend, whose errors
+compiled code would share. It is no work of the compiled model, so it is left out of the records.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+import torch
 import torch._dynamo.utils as dynamo
 
 from compilegate.observe.model.random_draws import DrawRecording
@@ -19,7 +21,7 @@ from compilegate.zoo.example import Call
 
 def call(eager: Subject, made: Call, index: int, recording: DrawRecording | None = None) -> Result:
     """Make a call of a model that is not compiled. See :meth:`Subject.call` for the arguments."""
-    with left_out() as compiled:
+    with left_out() as compiled, torch.compiler.set_stance("default", force_backend="eager"):
         result = eager.call(made, index, recording)
     result.compiles_itself = bool(compiled)
     return result
