@@ -28,7 +28,7 @@ from compilegate.records.call import (
     name_of_probe,
 )
 from compilegate.records.observation import Observation
-from compilegate.records.rounding import is_blind, pooled_noise
+from compilegate.records.rounding import BLIND, is_blind, pooled_noise
 
 #: Of this many near ties, one may have an answer that no nudged run gives.
 UNANSWERED = 8
@@ -316,7 +316,10 @@ def _why_blind(error: TensorError) -> str:
         return "is nowhere finite"
     if error.scale == 0.0:
         return "is zero"
-    return f"is off by {error.eager_rms:.0%} of its scale in eager itself"
+    moved = f"{error.eager_rms:.0%} of its scale in eager"
+    if error.samples and error.eager_own < BLIND:  # only the nudged runs differ
+        return f"changes by {moved} if weights and inputs move by a rounding error"
+    return f"is off by {moved} itself"
 
 
 def sentence(error: TensorError, check: Check) -> str:
