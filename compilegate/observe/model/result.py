@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 GENERATOR = "random generator"
 #: The prefix of the names of the last call's outputs among the state of the next call.
 KEPT = "kept "
+#: How those of the first call begin, in later calls without CUDA graphs.
+FIRST = "first "
 #: Replaces a tensor that PyTorch refuses to read because a CUDA graph has reused its memory.
 OVERWRITTEN = "overwritten by a later replay of a CUDA graph: reading it raises"
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
