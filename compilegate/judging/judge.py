@@ -253,6 +253,15 @@ def says_that_nothing_compiled(judgement: Judgement, observation: Observation) -
     return judgement.of_case and fails and is_whole
 
 
+def _is_raised_by_model(observation: Observation, failure: Failure) -> bool:
+    """Whether the model raised the error in eager, where its recipe names none.
+
+    An error of the recipe itself ends the first eager call, before there is a reference.
+    """
+    raised_in_eager = (observation.status, failure.stage) == ("raised", "eager")
+    return raised_in_eager and bool(observation.reference) and not observation.raises
+
+
 def _finding_of_case(observation: Observation, aspect: str, said_by: str) -> Finding | None:
     """Return the finding of a case that ended before an aspect, or compiled nothing."""
     failure = observation.failure
@@ -266,7 +275,7 @@ def _finding_of_case(observation: Observation, aspect: str, said_by: str) -> Fin
         alone = f", {failure.call}, where eager returned" if failure.call else ""
         summary = f"{what} in stage {failure.stage!r}{alone}: {message}"
         details = [*without_torch(failure.traceback)]
-        if (observation.status, failure.stage) == ("raised", "eager"):
+        if _is_raised_by_model(observation, failure):
             details.append(f"if eager is meant to raise: Example(…, raises={failure.kind})")
         if failure.output:
             details += ["last output:", *(f"  {line}" for line in failure.output.splitlines())]

@@ -1,5 +1,7 @@
 """Judging: what is the same for every aspect, and how expected failures change a verdict."""
 
+from dataclasses import replace
+
 import pytest
 
 from compilegate.judging.budget import Budget
@@ -168,12 +170,21 @@ def test_only_a_busy_machine_makes_a_time_out_inconclusive(kind, others_took, ou
     )
 
 
-def test_a_model_that_raises_in_eager_names_the_field_for_it():
-    for stage in ("eager", "compile"):
-        failed = make_failed_observation("raised", stage=stage, kind="ValueError")
-        details = judge(failed, Budget(), "forward", must_not_be_asked).verdict.details
-        hint = "if eager is meant to raise: Example(…, raises=ValueError)"
-        assert (hint in details) == (stage == "eager")
+@pytest.mark.parametrize(
+    ("stage", "changed", "is_hinted"),
+    [
+        ("eager", {}, True),
+        ("compile", {}, False),
+        ("eager", {"reference": ""}, False),  # the recipe raised, before there was a reference
+        ("eager", {"raises": "KeyError"}, False),  # the recipe names an error
+    ],
+)
+def test_a_model_that_raises_in_eager_names_the_field_for_it(stage, changed, is_hinted):
+    failed = make_failed_observation("raised", stage=stage, kind="ValueError")
+    failed = replace(failed, **changed)
+    details = judge(failed, Budget(), "forward", must_not_be_asked).verdict.details
+    hint = "if eager is meant to raise: Example(…, raises=ValueError)"
+    assert (hint in details) == is_hinted
 
 
 def test_details_are_the_traceback_and_the_last_output():

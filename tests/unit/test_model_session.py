@@ -70,6 +70,27 @@ def test_a_selector_that_picks_nothing_is_the_recipe_s_error():
     )
 
 
+def raises(x, y):
+    raise ValueError("no")
+
+
+@pytest.mark.parametrize(
+    ("example", "is_hinted"),
+    [
+        ({"module": lambda: Linear(raises)}, True),
+        ({"module": Linear, "inputs": lambda batch: torch.randn(batch, 4)}, False),
+        ({"module": Linear, "inputs": lambda rows: (torch.randn(rows, 4),)}, False),
+        ({"module": Linear, "output": lambda out: out.logits}, False),
+    ],
+)
+def test_only_an_error_of_the_model_itself_may_be_one_that_eager_is_meant_to_raise(
+    example, is_hinted
+):
+    found = verdict(**example)
+    assert found.summary.startswith("raised in stage 'eager'")
+    assert any("raises=" in line for line in found.details) == is_hinted
+
+
 @pytest.mark.parametrize(
     ("error", "summary"),
     [
