@@ -28,6 +28,9 @@ from compilegate.records.verdict import Verdict
 from compilegate.upgrade.paired_baseline import check_interpreter
 from compilegate.zoo import registry
 
+#: What to do about a model of the user's own.
+_OWN_MODELS = "a model of your own needs --zoo FILE: the ini setting zoo counts for pytest alone"
+
 
 class ArgumentError(Exception):
     """A wrong argument. The text names it and says what to do."""
@@ -119,7 +122,8 @@ def _read(options: argparse.Namespace) -> tuple[Case, Budgets]:
     case = Case.parse(options.case)
     cpp_compiler.require(case.device, options.backend)
     if not options.zoo and case.model not in (shipped := registry.load()):
-        raise UnknownNameError("model", case.model, shipped)
+        unknown = UnknownNameError("model", case.model, shipped)
+        raise ValueError(f"{unknown} ({_OWN_MODELS})")
     for file in options.zoo:
         if not Path(file).is_file():
             raise ValueError(f"no zoo file {file}: check the path")

@@ -146,6 +146,7 @@ def test_nothing_is_added_where_the_process_explained_its_refusal(observe):
     [
         (("matvec",), "malformed case id 'matvec'"),
         ((CASE_ID.replace("tiny", "tinny"),), "unknown model 'tinny'; did you mean 'tiny'?"),
+        ((CASE_ID.replace("tiny", "acme"),), "a model of your own needs --zoo FILE"),
         ((CASE_ID, "--zoo", "nowhere.py"), "no zoo file nowhere.py: check the path"),
         ((CASE_ID, "--budgets", "no.toml"), "cannot read the budgets file no.toml"),
     ],
