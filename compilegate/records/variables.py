@@ -33,6 +33,8 @@ _LABEL = re.compile(
     r"|NVIDIA_BUILD_\w+|TORCH_CUDA_ARCH_LIST|TORCH_COMPILE_JOB_ID"
     r"|compiler\.(job_id|sticky_pgo_key|cache_key_tag)"
 )
+#: Variables and options that only have PyTorch print, or write a log.
+_PRINT = re.compile(r"TORCH_LOGS|TORCH_LOGS_FORMAT|TORCH_TRACE|TORCHDYNAMO_VERBOSE|dynamo\.verbose")
 #: Stands for a value that is not stored.
 HIDDEN = "(not stored)"
 #: Characters of a value that are stored.
@@ -64,8 +66,9 @@ def decides(name: str) -> bool:
         name: The name of a variable, or of an option of ``torch.compile``.
 
     Returns:
-        False for names of places, for variables that choose GPUs, and for labels.
+        False for names of places, for variables that choose GPUs, for labels, and for logging.
     """
     if _TOOL.search(name):
         return True
-    return not _PLACE.search(name) and not _LABEL.fullmatch(name)
+    decides_nothing = _PLACE.search(name) or _LABEL.fullmatch(name) or _PRINT.fullmatch(name)
+    return not decides_nothing

@@ -15,7 +15,7 @@ OTHER = make_environment(
     python="3.13.0",
     inventory=make_inventory(
         libraries={**make_inventory().libraries, "oneDNN": "3.9"},
-        variables={"OMP_NUM_THREADS": "8", "TORCH_LOGS": " ".join(["+dynamo"] * 20)},
+        variables={"OMP_NUM_THREADS": "8", "TORCH_OPTS": " ".join(["+dynamo"] * 20)},
         configuration={"inductor.freezing": "True"},
         distributions={**make_inventory().distributions, "pip": "26.0"},
         machine={"governor": "powersave", "kernel": "6.8"},
@@ -27,7 +27,7 @@ the environments differ in:
   software       python 3.12.1 → 3.13.0
   configuration  inductor.freezing default → True
   variables      OMP_NUM_THREADS 4 → 8
-                 TORCH_LOGS unset → +dynamo +dynamo +dynamo +dynamo +dynamo
+                 TORCH_OPTS unset → +dynamo +dynamo +dynamo +dynamo +dynamo
                    +dynamo +dynamo +dynamo +dynamo +dynamo +dynamo +dynamo
                    +dynamo +dynamo +dynamo +dynamo +dynamo +dynamo +dynamo
                    +dynamo

@@ -65,9 +65,15 @@ def test_what_compilegate_sets_itself_is_not_stored():
         "TORCH_COMPILE_JOB_ID",
         "inductor.trace.debug_dir",
         "dynamo.debug_dir_root",
+        "TORCH_LOGS",
+        "TORCH_LOGS_OUT",
+        "TORCH_LOGS_FORMAT",
+        "TORCH_TRACE",
+        "TORCHDYNAMO_VERBOSE",
+        "dynamo.verbose",
     ],
 )
-def test_places_and_labels_decide_nothing(name):
+def test_places_labels_and_logs_decide_nothing(name):
     assert not decides(name)
 
 
@@ -82,6 +88,7 @@ def test_places_and_labels_decide_nothing(name):
         "TRITON_PTXAS_PATH",
         "TORCH_NCCL_TIMEOUT",
         "ATEN_CPU_CAPABILITY",
+        "TORCH_COMPILE_DEBUG",
         "inductor.freezing",
         "functorch.unlift_effect_tokens",
     ],
