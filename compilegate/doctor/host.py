@@ -21,8 +21,8 @@ from compilegate.records.statistics import BUSY
 #: The oldest version of Python that compilegate runs on.
 OLDEST_PYTHON = (3, 11)
 #: GiB that a runner writes: two environments of PyTorch, pip's cache, compile caches, run files.
-#: With CUDA, the libraries of one environment alone have 5 to 8.
-DISK_GIB = {"cpu": 10.0, "gpu": 40.0}
+#: PyTorch's default wheel brings CUDA's libraries, 5 to 8 GiB an environment, without a GPU, too.
+DISK_GIB = {"cpu": 20.0, "gpu": 40.0}
 #: Seconds for a command that needs the network, and for one that does not.
 _NETWORK_S, _LOCAL_S = 60, 60
 #: A program that needs what Inductor's code needs: a C++17 library, OpenMP, Python's headers.
@@ -114,6 +114,9 @@ def registry(index: str = "") -> Check:
         index: The address of another index, such as that of nightly wheels.
     """
     name = "registry"
+    if importlib.util.find_spec("pip") is None:
+        way = "python -m ensurepip, or with uv: uv pip install pip"
+        return lacks(name, f"no pip in the environment of {sys.executable}", way)
     words = [sys.executable, "-m", "pip", "index", "versions", "torch"]
     words += ["--disable-pip-version-check", "--timeout", "15", "--retries", "0"]
     words += ["--isolated", "--pre", "--index-url", index] if index else []

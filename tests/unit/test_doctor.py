@@ -80,6 +80,13 @@ def test_room_on_the_disk(monkeypatch, tmp_path):
     assert set(missing(host.disk(1e9))) == {"disk", "temporary files"}
 
 
+@pytest.mark.parametrize(("free_gib", "has_room"), [(12, False), (24, True)])
+def test_two_environments_of_the_default_wheels_need_room(monkeypatch, free_gib, has_room):
+    free = SimpleNamespace(free=free_gib * 2**30)
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: free)
+    assert bool(missing(host.disk(host.DISK_GIB["cpu"]))) is not has_room
+
+
 def test_the_system_s_interpreter_is_no_environment_of_its_own(monkeypatch):
     monkeypatch.setattr(sys, "prefix", "/some/where")
     assert host.virtual_environment().is_there
@@ -111,6 +118,15 @@ def test_a_registry_has_torch_or_is_missing(monkeypatch, tmp_path):
     found = host.registry("http://127.0.0.1:9/simple")
     assert not found.is_there
     assert "PIP_INDEX_URL" in found.way_out
+
+
+def test_an_environment_without_pip_is_named_and_not_the_network(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pip", None)  # as in an environment of uv
+    found = host.registry()
+    assert not found.is_there
+    assert found.text == f"no pip in the environment of {sys.executable}"
+    assert "ensurepip" in found.way_out
+    assert "network" not in found.way_out
 
 
 def test_issues_need_gh_and_a_token(monkeypatch, tmp_path):
