@@ -87,6 +87,15 @@ def name_of(path: Path) -> str:
     return path.name.removesuffix(".gz").removesuffix(".jsonl")
 
 
+def candidate_of(path: Path) -> Path:
+    """Return the file of the candidate, given that of a baseline that a session wrote next to it.
+
+    Args:
+        path: ``NAME.baseline.jsonl``. Any other path of a run is its own.
+    """
+    return path.with_name(f"{name_of(path).removesuffix('.baseline')}.jsonl")
+
+
 def find(name: str, directory: Path) -> Path:
     """Return the file of a run that is given by path or by name.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from compilegate.records.environment_changes import hardware_changes, is_unknown
 from compilegate.records.run import Header
-from compilegate.runs import reproduction
+from compilegate.runs import files, reproduction
 from compilegate.runs.archive import Archive
 from compilegate.runs.slim import SlimObservation
 
@@ -55,15 +55,27 @@ def machines_differ(baseline: Header, candidate: Header, kind: str) -> str:
     return ", ".join(found)
 
 
-def incomplete(name: str, run: Archive) -> Iterator[str]:
-    """Yield a caution if a run lacks planned cases, with the way to complete it."""
+def incomplete(name: str, run: Archive, candidate: Archive | None = None) -> Iterator[str]:
+    """Yield a caution if a run lacks planned cases, with the way to complete it.
+
+    Args:
+        name: What the run is called.
+        run: The run.
+        candidate: What it is compared with, if it is the baseline.
+    """
     cut = ", and its last line was cut short" if run.truncated else ""
-    path = run.path.with_suffix("") if run.path.suffix == ".gz" else run.path
+    is_packed = run.path.suffix == ".gz"
+    path = run.path.with_suffix("") if is_packed else run.path
+    paired = files.candidate_of(path)
+    if paired.exists():
+        path = paired  # a session continues both
     again = reproduction.resuming_words(run.header.arguments, reproduction.as_seen(str(path)))
     way = f"to continue it, run: {shlex.join(again)}"
-    if path != run.path:
+    if is_packed:
         way = f"to continue it, unpack it with gunzip {shlex.quote(str(run.path))}, then run: "
         way += shlex.join(again)
+    if candidate is not None and candidate.missing and candidate.path == paired:
+        way = "what continues the candidate continues it, too"
     if run.missing:
         yield (
             f"the {name} {run.path} is incomplete: {len(run.missing)} of "

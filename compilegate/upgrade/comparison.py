@@ -115,7 +115,7 @@ def compare(
         tuple(attributed(compared, {c: a for c, a in found.items() if a is not None})),
         differ,
         (
-            *incomplete("baseline", baseline),
+            *incomplete("baseline", baseline, candidate),
             *incomplete("candidate", candidate),
             *revisions(baseline.header, candidate.header),
             *unrecorded(baseline.header, candidate.header),

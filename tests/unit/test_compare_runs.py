@@ -246,6 +246,27 @@ def test_every_planned_case_of_either_run_is_there_once(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("name", ["b.baseline.jsonl", "a.jsonl"])
+def test_one_command_continues_a_run_and_the_baseline_that_its_session_wrote(tmp_path, name):
+    path, now = tmp_path / name, tmp_path / "b.jsonl"
+    for each in (path, now):
+        run(each, planned=[CASE_ID], complete=False)
+    before, after = compare_files(path, now).cautions
+    assert after.endswith(f"--resume {now}")
+    is_of_one_session = name.startswith("b.")
+    assert ("--resume" in before) is not is_of_one_session
+    if not is_of_one_session:
+        assert before.endswith(f"--resume {path}")
+
+
+def test_a_baseline_alone_is_continued_by_the_command_of_its_session(tmp_path):
+    before, now = tmp_path / "b.baseline.jsonl", tmp_path / "b.jsonl"
+    run(before, planned=[CASE_ID], complete=False)
+    run(now, make_observation())
+    (caution,) = compare_files(before, now).cautions
+    assert caution.endswith(f"--resume {now}")
+
+
 @pytest.mark.parametrize(
     "cases",
     [
