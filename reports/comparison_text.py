@@ -27,7 +27,7 @@ MEANING = {
     "eager regressed": "eager itself is worse than before",
     "gone": "not observed any more",
     "inconclusive": "the measurements do not settle it",
-    "not comparable": "not the same thing",
+    "not comparable": "not the same thing, or observed in neither run",
     "fixed": "failed before, passes now",
     "improved": "better than before",
     "accepted": "worse, and a budgets file accepts it",

@@ -217,7 +217,10 @@ def _absent(case: str, before: CaseRecord, now: CaseRecord) -> CaseComparison | 
     lacking = _unavailable(before.observation), _unavailable(now.observation)
     kind: Class
     text = doubt = ""
-    if not now.planned:
+    if before.observation is None and now.observation is None:
+        kind, text = "not comparable", "observed in neither run"
+        doubt = text
+    elif not now.planned:
         kind, text = "gone", "not in the candidate's plan"
     elif now.observation is None:
         kind, text = "gone", "planned, but not observed"

@@ -192,7 +192,7 @@ def test_a_session_that_ended_early_leaves_no_case_out(stored):
     assert [(item.case, item.kind) for item in comparison.cases] == [
         (CASE_ID, "unchanged"),
         (OTHER_ID, "gone"),
-        (FULL_ID, "gone"),
+        (FULL_ID, "not comparable"),  # neither observed it
     ]
     assert comparison.baseline.planned == comparison.candidate.planned == header.planned
 
