@@ -266,8 +266,11 @@ def unmatched_budgets(plan: Plan) -> list[str]:
     """Budget entries that match no case of the zoo on the selected devices.
 
     A session that selects among models checks only the models that entries name. A replay does
-    not know the user's zoo: there, only a name close to that of a model of the run is an error.
+    not know the user's zoo: there, only a name close to that of a model of the run is an error, and
+    none if it selects among them.
     """
+    if plan.options.filtered and plan.replays:
+        return []
     if plan.options.filtered or plan.replays:
         return [*_budgets_of_unknown_models(plan)]
     possible = [c for m in plan.models.values() for d in plan.tier for c in tiers.cases_of(m, d)]
