@@ -20,6 +20,7 @@ from compilegate.records.call import CallFacts, name_of_call
 from compilegate.records.case import Case
 from compilegate.records.observation import Capture, Compilation, Observation, Place
 from compilegate.records.recompilations import recompilations, total_of
+from compilegate.records.wording import counted
 
 #: What to do about a recompile limit: no number of recompilations lifts it.
 _LIMIT_HELP = (
@@ -68,8 +69,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         return Finding("failed", summary, details, complaints=capture.limits)
     returning = [call for call in observation.calls if not call.raised]
     made = [c for c in capture.compilations if c.graph and not _is_of_an_error(c, observation)]
-    counted = [item for item in made if not _is_known(item, budget)]
-    compiled_again = recompilations(counted)
+    unexpected = [item for item in made if not _is_known(item, budget)]
+    compiled_again = recompilations(unexpected)
     most = max(compiled_again.values(), default=0)
     case = Case.parse(observation.case)
     dynamic = case.dynamic
@@ -90,7 +91,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         if eagerly:
             return Finding.failure(eagerly, more=indented(map(str, capture.fallbacks)))
     allowed = setting + budget.recompiles
-    seen = f"{most} recompilations of one code object, {allowed} allowed for {dynamic!r}"
+    seen = f"{counted(most, 'recompilation')} of one code object, {allowed} allowed for {dynamic!r}"
     if known := sum(_is_known(item, budget) for item in capture.compilations):
         seen += f", not counting {known} whose guards are known to fail"
     if (total := total_of(capture)) > most + known:

@@ -138,6 +138,8 @@ _VALUES: dict[KeyKind, str] = {
     "texts": ' = ["…"]',
     "breaks": ' = [{reason = "…", place = "…"}]',
 }
+#: What a value of a budget key counts from, where a reader might take it for the whole.
+_RELATIVE = {"recompiles": " (more than the setting allows)"}
 
 
 def _budget_keys(aspect: str, proposal: Mapping[str, Any]) -> Iterator[str]:
@@ -147,7 +149,8 @@ def _budget_keys(aspect: str, proposal: Mapping[str, Any]) -> Iterator[str]:
     keys = []
     for key in aspect_named(aspect).keys:
         value = proposal.get(key)
-        keys.append(f"{key}{_VALUES[KEYS[key]]}" if value is None else f"{key} = {toml(value)}")
+        shown = _VALUES[KEYS[key]] if value is None else f" = {toml(value)}{_RELATIVE.get(key, '')}"
+        keys.append(f"{key}{shown}")
     if keys:
         yield f"{BUDGET_KEY}{', or '.join(sorted(keys, key=lambda key: '[' in key))}"
 

@@ -16,6 +16,7 @@ from compilegate.records.observation import Capture, GraphBreak, Place, written
 from compilegate.records.performance import Timing
 from compilegate.records.recompilations import recompilations
 from compilegate.records.statistics import paired_speedup
+from compilegate.records.wording import counted
 from compilegate.runs.slim import SlimObservation
 from compilegate.upgrade import error_growth, work_growth
 from compilegate.upgrade.comparable import incomparable
@@ -134,7 +135,7 @@ def of_recompilations(then: Capture, now: Capture) -> Iterator[Change]:
     before, total = sum(earlier.values()), sum(later.values())
     if before == total:
         return
-    text = f"{before} → {total} recompilations"
+    text = f"{before} → {counted(total, 'recompilation')}"
     if total < before:
         yield Change("recompiles", "better", f"{text}: its budget can be lower by {before - total}")
         return

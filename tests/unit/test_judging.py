@@ -42,7 +42,7 @@ def test_a_rule_s_finding_becomes_the_verdict():
     assert judged.verdict.details == (
         "one",
         "two",
-        'budget key: recompiles = 2, or recompile_guards = ["…"]',
+        'budget key: recompiles = 2 (more than the setting allows), or recompile_guards = ["…"]',
     )
     assert judged.proposal == {"recompiles": 2}
     assert not judged.of_case

@@ -37,7 +37,7 @@ CAPTURE = (
         "compiled_at_each_call",
         "each call compiles again",
         "recompiles",
-        r"\d recompilations of one code object, 0 allowed for 'dynamic'",
+        r"\d recompilations? of one code object, 0 allowed for 'dynamic'",
         setting=DYNAMIC,
     ),
 )

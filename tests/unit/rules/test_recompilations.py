@@ -109,7 +109,8 @@ def test_recompiling_once_too_often_fails_and_shows_why(dynamic, allowed):
     finding = test_recompiles.rule(observation, Budget())
     assert finding.outcome == "failed"
     assert finding.summary == (
-        f"{allowed + 1} recompilations of one code object, {allowed} allowed for {dynamic!r}"
+        f"{allowed + 1} recompilation{'s' * bool(allowed)} of one code object, "
+        f"{allowed} allowed for {dynamic!r}"
     )
     assert finding.details[0] == "net.py:12 in forward, call 2: tensor 'x' size mismatch 0"
     assert finding.proposal == {"recompiles": 1}
@@ -127,7 +128,7 @@ def test_guards_that_are_known_to_fail_do_not_count_and_others_do():
     one = test_recompiles.rule(observation, Budget(recompile_guards=("mismatch 0",)))
     assert one.outcome == "failed"
     assert one.summary == (
-        "1 recompilations of one code object, 0 allowed for 'dynamic', "
+        "1 recompilation of one code object, 0 allowed for 'dynamic', "
         "not counting 1 whose guards are known to fail"
     )
     both = Budget(recompile_guards=("mismatch 0", "mismatch 1"))
