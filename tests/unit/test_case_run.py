@@ -177,6 +177,51 @@ def test_a_forward_that_overwrites_saved_tensors_is_detected():
     )
 
 
+def one_at_a_time(graph, inputs):
+    """A compiler whose forward raises until the backward of an earlier one has run."""
+    pending = []
+
+    def save(tensor):
+        pending.append(tensor)
+        return tensor
+
+    def restore(tensor):
+        pending.clear()
+        return tensor
+
+    def run(*given):
+        if pending:
+            raise RuntimeError("one at a time")
+        with torch.autograd.graph.saved_tensors_hooks(save, restore):
+            return graph.forward(*given)
+
+    return run
+
+
+def refusing_calls(graph, inputs):
+    """A compiler whose code raises in its second call."""
+    count = itertools.count()
+
+    def run(*given):
+        if next(count) == 1:
+            raise RuntimeError("no second call")
+        return graph.forward(*given)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("compiler", "name"),
+    [
+        (one_at_a_time, "call 6 (batch=8), another forward before its backward"),
+        (refusing_calls, "call 2 (batch=8)"),
+    ],
+)
+def test_an_error_of_a_call_with_another_forward_before_its_backward_says_so(compiler, name):
+    found = verdict(lambda: Linear(lambda x, y: y.tanh()), "train", compiler, suite=test_gradients)
+    assert f"{name}, where eager returned: RuntimeError: " in found.summary
+
+
 def test_calls_of_a_model_that_cannot_overlap_are_made_one_by_one():
     found = {
         suite: verdict(Shared, "train", suite=suite)

@@ -200,11 +200,11 @@ class PairedCalls:
             result = self._run_compiled(planned, call)
         except torch.AcceleratorError:
             if made.error is None:
-                self.seen.raised_alone = name_of_call(planned.index, planned.sizes)
+                self.seen.raised_alone = _described(planned)
             raise
         self._log.after_call(planned.index, planned.sizes)
         if result.error is not None and made.error is None:
-            self.seen.raised_alone = name_of_call(planned.index, planned.sizes)
+            self.seen.raised_alone = _described(planned)
             raise result.error
         outputs, gradients, state = self.comparison.of_call(planned, made, result)
         self.seen.calls.append(
@@ -246,3 +246,9 @@ class PairedCalls:
             taken_s, others.share(), clock_was_set=clock.was_set
         )
         return result
+
+
+def _described(planned: PlannedCall) -> str:
+    """Return the name of a call, and what it has that calls mostly have not."""
+    name = name_of_call(planned.index, planned.sizes)
+    return f"{name}, another forward before its backward" if planned.overlaps else name
