@@ -101,10 +101,16 @@ def _observe(options: argparse.Namespace) -> int:
 def _import_torch() -> None:
     """Import PyTorch before a zoo file does, as the fork server and fresh processes do.
 
+    This process then uses the same cache as theirs.
+
     The first imported module that holds ``torch`` is part of what Inductor looks a graph up by:
     pickle names it as the home of memory formats.
     """
     import torch  # noqa: F401
+
+    from compilegate.observe import cache_folder
+
+    cache_folder.use_own()
 
 
 def _refuse_without_gpu(case: Case) -> None:

@@ -28,9 +28,9 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from compilegate.observe import descendants, stacks, temporary_folder
+from compilegate.observe import cache_folder, descendants, stacks, temporary_folder
 from compilegate.observe.cache_repair import remove_truncated
-from compilegate.observe.supervisor import inductor_cache, supervise
+from compilegate.observe.supervisor import supervise
 from compilegate.observe.wall_clock import WallClock
 
 #: Runs in a child, with the file descriptors of its requests and answers, and its own folder for
@@ -66,6 +66,8 @@ def _import_torch() -> None:
         device.prepare_to_fork()
     import torch._dynamo
     import torch._inductor.compile_fx  # noqa: F401
+
+    cache_folder.use_own()
 
 
 @contextlib.contextmanager
@@ -136,7 +138,7 @@ def _run_child(
     descendants.kill_group(child)
     descendants.kill_children()
     if os.WIFSIGNALED(status):
-        remove_truncated(inductor_cache(), since=since_birth.earliest_s)
+        remove_truncated(cache_folder.in_use(), since=since_birth.earliest_s)
     temporary_folder.remove(folder)
     return {"ended": child, "status": status}
 

@@ -14,7 +14,7 @@ import signal
 import socket
 from pathlib import Path
 
-from compilegate.observe import descendants, temporary_folder
+from compilegate.observe import cache_folder, descendants, temporary_folder
 from compilegate.observe.cache_repair import remove_truncated
 from compilegate.observe.wall_clock import WallClock
 
@@ -47,15 +47,8 @@ def supervise(control: socket.socket, scratch: Path) -> None:
     descendants.kill_children()
     if os.WIFSIGNALED(status):  # otherwise the server has done it
         with contextlib.suppress(Exception):
-            remove_truncated(inductor_cache(), since=since_start.earliest_s)
+            remove_truncated(cache_folder.in_use(), since=since_start.earliest_s)
     temporary_folder.remove(scratch)
     with contextlib.suppress(OSError):
         control.send(json.dumps({"server": status}).encode())
     os._exit(1 if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status))
-
-
-def inductor_cache() -> Path:
-    """Return Inductor's cache. This imports torch."""
-    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
-
-    return Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR") or default_cache_dir())

@@ -27,7 +27,7 @@ Observe = Callable[[str, float], tuple[Observation, Verdict]]
 #: burn processor time, and report that the case is over.
 _SERVER = """
 import json, os, pathlib, socket, sys, time
-from compilegate.observe import server, supervisor
+from compilegate.observe import cache_folder, server
 
 CASE = pathlib.Path(sys.argv[2])
 
@@ -59,7 +59,7 @@ def serve(requests, answers, folder):
     exec(compile(CASE.read_text(), str(CASE), "exec"), {**given, "folder": folder})
 
 server._import_torch = lambda: None
-server.inductor_cache = supervisor.inductor_cache = lambda: CASE.parent
+cache_folder.in_use = lambda: CASE.parent
 server.run(socket.socket(fileno=int(sys.argv[1])), serve, CASE.with_name("scratch"))
 """.replace("CASE_ID", CASE_ID)
 

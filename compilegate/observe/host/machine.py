@@ -26,7 +26,7 @@ _WORDS = {
 
 def describe() -> dict[str, str]:
     """Return what Linux reports, by name; what it does not report is left out."""
-    found = {"kernel": platform.release(), "flags of the processor": _flags()}
+    found = {"kernel": platform.release(), "flags of the processor": flags_digest()}
     found |= {name: _megahertz(_read(_PROCESSORS / path)) for name, path in _FREQUENCIES.items()}
     found |= {name: _read(_PROCESSORS / path) for name, path in _WORDS.items()}
     chosen = re.search(r"\[(\w+)\]", _read(_HUGE_PAGES))
@@ -40,8 +40,8 @@ def processor_flags() -> set[str]:
     return set(listed[1].split()) if listed else set()
 
 
-def _flags() -> str:
-    """Return a digest of all flags: the list has 1500 characters."""
+def flags_digest() -> str:
+    """Return a digest of all flags, for the list has 1500 characters; empty if unknown."""
     flags = " ".join(sorted(processor_flags()))
     return hashlib.sha256(flags.encode()).hexdigest()[:12] if flags else ""
 
