@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+import torch._inductor.config
 from torch import nn
 
 from compilegate.observe.model.calls import (
@@ -117,6 +118,23 @@ def test_the_plan_has_two_calls_at_the_first_sizes_then_every_other_size_and_bot
 def test_sizes_that_differ_together_are_distinct_and_of_cases_with_dynamic_sizes(case, vary):
     sizes = [call.sizes for call in varied_calls(Example(abs), vary, case)]
     assert all(len([n for n in vary if one[n] != vary[n][0]]) < 2 for one in sizes)
+
+
+@pytest.mark.parametrize(
+    ("by_session", "config", "with_grad", "moves"),
+    [
+        (False, {}, False, True),
+        (False, {"inductor.freezing": True}, False, False),
+        (True, {}, False, False),
+        (True, {"inductor.freezing": False}, False, True),
+        (True, {}, True, True),  # Inductor freezes nothing in grad mode
+    ],
+)
+def test_frozen_weights_do_not_move(by_session, config, with_grad, moves):
+    example = Example(abs, config=config, with_grad=with_grad)
+    with torch._inductor.config.patch(freezing=by_session):
+        calls = varied_calls(example, {"batch": (4, 2)}, INFER)
+    assert [call.moved for call in calls] == [False, moves, False]
 
 
 def test_static_compiles_for_the_first_and_the_last_size_of_each_dimension():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch._inductor.config
 
 from compilegate.observe import nested
 from compilegate.observe.device import device as device_of
@@ -90,7 +91,8 @@ def varied_calls(
     sizes: they use compiled code again after code for other sizes exists. With CUDA graphs, that
     call records a graph, and one more call replays it. In *train*, another forward runs before the
     backward of the last call, whose cotangents have another memory layout. CUDA graph trees do not
-    support such a forward, so cases with CUDA graphs have no such call.
+    support such a forward, so cases with CUDA graphs have no such call. Where Inductor freezes
+    weights, they do not change: frozen code keeps their values on purpose.
 
     The cases of a model share the results of the reference by call number. A call number means the
     same call in all cases that have it, apart from those of *static*, which try fewer sizes.
@@ -108,7 +110,7 @@ def varied_calls(
     replays = graphs or (trains and device_of(case.device).records_graphs)
     index = itertools.count(_first_calls(case.device))
     calls = [PlannedCall(next(index), sizes) for sizes in (*others, *_together(case, tried))]
-    calls.append(PlannedCall(next(index), first, moved=True))
+    calls.append(PlannedCall(next(index), first, moved=not _freezes(example)))
     calls += [PlannedCall(next(index), sizes) for sizes in others[:1] * (2 if replays else 1)]
     if trains and not graphs and not has_fixed_inputs(example):
         calls.append(PlannedCall(next(index), first, overlaps=True))
@@ -125,6 +127,12 @@ def _together(case: Case, tried: Mapping[str, tuple[int, ...]]) -> list[dict[str
     sizes = {**_first_sizes(dict(tried)), **varying}
     is_distinct = len({*sizes.values()}) == len(sizes)
     return [sizes] if case.dynamic != "static" and len(varying) > 1 and is_distinct else []
+
+
+def _freezes(example: Example) -> bool:
+    """Whether Inductor writes weights into the code of *infer*. With grad mode on, it does not."""
+    frozen = example.config.get("inductor.freezing", torch._inductor.config.freezing)
+    return bool(frozen) and not example.with_grad
 
 
 def items_of(call: Call, sizes: dict[str, int]) -> int:
