@@ -43,8 +43,8 @@ class _Part(NamedTuple):
 #: At another size than the first, a few calls show only what is slower by this factor and by more
 #: than this.
 ELSEWHERE, ELSEWHERE_SLACK_NS = 3.0, 1e6
-#: Above this multiple of what is allowed there, other processes do not explain it: both sides are
-#: called in turn, and the quickest call of each counts.
+#: Above this multiple of what is allowed there, other processes explain it only where several
+#: threads wait for each other: both sides are called in turn, and the quickest call of each counts.
 BEYOND_LOAD = 5.0
 
 #: The outcome of all parts is the first of these that one of them has.
@@ -87,9 +87,7 @@ def _call(timing: Timing, seen: Interval, budget: Budget) -> _Part:
     if seen.high < budget.min_speedup and not is_busy(timing.busy, timing.threads):
         return _Part("failed", text)
     straddles = seen.high >= budget.min_speedup
-    busy = f"others took {timing.busy:.0%} of the processor"
-    if not is_busy(timing.busy):
-        busy += f", whose {timing.threads} threads wait for each other"
+    busy = _held(timing.busy, 0 if is_busy(timing.busy) else timing.threads)
     return _Part("inconclusive", f"{text}: {'the interval straddles it' if straddles else busy}")
 
 
@@ -103,14 +101,20 @@ def _elsewhere(seen: OtherSize | None, timing: Timing, budget: Budget) -> list[_
     if compiled <= allowed:
         return []
     text = f"at {seen.name}, a call takes {compiled / 1e6:.4g} ms, in eager {eager / 1e6:.4g} ms"
-    if compiled > BEYOND_LOAD * allowed:
-        return [_Part("failed", text)]
-    if timing.disturbance:
+    is_beyond, is_held = compiled > BEYOND_LOAD * allowed, is_busy(seen.busy, timing.threads)
+    if is_held and timing.threads > 1:  # each call may wait until the last thread gets a processor
+        return [_Part("inconclusive", f"{text}: {_held(seen.busy, timing.threads)}")]
+    if timing.disturbance and not is_beyond:
         return [_Part("inconclusive", f"{text}: {timing.disturbance}")]
-    if is_busy(seen.busy, timing.threads):
-        busy = f"others took {seen.busy:.0%} of the processor"
-        return [_Part("inconclusive", f"{text}: {busy}")]
+    if is_held and not is_beyond:
+        return [_Part("inconclusive", f"{text}: {_held(seen.busy)}")]
     return [_Part("failed", text)]
+
+
+def _held(busy: float, threads: int = 0) -> str:
+    """Say what others took of the processor, and which threads waited for it if there are some."""
+    text = f"others took {busy:.0%} of the processor"
+    return f"{text}, whose {threads} threads wait for each other" if threads else text
 
 
 def _overhead(timing: Timing, allowed: float) -> str:

@@ -99,6 +99,29 @@ def test_other_processes_explain_no_factor_of_fifteen(compiled_ms, busy, outcome
         assert "others took 50% of the processor" in found.summary
 
 
+@pytest.mark.parametrize(
+    ("busy", "threads", "outcome"),
+    [
+        (0.517, 2, "inconclusive"),
+        (0.02, 2, "failed"),  # an idle machine
+        (0.517, 1, "failed"),  # no thread waits for another one
+        (0.517, 0, "failed"),  # a GPU
+    ],
+)
+def test_threads_that_wait_for_each_other_explain_any_factor(busy, threads, outcome):
+    """Recorded next to other work, with calls that take as long as in eager on an idle machine."""
+    other = OtherSize(
+        sizes={"rows": 383}, eager_ns=(80_280.0,) * 7, compiled_ns=(15.15e6,) * 7, busy=busy
+    )
+    timing = dataclasses.replace(make_timing(2.0), threads=threads, empty_call_ns=50e3)
+    seen = make_observation(timing=timing, other_size=other)
+    found = test_speedup.rule(seen, Budget(min_speedup=1.0, max_call_overhead=5))
+    assert found.outcome == outcome
+    assert "at rows=383, a call takes 15.15 ms, in eager 0.08028 ms" in found.summary
+    waited = "others took 52% of the processor, whose 2 threads wait for each other"
+    assert (waited in found.summary) == (outcome == "inconclusive")
+
+
 def test_the_call_that_compiles_for_another_size_is_recorded():
     seen = observation(sound)
     assert seen.compile_time.other_call == "call 3 (batch=5)"
