@@ -63,7 +63,8 @@ def compiler() -> Check:
     try:
         cpp_compiler.require("cpu", "inductor")
     except cpp_compiler.CompilerError as error:
-        return lacks(name, str(error).partition(";")[0], "apt-get install g++, or set CXX")
+        text, _, way = str(error).partition("; ")
+        return lacks(name, text, way)
     words = shlex.split(os.environ.get("CXX", "g++"))
     headers = sysconfig.get_path("include")
     with tempfile.TemporaryDirectory() as folder:

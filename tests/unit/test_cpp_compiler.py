@@ -2,6 +2,7 @@
 
 import dataclasses
 import subprocess
+import tempfile
 
 import pytest
 
@@ -58,6 +59,35 @@ def test_gxx_and_whatever_cxx_names_are_accepted(path, monkeypatch):
     cpp_compiler.require("cpu", "inductor")
     monkeypatch.delenv("CXX")
     program(path, "g++")
+    cpp_compiler.require("cpu", "inductor")
+
+
+@pytest.fixture(params=["TMPDIR", "TORCHINDUCTOR_CACHE_DIR"])
+def folder_of(request, tmp_path, monkeypatch):
+    """The name of a variable, and a function that has it name a folder in another one."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+    def set_to(name):
+        (tmp_path / name / "inner").mkdir(parents=True)
+        monkeypatch.setenv(request.param, str(tmp_path / name / "inner"))
+
+    return request.param, set_to
+
+
+@pytest.mark.parametrize("name", ["a blank", "a'quote", "a\\backslash"])
+def test_a_folder_that_inductor_would_split_or_change_is_refused(folder_of, name):
+    variable, set_to = folder_of
+    set_to(name)
+    with pytest.raises(
+        CompilerError, match=rf"does not quote the path; set {variable} to a folder"
+    ):
+        cpp_compiler.require("cpu", "inductor")
+    cpp_compiler.require("cpu", "aot_eager")
+    cpp_compiler.require("cuda", "inductor")
+
+
+def test_other_folders_are_accepted(folder_of):
+    folder_of[1]("a-plain_(ü)_folder")
     cpp_compiler.require("cpu", "inductor")
 
 

@@ -64,7 +64,15 @@ def test_without_a_compiler_the_way_out_is_to_install_one(monkeypatch, tmp_path)
     found = host.compiler()
     assert not found.is_there
     assert "g++ is not on the path" in found.text
-    assert "apt-get install g++" in found.way_out
+    assert found.way_out == "install g++ or set CXX"
+
+
+def test_a_folder_that_inductor_cannot_name_to_the_compiler_is_missing(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "a blank"))
+    found = host.compiler()
+    assert not found.is_there
+    assert "a blank" in found.text
+    assert found.way_out.startswith("set TORCHINDUCTOR_CACHE_DIR to a folder without blanks")
 
 
 def test_a_compiler_that_cannot_compile_is_missing(monkeypatch):
