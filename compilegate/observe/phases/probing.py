@@ -16,7 +16,8 @@ import torch._dynamo.config
 
 from compilegate.observe import error_text
 from compilegate.observe.capture import compiling
-from compilegate.observe.compare import missing_gradients, results, stable
+from compilegate.observe.compare import missing_gradients, repetition, results, stable
+from compilegate.observe.compare.repetition import Repetition
 from compilegate.observe.compare.slight_errors import are_slight
 from compilegate.observe.compare.values import NOTHING_KNOWN
 from compilegate.observe.device import out_of_memory
@@ -82,6 +83,7 @@ class Probing:
 
     def __post_init__(self) -> None:
         self._references = ProbedReferences(self.calls.eager, self.builder)
+        self._unsteady: tuple[Difference, ...] = ()  # of the repetitions before a call
 
     def make_wanted(self, wants: Collection[str], sizes: dict[str, int]) -> None:
         """Make the probing calls that a request asks for, at the first sizes.
@@ -170,6 +172,7 @@ class Probing:
             if share > _UNSTABLE_SHARE:
                 raise LeftOutError(f"eager and float64 disagree in {share:.0%} of the output")
         outputs, gradients, state = self.calls.comparison.of_probe(planned, made, result, truths)
+        outputs = replace(outputs, differences=(*outputs.differences, *self._unsteady))
         if probe.has_zeros and result.error is None:
             asleep = {error.name for error in outputs.errors if error.always_zero}
             zeros = stable.zeros_unlike(made, result, truths, asleep)
@@ -222,8 +225,8 @@ class Probing:
             self._check_integers(plain)
         if probe.changes_numbers and not _depends_on_numbers(self.calls.eager, planned):
             raise LeftOutError("no number of a module changes the output")
-        if probe.repeats:
-            self._repeat(planned, probe.repeats)
+        with self.progress.spend("run"):
+            self._unsteady = _repeated(self.calls, planned, probe.repeats)
         try:
             made = self.calls.call_eager(planned)
         except SelectorError as error:
@@ -250,14 +253,16 @@ class Probing:
                 raise LeftOutError(f"in eager, {error_text.with_kind(error)}") from error
             raise LeftOutError(f"{error} takes integers as indices, sizes or shifts") from error
 
-    def _repeat(self, planned: PlannedCall, times: int) -> None:
-        """Make a call on both sides again and again, without looking at it."""
-        with self.progress.spend("run"):
-            for side in (self.calls.eager, self.calls.compiled) * times:
-                call = side.prepare(planned)
-                compiling.mark_dynamic(side, call)
-                side.forget_gradients(call)
-                side.step(call)
+
+def _repeated(calls: PairedCalls, planned: PlannedCall, times: int) -> tuple[Difference, ...]:
+    """Make a call on both sides again and again, and compare each side with itself alone."""
+    sides = (calls.eager, Repetition()), (calls.compiled, Repetition())
+    for side, seen in sides * times:
+        call = side.prepare(planned)
+        compiling.mark_dynamic(side, call)
+        side.forget_gradients(call)
+        seen.add(side.step(call))
+    return repetition.unlike(*(seen for _, seen in sides))
 
 
 def _facts(
