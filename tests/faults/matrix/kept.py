@@ -78,18 +78,24 @@ def decided(backend: str) -> set[tuple[str, str]]:
 
 
 def keep(files: Sequence[Path]) -> None:
-    """Keep what the page needs of the files of a matrix. A cell counts as it was filled last."""
+    """Keep what the page needs of the files of a matrix.
+
+    A cell counts as it was filled last, unless that left it undecided.
+    """
     kept = runs()
     for file in files:
         store = Store.read(file)
         cases: dict[str, dict[str, str]] = {}
+        known = decided(store.about["backend"])
         for cell in sorted(store.cells, key=lambda cell: (cell.case, cell.kind)):
-            cases.setdefault(cell.case, {})[cell.kind] = _shortened(cell)
+            if cell.verdict != "undecided" or (cell.kind, cell.case) not in known:
+                cases.setdefault(cell.case, {})[cell.kind] = _shortened(cell)
         failing = {twin.case: twin.failed for twin in store.twins.values() if twin.failed}
         unseen = sum(bool(twin.trouble) for twin in store.twins.values())
         about = {**store.about, "twins": len(store.twins), "unseen": unseen, "failing": failing}
         for earlier in kept:
             _leave_out(earlier["cases"], cases)
+        kept = [run for run in kept if run["cases"]]
         kept.append({"about": about, "cases": cases})
     texts = []
     for run in kept:

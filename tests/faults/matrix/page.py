@@ -1,7 +1,7 @@
 """``python -m tests.faults.matrix.page FILE.json …`` writes ``docs/measurements/matrix.md``.
 
 It adds what the page needs of the files to ``matrix.json`` next to it. A cell counts as it was
-filled last. Without a file it writes the page of what is kept.
+filled last, unless that left it undecided. Without a file it writes the page of what is kept.
 """
 
 from __future__ import annotations
