@@ -3,7 +3,9 @@
 Only root may make one. Elsewhere, ``test_memory_limits.py`` lets files stand for the cgroup.
 """
 
+import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -23,7 +25,7 @@ VERSIONS = (
 def group():
     """A new cgroup with a limit, and the file that counts kills in it."""
     for root, limit, counter in VERSIONS:
-        folder = root / "compilegate-test"
+        folder = root / f"compilegate-test-{os.getpid()}"
         try:
             folder.mkdir()
         except OSError:
@@ -34,8 +36,22 @@ def group():
                 yield folder, folder / counter
                 return
         finally:
-            folder.rmdir()
+            remove(folder)
     pytest.skip("this user may not make a memory cgroup on this machine")
+
+
+def remove(folder):
+    """Remove a cgroup. It is busy until its last process, which was killed, has gone."""
+    until = time.monotonic() + 30
+    while True:
+        try:
+            folder.rmdir()
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+        else:
+            return
 
 
 def kills(counter):
