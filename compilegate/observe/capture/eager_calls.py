@@ -23,7 +23,7 @@ def call(eager: Subject, made: Call, index: int, recording: DrawRecording | None
     """Make a call of a model that is not compiled. See :meth:`Subject.call` for the arguments."""
     with left_out() as compiled, torch.compiler.set_stance("default", force_backend="eager"):
         result = eager.call(made, index, recording)
-    result.compiles_itself = bool(compiled)
+    eager.compiles_itself |= bool(compiled)
     return result
 
 

@@ -7,6 +7,7 @@ layers are quantised by torchao, which keeps their weights in int8 and computes 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -52,6 +53,14 @@ def cast(module: nn.Module, case: Case, *, lifted: torch.dtype | None) -> None:
             _dequantise(module)
     if lifted is not None:
         _lift(module, lifted)
+
+
+def round_to(half: torch.dtype, tensors: Iterable[torch.Tensor]) -> None:
+    """Round floating tensors in place to numbers that a dtype has."""
+    with torch.no_grad():
+        for tensor in tensors:
+            if tensor.is_floating_point():
+                tensor.copy_(tensor.to(half))
 
 
 def in_double(tensor: torch.Tensor) -> torch.Tensor:

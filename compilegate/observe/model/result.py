@@ -63,7 +63,6 @@ class Result:
         error: The exception that the call raised.
         swaps_weights: Whether the action before the call wrote to parameters or buffers, or
             replaced some.
-        compiles_itself: Whether a part of an eager model compiled itself.
     """
 
     output: dict[str, Any] = field(default_factory=dict)
@@ -88,7 +87,6 @@ class Result:
     found_inf: bool = False
     error: Exception | None = None
     swaps_weights: bool = False
-    compiles_itself: bool = False
 
     @property
     def nbytes(self) -> int:

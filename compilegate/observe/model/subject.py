@@ -50,6 +50,7 @@ class Subject:
         recorder: Makes the judged calls, and knows what they left in shared variables.
         run: What :meth:`forward` calls: the module, or the result of compiling it.
         caches_casts: Whether autocast keeps the weights that it has cast until a call ends.
+        compiles_itself: Whether a part of the eager model compiled itself in a call.
         returned: What the module returned in the last step, where ``Example.output`` picks a part.
     """
 
@@ -72,7 +73,7 @@ class Subject:
         self.module = self.example.module
         self.run: Callable[..., Any] = self.module
         self.returned: Any = None
-        self.caches_casts = True
+        self.caches_casts, self.compiles_itself = True, False
         self._preparation = Preparation(
             self.example,
             case,
@@ -224,10 +225,7 @@ class Subject:
         """Round the weights of a reference as those of eager are, after they changed."""
         half = cast_weights.half(self.case)
         if half and self._lifting:
-            with torch.no_grad():
-                for tensor in (*self.parameters().values(), *self.buffers().values()):
-                    if tensor.is_floating_point():
-                        tensor.copy_(tensor.to(half))
+            cast_weights.round_to(half, (*self.parameters().values(), *self.buffers().values()))
 
 
 def _trains_inputs(case: Case, module: object) -> bool:

@@ -165,7 +165,7 @@ def stepping(
         for side in (first.eager, compiled)
     ]
     steps = prepare(first.eager, compiled, planned, device)
-    if first.result.compiles_itself:  # it does so again: the compiler was reset since
+    if first.eager.compiles_itself:  # it does so again, with the backend that it names
         steps = replace(steps, eager=eager_calls.left_out()(steps.eager))
     yield steps
     for snapshot in kept:
