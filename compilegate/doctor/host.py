@@ -115,13 +115,13 @@ def registry(index: str = "") -> Check:
         index: The address of another index, such as that of nightly wheels.
     """
     name = "registry"
-    if importlib.util.find_spec("pip") is None:
-        way = "python -m ensurepip, or with uv: uv pip install pip"
-        return lacks(name, f"no pip in the environment of {sys.executable}", way)
     words = [sys.executable, "-m", "pip", "index", "versions", "torch"]
     words += ["--disable-pip-version-check", "--timeout", "15", "--retries", "0"]
     words += ["--isolated", "--pre", "--index-url", index] if index else []
     status, text = _run(words, _NETWORK_S)
+    if "No module named pip" in text:
+        way = "python -m ensurepip, or with uv: uv pip install pip"
+        return lacks(name, f"no pip in the environment of {sys.executable}", way)
     where = index or "pip's index"
     newest = next((line for line in text.splitlines() if line.startswith("torch (")), "")
     if status == 0 and newest:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import venv
 from types import SimpleNamespace
 
 import pytest
@@ -128,11 +129,13 @@ def test_a_registry_has_torch_or_is_missing(monkeypatch, tmp_path):
     assert "PIP_INDEX_URL" in found.way_out
 
 
-def test_an_environment_without_pip_is_named_and_not_the_network(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pip", None)  # as in an environment of uv
+def test_an_environment_without_pip_is_named_and_not_the_network(monkeypatch, tmp_path):
+    venv.create(tmp_path, with_pip=False)  # as one of uv
+    python = str(tmp_path / "bin" / "python")
+    monkeypatch.setattr(sys, "executable", python)
     found = host.registry()
     assert not found.is_there
-    assert found.text == f"no pip in the environment of {sys.executable}"
+    assert found.text == f"no pip in the environment of {python}"
     assert "ensurepip" in found.way_out
     assert "network" not in found.way_out
 

@@ -34,7 +34,7 @@ def test_a_layer_in_single_precision_fails_and_its_twin_passes(module, outcome, 
     def inputs(batch):
         return (torch.randn(batch, 4, dtype=torch.float64),)
 
-    backend = "aot_eager_decomp_partition" if module is Double else "eager"
+    backend = "inductor" if module is Double else "eager"
     seen = observation(module, phase, backend, inputs=inputs)
     for suite in (test_forward, *([test_gradients] if phase == "train" else [])):
         aspect = suite.__name__.removeprefix("suites.test_")
