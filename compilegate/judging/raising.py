@@ -3,33 +3,47 @@
 from __future__ import annotations
 
 from compilegate.judging.finding import Finding
+from compilegate.records.call import CallFacts
 from compilegate.records.observation import Observation
 from compilegate.records.wording import counted
 
 
 def unexpected(observation: Observation) -> Finding | None:
-    """Return the finding of a case whose eager model raises in all calls, or at some sizes.
+    """Return the finding of a case that raises in all calls, or at some sizes, on both sides.
 
     Nothing is known of compiled code then. Of calls that a recipe lists, which have one size, some
     may raise: compiled code must raise in the same ones.
     """
-    calls = observation.calls
-    if observation.raises or not calls:
+    if observation.raises:
         return None
-    sizes = {tuple(call.sizes.items()): True for call in calls}
-    for call in calls:
-        sizes[tuple(call.sizes.items())] &= bool(call.raised)
-    raising = [", ".join(f"{name}={size}" for name, size in one) for one in sizes if sizes[one]]
+    errors: dict[str, list[str]] = {}
+    for call in observation.calls:
+        name = ", ".join(f"{dimension}={size}" for dimension, size in call.sizes.items())
+        errors.setdefault(name, []).append(_raised(call))
+    raising = [name for name, raised in errors.items() if all(raised)]
     if not raising:
         return None
-    raised = next(call.raised for call in calls if call.raised and sizes[tuple(call.sizes.items())])
-    if len(raising) < len(sizes):
+    raised = errors[raising[0]][0]
+    if len(raising) < len(errors):
         summary = f"eager raises at {' and at '.join(raising)}: {raised}"
         way_out = "mend the inputs or the sizes of the recipe: at the others, it returns"
     else:
-        summary = f"eager raises in {_all(len(calls))}: {raised}"
+        summary = f"eager raises in {_all(len(observation.calls))}: {raised}"
         way_out = f"if it is meant to: Example(…, raises={raised.partition(':')[0]})"
     return Finding("failed", summary, (way_out,))
+
+
+def _raised(call: CallFacts) -> str:
+    """Return what eager raises in a call in which compiled code raises, too; else nothing.
+
+    The errors may differ: a kernel words an index that is out of range in its own way.
+    """
+    unlike = (
+        one.eager
+        for one in call.outputs.differences
+        if one.what == "raises" and "nothing" not in (one.eager, one.compiled)
+    )
+    return call.raised or next(unlike, "")
 
 
 def _all(calls: int) -> str:

@@ -106,7 +106,7 @@ def _import_torch() -> None:
     The first imported module that holds ``torch`` is part of what Inductor looks a graph up by:
     pickle names it as the home of memory formats.
     """
-    import torch  # noqa: F401
+    import torch  # noqa: F401 (for what importing it does)
 
     from compilegate.observe import cache_folder
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.compiler import is_compiling
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import judge
@@ -28,6 +29,38 @@ def test_a_model_that_raises_in_each_call_fails_in_all_aspects(aspect):
     assert found.outcome == "failed"
     assert found.summary.startswith(f"eager raises in all {len(seen.calls)} calls: IndexError: ")
     assert found.details == ("if it is meant to: Example(…, raises=IndexError)",)
+
+
+def rewording(graph, inputs):
+    """Return code that words the errors of its operators as a kernel does."""
+
+    def run(*given):
+        try:
+            return graph(*given)
+        except IndexError as error:
+            raise RuntimeError("kernel.cpp:21, index out of bounds") from error
+
+    return run
+
+
+def test_a_model_that_raises_fails_however_compiled_code_words_it():
+    def inputs(batch):
+        return (torch.randint(20, 40, (batch,)),)
+
+    found = verdict(observation(embedding, backend=rewording, inputs=inputs))
+    assert found.outcome == "failed"
+    assert found.summary.startswith("eager raises in all 5 calls: IndexError: ")
+
+
+def test_an_error_of_eager_alone_is_a_difference():
+    def take(x):
+        if not is_compiling():
+            raise IndexError("out of range")
+        return x + 1
+
+    found = verdict(observation(lambda: take))
+    assert found.outcome == "failed"
+    assert "eager raises IndexError: out of range, compiled raises nothing" in found.summary
 
 
 @pytest.mark.parametrize(("least", "outcome"), [(20, "failed"), (0, "passed")])
