@@ -1,7 +1,10 @@
 """``compilegate doctor``: what is there is OK, and what is missing has a way out."""
 
 import json
+import os
+import subprocess
 import sys
+import time
 import venv
 from types import SimpleNamespace
 
@@ -109,11 +112,22 @@ def test_an_old_python_is_missing(monkeypatch):
     assert "install Python 3.11" in host.python().way_out
 
 
-def test_a_busy_processor_is_no_idle_one(monkeypatch):
-    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
+def test_another_session_s_work_makes_the_processor_busy():
+    busy = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(busy, start_new_session=True) for _ in os.sched_getaffinity(0)]
+    try:
+        found = host.idle_processor()
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert not found.is_there, found
+
+
+def test_a_processor_that_others_hardly_use_is_idle(monkeypatch):
+    cores, clock = len(os.sched_getaffinity(0)), time.monotonic
+    monkeypatch.setattr(host, "_idle_s", lambda: 0.9 * cores * clock())
     assert host.idle_processor().is_there
-    monkeypatch.setattr("os.getloadavg", lambda: (999.0, 0.0, 0.0))
-    assert not host.idle_processor().is_there
 
 
 def test_a_registry_has_torch_or_is_missing(monkeypatch, tmp_path):
