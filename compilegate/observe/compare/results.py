@@ -97,6 +97,10 @@ def compare_outputs(
     lost, gained = eager.aliases - compiled.aliases, compiled.aliases - eager.aliases
     if lost or gained:
         differences.append(exact.difference("output", "aliasing", _groups(lost), _groups(gained)))
+    lost, gained = eager.identical - compiled.identical, compiled.identical - eager.identical
+    if lost or gained:
+        sides = [_outermost(groups) for groups in (lost, gained)]
+        differences.append(exact.difference("output", "identity", *sides))
     values = call.compare(lambda result: result.output, known, by_rows=by_rows)
     values += call.compare(lambda result: result.rest, known)
     opaque = tuple(
@@ -310,3 +314,9 @@ def _error_text(error: Exception | None) -> str:
 def _groups(aliases: frozenset[frozenset[str]]) -> str:
     groups = sorted(" = ".join(sorted(group)) for group in aliases)
     return "; ".join(groups) or "no shared memory"
+
+
+def _outermost(identical: frozenset[frozenset[str]]) -> str:
+    """Return the group of the shortest paths: what an object holds is the same with it."""
+    groups = [" is ".join(sorted(group)) for group in identical]
+    return min(groups, key=lambda text: (len(text), text), default="another object")

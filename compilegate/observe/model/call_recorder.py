@@ -26,6 +26,7 @@ from compilegate.observe.model.result import (
     copies,
     copy_of,
     fingerprints,
+    identical_in,
     layout_of,
     sharing_of,
     strides_of,
@@ -170,6 +171,7 @@ class CallRecorder:
         result.nesting = nested.structure(output, nested.Opening())
         result.layout = {path: layout_of(tensor) for path, tensor in outputs.items()}
         result.aliases = aliases_of(outputs, shareable)
+        result.identical = identical_in(output, call)
         result.output = copies(dict(nested.leaves(output, "output", nested.Opening())))
         result.output |= {
             f"{path}.{name}": copy_of(held)

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from compilegate.observe import nested, objects
 from compilegate.observe.model.random_draws import DrawRecording
+from compilegate.zoo.example import Call
 
 if TYPE_CHECKING:
     from compilegate.observe.model.shared_state import Moment
@@ -38,6 +39,8 @@ class Result:
             stride, requires_grad, device and so on.
         nesting: The structure of the output as text.
         aliases: Groups of tensors that share memory. Each group contains at least one output.
+        identical: Groups of paths that lead to one container or object. Each contains at least
+            one path of the output, the others are of the output or of arguments.
         gradients: The gradients by the names of parameters, inputs and other leaves of autograd;
             None if none arrived.
         gradient_layouts: The layout of each gradient: ``strided`` or ``sparse_coo``.
@@ -70,6 +73,7 @@ class Result:
     layout: dict[str, dict[str, str]] = field(default_factory=dict)
     nesting: str = ""
     aliases: frozenset[frozenset[str]] = frozenset()
+    identical: frozenset[frozenset[str]] = frozenset()
     gradients: dict[str, torch.Tensor | None] = field(default_factory=dict)
     gradient_layouts: dict[str, str] = field(default_factory=dict)
     began: Moment | None = None
@@ -274,6 +278,23 @@ def aliases_of(
     """Return the groups of tensors that share memory and contain an output."""
     groups = sharing_of({**others, **outputs})
     return frozenset(group for group in groups if group & outputs.keys())
+
+
+def identical_in(output: Any, call: Call) -> frozenset[frozenset[str]]:
+    """Return the groups of paths, in an output and in a call's arguments, that lead to one object.
+
+    A caller who changes a list or a cache that a model returns changes the one that it has given.
+    """
+    places = {"output": [output], "input": [call.args, call.kwargs]}
+    groups: dict[int, set[str]] = {}
+    for path, values in places.items():
+        for value in values:
+            for at, held in nested.mutable(value, path, nested.Opening()):
+                groups.setdefault(id(held), set()).add(at)
+    shared = (group for group in groups.values() if len(group) > 1)
+    return frozenset(
+        frozenset(group) for group in shared if any(at.startswith("output") for at in group)
+    )
 
 
 def sharing_of(tensors: Mapping[str, torch.Tensor]) -> frozenset[frozenset[str]]:

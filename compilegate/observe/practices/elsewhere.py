@@ -90,7 +90,7 @@ def without_memory(made: Compared, *, state: bool) -> Compared:
             to the model, and programs have none.
     """
     outputs, gradients, changed = made
-    alike = (one for one in outputs.differences if one.what != "aliasing")
+    alike = (one for one in outputs.differences if one.what not in ("aliasing", "identity"))
     shown = ("buffer ", "input") if state else ()
     return (
         replace(outputs, differences=tuple(alike)),

@@ -52,8 +52,8 @@ def pad(subject: Subject, call: Call, bucket: Mapping[str, int]) -> Call:
 def cut(padded: Result, like: Result) -> Result:
     """Return the result of a padded call with outputs of the shapes that another result has.
 
-    Its strides and what shares memory are those of the other result, because padding and cutting
-    off determine them.
+    Its strides, what shares memory and which objects are the same are those of the other result,
+    because padding and cutting off determine them.
 
     Args:
         padded: The result of the padded call.
@@ -64,7 +64,9 @@ def cut(padded: Result, like: Result) -> Result:
     for path in layout.keys() & like.layout.keys():
         leaf = output[path]
         layout[path] |= {"shape": layout_of(leaf)["shape"], "stride": like.layout[path]["stride"]}
-    return replace(padded, output=output, layout=layout, aliases=like.aliases)
+    return replace(
+        padded, output=output, layout=layout, aliases=like.aliases, identical=like.identical
+    )
 
 
 def _cut(leaf: Any, like: Any) -> Any:

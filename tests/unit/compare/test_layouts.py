@@ -1,5 +1,6 @@
 """Tests of compared structures, shapes, dtypes, strides and aliases."""
 
+import copy
 import math
 
 import pytest
@@ -163,6 +164,54 @@ def test_aliasing_between_outputs_is_found():
 
     assert differences(ours, theirs) == [
         ("output", "aliasing", "output[0] = output[1]", "no shared memory")
+    ]
+
+
+class Cache:
+    """What a model fills, and returns."""
+
+    def __init__(self):
+        self.layers = []
+
+
+def made_cache():
+    return Cache(), make_input()
+
+
+def given_back(given):
+    cache, x = given
+    cache.layers.append(x + 1)
+    return x * 2, cache
+
+
+def copied_back(given):
+    cache, x = given
+    cache.layers.append(x + 1)
+    return x * 2, copy.copy(cache)
+
+
+def test_a_copy_of_an_object_that_eager_gives_back_is_found():
+    assert differences(given_back, given_back, inputs=made_cache) == []
+    assert differences(given_back, copied_back, inputs=made_cache) == [
+        ("output", "identity", "input[0][0] is output[1]", "another object")
+    ]
+
+
+def test_one_list_in_two_places_is_no_copy():
+    def once(x):
+        made = [x * 2]
+        return made, {"again": made}
+
+    def twice(x):
+        made = [x * 2]
+        return made, {"again": [*made]}
+
+    assert differences(once, once) == []
+    assert differences(once, twice) == [
+        ("output", "identity", "output[0] is output[1].again", "another object")
+    ]
+    assert differences(twice, once) == [
+        ("output", "identity", "another object", "output[0] is output[1].again")
     ]
 
 
