@@ -45,6 +45,12 @@ def test_a_scalar_tensor_has_no_numbers():
     assert of(torch.tensor(3)).numbers == {}
 
 
+def test_the_ragged_size_of_a_jagged_tensor_is_no_number():
+    rows = [torch.zeros(3, 4), torch.zeros(2, 4)]
+    jagged = torch.nested.nested_tensor(rows, layout=torch.jagged)
+    assert sorted(of(jagged).numbers.values()) == [2, 4]
+
+
 class Mode(enum.Enum):
     SUM = 1
     MEAN = 2

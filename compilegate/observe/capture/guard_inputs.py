@@ -67,7 +67,11 @@ def of(
     storages: dict[int, int] = {}
     for path, leaf in _leaves([call.args, call.kwargs]):
         if isinstance(leaf, torch.Tensor):
-            numbers |= {f"{path} dim {dim}": size for dim, size in enumerate(leaf.shape)}
+            numbers |= {
+                f"{path} dim {dim}": size
+                for dim, size in enumerate(leaf.shape)
+                if type(size) is int
+            }
             shared = storages.setdefault(nested.storage_key(leaf) or id(leaf), len(storages))
             rest.append(f"{leaf.dtype} {leaf.requires_grad} {_layout(leaf)} memory {shared}")
         elif isinstance(leaf, (int, float)) and not isinstance(leaf, bool):

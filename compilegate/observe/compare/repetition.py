@@ -8,6 +8,7 @@ import torch
 
 from compilegate.observe import nested
 from compilegate.observe.compare import exact
+from compilegate.observe.model.result import copies
 from compilegate.records.call import Difference
 
 #: How many units in the last place two results of one call may be apart: sums in an order that the
@@ -31,20 +32,23 @@ class Repetition:
             output: What the call returned.
         """
         self._calls += 1
-        tensors = {
-            path: tensor.detach()
+        floating = {
+            path: tensor
             for path, tensor in nested.output_tensors(output).items()
             if tensor.is_floating_point() and tensor.numel()
         }
+        copied = copies(floating)  # dense, and in a dtype that has operators
         if self._calls == 1:
-            self._first = {path: tensor.clone() for path, tensor in tensors.items()}
+            self._first = copied
         for path, first in self._first.items():
-            other = tensors.get(path)
+            other = copied.get(path)
             if other is None or other.shape != first.shape:
                 self.is_same = False
             elif not torch.equal(first.nan_to_num(), other.nan_to_num()):
                 self.is_same = False
-                self.farthest = max(self.farthest, (_share(first, other), path, self._calls))
+                rounding = _UNITS * torch.finfo(floating[path].dtype).eps
+                if (share := _share(first, other)) > rounding:
+                    self.farthest = max(self.farthest, (share, path, self._calls))
 
 
 def unlike(eager: Repetition, compiled: Repetition) -> tuple[Difference, ...]:
@@ -57,8 +61,7 @@ def unlike(eager: Repetition, compiled: Repetition) -> tuple[Difference, ...]:
 
 
 def _share(first: torch.Tensor, other: torch.Tensor) -> float:
-    """Return how far apart two tensors are, as a share of the largest number; 0 if by rounding."""
+    """Return how far apart two tensors are, as a share of the largest number."""
     wide, apart = first.double().nan_to_num(), other.double().nan_to_num()
     largest = float(wide.abs().max())
-    share = float((wide - apart).abs().max()) / (largest or 1.0)
-    return share if share > _UNITS * torch.finfo(first.dtype).eps else 0.0
+    return float((wide - apart).abs().max()) / (largest or 1.0)

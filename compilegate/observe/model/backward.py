@@ -71,7 +71,7 @@ class Backward:
         found = [nested.output_tensors(output) for output in outputs]
         if loss is None and len(outputs) == 1:
             found[0] |= kept()
-        roots = [{p: t for p, t in tensors.items() if t.requires_grad} for tensors in found]
+        roots = [_roots(tensors) for tensors in found]
         if not any(roots):
             return
         scaling = self._scaling_of(call)
@@ -96,11 +96,10 @@ class Backward:
 
     def functional(self, output: Any) -> float:
         """Return the number whose gradient :meth:`run` computes: ⟨cotangent, output⟩."""
-        tensors = nested.output_tensors(output).items()
+        tensors = _roots(nested.output_tensors(output)).items()
         return sum(
             float((tensor.detach().double() * self._cotangents.of(path, tensor).double()).sum())
             for path, tensor in tensors
-            if tensor.requires_grad
         )
 
     def _scaling_of(self, call: Call) -> Scaling | None:
@@ -109,3 +108,12 @@ class Backward:
         if self._scaling is None or self._scaling[0] is not call:
             self._scaling = (call, Scaling(self._leaves_of(call), self._case.device))
         return self._scaling[1]
+
+
+def _roots(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the tensors that require gradients, by path; of jagged ones, their values."""
+    return {
+        path: tensor.values() if tensor.layout is torch.jagged else tensor
+        for path, tensor in tensors.items()
+        if tensor.requires_grad
+    }

@@ -210,6 +210,8 @@ def copy_of(leaf: Any) -> Any:
     dense = dense if dense.layout is torch.strided else dense.to_dense()
     if dense.is_floating_point() and dense.element_size() == 1:  # few operators take such numbers
         dense = dense.float()
+    if dense.dtype is torch.complex32:
+        dense = dense.to(torch.complex64)
     # As plain tensors, copies do not run the operators of a builder's own subclass.
     return dense if is_traceable_wrapper_subclass(dense) else dense.as_subclass(torch.Tensor)
 
@@ -236,13 +238,25 @@ def layout_of(tensor: torch.Tensor) -> dict[str, str]:
     """Return a tensor's properties except its values, without strides of dimensions of size 1."""
     return {
         "type": "Tensor" if isinstance(tensor, torch.nn.Parameter) else type(tensor).__name__,
-        "shape": str(tuple(tensor.shape)),
+        "shape": _shape_of(tensor),
         "dtype": str(tensor.dtype).removeprefix("torch."),
         "stride": strides_of(tensor),
         "device": tensor.device.type,
         "requires_grad": str(tensor.requires_grad),
         "attributes": str(own_attributes(tensor)),
     }
+
+
+def _shape_of(tensor: torch.Tensor) -> str:
+    """Return a tensor's shape as text; of a jagged one, with the lengths of its rows.
+
+    The ragged size itself is a symbol, and each tensor has another one.
+    """
+    if tensor.layout is not torch.jagged:
+        return str(tuple(tensor.shape))
+    offsets: torch.Tensor = tensor.offsets()  # type: ignore[attr-defined]  # jagged ones have it
+    lengths = offsets.diff().tolist()
+    return str(tuple(size if type(size) is int else lengths for size in tensor.shape))
 
 
 def strides_of(tensor: torch.Tensor) -> str:
