@@ -33,7 +33,7 @@ def change_weights(tensors: Iterable[torch.Tensor], device: str, seed: int) -> N
         for tensor in tensors:
             kind = type(tensor)
             dense = tensor.is_floating_point() and tensor.layout is torch.strided
-            plain = dense and kind in (nn.Parameter, torch.Tensor)
+            plain = dense and kind in (nn.Parameter, torch.Tensor) and tensor.element_size() > 1
             if plain and tensor.numel() and float(tensor.abs().max()) < MASK_VALUE:
                 single = torch.empty_like(tensor, dtype=torch.float32)  # on all sides
                 drawn = (1 + _CHANGE) * factors(single, _CHANGE / 2, generator)
