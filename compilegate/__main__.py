@@ -44,8 +44,9 @@ from compilegate.upgrade.paired_costs import cost_changes
 
 #: The exit status of a command that shows one run, which is written in any case.
 _OF_ONE_RUN = (
-    "Exit status: 0 no verdict of the run failed, 1 one did, 2 cases are missing or were not "
-    "judged, or the run cannot be read. A run that can be read is written, whatever failed in it."
+    "Exit status: 0 no verdict of the run failed, 1 a verdict failed, 2 cases are missing or were "
+    "not judged, or the run cannot be read. The command writes every readable run, even with "
+    "failures."
 )
 #: Their messages say what is wrong, and what to do.
 _ERRORS = (RunError, CompareError, BudgetError, ObserverError, ArgumentError, ThresholdsError)
@@ -92,9 +93,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="compilegate",
         description="Compare, show, merge and triage stored runs of compilegate; observe one case; "
-        "check a runner; look for programs that compile wrongly.",
+        "check a runner; search for miscompiled programs.",
         epilog="A run is a file, or its name in --runs. Exit status: 0 nothing is worse or failed, "
-        "1 something is, 2 the question cannot be answered.",
+        "1 something is worse or failed, 2 the question has no answer.",
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_run_commands(commands)
@@ -113,16 +114,16 @@ def _add_run_commands(commands: Any) -> None:
     shared.add_argument("-o", "--output", metavar="FILE", type=Path, help="write to this file")
 
     one = commands.add_parser(
-        "compare", parents=[shared], help="compare run B with run A, and decide"
+        "compare", parents=[shared], help="compare run B with run A, and decide on the upgrade"
     )
     one.epilog = (
-        "Exit status: 0 it is safe to move, 1 something is worse, 2 the runs cannot say. "
+        "Exit status: 0 the upgrade is safe, 1 something is worse, 2 the runs cannot decide. "
         "With several runs B, one table shows the decision on each, and names the newest safe "
-        "PyTorch. The exit status is then 0 if one is safe, 1 if none may be adopted, 2 otherwise."
+        "PyTorch. The exit status is then 0 if one is safe, 1 if all are worse, 2 otherwise."
     )
     one.add_argument("baseline", metavar="A", help="the run of the PyTorch in use")
     one.add_argument(
-        "candidates", metavar="B", nargs="+", help="the run of the PyTorch to move to, or several"
+        "candidates", metavar="B", nargs="+", help="the run of the new PyTorch (repeatable)"
     )
     one.add_argument(
         "--format", choices=("text", "markdown", "html"), default="text", help="default: text"
@@ -134,7 +135,7 @@ def _add_run_commands(commands: Any) -> None:
         "html",
         parents=[shared],
         help="write one page for a run, or for a run and its baseline",
-        epilog=f"{_OF_ONE_RUN} With a BASELINE, it is that of compare.",
+        epilog=f"{_OF_ONE_RUN} With a BASELINE, the exit status is that of compare.",
     )
     one.add_argument("run", metavar="RUN", help="the run to show")
     one.add_argument(
@@ -158,7 +159,7 @@ def _add_run_commands(commands: Any) -> None:
         help="write an issue for each culprit to this file, for .ci/publish-issues",
     )
     one.add_argument(
-        "--workflow", metavar="NAME", default="compilegate", help="begins the title of an issue"
+        "--workflow", metavar="NAME", default="compilegate", help="the prefix of issue titles"
     )
     one.set_defaults(do=_markdown)
 
@@ -173,7 +174,7 @@ def _add_known(command: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="name the culprits that this TOML file knows (repeatable)",
+        help="a TOML file with the issues of known culprits (repeatable)",
     )
 
 

@@ -18,29 +18,29 @@ def add_parser(commands: Any) -> None:
     """Add the subcommand and its options."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "doctor",
-        help="check whether this machine has what a runner needs",
-        description="Check what a runner needs: Python, an environment of its own, g++, room on "
-        "the disk, an idle processor, torch, the registry, and what the options name.",
-        epilog="Exit status: 0 nothing is missing, 1 something is.",
+        help="check whether this machine can be a runner",
+        description="Check the requirements of a runner: Python, its own environment, g++, free "
+        "disk space, an idle processor, torch, the registry, and those that the options name.",
+        epilog="Exit status: 0 nothing is missing, 1 something is missing.",
     )
     parser.add_argument(
-        "--gpu", action="store_true", help="check the driver, each GPU and its clocks, too"
+        "--gpu", action="store_true", help="also check the driver, each GPU and its clocks"
     )
     parser.add_argument(
-        "--github", action="store_true", help="check gh and its token, which open issues, too"
+        "--github", action="store_true", help="also check gh and its token, which open issues"
     )
     parser.add_argument(
         "--index",
         action="append",
         default=[],
         metavar="URL",
-        help="check that this index has torch, too, such as that of nightly wheels (repeatable)",
+        help="also check that this index has torch, such as that of nightly wheels (repeatable)",
     )
     parser.add_argument(
         "--python",
         metavar="PATH",
         default=sys.executable,
-        help="the interpreter whose torch is observed (default: that of compilegate)",
+        help="the interpreter whose torch to check (default: that of compilegate)",
     )
     parser.add_argument(
         "--disk-gib",
@@ -49,7 +49,7 @@ def add_parser(commands: Any) -> None:
         help=f"GiB that must be free (default: {host.DISK_GIB['cpu']:g}, with --gpu "
         f"{host.DISK_GIB['gpu']:g})",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.set_defaults(do=run)
 
 

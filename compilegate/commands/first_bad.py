@@ -49,24 +49,25 @@ def add_parser(commands: Any) -> None:
         "first-bad",
         help="find the release of torch that broke a case",
         description="Observe a case under releases of torch, and find the first that fails.",
-        epilog="Exit status: 0 no observed release fails, 1 one does, 2 too few could be observed.",
+        epilog="Exit status: 0 no observed release fails, 1 one fails, 2 too few were observed.",
     )
     parser.add_argument("case", metavar="CASE_ID")
     parser.add_argument(
         "--torch",
         metavar="RANGE",
-        help="2.12..2.15, the last release of each minor version, or a list: 2.12.1,2.13.0",
+        help="2.12..2.15 for the last release of each minor version, or a list: 2.12.1,2.13.0",
     )
     parser.add_argument(
         "--python",
         action="append",
         default=[],
         metavar="PATH",
-        help="an interpreter that exists already (repeatable); with --torch, it is used for its "
-        "release",
+        help="an existing interpreter (repeatable); with --torch, it stands for its release",
     )
     parser.add_argument(
-        "--aspect", choices=sorted(ASPECTS), help="what counts as bad (default: any exact aspect)"
+        "--aspect",
+        choices=sorted(ASPECTS),
+        help="the aspect that counts (default: any exact aspect)",
     )
     parser.add_argument(
         "--with",
@@ -74,7 +75,7 @@ def add_parser(commands: Any) -> None:
         default=[],
         dest="libraries",
         metavar="DIST",
-        help="what to install next to torch, such as timm (default: what the model requires)",
+        help="a package to install with torch, such as timm (default: the model's requirement)",
     )
     parser.add_argument(
         "--zoo", action="append", default=[], metavar="FILE", help="a zoo file (repeatable)"
@@ -89,12 +90,12 @@ def add_parser(commands: Any) -> None:
         type=Path,
         default=Path(".environments"),
         metavar="DIR",
-        help="where environments are kept (default: .environments)",
+        help="the folder that keeps environments (default: .environments)",
     )
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="print the releases, where they are, and the disk that they may take; install nothing",
+        help="print the releases, their places and their disk space; install nothing",
     )
     parser.set_defaults(do=run)
 

@@ -23,17 +23,17 @@ def add_parser(commands: Any) -> None:
     """Add the subcommand and its options."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "fuzz",
-        help="generate small programs, and find those that compile wrongly",
+        help="generate small programs, and find miscompiled ones",
         description="Generate small programs, compile them, and judge them as the suites judge "
-        "models. A failure is confirmed with other data, reduced, and written as a script.",
-        epilog="Exit status: 0 nothing was found, 1 something was, 2 the command line is wrong. "
-        "The same folder continues a run that was stopped.",
+        "models. Confirm each failure with other data, reduce it, and write it as a script.",
+        epilog="Exit status: 0 found nothing, 1 found a failure, 2 the command line is wrong. "
+        "The same folder continues an interrupted run.",
     )
     parser.add_argument("--minutes", type=float, default=10.0, metavar="N", help="default: 10")
     parser.add_argument("--seed", type=int, metavar="S", help="the seed of all programs")
     parser.add_argument("--programs", type=int, metavar="N", help="end after this many programs")
     parser.add_argument(
-        "--workers", default="auto", metavar="N", help="default: one for each two processors"
+        "--workers", default="auto", metavar="N", help="default: one per two processors"
     )
     parser.add_argument(
         "--device", choices=DEVICES, default="cpu", help="where programs run (default: cpu)"
@@ -43,7 +43,7 @@ def add_parser(commands: Any) -> None:
         type=float,
         default=0.5,
         metavar="SHARE",
-        help="the share of programs that Inductor compiles; the others end before it "
+        help="the share of programs that Inductor compiles; the others stop before it "
         "(default: %(default)s)",
     )
     parser.add_argument(
@@ -51,7 +51,7 @@ def add_parser(commands: Any) -> None:
         type=float,
         default=300.0,
         metavar="N",
-        help="the longest reduction (default: %(default)s)",
+        help="the time limit of a reduction (default: %(default)s)",
     )
     parser.add_argument(
         "-o",

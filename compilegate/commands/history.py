@@ -28,13 +28,13 @@ def add_parser(commands: Any) -> None:
         "history",
         parents=[stored_runs.options()],
         help="find the nights on which a figure of a case changed",
-        description="Follow each figure of each case over the runs of many nights, and say on "
-        "which night it changed, and what changed in the environment. Runs of different machines, "
+        description="Follow each figure of each case over the runs of many nights, and report the "
+        "night on which it changed and the changes of the environment. Runs of different machines, "
         "tiers and backends are separate series. Needs Apache Otava: "
         f"{change_points.INSTALL}.",
         epilog="Exit status: 0 nothing became worse, 1 a figure became worse and still is, 2 there "
-        "are too few nights to say, or the input is wrong. With --confirm: 0 pairs do not confirm "
-        "it, 1 they do, 2 they cannot say.",
+        "are too few nights, or the input is wrong. With --confirm: 0 pairs do not confirm the "
+        "change, 1 pairs confirm it, 2 pairs cannot decide.",
     )
     parser.add_argument(
         "run", nargs="+", metavar="DIR|RUN", help="a folder of run files, a run file, or its name"
@@ -51,23 +51,23 @@ def add_parser(commands: Any) -> None:
         "--since",
         metavar="DATE",
         type=_date,
-        help="show earlier changes on the page only, and do not count them (such as 2026-11-18)",
+        help="show earlier changes only on the page, and do not count them (such as 2026-11-18)",
     )
     parser.add_argument(
         "--issues",
         metavar="FILE",
         type=Path,
-        help="write an issue for each night on which figures became worse to this file, for "
+        help="write to this file an issue for each night on which figures became worse, for "
         ".ci/publish-issues",
     )
     parser.add_argument(
-        "--workflow", metavar="NAME", default="compilegate", help="begins the title of an issue"
+        "--workflow", metavar="NAME", default="compilegate", help="the prefix of issue titles"
     )
     parser.add_argument(
         "--last-good",
         metavar="PYTHON",
         default="",
-        help="the interpreter of the environment of the last night before the newest change",
+        help="the interpreter of the last night before the newest change",
     )
     parser.add_argument(
         "--python",
@@ -79,7 +79,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--confirm",
         action="store_true",
-        help="run the command that times that change in fresh pairs; needs --last-good",
+        help="time the newest change again in fresh pairs; needs --last-good",
     )
     parser.set_defaults(do=run)
 

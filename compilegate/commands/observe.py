@@ -48,8 +48,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "case", metavar="CASE_ID", help="such as resnet18-cpu-infer-f32-default-static"
     )
-    parser.add_argument("--pdb", action="store_true", help="stop in the debugger where it fails")
-    parser.add_argument("--json", action="store_true", help="print records as lines of JSON")
+    parser.add_argument("--pdb", action="store_true", help="stop in the debugger at the failure")
+    parser.add_argument("--json", action="store_true", help="print records as JSON lines")
     parser.add_argument(
         "--zoo", action="append", default=[], metavar="FILE", help="a zoo file (repeatable)"
     )
@@ -75,7 +75,7 @@ def add_parser(commands: Any) -> None:
         metavar="PATH",
         help="observe the PyTorch of this interpreter (default: that of compilegate)",
     )
-    parser.add_argument("--tf32", action="store_true", help="let f32 products round to TF32")
+    parser.add_argument("--tf32", action="store_true", help="use TF32 for f32 products on a GPU")
     parser.add_argument("--cold", action="store_true", help="compile in an empty cache")
     parser.add_argument(
         "--want",

@@ -16,27 +16,27 @@ from compilegate.runs.files import Run
 from compilegate.zoo import registry
 
 _DESCRIPTION = f"""\
-Print a budgets file made from healthy runs of one machine: two or more, which were observed
-separately (--save) with the same PyTorch. Use it with --budgets.
+Print a budgets file from healthy runs of one machine. Give two or more runs, observed separately
+(--save) with the same PyTorch. Use the file with --budgets.
 
-Each case that two runs compiled and measured gets an entry, which holds on the same processor or
-GPU in the same host only. A threshold follows from the median of the runs and their spread, which
-is the highest value minus the lowest, over the median:
+Each case that two runs compiled and measured gets an entry, which holds only on the same processor
+or GPU in the same host. The median of the runs and their spread give a threshold. The spread is the
+highest value minus the lowest, divided by the median:
 
   min_speedup, min_kernel_speedup   median x (1 - margin)
   max_memory_ratio                  median x (1 + margin), on CPU with memory_slack_bytes = \
 {thresholds.CPU_SLACK_BYTES}
-  max_compile_s                     median x (1 + margin), and the smaller of the median and \
-{thresholds.COMPILE_SLACK_S:g} s; only where it was cold
+  max_compile_s                     median x (1 + margin) + the smaller of the median and \
+{thresholds.COMPILE_SLACK_S:g} s; only if it was cold
   max_compile_calls                 median x (1 + margin), where the calls were counted
   margin                            the larger of {thresholds.SPREADS:g} x spread and --margin, \
 for compile time at least {thresholds.COMPILE_MARGIN:g}; calls have {thresholds.CALLS_MARGIN:g} \
 for --margin
 
-Where min_speedup allows slower calls, max_call_overhead = {thresholds.OVERHEAD_CALLS} is added.
-Speedups whose runs differ by half of the median or more get no threshold. Measurements on a busy
-machine, or on a GPU that was throttled or shared, are left out, and so are the models that
-reproduce known bugs."""
+If min_speedup allows slower calls, max_call_overhead = {thresholds.OVERHEAD_CALLS} follows. A \
+speedup gets no
+threshold if the runs differ by half of the median or more. The command leaves out measurements on a
+busy machine, or on a throttled or shared GPU, and models that reproduce known bugs."""
 
 
 def add_parser(commands: Any) -> None:
@@ -53,15 +53,15 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--any-host",
         action="store_true",
-        help="accept runs of one kind of GPU in several hosts, and set thresholds only for what "
-        "does not depend on the host: kernels and memory",
+        help="accept runs of one kind of GPU in several hosts, and set thresholds only for kernels "
+        "and memory, which do not depend on the host",
     )
     parser.add_argument(
         "--margin",
         type=float,
         default=thresholds.MARGIN,
         metavar="SHARE",
-        help="the least margin, as a share of the median (default: %(default)s)",
+        help="the minimum margin, as a share of the median (default: %(default)s)",
     )
     parser.set_defaults(do=run)
 

@@ -29,7 +29,7 @@ def add_parser(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "triage",
         parents=[stored_runs.options()],
-        help="find stage and place of each culprit of a run, and write a report and a script",
+        help="find the stage and place of each culprit of a run, and write a report and a script",
         description="For each culprit of a stored run, find the stage of the compiler and the "
         "place in the model, and write a folder with report.md, repro.py and logs.",
         epilog="Exit status: 0 nothing to triage, 1 reports were written, 2 the command line is "
@@ -42,10 +42,14 @@ def add_parser(commands: Any) -> None:
         metavar="CASE",
         nargs="*",
         default=(),  # without it, argparse calls it required
-        help="models, or globs on case ids; failures that are expected count for them, too",
+        help="models, or globs on case ids; their expected failures count, too",
     )
     parser.add_argument(
-        "--minutes", type=float, default=10.0, metavar="N", help="a culprit's time (default: 10)"
+        "--minutes",
+        type=float,
+        default=10.0,
+        metavar="N",
+        help="the time limit for each culprit (default: 10)",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: .triage/RUN")
     parser.add_argument(

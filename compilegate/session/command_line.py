@@ -30,14 +30,14 @@ def _add_selection(group: pytest.OptionGroup) -> None:
         action="append",
         default=[],
         metavar="GLOB",
-        help="select the models whose name matches (repeatable; default: all)",
+        help="select models by name (repeatable; default: all)",
     )
     group.addoption(
         "--cases",
         action="append",
         default=[],
         metavar="GLOB",
-        help="select the cases whose id matches; a full id selects from any tier (repeatable)",
+        help="select cases by id; a full id selects from any tier (repeatable)",
     )
     group.addoption(
         "--zoo",
@@ -52,14 +52,14 @@ def _add_shards(group: pytest.OptionGroup) -> None:
     group.addoption(
         "--shard",
         metavar="I/N",
-        help="select the I-th of N parts that take about as long as each other, by the seconds of "
-        "an earlier run; compilegate merge combines their runs",
+        help="select the I-th of N parts of about equal duration, by the seconds of an earlier "
+        "run; compilegate merge combines their runs",
     )
     group.addoption(
         "--shard-by",
         metavar="RUN",
-        help="the earlier run (default: the newest one of the same cases). All shards need the "
-        "same, or none",
+        help="the earlier run (default: the newest run of the same cases). Give all shards the "
+        "same run, or give none of them one",
     )
 
 
@@ -76,12 +76,12 @@ def _add_settings(group: pytest.OptionGroup) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="name the culprits that this TOML file knows by their issues (repeatable; ini: known)",
+        help="a TOML file with the issues of known culprits (repeatable; ini: known)",
     )
     group.addoption(
         "--budgets-update",
         action="store_true",
-        help="add exact entries for failed counts, speed, memory and compile time",
+        help="write exact budgets for failed counts, speed, memory and compile time",
     )
     group.addoption(
         "--seed", type=int, metavar="N", help="the seed of weights and inputs (default: 0)"
@@ -89,29 +89,29 @@ def _add_settings(group: pytest.OptionGroup) -> None:
     group.addoption(
         "--backend",
         choices=BACKENDS,
-        help="the compiler backend; the others stop at an earlier stage, to find the stage that "
-        f"fails (default: {BACKENDS[0]})",
+        help="the backend of torch.compile; to find the stage that fails, choose one that stops "
+        f"earlier (default: {BACKENDS[0]})",
     )
     group.addoption(
         "--tf32",
         action="store_true",
         default=None,
-        help="let f32 products round to TF32 on a GPU, in eager and in compiled code",
+        help="use TF32 for f32 products on a GPU, in eager and in compiled code",
     )
     group.addoption(
         "--case-timeout",
         type=float,
         metavar="SECONDS",
-        help="kill a case that makes no progress for this long. Time that its processes wait for "
-        "the processor does not count. A case that makes progress ends after three times as long, "
-        "or six times on the wall (default: 300, 900 or 1800 by tier; three times as long for "
-        "autotuning modes)",
+        help="kill a case that makes no progress for this long. Time in which its processes wait "
+        "for the processor does not count. A case that makes progress ends after three times this "
+        "limit, or six times in wall-clock time (default: 300, 900 or 1800 by tier; three times "
+        "that for autotuning modes)",
     )
     group.addoption(
         "--stop-after",
         type=float,
         metavar="MINUTES",
-        help="begin no case after this many minutes. Those that were begun end, and --resume "
+        help="begin no case after this many minutes, and finish those in progress. --resume "
         "observes the others",
     )
     group.addoption(
@@ -120,10 +120,8 @@ def _add_settings(group: pytest.OptionGroup) -> None:
 
 
 def _add_runs(group: pytest.OptionGroup) -> None:
-    group.addoption("--save", metavar="NAME", help="name the run (default: its time)")
-    group.addoption(
-        "--resume", metavar="RUN", help="continue a run: observe the cases that it lacks"
-    )
+    group.addoption("--save", metavar="NAME", help="name the run (default: its start time)")
+    group.addoption("--resume", metavar="RUN", help="continue a run: observe its missing cases")
     group.addoption(
         "--replay", metavar="RUN", help="judge a stored run again, without compiling anything"
     )
@@ -143,24 +141,24 @@ def _add_runs(group: pytest.OptionGroup) -> None:
         default=[],
         dest="candidates",
         metavar="PATH",
-        help="observe the PyTorch of this interpreter, not that of the one that runs pytest. "
-        "Repeated, with --baseline-python or --baseline-run: one session for each, then one table "
-        "that names the newest safe one",
+        help="observe the PyTorch of this interpreter (default: the interpreter that runs pytest). "
+        "Repeat it, with --baseline-python or --baseline-run, to run one session for each; one "
+        "table then names the newest safe PyTorch",
     )
     # A session of several candidates reads the comparison of each from a file.
     group.addoption("--comparison-file", metavar="FILE", help=argparse.SUPPRESS)
     group.addoption(
         "--attribute",
         action="store_true",
-        help="with --baseline-python: find the distributions that make cases worse, by observing "
-        "these cases in environments between the two, which are kept in .environments next to the "
-        "folder of runs",
+        help="with --baseline-python: find the distributions that make cases worse. It observes "
+        "these cases in environments between the two, and keeps the environments in .environments "
+        "next to the folder of runs",
     )
     group.addoption(
         "--pairs",
         type=int,
         default=PAIRS,
         metavar="K",
-        help="time a case again in K fresh pairs of processes if its first pair shows it slower, "
+        help="time a case again in K fresh pairs of processes if it is slower in its first pair, "
         "and in K more if the result is close (default: %(default)s)",
     )

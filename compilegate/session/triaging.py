@@ -30,14 +30,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--triage",
         action="store_true",
-        help="find stage and place of each culprit, and write a report and a script to .triage/",
+        help="find the stage and place of each culprit, and write a report and a script to "
+        ".triage/",
     )
     group.addoption(
         "--triage-minutes",
         type=float,
         default=10.0,
         metavar="N",
-        help="the most time for each culprit (default: %(default)s)",
+        help="the time limit for each culprit (default: %(default)s)",
     )
 
 
