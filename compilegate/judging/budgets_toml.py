@@ -148,7 +148,7 @@ def _selectors(table: dict[str, Any], where: _Where) -> dict[str, str]:
     return chosen
 
 
-_SEVERAL = f"of several cases name {', '.join(SELECTORS[:-1])} or {SELECTORS[-1]}"
+_SEVERAL = f"to match several cases, name {', '.join(SELECTORS[:-1])} or {SELECTORS[-1]}"
 
 
 def _selectors_of_case(table: dict[str, Any], where: _Where) -> dict[str, str]:
@@ -157,7 +157,7 @@ def _selectors_of_case(table: dict[str, Any], where: _Where) -> dict[str, str]:
         raise BudgetError(f"{where.of('case')}: case = {case_id!r}: expected a string")
     if others := [axis for axis in SELECTORS if axis in table]:
         raise BudgetError(
-            f"{where.of('case')}: case already names the {others[0]}: leave out one of them"
+            f"{where.of('case')}: case already names the {others[0]}: leave out one of the two"
         )
     try:
         case = Case.parse(case_id)

@@ -279,7 +279,7 @@ def _finding_of_case(observation: Observation, aspect: str, said_by: str) -> Fin
         summary = f"{what} in stage {failure.stage!r}{alone}: {message}"
         details = [*without_torch(failure.traceback)]
         if _is_raised_by_model(observation, failure):
-            details.append(f"if eager is meant to raise: Example(…, raises={failure.kind})")
+            details.append(f"if eager should raise: Example(…, raises={failure.kind})")
         if failure.output:
             details += ["last output:", *(f"  {line}" for line in failure.output.splitlines())]
         held = failure.held_by_others
@@ -308,8 +308,6 @@ def _why_nothing_compiled(capture: Capture | None) -> Iterator[str]:
         if capture.graphs:
             found.append(f"{capture.graphs} graphs were captured, but Inductor generated no code")
         elif not found and any(item.graph for item in capture.compilations):
-            found.append(
-                "Dynamo traced it, and it has no operation on tensors that could be compiled"
-            )
-    found = found or ["nothing was given to the compiler: is torch.compile disabled?"]
+            found.append("Dynamo traced the model, but found no tensor operation to compile")
+    found = found or ["nothing reached the compiler: is torch.compile disabled?"]
     yield from dict.fromkeys(found)

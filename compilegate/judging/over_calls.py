@@ -45,8 +45,8 @@ class OverCalls:
     def text(self) -> str:
         """The error as a sentence."""
         return (
-            f"{self.error.name} ({self.error.dtype}): in {self.calls} calls together it errs "
-            f"{self.seen:.3g} times as much as in eager (allowed {self.allowed:.3g}), "
+            f"{self.error.name} ({self.error.dtype}): its error over {self.calls} calls is "
+            f"{self.seen:.3g} times eager's (allowed {self.allowed:.3g}), "
             "as if compiled code computed or stored something in lower precision"
         )
 

@@ -31,8 +31,8 @@ _WAYS = {
     errno.EACCES: "make it writable",
     errno.EPERM: "make it writable",
     errno.EROFS: "make it writable",
-    errno.EEXIST: "move the file away that is in the place of the folder",
-    errno.ENOTDIR: "move the file away that is in the place of a folder",
+    errno.EEXIST: "move away the file that has the folder's path",
+    errno.ENOTDIR: "move away the file that has a folder's path",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
 

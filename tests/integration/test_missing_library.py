@@ -46,5 +46,5 @@ def test_a_session_with_compiling_disabled_fails(compilegate):
     session = compilegate(FORWARD, "--cases", MATVEC, env={"TORCH_COMPILE_DISABLE": "1"})
     assert session.status == 1
     failed = session.failed(MATVEC)
-    why = "nothing was given to the compiler: is torch.compile disabled?"
+    why = "nothing reached the compiler: is torch.compile disabled?"
     assert failed == {"forward": f"nothing was compiled, all of it ran eagerly: {why}"}

@@ -33,7 +33,7 @@ WRONG = {
     ),
     "a glob of cases": (
         '[[budget]]\ncase = "resnet18-*"\n',
-        "layer0.toml:2: malformed case id .*; of several cases name model, device, phase,",
+        "layer0.toml:2: malformed case id .*; to match several cases, name model, device, phase,",
     ),
     "a case of another type": (
         "[[budget]]\ncase = 18\n",
@@ -41,7 +41,7 @@ WRONG = {
     ),
     "a case and an axis": (
         '[[budget]]\ndevice = "cpu"\ncase = "resnet18-cpu-infer-f32-default-static"\n',
-        "layer0.toml:3: case already names the device: leave out one of them",
+        "layer0.toml:3: case already names the device: leave out one of the two",
     ),
     "hardware of another type": (
         "[[budget]]\nhardware = 3\n",

@@ -183,7 +183,7 @@ def test_a_model_that_raises_in_eager_names_the_field_for_it(stage, changed, is_
     failed = make_failed_observation("raised", stage=stage, kind="ValueError")
     failed = replace(failed, **changed)
     details = judge(failed, Budget(), "forward", must_not_be_asked).verdict.details
-    hint = "if eager is meant to raise: Example(…, raises=ValueError)"
+    hint = "if eager should raise: Example(…, raises=ValueError)"
     assert (hint in details) == is_hinted
 
 
@@ -212,7 +212,7 @@ def test_a_missing_package_skips_also_where_a_failure_is_expected():
 def test_a_case_that_compiled_nothing_fails(capture):
     judged = judge(make_observation(capture=capture), Budget(), "forward", must_not_be_asked)
     assert judged.verdict.outcome == "failed"
-    why = "nothing was given to the compiler: is torch.compile disabled?"
+    why = "nothing reached the compiler: is torch.compile disabled?"
     assert judged.verdict.summary == f"nothing was compiled, all of it ran eagerly: {why}"
     assert judged.verdict.details == (why,)
     assert judged.of_case
@@ -223,7 +223,7 @@ def test_a_function_without_operations_on_tensors_is_not_called_disabled():
     traced = make_capture(graphs=0, compilations=(make_compilation(),))
     judged = judge(make_observation(capture=traced), Budget(), "forward", must_not_be_asked)
     assert judged.verdict.outcome == "failed"
-    assert "it has no operation on tensors" in judged.verdict.summary
+    assert "found no tensor operation" in judged.verdict.summary
     assert "disabled" not in judged.verdict.summary
 
 

@@ -54,9 +54,7 @@ def test_a_tensor_that_errs_more_in_all_calls_fails(ratios, is_right):
     complaints = examine(observed(ratios), "gradients").complaints
     assert (complaints == ()) is is_right
     if not is_right:
-        assert complaints[0].startswith(
-            "gradient second (float32): in 5 calls together it errs 1.4"
-        )
+        assert complaints[0].startswith("gradient second (float32): its error over 5 calls is 1.4")
 
 
 def test_few_elements_err_by_chance():

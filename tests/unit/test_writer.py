@@ -62,7 +62,7 @@ def test_a_folder_that_was_there_stays(path):
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "runs").touch()
     for folder in (tmp_path / "runs", tmp_path / "runs" / "of" / "mine"):
-        with pytest.raises(RunError, match=r"runs.*: .*; move the file away .*, or choose another"):
+        with pytest.raises(RunError, match=r"runs.*: .*; move away the file .*, or choose another"):
             Writer.create(folder / "nightly.jsonl")
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
