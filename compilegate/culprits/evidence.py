@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from compilegate.culprits import stacks
+from compilegate.judging import raising
 from compilegate.judging.aspects import aspect_named
 from compilegate.judging.completeness import ended_in_practice, was_observed
 from compilegate.judging.judge import nothing_compiled
@@ -111,6 +112,11 @@ def evidence(observation: Observation, verdict: Verdict) -> list[Evidence]:
             key = _key_of_failure(observation)
             of = failure.stage if ended_in_practice(observation) else ""
             return [Evidence(key, verdict.summary, of, match=match, is_specific=is_said and is_own)]
+    mistake = raising.unexpected(observation)
+    if mistake is not None and verdict.summary == mistake.summary:
+        said = mistake.summary.partition(": ")[2]
+        key = "eager raises", model_of(observation.case), normal(said)
+        return [Evidence(key, mistake.summary, match=_pattern(said))]
     _, is_eager, why = verdict.summary.partition("nothing was compiled, all of it ran eagerly")
     if is_eager and not is_of_change and nothing_compiled(observation):
         reasons = [replace(piece, text=verdict.summary) for piece in _breaks(observation, verdict)]

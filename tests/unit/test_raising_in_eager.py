@@ -1,10 +1,13 @@
 """A recipe whose calls raise in eager fails, unless it says that they do."""
 
+import dataclasses
+
 import pytest
 import torch
 from torch import nn
 from torch.compiler import is_compiling
 
+from compilegate.culprits.grouping import Failure, counted, culprits
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import judge
 from compilegate.suites import test_forward, test_gradients, test_side_effects
@@ -85,3 +88,26 @@ def test_an_error_that_the_recipe_names_passes():
     ids = torch.tensor([20])
     found = verdict(observation(embedding, inputs=lambda batch: (ids,), raises=IndexError))
     assert found.outcome == "passed", found
+
+
+def test_a_model_that_raises_has_one_culprit_in_all_aspects():
+    def inputs(batch):
+        return (torch.randint(20, 40, (batch,)),)
+
+    wants = ("capture", "vary", "time", "memory")
+    seen = observation(embedding, "train", rewording, wants, inputs=inputs)
+    assert seen.status == "completed", seen.failure
+    assert seen.other_size is None
+    verdicts = [verdict(seen, aspect) for aspect in SUITES]
+    (found,) = culprits(Failure(seen, one) for one in verdicts)
+    assert found.aspect == ""
+    assert found.aspects == [*SUITES]
+    assert found.text.startswith("eager raises in all")
+    assert counted([found]) == "1 culprit in 1 case"
+
+
+def test_two_models_that_raise_have_two_culprits():
+    seen = observation(embedding, inputs=lambda batch: (torch.randint(20, 40, (batch,)),))
+    other = dataclasses.replace(seen, case=seen.case.replace("m-", "n-", 1))
+    failures = [Failure(one, verdict(one, aspect)) for one in (seen, other) for aspect in SUITES]
+    assert [one.cases for one in culprits(failures)] == [[seen.case], [other.case]]

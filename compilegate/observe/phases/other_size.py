@@ -19,6 +19,7 @@ from compilegate.observe.phases.calls import CallsSeen
 from compilegate.observe.phases.costs import Steps
 from compilegate.observe.phases.eager import FirstCall
 from compilegate.observe.phases.progress import Progress
+from compilegate.records.call import CallFacts
 from compilegate.records.performance import OtherSize
 from compilegate.records.request import Request
 
@@ -51,11 +52,16 @@ def observe(
     """
     wanted = {"time", "memory"} & set(request.wants) and "vary" in request.wants
     call = _planned(first.eager, vary)
-    if not wanted or call is None or any(one.raised for one in seen.calls):
+    if not wanted or call is None or any(map(_raised, seen.calls)):
         return None
     device = device_of(first.eager.case.device)
     with costs.stepping(first, compiled, call, device) as steps:
         return _measured(steps, call, request, progress)
+
+
+def _raised(made: CallFacts) -> bool:
+    """Whether eager raised in a call; compiled code may have raised another error."""
+    return bool(made.raised) or any(one.what == "raises" for one in made.outputs.differences)
 
 
 def _planned(eager: Subject, vary: dict[str, tuple[int, ...]]) -> PlannedCall | None:
