@@ -58,6 +58,13 @@ def settled(
     return found, unstable / max(total, 1)
 
 
+def is_finite(made: Result) -> bool:
+    """Whether the output and the gradients of a call have no NaN and no infinity."""
+    held = (*made.output.values(), *made.gradients.values())
+    tensors = (one for one in held if isinstance(one, Tensor) and one.layout is torch.strided)
+    return all(bool(torch.isfinite(one).all()) for one in tensors if _has_infinities(one))
+
+
 def overflow_apart(eager: Result, compiled: Result) -> bool:
     """Whether one side returns an infinity or NaN where the other returns a finite number."""
     for part in ("output", "gradients", "state"):
@@ -161,3 +168,7 @@ def _kinds(tensor: Tensor) -> Tensor:
         return torch.zeros_like(tensor, dtype=torch.int8)
     signs = tensor.sign().where(tensor.isinf(), 0.0)
     return signs.where(~tensor.isnan(), 2.0).to(torch.int8)
+
+
+def _has_infinities(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()

@@ -110,7 +110,7 @@ def varied_calls(
     replays = graphs or (trains and device_of(case.device).records_graphs)
     index = itertools.count(_first_calls(case.device))
     calls = [PlannedCall(next(index), sizes) for sizes in (*others, *_together(case, tried))]
-    calls.append(PlannedCall(next(index), first, moved=not _freezes(example)))
+    calls.append(PlannedCall(next(index), first, moved=not freezes(example, case)))
     calls += [PlannedCall(next(index), sizes) for sizes in others[:1] * (2 if replays else 1)]
     if trains and not graphs and not has_fixed_inputs(example):
         calls.append(PlannedCall(next(index), first, overlaps=True))
@@ -129,10 +129,10 @@ def _together(case: Case, tried: Mapping[str, tuple[int, ...]]) -> list[dict[str
     return [sizes] if case.dynamic != "static" and len(varying) > 1 and is_distinct else []
 
 
-def _freezes(example: Example) -> bool:
-    """Whether Inductor writes weights into the code of *infer*. With grad mode on, it does not."""
+def freezes(example: Example, case: Case) -> bool:
+    """Whether Inductor writes weights into code. With grad mode on, it does not."""
     frozen = example.config.get("inductor.freezing", torch._inductor.config.freezing)
-    return bool(frozen) and not example.with_grad
+    return bool(frozen) and not example.with_grad and case.phase == "infer"
 
 
 def items_of(call: Call, sizes: dict[str, int]) -> int:

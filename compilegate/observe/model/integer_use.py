@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -20,6 +21,9 @@ _ARITHMETIC = frozenset(
 )
 #: Shifts by more than the width of a number have no defined result.
 _UNDEFINED = "shift"
+
+#: Indices, each with the least and the largest that exist.
+_Lookups = list[tuple[torch.Tensor, int, int]]
 
 
 class IndexUseError(Exception):
@@ -46,10 +50,64 @@ class OnlyArithmetic(Mode):
         return func(*args, **kwargs)
 
 
+class WithinRange(OnlyArithmetic):
+    """Also lets operators look up elements, if each index is in range."""
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator.
+
+        Raises:
+            IndexUseError: It does not compute with the integers that it is given, or looks up an
+                element that does not exist.
+        """
+        looked_up = _LOOKUPS.get(func._schema.name)
+        if looked_up is None or kwargs:
+            return super().run(func, args, kwargs)
+        if not all(_is_within(*one) for one in looked_up(*args)):
+            raise IndexUseError(str(func))
+        return func(*args)
+
+
 def is_integer(tensor: torch.Tensor) -> bool:
     """Whether a tensor holds integers, other than booleans."""
     dtype = tensor.dtype
     return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+
+
+def _is_within(indices: torch.Tensor, least: int, largest: int) -> bool:
+    """Whether indices are in range."""
+    if not indices.numel():
+        return True
+    low, high = torch.stack(torch.aminmax(indices)).tolist()
+    return bool(least <= low and high <= largest)
+
+
+def _embedded(table: torch.Tensor, indices: torch.Tensor, *_: object) -> _Lookups:
+    return [(indices, 0, len(table) - 1)]
+
+
+def _selected(table: torch.Tensor, dim: int, indices: torch.Tensor, *_: object) -> _Lookups:
+    return [(indices, 0, table.shape[dim] - 1)] if table.dim() else []
+
+
+def _indexed(table: torch.Tensor, given: Sequence[torch.Tensor | None]) -> _Lookups:
+    """Negative indices count from the end, here alone. A mask indexes all of its dimensions."""
+    found, dim = [], 0
+    for indices in given:
+        is_mask = indices is not None and indices.dtype in (torch.bool, torch.uint8)
+        if indices is not None and not is_mask:
+            found.append((indices, -table.shape[dim], table.shape[dim] - 1))
+        dim += indices.dim() if indices is not None and is_mask else 1
+    return found
+
+
+#: By operator: what it looks up, given its arguments.
+_LOOKUPS: dict[str, Callable[..., _Lookups]] = {
+    "aten::embedding": _embedded,
+    "aten::gather": _selected,
+    "aten::index": _indexed,
+    "aten::index_select": _selected,
+}
 
 
 def _computes(func: Any) -> bool:

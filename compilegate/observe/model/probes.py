@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from torch import Tensor
 from compilegate.observe import nested
 from compilegate.observe.model import cast_weights, integer_use
 from compilegate.observe.model.losses import LOSSES, Loss
+from compilegate.observe.model.state_changes import StateChange, change_others, swap_integers
 from compilegate.records.case import Case
 from compilegate.zoo.example import Call
 
@@ -27,6 +29,8 @@ _LARGE = 2.0**54
 #: The largest number of a dtype overflows in sums, depending on their order. Numbers that are
 #: smaller by this factor do not, unless a result changes with the factor.
 _ROOM = 2.0**-10
+#: The seed of the factors that scale state.
+_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -41,14 +45,15 @@ class Probe:
             order in which elements are written.
         loss: The form of the loss from which the backward starts; None for the usual one.
         changes_numbers: Whether it changes the floating numbers that modules have as attributes.
+        changes_state: Changes parameters and buffers; None if they stay.
         without_gradients: Whether floating inputs require no gradients.
         rival: Another change. Where it moves a NaN or an infinity of eager's results, overflow
             decides there, and nothing is compared.
         is_extreme: Whether the values are such that overflow may decide.
         may_overflow: Whether compiled code may overflow where eager does not, because it computes
             in another order: a variance as a mean of squares, for example.
-        is_integral: Whether it changes integers. A model whose integers are indices or sizes cannot
-            take such values.
+        is_integral: Whether it changes integers. A model that uses them as sizes cannot take other
+            values, and one that uses them as indices only takes those in range.
         has_zeros: Whether the sign of zeros in the output is compared.
         shows_gradients: Whether gradients are compared. PyTorch does not say to which of several
             NaN or infinities a maximum passes its gradient.
@@ -65,6 +70,7 @@ class Probe:
     overlaps: bool = False
     loss: Loss | None = None
     changes_numbers: bool = False
+    changes_state: StateChange | None = None
     without_gradients: bool = False
     rival: Change | None = None
 
@@ -114,6 +120,20 @@ def of_losses(case: Case) -> tuple[Probe, ...]:
     scales a loss until it overflows.
     """
     return tuple(Probe(one.name, loss=one) for one in LOSSES) if case.phase == "train" else ()
+
+
+def of_state(case: Case) -> tuple[Probe, ...]:
+    """Return the probes that change what a model reads in each call and nothing else changes.
+
+    In *infer*, floating numbers are scaled before the last calls. In *train*, only those with
+    gradients move, so the others are scaled here.
+    """
+    trains = case.phase == "train"
+    other = partial(change_others, scales=trains, device=case.device, seed=_SEED)
+    return (
+        Probe("other integers in buffers", changes_state=swap_integers, is_integral=True),
+        Probe("other masks and zeros in buffers", changes_state=other),
+    )
 
 
 def extremes(case: Case) -> tuple[Probe, ...]:

@@ -25,7 +25,7 @@ from compilegate.observe.error_text import is_of_python
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.forward import SelectorError
-from compilegate.observe.model.integer_use import IndexUseError, OnlyArithmetic
+from compilegate.observe.model.integer_use import IndexUseError, OnlyArithmetic, WithinRange
 from compilegate.observe.model.plain_values import set_plain
 from compilegate.observe.model.probes import Probe
 from compilegate.observe.model.restarting import start_as
@@ -221,8 +221,11 @@ class Probing:
             raise LeftOutError(f"the recipe raises {error_text.with_kind(error)}") from error
         if probe.changes_inputs and not probe.suits(plain):
             raise LeftOutError("no input that it could change")
+        if probe.changes_state is not None and not probe.changes_state(_still(self.calls.eager)):
+            raise LeftOutError("no parameter or buffer that it could change")
         if probe.is_integral:
-            self._check_integers(plain)
+            mode = OnlyArithmetic() if probe.changes_inputs else WithinRange()
+            _check_integers(self.calls.eager, plain, mode)
         if probe.changes_numbers and not _depends_on_numbers(self.calls.eager, planned):
             raise LeftOutError("no number of a module changes the output")
         with self.progress.spend("run"):
@@ -231,27 +234,46 @@ class Probing:
             made = self.calls.call_eager(planned)
         except SelectorError as error:
             raise LeftOutError(str(error)) from error
-        if made.error is not None and (probe.is_extreme or not is_of_python(made.error)):
+        changed = probe.is_extreme or probe.changes_state is not None
+        if made.error is not None and (changed or not is_of_python(made.error)):
             raise LeftOutError(f"in eager, {error_text.with_kind(made.error)}")
+        if probe.changes_state is not None and not stable.is_finite(made):
+            raise LeftOutError("eager does not only return finite numbers")
         if probe.overlaps and any(name.startswith("input") for name in made.written):
             raise LeftOutError("eager writes to an input whose elements share memory")
         if probe.loss is not None and not probe.loss.suits(_differentiable(made)):
             raise LeftOutError("for this output, it is no other loss")
         return made
 
-    def _check_integers(self, call: Call) -> None:
-        """Make the call as the recipe gives it, and see what becomes of its integers.
 
-        Raises:
-            LeftOutError: The model does not only compute with them.
-        """
-        try:
-            with OnlyArithmetic(), torch.no_grad():
-                self.calls.eager.forward(call)
-        except Exception as error:
-            if not isinstance(error, IndexUseError):
-                raise LeftOutError(f"in eager, {error_text.with_kind(error)}") from error
-            raise LeftOutError(f"{error} takes integers as indices, sizes or shifts") from error
+def _still(eager: Subject) -> list[torch.Tensor]:
+    """Return parameters and buffers, without those that training moves.
+
+    Compiled code and the reference start from eager's.
+    """
+    trains = eager.case.phase == "train"
+    still = [one for one in eager.parameters().values() if not (trains and one.requires_grad)]
+    return [*still, *eager.buffers().values()]
+
+
+def _check_integers(eager: Subject, call: Call, mode: OnlyArithmetic) -> None:
+    """Make a call in eager, and see what becomes of its integers.
+
+    Args:
+        eager: The model.
+        call: The call.
+        mode: Refuses what the model must not do with them.
+
+    Raises:
+        LeftOutError: The model does so.
+    """
+    try:
+        with mode, torch.no_grad():
+            eager.forward(call)
+    except Exception as error:
+        if not isinstance(error, IndexUseError):
+            raise LeftOutError(f"in eager, {error_text.with_kind(error)}") from error
+        raise LeftOutError(f"{error} takes integers as indices, sizes or shifts") from error
 
 
 def _repeated(calls: PairedCalls, planned: PlannedCall, times: int) -> tuple[Difference, ...]:

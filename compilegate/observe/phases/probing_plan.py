@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Sequence
 
 from compilegate.observe.model import probes
-from compilegate.observe.model.calls import PlannedCall, has_fixed_inputs
+from compilegate.observe.model.calls import PlannedCall, freezes, has_fixed_inputs
 from compilegate.observe.model.probes import Probe
 from compilegate.records.call import FURTHER
 from compilegate.records.case import Case
@@ -24,10 +24,12 @@ _FURTHER = 24
 def reusing(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
     """Plan the probing calls that use compiled code again.
 
-    These are a repetition, extreme values, and losses of another form.
+    These are a repetition, extreme values, losses of another form, and other state. Code with
+    frozen weights keeps state on purpose.
     """
     again = Probe(f"after {_LIMIT} more calls", repeats=_LIMIT)
-    chosen = (again, *probes.extremes(case), *probes.of_losses(case))
+    of_state = () if freezes(example, case) else probes.of_state(case)
+    chosen = (again, *probes.extremes(case), *probes.of_losses(case), *of_state)
     return _planned(example, [(sizes, probe) for probe in chosen])
 
 

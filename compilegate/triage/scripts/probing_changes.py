@@ -84,19 +84,56 @@ def cotangents_of(probe: str) -> str:
 
 
 def setting_of(probe: str) -> str:
-    """Return code that changes attributes of ``module`` before the last call; empty for none.
+    """Return code that changes ``module`` before the last call; empty for no change.
 
     Args:
         probe: The name of the probing call.
     """
-    return _SETTING if probe == "other numbers in modules" else ""
+    return _SETTINGS.get(probe, "")
 
 
-_SETTING = """\
+_STILL = """\
+def swap(t):
+    for dim in reversed(range(t.dim())):
+        first = t.narrow(dim, 0, 1).clone()
+        at = (t != first).byte().argmax(dim, keepdim=True)
+        if at.any():
+            other = t.gather(dim, at)
+            t.scatter_(dim, at, first)
+            t.narrow(dim, 0, 1).copy_(other)
+            return True
+
+still = [t for t in module.parameters() if not (module.training and t.requires_grad)]
+still = [t for t in (*still, *module.buffers()) if t.numel()]
+with torch.no_grad():
+    for t in still:
+"""
+
+#: Code that changes what a module holds.
+_SETTINGS = {
+    "other numbers in modules": """\
 for m in module.modules():
     for name, number in vars(m).items():
         if type(number) is float and number and abs(number) < torch.inf:
-            vars(m)[name] = 0.75 * number if abs(number) >= 0.01 else 0.01"""
+            vars(m)[name] = 0.75 * number if abs(number) >= 0.01 else 0.01""",
+    "other integers in buffers": _STILL
+    + """\
+        if not (t.is_floating_point() or t.is_complex() or t.dtype == torch.bool):
+            swap(t)""",
+    "other masks and zeros in buffers": _STILL
+    + """\
+        factors = 1 + torch.arange(t.numel(), device=t.device).view(t.shape) % 5 / 256
+        if t.dtype == torch.bool:
+            if not swap(t) and t.numel() > 1:
+                dim = [dim for dim in range(t.dim()) if t.shape[dim] > 1][-1]
+                t.narrow(dim, 0, 1).logical_not_()
+        elif t.is_floating_point() and not t.any():
+            t.copy_(0.125 * factors)
+        elif t.is_floating_point() and t.abs().max() >= 1e4:
+            swap(t)
+        elif t.is_complex() or (t.is_floating_point() and module.training):
+            t.mul_(factors)""",
+}
 
 
 def _written(write: str, values: str) -> str:

@@ -71,6 +71,40 @@ def test_a_script_changes_the_numbers_of_modules_as_its_probing_call():
     assert not setting_of("batch of one")
 
 
+class Holds(nn.Module):
+    """Integers, masks, zeros and other numbers, in buffers and in a parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.gain = nn.Parameter(torch.zeros(3))
+        for name, state in {
+            "table": torch.arange(12).view(3, 4),
+            "alone": torch.tensor(3),
+            "causal": torch.ones(3, 3, dtype=torch.bool).tril(),
+            "open": torch.zeros(2, 3, dtype=torch.bool),
+            "added": torch.full((3, 3), -1e9).triu(1),
+            "zeros": torch.zeros(4),
+            "rates": torch.tensor([0.5, 2.0]),
+            "turns": torch.ones(2, dtype=torch.complex64),
+        }.items():
+            self.register_buffer(name, state)
+
+
+@pytest.mark.parametrize("probe", probes.of_state(CASES["float32"]), ids=lambda probe: probe.name)
+@pytest.mark.parametrize("trains", [True, False])
+def test_a_script_changes_the_state_of_modules_as_its_probing_call(probe, trains):
+    phase = "train" if trains else "infer"
+    of_phase = probes.of_state(Case.parse(f"m-cpu-{phase}-f32-default-auto"))
+    (made,) = [one for one in of_phase if one.name == probe.name]
+    ours, theirs, before = (Holds().train(trains) for _ in range(3))
+    made.changes_state([*([] if trains else [ours.gain]), *ours.buffers()])
+    exec(setting_of(probe.name), {"torch": torch, "module": theirs})
+    for name, known in before.state_dict().items():
+        mine, other = ours.state_dict()[name], theirs.state_dict()[name]
+        assert torch.equal(mine, known) == torch.equal(other, known), name
+        torch.testing.assert_close(mine, other, rtol=0.05, atol=0.0)
+
+
 def test_other_probing_calls_have_the_usual_loss():
     assert not cotangents_of("batch of one")
 
