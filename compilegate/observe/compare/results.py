@@ -97,10 +97,10 @@ def compare_outputs(
     lost, gained = eager.aliases - compiled.aliases, compiled.aliases - eager.aliases
     if lost or gained:
         differences.append(exact.difference("output", "aliasing", _groups(lost), _groups(gained)))
-    lost, gained = eager.identical - compiled.identical, compiled.identical - eager.identical
-    if lost or gained:
-        sides = [_outermost(groups) for groups in (lost, gained)]
-        differences.append(exact.difference("output", "identity", *sides))
+    elif eager.identities != compiled.identities:
+        sides = (eager, compiled), (compiled, eager)
+        texts = [_outermost(one.identities - other.identities) for one, other in sides]
+        differences.append(exact.difference("output", "identity", *texts))
     values = call.compare(lambda result: result.output, known, by_rows=by_rows)
     values += call.compare(lambda result: result.rest, known)
     opaque = tuple(

@@ -26,7 +26,7 @@ from compilegate.observe.model.result import (
     copies,
     copy_of,
     fingerprints,
-    identical_in,
+    identities_of,
     layout_of,
     sharing_of,
     strides_of,
@@ -171,7 +171,9 @@ class CallRecorder:
         result.nesting = nested.structure(output, nested.Opening())
         result.layout = {path: layout_of(tensor) for path, tensor in outputs.items()}
         result.aliases = aliases_of(outputs, shareable)
-        result.identical = identical_in(output, call)
+        # A replay of a CUDA graph makes new tensors of its memory.
+        objects = None if subject.case.uses_cuda_graphs else subject.buffers()
+        result.identities = identities_of(output, call, objects)
         result.output = copies(dict(nested.leaves(output, "output", nested.Opening())))
         result.output |= {
             f"{path}.{name}": copy_of(held)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.torch_version import TorchVersion
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from compilegate.observe import nested, objects
@@ -25,6 +26,9 @@ KEPT = "kept "
 FIRST = "first "
 #: Replaces a tensor that PyTorch refuses to read because a CUDA graph has reused its memory.
 OVERWRITTEN = "overwritten by a later replay of a CUDA graph: reading it raises"
+#: Whether healthy code is known to return the objects that eager returns. TorchVersion compares
+#: versions, not text.
+KNOWS_IDENTITIES = TorchVersion(torch.__version__) >= "2.15"
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -39,8 +43,8 @@ class Result:
             stride, requires_grad, device and so on.
         nesting: The structure of the output as text.
         aliases: Groups of tensors that share memory. Each group contains at least one output.
-        identical: Groups of paths that lead to one container or object. Each contains at least
-            one path of the output, the others are of the output or of arguments.
+        identities: Groups of paths that lead to one container, object or tensor. Each contains at
+            least one path of the output; the others are of arguments and buffers.
         gradients: The gradients by the names of parameters, inputs and other leaves of autograd;
             None if none arrived.
         gradient_layouts: The layout of each gradient: ``strided`` or ``sparse_coo``.
@@ -73,7 +77,7 @@ class Result:
     layout: dict[str, dict[str, str]] = field(default_factory=dict)
     nesting: str = ""
     aliases: frozenset[frozenset[str]] = frozenset()
-    identical: frozenset[frozenset[str]] = frozenset()
+    identities: frozenset[frozenset[str]] = frozenset()
     gradients: dict[str, torch.Tensor | None] = field(default_factory=dict)
     gradient_layouts: dict[str, str] = field(default_factory=dict)
     began: Moment | None = None
@@ -294,21 +298,35 @@ def aliases_of(
     return frozenset(group for group in groups if group & outputs.keys())
 
 
-def identical_in(output: Any, call: Call) -> frozenset[frozenset[str]]:
-    """Return the groups of paths, in an output and in a call's arguments, that lead to one object.
+def identities_of(
+    output: Any, call: Call, others: Mapping[str, torch.Tensor] | None
+) -> frozenset[frozenset[str]]:
+    """Return the groups of paths that lead to one object and contain one of the output.
+
+    There are none before 2.15.
 
     A caller who changes a list or a cache that a model returns changes the one that it has given.
+    One who calls ``output.requires_grad_()`` or ``output.resize_()`` may change an input.
+
+    Args:
+        output: What a call returned.
+        call: The arguments of the call.
+        others: Other tensors that it may return, by name. None leaves out all tensors.
     """
-    places = {"output": [output], "input": [call.args, call.kwargs]}
+    if not KNOWS_IDENTITIES:
+        return frozenset()
     groups: dict[int, set[str]] = {}
-    for path, values in places.items():
+    for path, values in {"output": [output], "input": [call.args, call.kwargs]}.items():
         for value in values:
             for at, held in nested.mutable(value, path, nested.Opening()):
                 groups.setdefault(id(held), set()).add(at)
-    shared = (group for group in groups.values() if len(group) > 1)
-    return frozenset(
-        frozenset(group) for group in shared if any(at.startswith("output") for at in group)
-    )
+            if others is not None:
+                for at, tensor in nested.tensors(value, path, nested.Opening()).items():
+                    groups.setdefault(id(tensor), set()).add(at)
+    for name, tensor in (others or {}).items():
+        groups.setdefault(id(tensor), set()).add(name)
+    several = (frozenset(group) for group in groups.values() if len(group) > 1)
+    return frozenset(group for group in several if any(path.startswith("output") for path in group))
 
 
 def sharing_of(tensors: Mapping[str, torch.Tensor]) -> frozenset[frozenset[str]]:

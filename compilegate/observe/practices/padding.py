@@ -52,8 +52,8 @@ def pad(subject: Subject, call: Call, bucket: Mapping[str, int]) -> Call:
 def cut(padded: Result, like: Result) -> Result:
     """Return the result of a padded call with outputs of the shapes that another result has.
 
-    Its strides, what shares memory and which objects are the same are those of the other result,
-    because padding and cutting off determine them.
+    Its strides, its objects and what shares memory are those of the other result, because padding
+    and cutting off determine them.
 
     Args:
         padded: The result of the padded call.
@@ -65,7 +65,11 @@ def cut(padded: Result, like: Result) -> Result:
         leaf = output[path]
         layout[path] |= {"shape": layout_of(leaf)["shape"], "stride": like.layout[path]["stride"]}
     return replace(
-        padded, output=output, layout=layout, aliases=like.aliases, identical=like.identical
+        padded,
+        output=output,
+        layout=layout,
+        aliases=like.aliases,
+        identities=like.identities,
     )
 
 
