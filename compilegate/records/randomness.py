@@ -36,6 +36,29 @@ class Draws:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ShareGap:
+    """A share of elements that compiled code's calls have more often, or more rarely, than eager's.
+
+    Attributes:
+        kind: ``below``: elements at or below a number; ``below own``: at or below a number that
+            each element has of its own; ``equal``: sorted neighbours in rows or columns that are
+            equal.
+        output: The tensor's place in the output.
+        at: The number; None where there is not one for all elements.
+        eager: The share in eager, between 0 and 1.
+        compiled: The share in compiled code.
+        errors: How far they are apart, in standard errors. Rounding does not count.
+    """
+
+    kind: str
+    output: str
+    at: float | None = None
+    eager: float
+    compiled: float
+    errors: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Randomness:
     """Random numbers that eager draws, and those that compiled code draws with its own generator.
 
@@ -46,6 +69,9 @@ class Randomness:
         mean_gap: Mean square distance of the two means, over the distance that chance makes.
         own_gap: The largest such distance of halves of one side's calls: near 1 where many numbers
             are drawn independently. Infinite where it was not taken.
+        shares: For each kind of share, the one that is furthest from eager's. Empty where it was
+            not taken.
+        same_pairs: Pairs of elements that draw the same number in compiled code alone.
         differences: In the layout of what is returned; its numbers are of another generator.
     """
 
@@ -54,4 +80,6 @@ class Randomness:
     compiled: Draws
     mean_gap: float
     own_gap: float = math.inf
+    shares: tuple[ShareGap, ...] = ()
+    same_pairs: int = 0
     differences: tuple[Difference, ...] = ()

@@ -85,7 +85,9 @@ def _of_randomness(drawn: Randomness) -> Iterator[str]:
     groups = [len(side.spreads) for side in sides]
     if min(groups) < 1 or drawn.calls < 2 * max(groups):
         yield f"{drawn.calls} calls drew random numbers, in groups of {groups[0]} and {groups[1]}"
-    if min(side.repeats for side in sides) < 0 or _is_negative((drawn.mean_gap, drawn.own_gap)):
+    figures = (drawn.mean_gap, drawn.own_gap, *(share.errors for share in drawn.shares))
+    counts = (drawn.same_pairs, *(side.repeats for side in sides))
+    if min(counts) < 0 or _is_negative(figures):
         yield "a figure of randomness is negative"
 
 

@@ -128,6 +128,16 @@ def _thinned_twice(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return torch.cat([functional.dropout(y, 0.1), functional.dropout(y.sin(), 0.1)], -1)
 
 
+@victim(16)
+def noisy() -> nn.Module:
+    return Calls(_noisy, nn.Linear(16, 8))
+
+
+def _noisy(y: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a result with normal noise, and drawn numbers."""
+    return y + torch.randn_like(y), torch.randint(100, y.shape, device=y.device)
+
+
 @victim(64)
 def normed_offset() -> nn.Module:
     """Normalizes values far from zero, like the outlier features of a residual stream."""
@@ -249,6 +259,7 @@ AROUND: dict[str, Callable[[Victim], Victim]] = {
     ),
     "uncast": _around(_in_float32),
     "thinned": _wrapped(lambda module: nn.Sequential(module, nn.Dropout(0.1))),
+    "noisy": _around(_noisy),
     "boxed": _around(_boxed),
     "thinned_twice": _wrapped(lambda module: Calls(_thinned_twice, module)),
     "normed": _wrapped(lambda module: nn.Sequential(module, nn.BatchNorm1d(10))),

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from compilegate.judging.budget import Budget
+from compilegate.observe import threads
 from compilegate.observe.compare import randomness
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.subject import Subject
@@ -19,21 +20,27 @@ INFER = Case.parse("m-cpu-infer-f32-default-static")
 WEIGHTS = torch.linspace(-1, 1, 64).view(8, 8)
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    with threads.one_thread():
+        yield
+
+
 def sampled(x, rounding=1.0, temperature=1.0):
     """Return logits and samples from them."""
     logits = x @ WEIGHTS * rounding
     return {"logits": logits, "ids": torch.multinomial((logits * temperature).softmax(-1), 1)}
 
 
-def judged(ours, theirs):
+def judged(ours, theirs, case=INFER):
     def build(function):
         return lambda: Example(function, inputs=lambda: (torch.randn(16, 8),))
 
     eager, compiled = (
-        Subject(Model("m", "m", build=build(side)), INFER, 0) for side in (ours, theirs)
+        Subject(Model("m", "m", build=build(side)), case, 0) for side in (ours, theirs)
     )
     seen = randomness.observe(eager, compiled, PlannedCall(0, {}))
-    observation = make_observation(draws=True, randomness=seen)
+    observation = make_observation(case=str(case), draws=True, randomness=seen)
     return seen, test_randomness.rule(observation, Budget())
 
 
@@ -176,3 +183,107 @@ def test_infinity_in_a_drawn_output_hides_no_other_difference(rate, outcome):
 
     _, finding = judged(lambda x: draw(x, 0.5), lambda x: draw(x, rate))
     assert finding.outcome == outcome, finding.summary
+
+
+def drawn(function):
+    return lambda x: function(x.shape)
+
+
+def shared_by_few(shared):
+    def draw(x):
+        first, second = torch.rand(4), torch.rand(4)
+        return torch.cat([first, first if shared else second, torch.rand(200)])
+
+    return draw
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "complaint"),
+    [
+        (
+            drawn(lambda shape: torch.randint(100, shape)),
+            drawn(lambda shape: torch.randint(99, shape)),
+            "in eager 0.99",
+        ),
+        (
+            drawn(lambda shape: torch.randint(100, shape)),
+            drawn(lambda shape: torch.randint(1, 100, shape)),
+            "0 of the elements are below 0, in eager",
+        ),
+        (
+            normal,
+            lambda x: x + torch.randn(x.shape).clamp(-2.5, 2.5),
+            "of the elements are below a number of their own",
+        ),
+        (
+            drawn(torch.rand),
+            drawn(lambda shape: 0.99 * torch.rand(shape)),
+            "of the elements are below 0.98",
+        ),
+        (
+            drawn(lambda shape: torch.empty(shape).exponential_(1.0)),
+            drawn(lambda shape: torch.empty(shape).exponential_(1.05)),
+            "of the elements are below",
+        ),
+        (
+            drawn(lambda shape: torch.bernoulli(torch.full(shape, 0.1))),
+            drawn(lambda shape: torch.bernoulli(torch.full(shape, 0.11))),
+            "of the elements are below 0, in eager 0.89",
+        ),
+        (
+            lambda x: torch.nn.functional.dropout(x, 0.1, True),
+            lambda x: torch.nn.functional.dropout(x, 0.1, True) * 0.99,
+            "of the elements are below",
+        ),
+        (
+            drawn(lambda shape: torch.randperm(64)),
+            drawn(lambda shape: torch.randint(64, (64,))),
+            "of the elements equal another element of their row or column, in eager 0 ",
+        ),
+        (
+            drawn(lambda shape: torch.multinomial(torch.ones(16), 8)),
+            drawn(lambda shape: torch.multinomial(torch.ones(16), 8, replacement=True)),
+            "of the elements equal another element of their row or column, in eager 0 ",
+        ),
+        (
+            shared_by_few(False),
+            shared_by_few(True),
+            "pairs of elements draw the same random numbers in compiled code alone",
+        ),
+    ],
+    ids=[
+        *("bound", "lowest", "cut off", "range", "rate", "share", "scale"),
+        *("permutation", "replacement", "few that share"),
+    ],
+)
+def test_another_distribution_of_drawn_numbers_is_found(ours, theirs, complaint):
+    _, finding = judged(ours, theirs)
+    assert finding.outcome == "failed"
+    assert any(complaint in line for line in finding.details), finding.details
+    for same in (ours, theirs):
+        _, finding = judged(same, of_another_generator(same))
+        assert finding.outcome == "passed", finding.details
+
+
+def of_another_generator(function):
+    """Draw with the same distribution, but other numbers, as Inductor's generator does."""
+
+    def draw(x):
+        seed = int(torch.randint(2**62, ()))
+        state = torch.get_rng_state()
+        torch.manual_seed(seed ^ 0x5555)
+        result = function(x)
+        torch.set_rng_state(state)
+        return result
+
+    return draw
+
+
+@pytest.mark.parametrize("draw", [torch.rand, torch.randn])
+def test_inductors_finer_numbers_in_half_precision_pass(draw):
+    """Eager draws one of 256 numbers in bfloat16. Inductor rounds a number in float32."""
+    eager = drawn(lambda shape: draw(shape, dtype=torch.bfloat16))
+    inductors = drawn(lambda shape: draw(shape).to(torch.bfloat16))
+    half = Case.parse("m-cpu-infer-bf16-default-static")
+    _, finding = judged(eager, of_another_generator(inductors), case=half)
+    assert finding.outcome == "passed", finding.details

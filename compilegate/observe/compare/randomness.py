@@ -6,7 +6,8 @@ other numbers.
 
 Here the model is compiled with that generator. Many calls on one input are compared with the same
 number of eager calls: the distance between calls, equal calls, rows of a batch or other elements
-that vary together, the deviations of single elements, and the mean. The generator is seeded once
+that vary together, the deviations of single elements, the mean, and the distribution of the drawn
+numbers. The generator is seeded once
 for many calls, which must advance it. With the same seed again, calls must return the same. In
 *train*, the gradient is compared with the slope of the forward under one seed. That shows a
 backward that draws another mask than its forward.
@@ -22,12 +23,13 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from compilegate.observe import nested
-from compilegate.observe.compare import draw_statistics
+from compilegate.observe.compare import draw_shares, draw_statistics
 from compilegate.observe.compare.results import compare_layouts
 from compilegate.observe.model.calls import PlannedCall, input_tensors
 from compilegate.observe.model.result import Result, layout_of
 from compilegate.observe.model.seeding import seed_everything
 from compilegate.observe.model.subject import Subject
+from compilegate.observe.threads import one_thread
 from compilegate.records.randomness import Draws, Randomness
 from compilegate.records.statistics import log_gap
 from compilegate.zoo.example import Call
@@ -53,6 +55,8 @@ _OF_THE_GENERATOR = frozenset({"structure", "type", "shape", "dtype"})
 #: than the second number, in standard errors, plus the third for rounding. The last number is the
 #: factor for the number of calls.
 _SUSPICIOUS, _SUSPICIOUS_GAP, _ROUNDED_GAP, _MORE = 4.0, 2.0, 0.005, 4
+#: It is also repeated if a share is this many standard errors from eager's.
+_SUSPICIOUS_SHARE = 3.5
 #: Rounding may change a mean by this share of the outputs.
 _ROUNDING = {"f32": 1e-4, "bf16": 0.03, "f16": 0.01}
 
@@ -109,7 +113,9 @@ def _distance(ours: Sequence[torch.Tensor], theirs: Sequence[torch.Tensor]) -> f
 
 
 def _is_suspicious(seen: Randomness) -> bool:
-    if seen.mean_gap > _SUSPICIOUS:
+    if seen.mean_gap > _SUSPICIOUS or seen.same_pairs:
+        return True
+    if any(share.errors > _SUSPICIOUS_SHARE for share in seen.shares):
         return True
     for of in ("spreads", "alike", "tails"):
         sides = [getattr(seen.eager, of), getattr(seen.compiled, of)]
@@ -145,18 +151,23 @@ def _draw(
     group: int,
 ) -> Randomness:
     sides = [_Side(*call, factors, first_seed, group) for call in calls]
-    means = [side.mean for side in sides]
+    means, drawn = [side.mean for side in sides], [side.drawn for side in sides]
     between = sum(side.variance for side in sides) / (GROUPS * group)
     # Compiled code rounds differently. However small the draws are, that is no other mean.
     rounding = _ROUNDING[calls[0][0].case.computes_in]
     between += rounding**2 * float(means[0].square().mean())
     gap = float((means[0] - means[1]).square().mean())
+    with one_thread():
+        shares = draw_shares.compare(*drawn, tensors=sides[0].tensors, groups=GROUPS)
+        same_pairs = draw_shares.same_pairs(*drawn)
     return Randomness(
         calls=GROUPS * group,
         eager=sides[0].draws,
         compiled=sides[1].draws,
         mean_gap=gap / between if between else 0.0 if gap == 0 else math.inf,
         own_gap=max(side.own_gap() for side in sides),
+        shares=shares,
+        same_pairs=same_pairs,
         differences=tuple(
             difference
             for difference in compare_layouts(sides[0].shown, sides[1].shown)
@@ -184,6 +195,8 @@ class _Side:
         draws: The statistics of the calls.
         mean: The mean output over all calls, flat.
         variance: The variance between calls, averaged over elements.
+        drawn: The numbers of some elements.
+        tensors: The tensors that are compared.
     """
 
     def __init__(
@@ -197,6 +210,7 @@ class _Side:
         self._subject, self._call, self._group = subject, call, group
         self._factors = factors
         self.shown = Result()
+        self.tensors: tuple[draw_shares.Tensor, ...] = ()
         # The slope comes first: CUDA graphs crashed in a backward after calls without one.
         slope = self._slope() if not subject.case.computes_in_half else None
         rounding = _ROUNDING[subject.case.computes_in]
@@ -205,6 +219,7 @@ class _Side:
         group_means: list[torch.Tensor] = []
         total: torch.Tensor | float = 0.0
         self.variance = 0.0
+        self.drawn = draw_shares.Drawn(rounding, GROUPS * group)
         repeats = 0
         for number in range(GROUPS):
             seed_everything(first_seed + number)
@@ -213,6 +228,7 @@ class _Side:
                 previous
             )
             previous = outputs[-1:]
+            self.drawn.add(outputs, self.tensors)
             flat = torch.stack([torch.cat([o.flatten() for o in output]) for output in outputs])
             variance = float(flat.var(0).mean())
             groups.append(draw_statistics.of_group(flat, outputs, rounding))
@@ -261,6 +277,7 @@ class _Side:
         if not self.shown.nesting:
             layout = {path: layout_of(tensor) for path, tensor in tensors.items()}
             self.shown = Result(nesting=nested.structure(returned, nested.Opening()), layout=layout)
+            self.tensors = draw_shares.tensors_of(self._factors, tensors)
         known = ((tensors.get(path), factor) for path, factor in self._factors.items())
         finite = ((t.detach().double().nan_to_num(0, 0, 0), f) for t, f in known if t is not None)
         return [tensor * factor for tensor, factor in finite]

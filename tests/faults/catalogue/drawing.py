@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.faults.catalogue.fault import FROM_THE_START, TRAIN, VALUES, Fault
+from tests.faults.catalogue.fault import FROM_THE_START, INFER, TRAIN, VALUES, Fault
 
 DRAWING = (
     Fault(
@@ -80,6 +80,33 @@ DRAWING = (
         victim="dropped",
         zoo=("mlp", "thinned.conv_pool_linear"),
         setting=TRAIN,
+    ),
+    Fault(
+        "dropout_rate_a_tenth_higher",
+        "Inductor's own dropout masks drop 1.1 times as often as they should",
+        "randomness",
+        r"of the elements are below",
+        victim="dropped_apart",
+        zoo=("thinned.mlp", "thinned.conv_pool_linear"),
+        setting=TRAIN,
+    ),
+    Fault(
+        "bound_of_integers_one_too_low",
+        "Inductor's own integers from 0 to 99 end at 98",
+        "randomness",
+        r"of the elements are below 9[78], in eager",
+        victim="noisy",
+        zoo=("noisy.mlp", "noisy.conv_pool_linear"),
+        setting=INFER,
+    ),
+    Fault(
+        "normal_noise_cut_off",
+        "Inductor's own normal noise ends at two and a quarter standard deviations",
+        "randomness",
+        r"of the elements are below",
+        victim="noisy",
+        zoo=("noisy.mlp", "noisy.conv_pool_linear"),
+        setting=INFER,
     ),
     Fault(
         "mask_shared_by_rows",

@@ -124,6 +124,35 @@ def _dropping(graph: fx.Graph, factor: float) -> int | None:
 
 
 @plant("forward")
+def dropout_rate_a_tenth_higher(graph: fx.Graph) -> int | None:
+    """Change the masks alone: their scale stays that of the true rate."""
+    return _dropping(graph, 1.1)
+
+
+@plant("forward")
+def bound_of_integers_one_too_low(graph: fx.Graph) -> int | None:
+    if not _draws_its_own():
+        return None
+    found = calls(graph, aten.randint)
+    for node in found:
+        bound = next(at for at, given in enumerate(node.args) if given == 100)
+        node.update_arg(bound, 99)
+    return len(found)
+
+
+@plant("forward")
+def normal_noise_cut_off(graph: fx.Graph) -> int | None:
+    """Draw no number beyond two and a quarter standard deviations."""
+    if not _draws_its_own():
+        return None
+    found = calls(graph, aten.randn, aten.randn_like)
+    return sum(
+        put_after(graph, node, lambda n: emit(graph, aten.clamp.default, n, -2.25, 2.25))
+        for node in found
+    )
+
+
+@plant("forward")
 def mask_shared_by_rows(graph: fx.Graph) -> int | None:
     if not _draws_its_own():
         return None

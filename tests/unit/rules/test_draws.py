@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from compilegate.judging.budget import Budget
+from compilegate.records.randomness import ShareGap
 from compilegate.suites import test_randomness
 from tests.unit.making import make_observation, make_randomness
 
@@ -100,3 +101,29 @@ def test_eager_alone_may_share_random_numbers_in_half_precision_on_a_gpu(case, f
     seen = replace(seen, eager=replace(seen.eager, alike=eager))
     made = make_observation(case=case, draws=True, randomness=seen)
     assert test_randomness.rule(made, Budget()).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("case", "changed", "outcome"),
+    [
+        ("tiny-cpu-train-f32-default-static", {}, "failed"),
+        ("tiny-cpu-train-f32-default-static", {"errors": 5.0}, "passed"),
+        ("tiny-cpu-train-f32-default-static", {"compiled": 0.30005}, "passed"),
+        ("tiny-cpu-train-bf16-default-static", {}, "failed"),
+        ("tiny-cpu-train-bf16-default-static", {"compiled": 0.304}, "passed"),
+    ],
+)
+def test_a_share_must_be_off_by_more_than_chance_and_rounding(case, changed, outcome):
+    share = ShareGap(kind="below", output="output", at=2.0, eager=0.3, compiled=0.32, errors=9.0)
+    seen = replace(make_randomness(), shares=(replace(share, **changed),))
+    finding = test_randomness.rule(make_observation(case=case, randomness=seen), Budget())
+    assert finding.outcome == outcome, finding.summary
+    if outcome == "failed":
+        assert finding.summary.startswith("output: 0.32 of the elements are below 2, in eager 0.3")
+
+
+def test_elements_that_share_numbers_in_compiled_code_alone_fail():
+    seen = replace(make_randomness(), same_pairs=3)
+    finding = test_randomness.rule(make_observation(randomness=seen), Budget())
+    assert finding.outcome == "failed"
+    assert "3 pairs of elements draw the same random numbers" in finding.summary
