@@ -76,20 +76,27 @@ def _together(observation: Observation, group: str) -> float:
     return math.exp(statistics.fmean(logs)) if logs else 0.0
 
 
-def table(observations: Iterable[Observation]) -> list[str]:
-    """Return quantiles of the shares by precision, group and figure, and the largest tensor."""
+def table(observations: Iterable[Observation], *, by_case: bool = False) -> list[str]:
+    """Return quantiles of the shares by precision, group and figure, and the largest tensor.
+
+    Args:
+        observations: The cases.
+        by_case: Whether each case has lines of its own, in place of each precision.
+    """
     found: dict[tuple[str, str, str], list[tuple[float, str]]] = defaultdict(list)
     for observation in observations:
-        precision = Case.parse(observation.case).computes_in
+        kind = observation.case if by_case else Case.parse(observation.case).computes_in
         for group, what, share, name in shares(observation):
-            found[precision, group, what].append((share, f"{name} in {observation.case}"))
+            found[kind, group, what].append((share, f"{name} in {observation.case}"))
     head = "".join(f"{quantile:>8.1%}" for quantile in QUANTILES)
-    lines = [f"{'precision':10}{'group':11}{'figure':35}{'tensors':>9}{head}  largest"]
-    for (precision, group, what), items in sorted(found.items()):
+    width = max((len(kind) + 2 for kind, _, _ in found), default=0) if by_case else 10
+    first = "case" if by_case else "precision"
+    lines = [f"{first:{width}}{'group':11}{'figure':35}{'tensors':>9}{head}  largest"]
+    for (kind, group, what), items in sorted(found.items()):
         items.sort()
         values = [items[min(int(q * len(items)), len(items) - 1)][0] for q in QUANTILES]
         row = "".join(f"{value:8.2f}" for value in values)
-        lines.append(f"{precision:10}{group:11}{what:35}{len(items):>9}{row}  {items[-1][1]}")
+        lines.append(f"{kind:{width}}{group:11}{what:35}{len(items):>9}{row}  {items[-1][1]}")
     return lines
 
 
@@ -102,9 +109,10 @@ def main() -> None:
         epilog="Example: python -m compilegate.calibration.tolerance_use .runs/*.jsonl",
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run file, or its name in .runs")
+    parser.add_argument("--by-case", action="store_true", help="print lines for each case")
     try:
-        names = parser.parse_args().runs
-        runs = [files.read(files.find(name, Path(".runs"))) for name in names]
+        given = parser.parse_args()
+        runs = [files.read(files.find(name, Path(".runs"))) for name in given.runs]
     except RunError as error:
         parser.error(str(error))
     known_bugs = {name for name, model in registry.load().items() if model.family == "regressions"}
@@ -114,7 +122,7 @@ def main() -> None:
         for observation in run.observations.values()
         if model_of(observation.case) not in known_bugs
     ]
-    print(f"{len(seen)} cases", *table(seen), sep="\n")
+    print(f"{len(seen)} cases", *table(seen, by_case=given.by_case), sep="\n")
 
 
 if __name__ == "__main__":

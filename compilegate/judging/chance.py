@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from compilegate.judging.tolerances import Check, has_jumped, in_half
+from compilegate.judging.tolerances import OF_A_SLICE, Check, has_jumped, in_half
 from compilegate.records.call import TensorError
 from compilegate.records.observation import Observation
 
@@ -60,7 +60,11 @@ def _is_chance(
         "gradient": jumps,
         "update": jumps,
         "buffer": half,
-    }.get(name.partition(" ")[0], half and {c.what for c in one.beyond} == {"worst column"})
+    }.get(name.partition(" ")[0], False)
+    may |= all(
+        check.what.endswith(OF_A_SLICE) or (half and check.what == "worst column")
+        for check in one.beyond
+    )
     alike = [other for other in excesses if other.error.name == name]
     return (
         may

@@ -11,8 +11,8 @@ from compilegate.judging.difference import describe_difference
 from compilegate.judging.finding import Finding, shorten
 from compilegate.judging.over_calls import over_calls
 from compilegate.judging.pooled import as_a_whole
+from compilegate.judging.sentences import sentence
 from compilegate.judging.tolerances import (
-    Check,
     beyond,
     checks_of_rows,
     in_half,
@@ -320,29 +320,3 @@ def _why_blind(error: TensorError) -> str:
     if error.samples and error.eager_own < BLIND:  # only the nudged runs differ
         return f"changes by {moved} if weights and inputs move by a rounding error"
     return f"is off by {moved} itself"
-
-
-def sentence(error: TensorError, check: Check) -> str:
-    """Return a check that a tensor fails as a sentence."""
-    if check.what == "worst column":
-        return (
-            f"{error.name} ({error.dtype}): root mean square error of column {error.column} of the "
-            f"last dimension is {check.seen:.3g} of its own scale (eager {check.eager:.3g}, "
-            f"allowed {check.allowed:.3g})"
-        )
-    if check.what == "scale":
-        direction = "large" if error.compiled_projection > 0 else "small"
-        text = (
-            f"{error.name} ({error.dtype}): scale is too {direction} by {check.seen:.3g} of itself "
-            f"(eager {check.eager:.2g}, allowed {check.allowed:.2g})"
-        )
-    else:
-        text = (
-            f"{error.name} ({error.dtype}): {check.what} is {check.seen:.3g} of its scale "
-            f"{error.scale:.3g} (eager {check.eager:.3g}, allowed {check.allowed:.3g})"
-        )
-    eager, compiled, truth = error.worst_values
-    at = list(error.worst_index)
-    text += "; compiled code leaves it unchanged" if error.unwritten else ""
-    text += f"; worst at {at}: compiled {compiled:.6g}, eager {eager:.6g}"
-    return f"{text}, fp64 {truth:.6g}" if error.has_reference else f"{text}, no reference"

@@ -20,6 +20,7 @@ from compilegate.records.rounding import (
     BUFFERS,
     CORRELATED,
     EPS,
+    HALF_ERRORS,
     JUMPY,
     QUANTILE,
     TAIL,
@@ -76,6 +77,12 @@ HIGH_ROWS, FEW_HIGH_ROWS = 2.0, 8.0
 #: Allowed error of a column on its own scale in half precision: a multiple of eager's error there,
 #: or in the whole tensor, and eps.
 COLUMN = Allowance(4.0, 0.5)
+
+#: Allowed figures of single slices along any dimension, as multiples of what may be chance, and in
+#: eps: in half precision, of gradients there, and in single. How the names of their checks end.
+SLICES, SLICES_OF_GRADIENTS = Allowance(1.5, 0.05), Allowance(2.5, 0.05)
+SLICES_IN_SINGLE = Allowance(4.0, 32.0)
+OF_A_SLICE = " of a slice"
 
 #: Outputs are sums over all before them: this share of their noise may look like a wrong scale.
 OF_OUTPUTS = 0.1
@@ -159,12 +166,21 @@ def widening(error: TensorError, observation: Observation) -> float:
 
 @dataclass(frozen=True)
 class Check:
-    """One figure of a tensor, and its bound."""
+    """One figure of a tensor, and its bound.
+
+    Attributes:
+        what: The name of the figure.
+        seen: The figure of compiled code.
+        eager: The figure of eager.
+        allowed: The bound.
+        where: The part of the tensor that it is of, if it is not of the whole.
+    """
 
     what: str
     seen: float
     eager: float
     allowed: float
+    where: str = ""
 
     @property
     def share(self) -> float:
@@ -239,6 +255,7 @@ def checks(
             if error.column >= 0
             else []
         ),
+        *([] if extreme or beyond_rounding else _checks_of_slices(error, eps, wider, is_half)),
         Check(
             "scale",
             abs(error.compiled_projection),
@@ -247,6 +264,23 @@ def checks(
             + (wider * noise + error.unit) * max(TAIL / math.sqrt(error.numel or 1), correlated),
         ),
     )
+
+
+def _checks_of_slices(
+    error: TensorError, eps: float, wider: float, is_half: bool
+) -> Iterator[Check]:
+    """Yield the checks of single slices. A case in half precision computes some in single."""
+    allowance = SLICES_OF_GRADIENTS if error.name.startswith("gradient ") else SLICES
+    if not is_half or error.eager_rms < HALF_ERRORS:
+        allowance = SLICES_IN_SINGLE
+    for one in error.slices:
+        yield Check(
+            f"{one.what}{OF_A_SLICE}",
+            one.compiled,
+            one.eager,
+            wider * allowance.factor * one.noise + allowance.floor * eps,
+            f"slice {one.index} of the {one.slices} along dimension {one.dimension}",
+        )
 
 
 def _stored(error: TensorError) -> dict[str, float]:

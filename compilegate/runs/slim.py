@@ -35,6 +35,7 @@ LEFT_OUT: dict[type, frozenset[str]] = {
             "column",
             "eager_column",
             "compiled_column",
+            "slices",
             "samples",
             "always_zero",
             "worst_index",

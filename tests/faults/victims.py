@@ -93,6 +93,23 @@ def convolutional() -> nn.Module:
     )
 
 
+@victim(3, 12, 12)
+def pictured() -> nn.Module:
+    """Returns images of many channels."""
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1),
+        nn.BatchNorm2d(16),
+        nn.GELU(),
+        nn.Conv2d(16, 64, 3, padding=1),
+    )
+
+
+@victim(24, 32)
+def sequenced() -> nn.Module:
+    """Returns sequences of many time steps."""
+    return nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 32))
+
+
 @victim(16)
 def residual() -> nn.Module:
     return Calls(lambda y, x: x + y, nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16))

@@ -1,6 +1,6 @@
 """What is out of bounds in a single tensor."""
 
-from compilegate.judging.tensors import sentence
+from compilegate.judging.sentences import sentence
 from compilegate.judging.tolerances import beyond
 
 

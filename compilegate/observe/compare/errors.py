@@ -22,13 +22,18 @@ from compilegate.observe.compare.nearest_reference import (
     nearest_references,
 )
 from compilegate.observe.compare.rows_and_columns import Rows, along_rows, worst_column
-from compilegate.records.call import TensorError
+from compilegate.observe.compare.slices import Sliced, worst_slices
+from compilegate.records.call import SliceError, TensorError
+from compilegate.records.rounding import EPS, HALF_ERRORS
 
 #: If compiled code errs more than eager by this factor, eager's noise is sampled again. The factors
 #: are below the tolerances of the suites, which are narrower in half precision …
 _DOUBT, _DOUBT_IN_HALF = 2.25, 1.7
 #: … but not if its error is at most this many units of the dtype's resolution.
 _BEYOND_DOUBT, _BEYOND_DOUBT_IN_HALF = 2.0, 0.05
+#: A slice is in doubt above this multiple of the noise of slices, and these eps, in half precision
+#: and in single. Both are below what the suites allow, too.
+_DOUBT_IN_SLICES, _DOUBT_IN_SLICES_IN_SINGLE = (1.25, 0.02), (2.5, 8.0)
 #: A nudge of more units was made in half precision, in a case in single precision: all numbers that
 #: could be nudged are in half precision. Eager may be right to the last bit by luck.
 _COARSE = 64.0
@@ -64,14 +69,15 @@ def tensor_errors(
     unsettled = [sides for sides in tensors if sides.name not in settled]
     nearest = nearest_references(unsettled)
     drawn = _drawn(unsettled, nearest)
-    measured = map(_tensor_error, unsettled, nearest, drawn, _values(unsettled, nearest))
+    values, slices = _values(unsettled, nearest), _slices(unsettled, nearest)
+    measured = map(_tensor_error, unsettled, nearest, drawn, values, slices)
     found = settled | {error.name: error for error in measured}
     return [found[sides.name] for sides in tensors]
 
 
 def _is_settled(sides: Sides, error: TensorError) -> bool:
     """Whether compiled code errs like eager, so that eager's noise need not be sampled."""
-    if sides.always or not error.has_reference or error.samples:
+    if sides.always or not error.has_reference or error.samples or are_slices_in_doubt(error):
         return False
     figures = (ErrorFigures.recorded(error, "eager"), ErrorFigures.recorded(error, "compiled"))
     return not is_in_doubt(*figures, error.dtype, half=sides.half)
@@ -124,11 +130,40 @@ def _values(
     return [*zip(*columns, strict=True)]
 
 
+def _slices(
+    tensors: Sequence[Sides], nearest: Sequence[Nearest]
+) -> Iterator[tuple[SliceError, ...]]:
+    """Yield the slices of each tensor that are off the most; none where none are examined.
+
+    Masks, and numbers that are not finite, would hide what the others of their slice show.
+    """
+    whole = [
+        sides.by_slices and bool(sides.references) and near.compiled.numel == sides.eager.numel()
+        for sides, near in zip(tensors, nearest, strict=True)
+    ]
+    found = iter(
+        worst_slices(
+            [
+                Sliced(
+                    near.truth,
+                    sides.eager,
+                    sides.compiled,
+                    [one for one, nudge in sides.samples if nudge.units <= 1],
+                )
+                for sides, near, examined in zip(tensors, nearest, whole, strict=True)
+                if examined
+            ]
+        )
+    )
+    return (next(found) if examined else () for examined in whole)
+
+
 def _tensor_error(
     sides: Sides,
     near: Nearest,
     drawn: Sequence[tuple[Measured, Nudge]],
     values: tuple[float, float, float],
+    slices: tuple[SliceError, ...],
 ) -> TensorError:
     eager, compiled = near.eager, near.compiled
     shape, dtype = nested.real(sides.eager).shape, str(nested.real(sides.eager).dtype)
@@ -169,6 +204,7 @@ def _tensor_error(
         column=column[0],
         eager_column=column[1],
         compiled_column=column[2],
+        slices=slices,
         worst_index=tuple(int(i) for i in worst),
         worst_values=values,
     )
@@ -183,6 +219,14 @@ def _alike(tensor: torch.Tensor) -> int:
         return 0
     counts = tensor[tensor != 0].unique(return_counts=True)[1]
     return int(counts.max()) if counts.numel() else 0
+
+
+def are_slices_in_doubt(error: TensorError) -> bool:
+    """Whether a slice is so far off that eager's noise must be sampled again."""
+    is_half = error.dtype in ("bfloat16", "float16") or error.eager_rms >= HALF_ERRORS
+    factor, floor = _DOUBT_IN_SLICES if is_half else _DOUBT_IN_SLICES_IN_SINGLE
+    least = floor * EPS.get(error.dtype, EPS["float32"])
+    return any(one.compiled > factor * one.noise + least for one in error.slices)
 
 
 def is_in_doubt(eager: ErrorFigures, compiled: ErrorFigures, dtype: str, *, half: bool) -> bool:

@@ -57,6 +57,7 @@ class Sides:
         samples: The tensor in nudged eager runs, each with its nudge.
         half: Whether the case computes in half precision, even if the tensor does not.
         by_rows: Whether to examine rows and columns, too.
+        by_slices: Whether to examine slices along each dimension, too.
         always: Whether to use the samples even if compiled code errs no more than eager.
         dtype: The recorded dtype, if it differs from that of ``eager``.
     """
@@ -68,6 +69,7 @@ class Sides:
     samples: Sequence[tuple[torch.Tensor, Nudge]] = ()
     half: bool = False
     by_rows: bool = False
+    by_slices: bool = False
     always: bool = False
     dtype: torch.dtype | None = None
 

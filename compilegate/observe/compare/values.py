@@ -12,7 +12,7 @@ import torch
 from compilegate.observe import nested
 from compilegate.observe.compare import decisions, exact
 from compilegate.observe.compare.error_figures import ErrorFigures
-from compilegate.observe.compare.errors import is_in_doubt, tensor_errors
+from compilegate.observe.compare.errors import are_slices_in_doubt, is_in_doubt, tensor_errors
 from compilegate.observe.compare.nearest_reference import Nudge, Sides
 from compilegate.observe.compare.pooled_errors import pooled_errors
 from compilegate.observe.model.equality import equal_objects
@@ -39,6 +39,7 @@ def compare_values(
     *,
     half: bool = False,
     by_rows: bool = False,
+    by_slices: bool = False,
     known: Checked = NOTHING_KNOWN,
 ) -> Checked:
     """Compare the values of one call.
@@ -50,6 +51,7 @@ def compare_values(
         samples: Those of nudged eager runs, each with its nudge.
         half: Whether the case computes in half precision.
         by_rows: Whether to examine rows and columns, too.
+        by_slices: Whether to examine slices along each dimension, too.
         known: The result of the same comparison with fewer samples.
     """
     differences: list[Difference] = []
@@ -80,6 +82,7 @@ def compare_values(
             samples=[(other, nudge) for other, nudge in others if other is not None],
             half=half,
             by_rows=by_rows,
+            by_slices=by_slices,
         )
         if ours.is_floating_point() or ours.is_complex():
             floating.append(sides)
@@ -181,7 +184,8 @@ def is_doubtful(checked: Checked, *, half: bool = False) -> bool:
     """Whether the errors of compiled code call for a better estimate of eager's noise."""
     pooled = pooled_noise(checked.errors)
     return decides_otherwise(checked) or any(
-        is_in_doubt(
+        are_slices_in_doubt(e)
+        or is_in_doubt(
             ErrorFigures.recorded(e, "eager").at_least(pooled),
             ErrorFigures.recorded(e, "compiled"),
             e.dtype,

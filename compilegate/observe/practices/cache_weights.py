@@ -63,12 +63,12 @@ def freeze(bench: Bench, folder: Path) -> None:
 
 
 def _of_whole_tensors(found: Checked) -> Checked:
-    """Return a comparison without columns and pooled errors.
+    """Return a comparison without columns, slices and pooled errors.
 
     Freezing folds a batch norm into the weights of a convolution, and rounds these again in half
-    precision, so that single columns err more than eager's. Old weights show in the whole tensor.
+    precision, so that single channels err more than eager's. Old weights show in the whole tensor.
     """
-    errors = tuple(replace(error, column=-1) for error in found.errors)
+    errors = tuple(replace(error, column=-1, slices=()) for error in found.errors)
     return replace(found, errors=errors, pooled=None)
 
 

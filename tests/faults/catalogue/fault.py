@@ -7,6 +7,7 @@ from dataclasses import dataclass
 INFER = "infer-f32-default-static"
 TRAIN = "train-f32-default-static"
 INFER_BF16 = "infer-bf16-default-static"
+TRAIN_BF16 = "train-bf16-default-static"
 AUTO = "infer-f32-default-auto"
 DYNAMIC = "infer-f32-default-dynamic"
 

@@ -7,6 +7,7 @@ from tests.faults.planting import (
     forward,
     generic,
     sizes,
+    slices,
     state,
     training,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "install",
     "replace",
     "sizes",
+    "slices",
     "state",
     "training",
 ]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from compilegate.judging.tensors import sentence
+from compilegate.judging.sentences import sentence
 from compilegate.judging.tolerances import beyond
 from compilegate.observe.compare.results import CallResults, compare_state
 from compilegate.observe.model.result import OVERWRITTEN, Placed, Result
