@@ -19,13 +19,13 @@ from compilegate.upgrade.fact_changes import eager_regressions
 def rule(before: CaseRecord, observation: Observation) -> Finding:
     """Eager is no further from the reference than before, and raises in no other call."""
     if before.observation is None:
-        return Finding("skipped", "the baseline did not observe it")
+        return Finding("skipped", "the baseline did not observe this case")
     worse = eager_regressions(before.observation, slim_observation(observation))
     if worse is None:
         return Finding("skipped", "eager cannot be compared")
     if worse:
         return Finding.failure([change.text for change in worse])
-    return Finding("passed", "eager is as exact as before")
+    return Finding("passed", "eager is as exact as under the PyTorch in use")
 
 
 @pytest.mark.aspect("eager")

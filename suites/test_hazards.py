@@ -55,7 +55,7 @@ def _complaints(hazard: Hazard) -> Iterator[str]:
     written, whole, rewritten = hazard.as_written, hazard.whole, hazard.rewritten
     oldest, newest = MEASURED
     if whole.breaks and not whole.refused:
-        yield f"fullgraph=True raises nothing at the graph break {', '.join(whole.breaks)}"
+        yield f"fullgraph=True raises no error at the graph break {', '.join(whole.breaks)}"
     if _version(hazard) < oldest:
         return
     if rewritten.refused:
@@ -63,7 +63,7 @@ def _complaints(hazard: Hazard) -> Iterator[str]:
     if rewritten.recompiles > hazard.rewritten_recompiles:
         yield f"the rewrite compiles again {counted(rewritten.recompiles, 'time')}"
     if whole.refused and hazard.captured_whole:
-        yield f"fullgraph=True refuses it, and captured it in PyTorch 2.14: {whole.refused}"
+        yield f"fullgraph=True refuses it, but captured it in PyTorch 2.14: {whole.refused}"
     new = Counter(written.breaks) - Counter(hazard.breaks)
     more = len(written.breaks) > len(hazard.breaks)
     if new and (more or _version(hazard) <= newest):

@@ -50,8 +50,9 @@ class Whole:
     def text(self) -> str:
         """The pooled error as a sentence."""
         return (
-            f"all {self.tensors} tensors of {self.calls} calls together err {self.seen:.3g} times "
-            f"as much as in eager (allowed {self.allowed:.3g} for their {self.elements} elements), "
+            f"the error of all {self.tensors} tensors over {self.calls} calls is "
+            f"{self.seen:.3g} times eager's (allowed {self.allowed:.3g} for their "
+            f"{self.elements} elements), "
             "as if compiled code computed or stored something in lower precision"
         )
 

@@ -23,7 +23,7 @@ def judge_steps(observation: Observation, name: PracticeName) -> Finding:
     """
     practice = observation.practices.get(name)
     if practice is None:
-        return Finding("skipped", "the first call raises, as in eager: nothing to practise")
+        return Finding("skipped", "the first call raises, as in eager: no practice to observe")
     if practice.unavailable:
         return Finding("skipped", f"unavailable: {practice.unavailable}")
     raised = [*_raised(practice)]
@@ -60,7 +60,7 @@ def _of_sound(practice: Practice, numerics: Numerics) -> Finding:
         return Finding("failed", f"no step could be checked{reason}")
     if numerics.blind_times > BLIND_SHARE * numerics.floating:
         share = f"{numerics.blind_times} of {numerics.floating} tensors are blind"
-        return Finding("inconclusive", f"{share}: nothing follows from them", numerics.blind_lines)
+        return Finding("inconclusive", f"{share}: they prove nothing", numerics.blind_lines)
     if numerics.finding is not None:
         return numerics.finding
     compared = f"{counted(numerics.tensors, 'value')} compared"

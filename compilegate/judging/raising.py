@@ -26,10 +26,10 @@ def unexpected(observation: Observation) -> Finding | None:
     raised = errors[raising[0]][0]
     if len(raising) < len(errors):
         summary = f"eager raises at {' and at '.join(raising)}: {raised}"
-        way_out = "mend the inputs or the sizes of the recipe: at the others, it returns"
+        way_out = "correct the inputs or sizes of the recipe: eager returns at the other sizes"
     else:
         summary = f"eager raises in {_all(len(observation.calls))}: {raised}"
-        way_out = f"if it is meant to: Example(…, raises={raised.partition(':')[0]})"
+        way_out = f"if eager should raise: Example(…, raises={raised.partition(':')[0]})"
     return Finding("failed", summary, (way_out,))
 
 

@@ -240,7 +240,7 @@ def _complaints(
     ]
     far_off = {(one.group, one.error.name) for one in excesses}
     lines += [
-        (index, f"{_tie(decision)}, and no nudge of eager's own inputs gives this answer")
+        (index, f"{_tie(decision)}, and no rounding error in eager's inputs gives this answer")
         for index, (_, checked) in enumerate(groups)
         for decision in checked.decisions
         if _is_wrong(decision) and (index, decision.where) not in far_off
@@ -319,4 +319,4 @@ def _why_blind(error: TensorError) -> str:
     moved = f"{error.eager_rms:.0%} of its scale in eager"
     if error.samples and error.eager_own < BLIND:  # only the nudged runs differ
         return f"changes by {moved} if weights and inputs move by a rounding error"
-    return f"is off by {moved} itself"
+    return f"is off by {moved}"

@@ -113,7 +113,7 @@ def find(name: str, directory: Path) -> Path:
     nearest = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
     if not known:
-        hint = "this folder holds none: give the path of the file, which its session printed"
+        hint = "this folder has no runs: give the path that the session printed"
     raise RunError(f"no run {name!r} in {directory}; {hint}")
 
 

@@ -67,7 +67,7 @@ def _unpacked(file: BinaryIO) -> Iterator[bytes]:
                 line += piece.count(b"\n")
                 if size > most:
                     raise UnpackError(
-                        f"it unpacks to more than {most} bytes, and no run file shrinks that much"
+                        f"it unpacks to more than {most} bytes, more than any run file of its size"
                     )
                 yield piece
     except EOFError:

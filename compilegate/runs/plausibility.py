@@ -42,7 +42,7 @@ def implausible(record: object) -> str:
 
 def _of_observation(seen: Observation | SlimObservation) -> Iterator[str]:
     if seen.status == "completed" and seen.calls and seen.compile_time is None:
-        yield "it completed and has no compile_time"
+        yield "it completed, but has no compile_time"
     if len({frozenset(call.sizes) for call in seen.calls}) > 1:
         yield "the sizes of its calls have different names"
     for measured in (seen.compile_time, seen.timing, seen.memory, seen.energy):

@@ -111,7 +111,7 @@ def _refuse(path: Path, number: int, offset: int, text: bytes, error: NoRecordEr
         case = decoding.case_named_in(text) or "the run"
         way_out = (
             f"delete the line (sed -i {number}d {shlex.quote(str(path))}) and continue with "
-            f"--resume, which observes again what {case} then lacks"
+            f"--resume, which observes the missing part of {case} again"
         )
     raise UnreadableRunError(
         f"{path}:{number}: not a record of a run: {error}, at byte {offset + error.byte}; {way_out}"
@@ -194,7 +194,9 @@ class Reader:
         """
         part = os.pread(self._file.fileno(), length, offset)
         if len(part) < length:
-            raise UnreadableRunError(f"{self.path} became shorter while it was read: read it again")
+            raise UnreadableRunError(
+                f"{self.path} became shorter while compilegate read it: read it again"
+            )
         for text in part.split(b"\n")[:-1]:
             yield self._line(text, number, offset)
             number, offset = number + 1, offset + len(text) + 1
@@ -231,7 +233,9 @@ class Reader:
     def _line(self, text: bytes, number: int, offset: int) -> Line:
         try:
             if checksum.state(text) == "wrong":
-                raise NoRecordError("it was changed after it was written: its CRC-32 is another")
+                raise NoRecordError(
+                    "it was changed after it was written: its CRC-32 does not match"
+                )
             decoding.check_text(text)
             start = decoding.recognise(text)
         except NewerFormatError as error:

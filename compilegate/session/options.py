@@ -163,8 +163,9 @@ def check(options: Options) -> None:
         )
     if options.attribute and not options.baseline_python:
         raise ValueError(
-            "--attribute makes environments between two interpreters: name that of the version in "
-            "use with --baseline-python; to attribute the cases of a stored run, add --resume RUN"
+            "--attribute makes environments between two interpreters: name the interpreter of the "
+            "version in use with --baseline-python; to attribute the cases of a stored run, "
+            "add --resume RUN"
         )
     if options.pairs < FEWEST_PAIRS:
         raise ValueError(f"--pairs {options.pairs}: at least {FEWEST_PAIRS} are needed to judge")
@@ -192,7 +193,9 @@ def _check_shard(options: Options) -> None:
     if options.shard_by and not options.shard:
         raise ValueError("--shard-by RUN divides the cases into shards: name one with --shard I/N")
     if options.shard and (options.replay or options.resume):
-        raise ValueError("--shard selects cases of a new run: --replay and --resume have theirs")
+        raise ValueError(
+            "--shard selects cases of a new run: --replay and --resume keep their cases"
+        )
 
 
 def _refuse_taken(name: str, runs: Path) -> None:

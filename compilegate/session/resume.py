@@ -59,7 +59,7 @@ def refuse_other_environment(stored: files.Run, environment: Environment | None)
         return
     if changed := environment_changes.refusals(stored.header.environment, environment):
         raise ValueError(
-            f"cannot resume {stored.path}: it was made in another environment "
+            f"cannot resume {stored.path}: the run began in another environment "
             f"({'; '.join(changed)}); start a new run"
         )
 

@@ -210,7 +210,7 @@ def model(
             build=build,
         )
         if unknown := entry.vary_cuda.keys() - entry.vary.keys():
-            raise ZooError(f"{where}: vary_cuda names {sorted(unknown)}, which vary does not")
+            raise ZooError(f"{where}: vary_cuda names {sorted(unknown)}, but vary does not")
         _registry[name] = entry
         return build
 

@@ -70,7 +70,7 @@ def test_the_distribution_that_breaks_the_graph_is_named_alone(
 def test_attribution_is_refused_without_a_version_in_use(compilegate):
     session = compilegate(FORWARD, *CASES, "--attribute")
     assert session.status == 4
-    assert "name that of the version in use with --baseline-python" in session.output
+    assert "name the interpreter of the version in use with --baseline-python" in session.output
 
 
 @pytest.mark.parametrize("good", [(), ("--candidate", sys.executable)])

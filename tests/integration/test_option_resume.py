@@ -53,7 +53,7 @@ def test_another_environment_is_refused(compilegate, stored):
     before = stored("sound", changed=of_another_torch).read_text()
     session = compilegate("--resume", "stored")
     assert session.status == 4
-    assert "it was made in another environment" in session.output
+    assert "the run began in another environment" in session.output
     assert "(torch 2.7.1 → " in session.output
     assert "start a new run" in session.output
     assert session.runs.joinpath("stored.jsonl").read_text() == before

@@ -31,7 +31,7 @@ def floor_divided(x, y):
     return x // y
 
 
-NO_TIE = "no nudge of eager's own inputs gives this answer"
+NO_TIE = "no rounding error in eager's inputs gives this answer"
 TENTHS = (torch.ones(1), torch.full((1,), 0.1))
 HALVES = torch.tensor([0.5, 1.5, 2.5, 3.5])
 MIXED = torch.tensor([0.5, 1.5, 2.5, 3.5, 1.2])

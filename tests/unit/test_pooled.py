@@ -56,7 +56,7 @@ def test_the_bound_allows_what_may_be_chance(ratios, nudged, is_right):
     assert (complaints == ()) is is_right
     if not is_right:
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        text = f"all {3 * len(ratios)} tensors of {len(ratios)} calls together err {mean:.3g} times"
+        text = f"the error of all {3 * len(ratios)} tensors over {len(ratios)} calls is {mean:.3g}"
         assert complaints[0].startswith(text)
 
 
@@ -162,7 +162,7 @@ def test_an_operator_that_leaves_autocast_too_late_is_found(is_right):
         inputs=lambda batch: (torch.randn(batch, 64),),
     )
     assert found.outcome == ("passed" if is_right else "failed")
-    assert is_right or "calls together err 1.1" in found.summary
+    assert is_right or "calls is 1.1" in found.summary
 
 
 def test_the_table_of_used_bounds_has_the_pooled_error():

@@ -65,7 +65,7 @@ def test_a_hazard_that_breaks_no_graph_and_answers_wrongly_fails():
 @pytest.mark.parametrize(
     ("changed", "complaint"),
     [
-        ({"whole": Written(breaks=("GB0059",))}, "raises nothing at the graph break GB0059"),
+        ({"whole": Written(breaks=("GB0059",))}, "raises no error at the graph break GB0059"),
         ({"rewritten": REFUSED}, "refuses the rewrite: Unsupported: print"),
         ({"rewritten": Written(recompiles=1)}, "the rewrite compiles again 1 time"),
         ({"captured_whole": True}, "fullgraph=True refuses it"),

@@ -115,7 +115,7 @@ def test_a_practice_whose_tensors_are_mostly_blind_is_inconclusive():
     blind = make_checked(make_error("output", eager_rms=0.9, eager_max=3.0, compiled_rms=0.9))
     finding = judge_steps(practised(step(outputs=blind), step(outputs=blind), step()), NAME)
     assert finding.outcome == "inconclusive"
-    assert finding.summary == "2 of 3 tensors are blind: nothing follows from them"
+    assert finding.summary == "2 of 3 tensors are blind: they prove nothing"
     assert judge_steps(practised(step(outputs=blind), step()), NAME).outcome == "passed"
 
 

@@ -31,7 +31,7 @@ def test_a_model_that_raises_in_each_call_fails_in_all_aspects(aspect):
     found = verdict(seen, aspect)
     assert found.outcome == "failed"
     assert found.summary.startswith(f"eager raises in all {len(seen.calls)} calls: IndexError: ")
-    assert found.details == ("if it is meant to: Example(…, raises=IndexError)",)
+    assert found.details == ("if eager should raise: Example(…, raises=IndexError)",)
 
 
 def rewording(graph, inputs):

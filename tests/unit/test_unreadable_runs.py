@@ -229,7 +229,7 @@ def test_without_the_damaged_line_only_its_case_is_missing(folder):
     """The sentence says so. A verdict or a pair of that case is left and harms nothing."""
     path = folder / "new.jsonl"
     path.write_bytes(DAMAGED_LINES["a flipped byte"][0])
-    with pytest.raises(RunError, match=rf"\(sed -i 2d {path}\).*observes again what {CASES[0]}"):
+    with pytest.raises(RunError, match=rf"\(sed -i 2d {path}\).*missing part of {CASES[0]} again"):
         files.read(path)
     path.write_bytes(content([LINES[0], *LINES[2:]]))
     assert files.read(path).missing == [CASES[0]]
