@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from compilegate.observe.model import losses
 from compilegate.suites import test_gradients
 from tests.unit.probed import probed, verdict_of
 
@@ -47,6 +48,15 @@ FAULTS = {
     wrong_for_equal_rows: EQUAL,
     without_infinities: INFINITE,
 }
+
+
+def test_equal_rows_add_up_to_no_more_than_others():
+    """65,536 scaled rows overflow in float16 if each is as large as a random one."""
+    cotangent = torch.randn(65536, 8)
+    (equal,) = losses.of_equal_rows([cotangent])
+    assert bool((equal == equal[0]).all())
+    assert equal.stride(0) == 0
+    assert float(equal.sum(0).norm()) < 3 * float(cotangent.sum(0).norm())
 
 
 def with_backward(faulty, head):

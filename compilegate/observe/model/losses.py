@@ -6,6 +6,7 @@ for all, or an infinity.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -79,8 +80,16 @@ def of_last(cotangents: Sequence[Tensor]) -> list[Tensor | None]:
 
 
 def of_equal_rows(cotangents: Sequence[Tensor]) -> list[Tensor | None]:
-    """Return cotangents that are expanded from their first row, as those of a sum over a batch."""
-    return [one[:1].expand_as(one) if one.dim() else one for one in cotangents]
+    """Return cotangents that are expanded from their first row, as those of a mean over a batch.
+
+    Equal rows add up, where random ones mostly cancel. So they are smaller: gradients of weights
+    are as large as usual, and do not overflow in float16.
+    """
+    return [_expanded(one) if one.dim() else one for one in cotangents]
+
+
+def _expanded(cotangent: Tensor) -> Tensor:
+    return (cotangent[:1] / math.sqrt(max(len(cotangent), 1))).expand_as(cotangent)
 
 
 def of_infinity(cotangents: Sequence[Tensor]) -> list[Tensor | None]:

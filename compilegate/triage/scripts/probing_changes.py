@@ -45,7 +45,9 @@ roots, cotangents = roots[:1], cotangents[:1]
 [t[1::2].zero_() for t in cotangents if t.dim()]""",
     "a loss of the last output alone": "roots, cotangents = roots[-1:], cotangents[-1:]",
     "a loss with one gradient for all rows": (
-        "cotangents = [t[:1].expand_as(t) if t.dim() else t for t in cotangents]"
+        "cotangents = [\n"
+        "    (t[:1] / len(t) ** 0.5).expand_as(t) if t.dim() else t for t in cotangents\n"
+        "]"
     ),
     "an infinite loss": (
         "[t.__setitem__((0,) * t.dim(), torch.inf) for t in cotangents if t.numel()]"
