@@ -8,6 +8,7 @@ https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/compile/programmi
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
@@ -29,6 +30,9 @@ _LIMIT_HELP = (
     "a zoo file, or accept it in a budgets file:",
     '[[expected_failure]] with aspect = "recompiles" and a reason',
 )
+
+#: A guard on a product of two sizes.
+_PRODUCT = re.compile(r"size\(\)\[\d+\]\s*\*\s*\S+\.size\(\)\[\d+\]")
 
 
 def allowed_by_setting(dynamic: str, calls: Sequence[CallFacts]) -> int:
@@ -68,7 +72,11 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         summary = f"recompile limit hit: {capture.limits[0]}"
         return Finding("failed", summary, details, complaints=capture.limits)
     returning = [call for call in observation.calls if not call.raised]
-    made = [c for c in capture.compilations if c.graph and not _is_of_an_error(c, observation)]
+    made = [
+        c
+        for c in capture.compilations
+        if c.graph and not _is_of_an_error(c, observation) and not _is_of_a_product(c, observation)
+    ]
     unexpected = [item for item in made if not _is_known(item, budget)]
     compiled_again = recompilations(unexpected)
     most = max(compiled_again.values(), default=0)
@@ -112,6 +120,17 @@ def rule(observation: Observation, budget: Budget) -> Finding:
 def _is_of_an_error(item: Compilation, observation: Observation) -> bool:
     """Whether a call made it that raises as in eager, and computes nothing."""
     return item.call < len(observation.calls) and bool(observation.calls[item.call].raised)
+
+
+def _is_of_a_product(item: Compilation, observation: Observation) -> bool:
+    """Whether a call in which several sizes differ made it, for a product of sizes.
+
+    Inductor chooses kernels by such products. In calls in which one size differs, it counts.
+    """
+    if item.call >= len(observation.calls) or not _PRODUCT.search(item.reason):
+        return False
+    first, sizes = observation.calls[0].sizes, observation.calls[item.call].sizes
+    return sum(size != first.get(name) for name, size in sizes.items()) > 1
 
 
 def _is_known(item: Compilation, budget: Budget) -> bool:

@@ -100,7 +100,7 @@ def test_the_plan_has_two_calls_at_the_first_sizes_then_every_other_size_and_bot
         PlannedCall(2, {"batch": 2, "length": 24}),
         PlannedCall(3, {"batch": 6, "length": 24}),
         PlannedCall(4, {"batch": 4, "length": 16}),
-        PlannedCall(5, {"batch": 2, "length": 16}),
+        PlannedCall(5, {"batch": 2, "length": 16}),  # the least batch and the greatest length
         PlannedCall(6, first, moved=True),
         PlannedCall(7, {"batch": 2, "length": 24}),
     ]

@@ -84,8 +84,8 @@ def varied_calls(
 ) -> list[PlannedCall]:
     """Plan the calls at the other sizes, one dimension after the other.
 
-    Where code is for all sizes, one call has the least other size of each dimension at once: code
-    may be wrong where two differ from those that it was compiled with.
+    Where code is for all sizes, one call has other sizes in all dimensions at once: code may be
+    wrong where two differ from those that it was compiled with.
 
     Then follow a call at the first sizes with other weights, and one at the first of the other
     sizes: they use compiled code again after code for other sizes exists. With CUDA graphs, that
@@ -120,10 +120,15 @@ def varied_calls(
 def _together(case: Case, tried: Mapping[str, tuple[int, ...]]) -> list[dict[str, int]]:
     """Return the sizes of the call in which all dimensions differ from the first one.
 
+    The least and the greatest size take turns, so that products of sizes stay in the range of the
+    other calls: Inductor chooses kernels by such products, and guards on them.
+
     There are none under *static*, which compiles again for them, and where two sizes are equal:
     guards may make one number of them.
     """
-    varying = {name: min(sizes[1:]) for name, sizes in tried.items() if len(sizes) > 1}
+    several = {name: sizes[1:] for name, sizes in tried.items() if len(sizes) > 1}
+    picks = zip(several.items(), itertools.cycle((min, max)), strict=False)
+    varying = {name: pick(sizes) for (name, sizes), pick in picks}
     sizes = {**_first_sizes(dict(tried)), **varying}
     is_distinct = len({*sizes.values()}) == len(sizes)
     return [sizes] if case.dynamic != "static" and len(varying) > 1 and is_distinct else []
