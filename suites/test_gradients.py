@@ -24,7 +24,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     if observation.calls and all(call.raised for call in observation.calls):
         return Finding("passed", f"raises in all {calls} calls, as eager does")
     overflowed = sum(call.overflowed for call in observation.calls)
-    if overflowed and seen.floating == 0:
+    if overflowed and (overflowed == calls or seen.floating == 0):
         text = f"overflow in all {overflowed} calls, in eager too: no optimizer would use them"
         return Finding("inconclusive", f"blind: scaled gradients {text}")
     if seen.floating == 0:

@@ -12,7 +12,7 @@ from compilegate.observe import nested
 from compilegate.observe.model import cast_weights
 from compilegate.observe.model.cotangents import Cotangents, scattered
 from compilegate.observe.model.float64 import Lifting
-from compilegate.observe.model.grad_scaling import Scaling
+from compilegate.observe.model.grad_scaling import BACKOFF, SCALE, Scaling
 from compilegate.observe.model.losses import Loss
 from compilegate.observe.model.random_draws import DrawRecording
 from compilegate.records.case import Case
@@ -41,6 +41,7 @@ class Backward:
         self._leaves_of = leaves_of
         self._cotangents = Cotangents(seed)
         self._scaling: tuple[Call, Scaling] | None = None
+        self._scale, self._fits = SCALE, False
 
     @property
     def found_inf(self) -> bool | None:
@@ -93,6 +94,7 @@ class Backward:
                 torch.autograd.backward(tensors, cotangents)
         if scaling:
             scaling.unscale()
+            self._back_off(scaling)
 
     def functional(self, output: Any) -> float:
         """Return the number whose gradient :meth:`run` computes: ⟨cotangent, output⟩."""
@@ -102,12 +104,25 @@ class Backward:
             for path, tensor in tensors
         )
 
+    def _back_off(self, scaling: Scaling) -> None:
+        """Lower the scale until one call does not overflow, as ``GradScaler`` does in training.
+
+        After that it stays: extreme numbers overflow with any scale.
+        """
+        if self._fits:
+            return
+        self._fits = not scaling.found_inf
+        if not self._fits:
+            self._scale = scaling.init_scale / BACKOFF
+
     def _scaling_of(self, call: Call) -> Scaling | None:
         if self._case.precision != "f16" or self._lifting:
             return None
-        if self._scaling is None or self._scaling[0] is not call:
-            self._scaling = (call, Scaling(self._leaves_of(call), self._case.device))
-        return self._scaling[1]
+        known = self._scaling
+        if known is None or known[0] is not call or known[1].init_scale != self._scale:
+            scaling = Scaling(self._leaves_of(call), self._case.device, self._scale)
+            self._scaling = known = (call, scaling)
+        return known[1]
 
 
 def _roots(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -134,6 +134,13 @@ def test_gradients_that_always_overflow_show_nothing():
     assert "overflow in all 2 calls, in eager too" in finding.summary
 
 
+def test_a_probing_call_is_no_proof_where_all_calls_overflow():
+    call = make_call(overflowed=True, gradients=make_checked())
+    probe = make_call(gradients=make_checked(make_error("gradient w")))
+    finding = test_gradients.rule(make_observation(calls=(call, call), probes=(probe,)), STRICT)
+    assert finding.outcome == "inconclusive"
+
+
 def test_gradients_that_overflow_now_and_then_are_judged_by_the_other_calls():
     good = make_call(gradients=make_checked(make_error("gradient w")))
     call = make_call(overflowed=True, gradients=make_checked())
