@@ -202,4 +202,4 @@ def test_a_run_shows_how_much_of_its_bound_the_worst_slice_of_a_case_uses():
     (line,) = (line for line in lines if "scale of a slice" in line)
     assert line.startswith(f"{HALF_ID}  outputs")
     assert head.startswith("case ")
-    assert " 0.48  output in " in line
+    assert " 0.42  output in " in line

@@ -40,8 +40,8 @@ The cells on an H100 come from two sessions that observed twelve and six cases a
 once are the default. Those on H200s come from nine minutes of `-n 3 --gpus 0,1,2,3`, from twelve of
 `-n 5` on one GPU, from fifteen of `-n 3` on another, for kinds that had no cell, and from 27 of
 `-n 5`, which filled 58 cells again: 56 have the verdict that they had on another machine.
-In the other two, memory ran out in one of the runs. Twelve minutes of `-n 4` shared their GPU with a
-session, so that memory ran out in three cells.
+In the other two, memory ran out in one of the runs. Twelve minutes of `-n 4` shared their GPU with
+a session, so that memory ran out in three cells.
 Each kind has few cells here, so a row says where a fault was caught, not how often it is.
 
 {runs}
