@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.compiler import is_compiling
 
-from compilegate.suites import test_forward, test_gradients
+from compilegate.suites import test_forward, test_gradients, test_side_effects
 from tests.unit.observed import Linear, verdict
 
 
@@ -88,3 +88,40 @@ def test_a_jagged_tensor_is_compared_with_the_lengths_of_its_rows(changed, suite
     found = verdict(lambda: Jagged(**changed), "train", "aot_eager", suite, inputs=jagged)
     assert found.outcome == ("failed" if expected else "passed"), found
     assert expected in "\n".join((found.summary, *found.details))
+
+
+class Eighth(Linear):
+    """Multiplies its input of 8 bits with a weight of 8 bits, and keeps a row in a buffer of 8."""
+
+    def __init__(self, factor=1.0, kept=0):
+        super().__init__()
+        self.register_buffer("scale", torch.rand(4).to(torch.float8_e5m2))
+        self.register_buffer("last", torch.zeros(4).to(torch.float8_e4m3fn))
+        self.factor, self.kept = factor, kept
+
+    def forward(self, x):
+        y = self.linear(x.float()) * self.scale.float()
+        self.last.copy_(y.detach()[self.kept if is_compiling() else 0])
+        return y * (self.factor if is_compiling() else 1.0)
+
+
+def in_eight_bits(batch):
+    return (torch.randn(batch, 4).to(torch.float8_e4m3fn),)
+
+
+@pytest.mark.parametrize("phase", ["infer", "train"])
+@pytest.mark.parametrize(
+    ("changed", "suite", "outcome"),
+    [
+        ({}, test_forward, "passed"),
+        ({}, test_side_effects, "passed"),
+        ({"factor": 1.01}, test_forward, "failed"),
+        ({"kept": 1}, test_side_effects, "failed"),
+    ],
+)
+def test_inputs_and_buffers_of_eight_bits_are_observed(phase, changed, suite, outcome):
+    wants = ("capture", "vary", "reuse", "respecialise", "every_layout")
+    found = verdict(
+        lambda: Eighth(**changed), phase, "eager", suite, inputs=in_eight_bits, wants=wants
+    )
+    assert found.outcome == outcome, found

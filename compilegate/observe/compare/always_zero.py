@@ -14,6 +14,7 @@ from dataclasses import replace
 import torch
 
 from compilegate.observe.capture import eager_calls
+from compilegate.observe.floating import has_arithmetic
 from compilegate.observe.model.calls import PlannedCall, input_tensors
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.subject import Subject
@@ -76,7 +77,7 @@ class AlwaysZero:
         generator = torch.Generator(subject.case.device).manual_seed(_SEED + number)
         tensors = (*subject.parameters().values(), *subject.buffers().values())
         for tensor in (*tensors, *input_tensors(call).values()):
-            if tensor.is_floating_point():
+            if has_arithmetic(tensor):
                 with torch.no_grad(), contextlib.suppress(RuntimeError):  # an expanded input
                     tensor.copy_(factor * (tensor + _noise(tensor, generator)))
         result = eager_calls.call(subject, call, planned.index)

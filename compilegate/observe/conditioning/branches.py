@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from compilegate.observe.floating import has_arithmetic
 from compilegate.observe.model.dispatch_mode import Mode
 
 #: Yields each branch of one operator with whether a call of it reached the branch.
@@ -66,7 +67,7 @@ def _ends(
     x: Tensor, lowest: Any = None, highest: Any = None, **named: Any
 ) -> Iterator[tuple[str, bool]]:
     lowest, highest = named.get("min", lowest), named.get("max", highest)
-    if not x.is_floating_point() or x.numel() < 2:  # a number that the model clamps, or indices
+    if not has_arithmetic(x) or x.numel() < 2:  # a number that the model clamps, or indices
         return
     if _is_end(lowest) and not _is_guard(lowest):
         yield "below", bool((x < lowest).any())
@@ -116,7 +117,7 @@ def _second(x: Tensor, mask: Tensor, *rest: Any, **named: Any) -> Iterator[tuple
 
 
 def _chosen(one: Tensor, other: Tensor, **named: Any) -> Iterator[tuple[str, bool]]:
-    if one.numel() > 1 and one.is_floating_point():
+    if one.numel() > 1 and has_arithmetic(one):
         yield "first larger", bool((one > other).any())
         yield "second larger", bool((one < other).any())
 

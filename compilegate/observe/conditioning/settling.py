@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from compilegate.observe.conditioning.edits import ADDED_NOISE, Edits
 from compilegate.observe.conditioning.visibility import in_band, spread_of
+from compilegate.observe.floating import has_arithmetic
 
 #: After a batch norm, every eighth channel is on the other side of zero, and another one near the
 #: upper end of the clamps.
@@ -45,7 +46,7 @@ def settling(edits: Edits, *, rescale: bool) -> Iterator[None]:
         if part in seen:
             return output
         seen.add(part)
-        if not isinstance(output, Tensor) or not output.is_floating_point() or output.numel() < 2:
+        if not isinstance(output, Tensor) or not has_arithmetic(output) or output.numel() < 2:
             return output
 
         def again() -> Tensor:

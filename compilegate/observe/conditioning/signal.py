@@ -22,6 +22,7 @@ from compilegate.observe.conditioning.branches import Branches
 from compilegate.observe.conditioning.edits import ADDED_NOISE, Edits, constant_of, size_of
 from compilegate.observe.conditioning.settling import settling
 from compilegate.observe.conditioning.visibility import is_bias, measure_visibility
+from compilegate.observe.floating import has_arithmetic
 from compilegate.observe.model.calls import first_call
 from compilegate.observe.model.subject import Subject
 from compilegate.output.streams import clean_streams
@@ -113,7 +114,7 @@ def _treat(model: Model, device: str, seed: int, report: StageReport) -> dict[st
 def _enliven(edits: Edits, generator: torch.Generator) -> None:
     """Add noise to constant parameters, and scale up those that are vanishingly small."""
     for name, parameter in edits.subject.parameters().items():
-        if not (parameter.requires_grad and parameter.is_floating_point() and parameter.numel()):
+        if not (parameter.requires_grad and has_arithmetic(parameter) and parameter.numel()):
             continue
         constant = constant_of(parameter)
         if constant is None:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from compilegate.observe.device.unsupported import UnsupportedError
+from compilegate.observe.floating import has_arithmetic
 from compilegate.records.case import Case
 
 _HALVES = {"bf16_weights": torch.bfloat16, "f16_weights": torch.float16}
@@ -59,7 +60,7 @@ def round_to(half: torch.dtype, tensors: Iterable[torch.Tensor]) -> None:
     """Round floating tensors in place to numbers that a dtype has."""
     with torch.no_grad():
         for tensor in tensors:
-            if tensor.is_floating_point():
+            if has_arithmetic(tensor):
                 tensor.copy_(tensor.to(half))
 
 
@@ -74,7 +75,7 @@ def _lift(module: nn.Module, dtype: torch.dtype) -> None:
     def lifted(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.is_complex():
             return tensor.to(dtype.to_complex())
-        return tensor.to(dtype) if tensor.is_floating_point() else tensor
+        return tensor.to(dtype) if has_arithmetic(tensor) else tensor
 
     module._apply(lifted)
 

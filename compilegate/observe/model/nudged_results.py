@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
+from compilegate.observe.floating import has_arithmetic
 from compilegate.observe.model.dispatch_mode import Mode
 from compilegate.observe.model.nudging import BITS, nudge
 
@@ -75,7 +76,7 @@ def _running(func: Any, args: tuple[Any, ...]) -> Iterator[torch.Tensor]:
 
 
 def _is_floating(leaf: object) -> bool:
-    return isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.numel() > 0
+    return isinstance(leaf, torch.Tensor) and has_arithmetic(leaf) and leaf.numel() > 0
 
 
 class NudgedResults(_Nudging):
@@ -94,7 +95,7 @@ class NudgedResults(_Nudging):
         operands = [*_operands(func, args, kwargs)] if is_pointwise else []
         result = func(*args, **kwargs)
         for tensor in _pytree.tree_leaves(result):
-            if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.numel():
+            if _is_floating(tensor):
                 self._move(tensor, operands)
         return result
 
@@ -114,7 +115,7 @@ def _operands(
 ) -> Iterator[torch.Tensor | float]:
     """Yield the numbers that an operator gets, as they were before it writes to one of them."""
     for leaf in _pytree.tree_leaves((args, kwargs)):
-        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
+        if isinstance(leaf, torch.Tensor) and has_arithmetic(leaf):
             yield leaf.clone() if func._schema.is_mutable else leaf
         elif isinstance(leaf, float):
             yield leaf

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 
 import torch
 
+from compilegate.observe.floating import has_arithmetic
+
 #: Integers of the size of a number, in which its bits can be counted up and down.
-BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 #: An integer hash: two rounds of a shift and a product (https://github.com/skeeto/hash-prospector).
 _ROUNDS = ((16, 0x21F0AAAD), (15, 0x735A2D97))
 #: The bits of a hash that choose the size of a step.
@@ -26,7 +28,7 @@ def nudge(tensors: Sequence[torch.Tensor], amount: float, seed: int) -> float:
     A number moves by whole units in its last place: by up to ``amount``, or by one unit if that is
     more. Numbers of the same magnitude move alike. Zeros, infinities and NaN stay. If any of the
     tensors has units of at most ``amount``, the coarser tensors stay: a rounding error of float32
-    cannot move a number in half precision.
+    cannot move a number in half precision. Numbers of eight bits always stay.
 
     Args:
         tensors: The tensors. They may share memory.
@@ -36,7 +38,7 @@ def nudge(tensors: Sequence[torch.Tensor], amount: float, seed: int) -> float:
     Returns:
         The largest step that a number can have made, as a share of it.
     """
-    floating = [tensor.detach() for tensor in tensors if tensor.is_floating_point()]
+    floating = [tensor.detach() for tensor in tensors if has_arithmetic(tensor)]
     fine = [tensor for tensor in floating if torch.finfo(tensor.dtype).eps <= 2 * amount]
     pending = {}
     for tensor in fine or floating:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 import torch
 
 from compilegate.observe import nested
+from compilegate.observe.floating import has_arithmetic
 from compilegate.observe.model import cast_weights
 from compilegate.observe.model.calls import (
     PlannedCall,
@@ -98,6 +99,6 @@ class Preparation:
             planned.probe.apply(call)
         if self._input_gradients and not (planned.probe and planned.probe.without_gradients):
             for name, tensor in input_tensors(call).items():
-                if tensor.is_floating_point() and tensor.is_leaf:
+                if has_arithmetic(tensor) and tensor.is_leaf:
                     tensor.requires_grad_(name not in self._written_inputs)
         return call

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from compilegate.observe import nested
+from compilegate.observe.floating import has_arithmetic
 from compilegate.observe.model import cast_weights, integer_use
 from compilegate.observe.model.losses import LOSSES, Loss
 from compilegate.observe.model.state_changes import StateChange, change_others, swap_integers
@@ -184,7 +185,7 @@ def extremes(case: Case) -> tuple[Probe, ...]:
 
 
 def _multiplied(tensor: Tensor, factor: float) -> Tensor:
-    return tensor * factor if tensor.is_floating_point() and tensor.numel() else tensor
+    return tensor * factor if has_arithmetic(tensor) and tensor.numel() else tensor
 
 
 def _transposed(tensor: Tensor) -> Tensor:
@@ -274,7 +275,7 @@ def _written(write: Callable[[Iterable[Tensor]], None]) -> Change:
     """Return a change that writes to the flat rows of a copy of a floating tensor."""
 
     def change(tensor: Tensor) -> Tensor:
-        if not tensor.is_floating_point() or not tensor.dim() or not tensor.numel():
+        if not has_arithmetic(tensor) or not tensor.dim() or not tensor.numel():
             return tensor
         changed = tensor.clone(memory_format=torch.contiguous_format)
         write(changed.view(len(changed), -1))

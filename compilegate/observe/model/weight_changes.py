@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
+from compilegate.observe.floating import has_arithmetic
 from compilegate.observe.model.seeding import factors
 
 #: A larger number may be a mask value such as -1e9, not a value that the model computes with.
@@ -32,8 +33,8 @@ def change_weights(tensors: Iterable[torch.Tensor], device: str, seed: int) -> N
     with torch.no_grad():
         for tensor in tensors:
             kind = type(tensor)
-            dense = tensor.is_floating_point() and tensor.layout is torch.strided
-            plain = dense and kind in (nn.Parameter, torch.Tensor) and tensor.element_size() > 1
+            dense = has_arithmetic(tensor) and tensor.layout is torch.strided
+            plain = dense and kind in (nn.Parameter, torch.Tensor)
             if plain and tensor.numel() and float(tensor.abs().max()) < MASK_VALUE:
                 single = torch.empty_like(tensor, dtype=torch.float32)  # on all sides
                 drawn = (1 + _CHANGE) * factors(single, _CHANGE / 2, generator)
