@@ -33,6 +33,7 @@ from compilegate.observe.phases import (
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.calls import CallsSeen, PairedCalls
 from compilegate.observe.phases.eager import FirstCall, make_first_call, reserve_memory
+from compilegate.observe.phases.extremes import Extremes
 from compilegate.observe.phases.probing import Probing
 from compilegate.observe.phases.progress import Progress
 from compilegate.observe.phases.recompiling import Recompiler
@@ -82,6 +83,7 @@ class CaseRun:
         self.builder.input_gradients = case.phase == "train"
         self.seen = CallsSeen()
         self._parent, self._keep = parent, parent.report if parent else _forget
+        self._extremes = Extremes(parent.report_probing if parent else _forget, request.unprobed)
         self._vary = model.sizes(case.device)
         self._log = CompileLog(lowers=request.backend == "inductor", graphs=case.uses_cuda_graphs)
         self._fingerprint, self._raises, self._parameters, self._draws = "", "", 0, False
@@ -115,6 +117,9 @@ class CaseRun:
         self._raises = expected.__name__ if expected else ""
         if not expected and (reason := unsupported.reason(first.result.error)):
             raise unsupported.UnsupportedError(reason) from first.result.error
+        if self.request.eager_extremes:
+            self._extremes.call_eager_alone(first, self._vary)
+            return
         self._draws = first.result.draws
         if self.device.allocator is not None:  # the processor's memory is planned as a whole
             reserve_memory(first, self.progress)
@@ -145,7 +150,7 @@ class CaseRun:
                 progress=self.progress,
             )
         if {"reuse", "respecialise", "plain_inputs"} & set(wants) and first.result.error is None:
-            self._probing = Probing(calls, self.builder, self.progress)
+            self._probing = Probing(calls, self.builder, self.progress, self._extremes)
             self._probing.make_wanted(wants, first_call(self._vary).sizes)
             self.seen.ran_out_of_memory |= self._probing.ran_out_of_memory
         again = Recompiler(compiled, self.model, self.request, self.progress)
@@ -243,5 +248,5 @@ class CaseRun:
         )
 
 
-def _forget(so_far: Observation) -> None:
+def _forget(so_far: object) -> None:
     """Keep nothing: no other process waits for an answer."""

@@ -61,6 +61,11 @@ class Attempt:
         progress: Called when the stage changes, and about every five seconds.
         memory: The case's share of the memory of a GPU that others use, too; None without one.
         turns: The turns of the machine, where other children of the session run.
+
+    Attributes:
+        observation: The observation; None until the case ends.
+        probing: The extreme numbers with which eager makes a probing call, or made one when the
+            case ended; empty at other times.
     """
 
     def __init__(
@@ -76,7 +81,7 @@ class Attempt:
         memory: CaseMemory | None = None,
         turns: MachineTurns | None = None,
     ) -> None:
-        self.observation = observation
+        self.observation, self.probing = observation, ""
         self._request, self._child = request, child
         self._end, self._died, self._progress, self._memory = end, died, progress, memory
         self._turn = AttemptTurn(turns, self._report_waiting)
@@ -142,6 +147,8 @@ class Attempt:
                 since = self._turn.now()
             if message.so_far is not None:
                 self._so_far = self._own(message.so_far)
+            if message.probing is not None:
+                self.probing = message.probing
             if message.observation is not None:
                 self._complete(child, message, message.observation)
                 return None

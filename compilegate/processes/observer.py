@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from compilegate.processes import deadly_probes
 from compilegate.processes.attempt import (
     PROGRESS_S,
     Attempt,
@@ -126,7 +127,15 @@ class Observer:
             timeout_s: Seconds without progress after which the child is killed: see
                 :class:`CaseClock`.
         """
-        return self.begin(request, model=model, device=device, timeout_s=timeout_s).finish()
+
+        def begin(asked: Request) -> Attempt:
+            return self.begin(asked, model=model, device=device, timeout_s=timeout_s)
+
+        attempt = begin(request)
+        made = attempt.finish()
+        if (again := deadly_probes.without_them(request, attempt, begin)) is not None:
+            return deadly_probes.with_time_of(made, begin(again).finish())
+        return made
 
     def begin(self, request: Request, *, model: str, device: str, timeout_s: float) -> Attempt:
         """Begin to observe one case, for a caller that sends messages while the case runs.

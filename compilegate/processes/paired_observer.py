@@ -8,10 +8,12 @@ finishes alone: while one measures its peak memory, the other holds only its com
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from compilegate.processes import deadly_probes
 from compilegate.processes.attempt import Attempt
 from compilegate.processes.observer import Observer
 from compilegate.records.observation import Observation
@@ -87,6 +89,20 @@ class PairedObserver:
         if timed:
             _alternate(attempts, ready, request.speedup_threshold, 2 * request.timing_budget_s)
         made = {side: attempts[side].finish() for side in order}
+        for side in order:
+            begin = functools.partial(
+                self._observers[side].begin, model=model, device=device, timeout_s=timeout_s
+            )
+            again = deadly_probes.without_them(request, attempts[side], begin)
+            if again is not None:  # both sides leave the same calls out
+                return self.observe(
+                    again,
+                    model=model,
+                    device=device,
+                    timeout_s=timeout_s,
+                    number=number,
+                    first=first,
+                )
         return Both(made["baseline"], made["candidate"], _pair(made, number, first))
 
     def fresh_pair(

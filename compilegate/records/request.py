@@ -41,6 +41,8 @@ class Request:
         compiles_alone: The first compilation takes a turn, too.
         gpus: All GPUs of the session, as ``CUDA_VISIBLE_DEVICES`` names them, where the child sees
             one of them; empty where it sees all.
+        unprobed: Why the case gets no extreme floating numbers; empty if it does.
+        eager_extremes: Only eager is called, and only with these, to see whether it survives them.
     """
 
     case: str
@@ -57,3 +59,5 @@ class Request:
     processors: tuple[int, ...] = ()
     compiles_alone: bool = False
     gpus: tuple[str, ...] = ()
+    unprobed: str = ""
+    eager_extremes: bool = False

@@ -45,6 +45,10 @@ class ParentConnection:
         """Send what was observed until now, before something that may end this process."""
         self.send(dumps({"so_far": json.loads(encode(so_far))}))
 
+    def report_probing(self, numbers: str) -> None:
+        """Send with which extreme numbers eager makes a probing call; none after it."""
+        self.send(dumps({"probing": numbers}))
+
 
 class AlternatingRounds:
     """The rounds of one of two processes, timed when the parent asks for them.

@@ -93,6 +93,11 @@ class Probe:
         return any(self._changed(tensor) is not tensor for tensor in tensors)
 
     @property
+    def has_extreme_floats(self) -> bool:
+        """Whether it has numbers with which PyTorch's own operators may end the process."""
+        return self.is_extreme and not self.is_integral
+
+    @property
     def changes_inputs(self) -> bool:
         """Whether the probe changes tensors, and not the sizes or the number of calls alone."""
         return self.change is not None

@@ -34,6 +34,7 @@ from compilegate.observe.model.snapshot import Snapshot
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.calls import PairedCalls
+from compilegate.observe.phases.extremes import Extremes
 from compilegate.observe.phases.probed_references import ProbedReferences
 from compilegate.observe.phases.probing_plan import (
     at_other_batches,
@@ -69,6 +70,7 @@ class Probing:
         calls: Made the calls of the case.
         builder: Builds the references.
         progress: Is given stages and times.
+        extremes: Says whether calls with extreme numbers are made, and reports them.
         facts: One entry for each call that was compared.
         left_out: Why each other call was not, one line each.
         ran_out_of_memory: Whether memory ran out, which ends the probing.
@@ -77,6 +79,7 @@ class Probing:
     calls: PairedCalls
     builder: Builder
     progress: Progress
+    extremes: Extremes
     facts: list[CallFacts] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     ran_out_of_memory: bool = False
@@ -119,10 +122,11 @@ class Probing:
                     return
                 self.progress.enter("probe")
                 assert one.probe is not None
-                if time.monotonic() - begun > _MOST_S:
-                    self.left_out.append(f"{one.probe.name}: the others took {_MOST_S:.0f} s")
-                    continue
                 try:
+                    if time.monotonic() - begun > _MOST_S:
+                        raise LeftOutError(f"the others took {_MOST_S:.0f} s")
+                    if self.extremes.unprobed and one.probe.has_extreme_floats:
+                        raise LeftOutError(self.extremes.unprobed)
                     self._probe(one, one.probe)
                 except LeftOutError as reason:
                     self.left_out.append(f"{one.probe.name}: {reason}")
@@ -144,17 +148,11 @@ class Probing:
             LeftOutError: The call says nothing about compiled code.
         """
         compiled = self.calls.compiled
-        made = self._made_in_eager(planned, probe)
+        with self.extremes.reported(probe):
+            made, truths, rivals = self._made_outside(planned, probe)
         if made.error is not None:
             self._compare_error(planned, probe, made.error)
             return
-        with self.progress.spend("reference"):
-            truths = self._references.results(planned, made)
-        if not truths:
-            raise LeftOutError("there is no reference for it")
-        rivals = []
-        if probe.rival is not None:
-            rivals.append(self.calls.call_eager(replace(planned, probe=probe.rivalled())))
         with self.progress.spend("prepare"):
             start_as(compiled, self.calls.eager, made)
             call = compiled.prepare(planned)
@@ -185,6 +183,26 @@ class Probing:
             gradients = Checked(differences=tuple(missing_gradients.lost_infinity(made, result)))
         facts = _facts(planned, probe, outputs, gradients, state)
         self.facts.append(replace(facts, overflowed=results.overflowed(made, result)))
+
+    def _made_outside(
+        self, planned: PlannedCall, probe: Probe
+    ) -> tuple[Result, list[Result], list[Result]]:
+        """Make a call outside of compiled code: in eager, in the references, and with the rival.
+
+        Raises:
+            LeftOutError: It says nothing about compiled code.
+        """
+        made = self._made_in_eager(planned, probe)
+        if made.error is not None:
+            return made, [], []
+        with self.progress.spend("reference"):
+            truths = self._references.results(planned, made)
+        if not truths:
+            raise LeftOutError("there is no reference for it")
+        rivals = []
+        if probe.rival is not None:
+            rivals.append(self.calls.call_eager(replace(planned, probe=probe.rivalled())))
+        return made, truths, rivals
 
     def _compare_error(self, planned: PlannedCall, probe: Probe, error: Exception) -> None:
         """Make a call in compiled code, which must raise as well.

@@ -1,0 +1,51 @@
+"""Cases in which eager dies of extreme numbers: they are observed again without these.
+
+PyTorch's own operators may read outside of memory for a NaN or an infinity, or never return: the
+gradient of ``grid_sample`` on CPU, for example. That says nothing about compiled code. But compiled
+code may have damaged the memory in which eager then dies, so eager must die in a process of its
+own, too, that compiles nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from compilegate.processes.attempt import Attempt
+from compilegate.records.observation import BUSY_MACHINE, EARLIER_ATTEMPTS, Observation
+from compilegate.records.request import Request
+
+
+def without_them(
+    request: Request, attempt: Attempt, begin: Callable[[Request], Attempt]
+) -> Request | None:
+    """Return the request for a case without extreme numbers, if eager alone dies of them.
+
+    Args:
+        request: What was observed.
+        attempt: How. It is over.
+        begin: Begins another attempt.
+    """
+    if request.unprobed or not _has_died(attempt):
+        return None
+    alone = begin(replace(request, eager_extremes=True, in_turns=False))
+    alone.finish()
+    if not _has_died(alone):
+        return None
+    failure = attempt.finish().failure
+    assert failure is not None
+    ending = "does not return" if failure.kind == "timeout" else f"dies of {failure.kind}"
+    return replace(request, unprobed=f"eager {ending} in the call with {attempt.probing}")
+
+
+def with_time_of(before: Observation, made: Observation) -> Observation:
+    """Return an observation with the time that the attempt before it took."""
+    return replace(made, spent_s={**made.spent_s, EARLIER_ATTEMPTS: sum(before.spent_s.values())})
+
+
+def _has_died(attempt: Attempt) -> bool:
+    """Whether the process died or hung while eager made a probing call with extreme numbers."""
+    made = attempt.finish()
+    if made.failure is None or made.failure.kind == BUSY_MACHINE:
+        return False
+    return bool(attempt.probing) and made.status in ("crashed", "timed_out")

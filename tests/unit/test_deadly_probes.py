@@ -1,0 +1,64 @@
+"""A case is observed again without extreme numbers if eager alone dies of them, and only then."""
+
+import pytest
+
+from compilegate.processes import deadly_probes
+from compilegate.processes.attempt import Attempt
+from compilegate.records.observation import BUSY_MACHINE
+from compilegate.records.request import Request
+from tests.unit.making import CASE_ID, make_failed_observation, make_observation
+
+REQUEST = Request(case=CASE_ID, wants=("capture",), in_turns=True)
+
+
+def ended(status="crashed", kind="SIGSEGV", probing="NaN in the first row"):
+    made = make_failed_observation(status, stage="probe", kind=kind)
+    attempt = Attempt(REQUEST, None, 1.0, made)
+    attempt.probing = probing
+    return attempt
+
+
+def returned():
+    return Attempt(REQUEST, None, 1.0, make_observation())
+
+
+def again(first, alone=ended, request=REQUEST):
+    """Return the request for another attempt, and the requests of attempts in eager alone."""
+    asked = []
+
+    def begin(given):
+        asked.append(given)
+        return alone()
+
+    return deadly_probes.without_them(request, first, begin), asked
+
+
+def test_a_case_is_observed_again_if_eager_alone_dies():
+    found, asked = again(ended())
+    assert found.unprobed == "eager dies of SIGSEGV in the call with NaN in the first row"
+    assert (found.in_turns, found.eager_extremes) == (True, False)
+    assert [(one.in_turns, one.eager_extremes) for one in asked] == [(False, True)]
+    hangs = again(ended("timed_out", "timeout"))[0].unprobed
+    assert hangs == "eager does not return in the call with NaN in the first row"
+
+
+def test_a_death_that_compiled_code_may_have_caused_stays():
+    assert again(ended(), alone=returned)[0] is None
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        returned(),
+        ended(probing=""),  # compiled code runs
+        ended("timed_out", BUSY_MACHINE),
+        ended("out_of_memory", "SIGKILL"),
+    ],
+)
+def test_no_other_end_is_looked_into(first):
+    assert again(first) == (None, [])
+
+
+def test_a_case_is_observed_again_only_once():
+    without = Request(case=CASE_ID, wants=("capture",), unprobed="eager dies of SIGSEGV")
+    assert again(ended(), request=without) == (None, [])
