@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from compilegate.observe.model import generators
+from compilegate.observe.model import generators, iterators
 from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.result import clone_of
 from compilegate.observe.objects import attributes_of, is_array, set_attributes
@@ -53,11 +53,12 @@ class Kept:
         if isinstance(value, torch.Tensor):
             yield value
         elif type(value) in (list, deque):
-            self._lists.append((value, list(value)))
+            self._lists.append((value, [*map(iterators.kept, value)]))
             for item in value:
                 yield from self._inside(item)
         elif type(value) in (dict, OrderedDict):
-            self._dicts.append((value, dict(value)))
+            kept = {key: iterators.kept(item) for key, item in value.items()}
+            self._dicts.append((value, kept))
             for item in value.values():
                 yield from self._inside(item)
         elif type(value) is set:
@@ -65,7 +66,7 @@ class Kept:
         elif type(value) is tuple:
             for item in value:
                 yield from self._inside(item)
-        elif is_array(value):
+        elif is_array(value) or type(value) is bytearray:
             self._arrays.append((value, value.copy()))
         elif (state := generators.state_of(value)) is not None:
             self._generators.append((value, state))
@@ -76,11 +77,14 @@ class Kept:
 
     def put_back(self) -> None:
         """Restore the containers, the arrays, the random generators and the tensors."""
-        for held, items in self._lists:
+        for held, stored in self._lists:
+            now = [*held, *[None] * len(stored)]
+            items = [iterators.put_back(*pair) for pair in zip(stored, now, strict=False)]
             if [*map(id, held)] != [*map(id, items)]:
                 held.clear()
                 held.extend(items)
-        for table, entries in self._dicts:
+        for table, kept in self._dicts:
+            entries = {key: iterators.put_back(item, table.get(key)) for key, item in kept.items()}
             if _ids(table) != _ids(entries):
                 table.clear()
                 table.update(entries)
@@ -91,8 +95,7 @@ class Kept:
         for record, attributes in self._records:
             set_attributes(record, attributes)
         for array, numbers in self._arrays:
-            if array.ndim and array.flags.writeable:  # a scalar cannot change
-                array[...] = numbers
+            _write(array, numbers)
         for generator, state in self._generators:
             generators.set_state(generator, state)
         with torch.no_grad():
@@ -100,6 +103,14 @@ class Kept:
                 written = tensor._version != version or _holds_others(tensor, content)
                 if written and tensor.shape == content.shape:
                     tensor.copy_(content)
+
+
+def _write(array: Any, numbers: Any) -> None:
+    """Write to an array of NumPy or of bytes. A scalar of NumPy cannot change."""
+    if isinstance(array, bytearray):
+        array[:] = numbers
+    elif array.ndim and array.flags.writeable:
+        array[...] = numbers
 
 
 def _ids(table: dict[Any, Any]) -> list[tuple[int, int]]:

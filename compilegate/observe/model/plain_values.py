@@ -11,6 +11,7 @@ import torch
 
 from compilegate.observe import nested
 from compilegate.observe.model.holder import holder_of
+from compilegate.observe.model.iterators import Position, position_of
 from compilegate.observe.model.state import LONGEST_CONTAINER, OF_EVERY_MODULE, objects
 from compilegate.observe.objects import attributes_of
 
@@ -24,8 +25,8 @@ _FIXED = (
 def set_plain(model: object, known: Mapping[str, Any]) -> None:
     """Set numbers and texts of modules, of their containers and of the objects that they hold.
 
-    A model may take its branches in turn, and count the calls. What only the identity of objects
-    decides stays as it is.
+    A model may take its branches in turn, and count the calls. An iterator is replaced by one that
+    stands elsewhere. What only the identity of objects decides stays as it is.
 
     Args:
         model: The module, or a function.
@@ -33,7 +34,10 @@ def set_plain(model: object, known: Mapping[str, Any]) -> None:
     """
     for path, value, assign in _places(model):
         wanted = known.get(f"attribute {path}", value)
-        if wanted is not value and isinstance(value, _FIXED) and isinstance(wanted, _FIXED):
+        if isinstance(wanted, Position):
+            if position_of(value) not in (None, wanted):
+                assign(wanted.again())
+        elif wanted is not value and isinstance(value, _FIXED) and isinstance(wanted, _FIXED):
             assign(wanted)
 
 

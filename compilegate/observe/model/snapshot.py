@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from types import CellType
 from typing import Any
 
+from compilegate.observe.model import iterators
 from compilegate.observe.model.global_state import GlobalState
 from compilegate.observe.model.holder import holder_of
 from compilegate.observe.model.kept import Kept
@@ -61,36 +62,47 @@ class Snapshot:
             held_by_modules.append(own)
         for made in classes_of(module).values():
             held = held_by(made)
-            self._classes.append((made, held))
+            self._classes.append((made, _kept(held)))
             self._inside.add(held.values())
         for found in objects([given, held_by_modules], "").values():
             attributes = attributes_of(found)
-            self._objects.append((found, attributes))
+            self._objects.append((found, _kept(attributes)))
             self._inside.add(attributes.values())
         for cell in cells_of(module).values():
             with contextlib.suppress(ValueError):  # a variable that is not assigned yet
-                self._cells.append((cell, cell.cell_contents))
-        self._inside.add(contents for _, contents in self._cells)
+                self._cells.append((cell, iterators.kept(cell.cell_contents)))
+                self._inside.add([cell.cell_contents])
 
     def _keep(self, holder: MutableMapping[str, Any], items: dict[str, Any]) -> None:
-        self._holders.append((holder, items))
+        self._holders.append((holder, _kept(items)))
         self._inside.add(items.values())
 
     def put_back(self) -> None:
         """Restore everything."""
         self._inside.put_back()
         for holder, values in self._holders:
-            for name, value in values.items():
+            for name, value in _put_back(values, holder).items():
                 if holder.get(name, self) is not value:
                     holder[name] = value
         for made, attributes in self._classes:
-            set_class_attributes(made, attributes)
+            set_class_attributes(made, _put_back(attributes, vars(made)))
         for found, attributes in self._objects:
-            set_attributes(found, attributes)
+            set_attributes(found, _put_back(attributes, attributes_of(found)))
         for cell, contents in self._cells:
-            cell.cell_contents = contents
+            now = None
+            with contextlib.suppress(ValueError):  # a call has deleted the variable
+                now = cell.cell_contents
+            cell.cell_contents = iterators.put_back(contents, now)
         self._switches.put_back()
         if self._shared is not None:
             shared, left, now = self._shared
             shared.left = left
             now.put_back()
+
+
+def _kept(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: iterators.kept(value) for name, value in values.items()}
+
+
+def _put_back(stored: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: iterators.put_back(value, now.get(name)) for name, value in stored.items()}

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from compilegate.observe import nested
-from compilegate.observe.model import generators
+from compilegate.observe.model import generators, iterators
 from compilegate.observe.model.holder import holder_of
 from compilegate.observe.objects import CLOSED, attributes_of, is_array, name_of
 
@@ -197,7 +197,7 @@ def unwrapped(value: object) -> Iterable[object]:
 def plain(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield the numbers, texts, arrays and tensors in a value, and its structure, by path.
 
-    Of a random generator, it is a digest of its state.
+    Of a random generator, it is a digest of its state; of an iterator, where it stands.
     """
     if isinstance(value, _CONTAINERS) and len(value) > LONGEST_CONTAINER:
         return
@@ -207,8 +207,12 @@ def plain(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         if isinstance(leaf, (set, frozenset)):
             if len(leaf) <= LONGEST_CONTAINER and all(map(_is_hashed_by_value, leaf)):
                 yield name, frozenset(leaf)
+        elif isinstance(leaf, bytearray):
+            yield name, bytes(leaf)
         elif is_plain(leaf):
             yield name, leaf
+        elif (position := iterators.digest_of(leaf)) is not None:
+            yield name, position
         elif (digest := generators.digest_of(leaf)) is not None:
             yield name, digest
 
@@ -220,7 +224,8 @@ def is_plain(value: object) -> bool:
 
 def is_state(value: object) -> bool:
     """Whether a variable can be state: no module, class or function is."""
-    return is_plain(value) or isinstance(value, _CONTAINERS) or bool(attributes_of(value))
+    is_held = is_plain(value) or isinstance(value, (*_CONTAINERS, bytearray))
+    return is_held or bool(attributes_of(value)) or iterators.digest_of(value) is not None
 
 
 def _is_hashed_by_value(value: object) -> bool:
