@@ -140,3 +140,46 @@ def test_a_coarse_input_hides_no_wrong_result(how, is_right):
     x = torch.linspace(0.5, 1.5, 200).bfloat16()
     found = verdict(deciding(lambda x: x.float().sin(), rounded), **given(how, x))
     assert found.outcome == ("passed" if is_right else "failed"), found.summary
+
+
+COUNTS = torch.arange(64.0).view(8, 8)
+
+
+def one_less(function):
+    """Return compiled code whose result is one too small for every number above three."""
+    return lambda x: torch.where(x > 3, function(x) - 1, function(x))
+
+
+@pytest.mark.parametrize(
+    ("eager", "compiled", "outcome"),
+    [
+        pytest.param(torch.floor, one_less(torch.floor), "failed", id="floor"),
+        pytest.param(torch.round, one_less(torch.round), "failed", id="round"),
+        pytest.param(lambda x: x // 4, one_less(lambda x: x // 4), "failed", id="quotient"),
+        pytest.param(
+            lambda x: x.sum(1).floor(), lambda x: x.sum(1).floor() - 1, "failed", id="sum"
+        ),
+        pytest.param(torch.floor, torch.floor, "passed", id="same floor"),
+        pytest.param(torch.round, torch.round, "passed", id="same round"),
+        pytest.param(lambda x: x // 4, lambda x: x // 4, "passed", id="same quotient"),
+        pytest.param(lambda x: (x * 0.37).sin(), lambda x: (x * 0.37).sin(), "passed", id="sine"),
+        pytest.param(
+            lambda x: (x * 0.37).softmax(1),
+            lambda x: (x * 0.37).exp() / (x * 0.37).exp().sum(1, keepdim=True),
+            "passed",
+            id="softmax",
+        ),
+        pytest.param(
+            lambda x: x // 0.1, lambda x: (x / 0.1).floor(), "inconclusive", id="by a tenth"
+        ),
+        pytest.param(
+            lambda x: (x + 1).log2().floor(),
+            lambda x: ((x + 1).log() * 1.4426949).floor(),
+            "inconclusive",
+            id="logarithm",
+        ),
+    ],
+)
+def test_a_whole_number_is_no_tie(eager, compiled, outcome):
+    found = verdict(deciding(eager, compiled), inputs=lambda: (COUNTS.clone(),))
+    assert found.outcome == outcome, found.summary

@@ -7,7 +7,12 @@ import torch
 from torch import nn
 
 from compilegate.observe.compare.call_comparer import CallComparer
-from compilegate.observe.model.nudged_results import NudgedResults, NudgedSums
+from compilegate.observe.model.nudged_results import (
+    NudgedResults,
+    NudgedResultsOfWhole,
+    NudgedSums,
+)
+from compilegate.observe.model.nudging import is_whole
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.time_spent import TimeSpent
@@ -224,3 +229,59 @@ def test_running_statistics_move_where_they_are_written(training):
     twin(x)
     assert norm.running_mean.equal(twin.running_mean) is not training
     torch.testing.assert_close(norm.running_mean, twin.running_mean)
+
+
+WHOLE = torch.arange(64.0).view(8, 8)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "is_one"),
+    [
+        (WHOLE, True),
+        (-WHOLE.double(), True),
+        (torch.where(WHOLE == 5, torch.nan, WHOLE), True),
+        (torch.where(WHOLE == 5, 0.5, WHOLE), True),
+        (WHOLE[:1].expand(4, 8), True),
+        (WHOLE.bfloat16(), True),
+        (WHOLE / 4, False),
+        (WHOLE.clamp(max=1), False),
+        (X, False),
+        (X * 2.0**30, False),
+        (X.bfloat16() * 1000, False),
+        (WHOLE.long(), False),
+        (torch.zeros(0), False),
+    ],
+)
+def test_whole_numbers_are_those_that_are_counts(tensor, is_one):
+    assert is_whole(tensor) is is_one
+
+
+def moves_of_whole(function, device, seed):
+    """Whether a result moves if it is nudged as those of whole inputs are."""
+    with NudgedResultsOfWhole(seed, device=device):
+        nudged = function(WHOLE + 0.0)
+    return not torch.equal(function(WHOLE), nudged)
+
+
+@pytest.mark.parametrize(
+    ("function", "on_cpu", "on_gpu"),
+    [
+        pytest.param(torch.floor, False, False, id="floor"),
+        pytest.param(lambda x: x * 3 + 1, False, False, id="arithmetic"),
+        pytest.param(lambda x: x // 4, False, True, id="quotient"),
+        pytest.param(lambda x: x // (x.flip(0) + 1), False, True, id="quotient by a tensor"),
+        pytest.param(lambda x: torch.div(x, 4, rounding_mode="trunc"), False, True, id="trunc"),
+        pytest.param(lambda x: x // 0.1, True, True, id="by a tenth"),
+        pytest.param(lambda x: (x / 4).floor(), True, True, id="floor of a quotient"),
+        pytest.param(lambda x: x.exp2().floor(), True, True, id="power"),
+        pytest.param(lambda x: (x * 0).exp(), False, False, id="one"),
+    ],
+)
+def test_results_of_whole_numbers_move_where_compiled_code_approximates(function, on_cpu, on_gpu):
+    for device, moves in (("cpu", on_cpu), ("cuda", on_gpu)):
+        assert any(moves_of_whole(function, device, seed) for seed in range(4)) is moves
+
+
+def test_sums_of_whole_numbers_stay():
+    with NudgedSums(1):
+        assert torch.equal(WHOLE.sum(1), torch.arange(8.0) * 64 + 28)

@@ -11,6 +11,9 @@ the error of compiled code, larger nudges follow. An error that jumps (a ReLU op
 moves) may have jumped in compiled code, too, and counts in full. An error that grows with the nudge
 is divided by the nudge.
 
+Inputs of whole numbers stay as they are, for a count of 3 is 3 in all code: ``floor`` of it is no
+tie. What operators round is nudged there instead.
+
 Compiled code on a CPU sums one number after the other, and eager in pairs. In single precision,
 further runs there nudge sums as far as this moves them.
 
@@ -40,8 +43,9 @@ from compilegate.observe.model.calls import (
 )
 from compilegate.observe.model.dispatch_mode import Mode
 from compilegate.observe.model.equality import is_same
+from compilegate.observe.model.nudged_results import NudgedResults, NudgedResultsOfWhole
+from compilegate.observe.model.nudging import is_whole, without_repeats
 from compilegate.observe.model.nudging import nudge as move
-from compilegate.observe.model.nudging import without_repeats
 from compilegate.observe.model.plain_values import set_plain
 from compilegate.observe.model.restarting import start_as
 from compilegate.observe.model.result import Result
@@ -148,7 +152,11 @@ class Sampler:
         results: Callable[[int], Mode] | None,
     ) -> Sample:
         call = self._restored(planned, eager, known)
-        moved = (*self._built.parameters().values(), *input_tensors(call).values())
+        given = [*input_tensors(call).values()]
+        fractions = [tensor for tensor in given if not is_whole(tensor)]
+        if len(fractions) < len(given) and results in (None, NudgedResults):
+            results = functools.partial(NudgedResultsOfWhole, device=eager.case.device)
+        moved = (*self._built.parameters().values(), *fractions)
         unit = UNIT[eager.case.computes_in]
         if {tensor.dtype for tensor in moved if tensor.is_floating_point()} == {torch.float64}:
             unit = torch.finfo(torch.float64).eps

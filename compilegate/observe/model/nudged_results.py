@@ -16,7 +16,7 @@ from torch.utils import _pytree
 
 from compilegate.observe.floating import has_arithmetic
 from compilegate.observe.model.dispatch_mode import Mode
-from compilegate.observe.model.nudging import BITS, nudge
+from compilegate.observe.model.nudging import BITS, is_whole, nudge
 
 #: What the names of operators contain that round, apart from pointwise ones. An operator that only
 #: selects or moves numbers must not be here: ``x == x.max()`` has to stay true.
@@ -32,6 +32,13 @@ _SUMMING = re.compile(r"sum|mean|var|std|norm")
 #: A sum of n numbers, one after the other, errs by up to this many units in the last place, times
 #: the root of n, where the numbers do not cancel.
 _OF_ROOT = 0.6
+#: What rounds otherwise in compiled code even where eager's result is a whole number: 6 / 3 becomes
+#: a product with a reciprocal on a GPU, and the logarithm of 8 is a polynomial in vector code.
+_INEXACT = re.compile(r"div|reciprocal|sqrt|exp|log|pow|mean|norm|pool|upsample|dist")
+#: What returns one exactly, of 0 and with an exponent of 0.
+_ONE = re.compile(r"exp|pow")
+#: Divisions that round down or towards zero.
+_ROUNDED_QUOTIENT = re.compile(r"^(div|divide|floor_divide)$")
 
 
 class _Nudging(Mode):
@@ -63,6 +70,8 @@ class NudgedSums(_Nudging):
         most = max((each.numel() for each in given), default=0)
         written = [each for each, before in statistics if not each.equal(before)]
         for tensor in (*made, *written):
+            if is_whole(tensor):  # such a sum is exact in any order
+                continue
             units = max(_OF_ROOT * math.sqrt(most / tensor.numel()), 1.0)
             nudge([tensor], units * torch.finfo(tensor.dtype).eps, self._seed)
         return result
@@ -96,18 +105,67 @@ class NudgedResults(_Nudging):
         result = func(*args, **kwargs)
         for tensor in _pytree.tree_leaves(result):
             if _is_floating(tensor):
-                self._move(tensor, operands)
+                self._move(func, tensor, operands)
         return result
 
-    def _move(self, tensor: torch.Tensor, operands: list[torch.Tensor | float]) -> None:
+    def _are_exact(self, func: Any, rounded: torch.Tensor) -> torch.Tensor:
+        """Return which results of an operator all code has, without rounding."""
+        return _is_short(rounded)
+
+    def _move(self, func: Any, tensor: torch.Tensor, operands: list[torch.Tensor | float]) -> None:
         rounded = tensor.clone()
-        stays = _is_short(rounded)
+        stays = self._are_exact(func, rounded)
         for operand in operands:
             stays |= rounded.abs() == abs(operand)
         nudge([tensor], torch.finfo(tensor.dtype).eps, self._seed)
         tensor.copy_(torch.where(stays, rounded, tensor))
         if self._seed % 2:  # no arithmetic defines the sign of NaN, but signbit shows it
             tensor.copy_(torch.where(rounded.isnan(), -rounded, tensor))
+
+
+class NudgedResultsOfWhole(NudgedResults):
+    """A mode that moves results of whole numbers, which stay as they are themselves.
+
+    Whole results of operators that compiled code approximates move, too.
+
+    Args:
+        seed: The seed of the steps.
+        device: ``cpu`` or ``cuda``. Compiled code divides inexactly on a GPU alone.
+    """
+
+    def __init__(self, seed: int, *, device: str) -> None:
+        super().__init__(seed)
+        self._divides_inexactly = device != "cpu"
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator, then nudge what it has rounded. Of a quotient, nudge the dividend."""
+        if _is_rounded_quotient(func, kwargs) and _is_floating(args[0]):
+            return func(self._dividend(*args[:2]), *args[1:], **kwargs)
+        return super().run(func, args, kwargs)
+
+    def _dividend(self, dividend: torch.Tensor, divisor: torch.Tensor | float) -> torch.Tensor:
+        """Return a dividend, moved where no number is the quotient: 1 / 0.1, but not 6 / 3."""
+        moved = dividend.clone()
+        nudge([moved], torch.finfo(moved.dtype).eps, self._seed)
+        if self._divides_inexactly:
+            return moved
+        by = torch.as_tensor(divisor).to(dividend)
+        is_exact = (dividend / by).double() * by.double() == dividend.double()
+        return dividend.where(is_exact, moved)
+
+    def _are_exact(self, func: Any, rounded: torch.Tensor) -> torch.Tensor:
+        """Return which results of an operator all code has, without rounding."""
+        name = func.overloadpacket.__name__
+        if not _INEXACT.search(name):
+            return _is_short(rounded)
+        return _is_short(rounded) & (rounded.abs() <= (1 if _ONE.search(name) else 0))
+
+
+def _is_rounded_quotient(func: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether an operator rounds a quotient down or towards zero, and writes to no operand."""
+    name = func.overloadpacket.__name__
+    rounds = kwargs.get("rounding_mode") is not None or name == "floor_divide"
+    return rounds and bool(_ROUNDED_QUOTIENT.search(name)) and not func._schema.is_mutable
 
 
 def _operands(

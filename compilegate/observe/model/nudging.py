@@ -20,6 +20,8 @@ _ROUNDS = ((16, 0x21F0AAAD), (15, 0x735A2D97))
 _SIZE_BITS = 15
 #: Numbers that a CPU nudges at once: few enough to stay in its cache.
 _AT_ONCE = 1 << 16
+#: The share of the numbers of a tensor of whole numbers that are whole, at least.
+_NEARLY_ALL = 0.9
 
 
 def nudge(tensors: Sequence[torch.Tensor], amount: float, seed: int) -> float:
@@ -60,6 +62,22 @@ def without_repeats(tensor: torch.Tensor, *others: torch.Tensor) -> tuple[torch.
         if stride == 0 and tensor.shape[dim]:
             views = tuple(view.narrow(dim, 0, 1) for view in views)
     return views
+
+
+def is_whole(tensor: torch.Tensor) -> bool:
+    """Whether nearly all numbers of a floating tensor are integers, and others than -1, 0 and 1.
+
+    Zeros, infinities, NaN and numbers too small for full precision do not count. Numbers so large
+    that all of their size are integers are not whole.
+    """
+    if not tensor.is_floating_point() or tensor.layout is not torch.strided:
+        return False
+    (once,) = without_repeats(tensor.detach())
+    finfo, sizes = torch.finfo(once.dtype), once.abs()
+    counted = (sizes >= finfo.smallest_normal) & (sizes <= finfo.max)
+    whole = counted & (once == once.trunc()) & (sizes < 1 / finfo.eps)
+    of_all, some = torch.stack([counted.sum() * _NEARLY_ALL, (whole & (sizes > 1)).sum()]).tolist()
+    return bool(some) and int(whole.sum()) >= of_all
 
 
 def _nudge(tensor: torch.Tensor, amount: float, seed: int) -> float:
