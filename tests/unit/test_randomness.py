@@ -287,3 +287,28 @@ def test_inductors_finer_numbers_in_half_precision_pass(draw):
     half = Case.parse("m-cpu-infer-bf16-default-static")
     _, finding = judged(eager, of_another_generator(inductors), case=half)
     assert finding.outcome == "passed", finding.details
+
+
+def affine_in_half(x):
+    return (torch.randn(16, 64).bfloat16() * 0.37 + 0.7) * 1.3
+
+
+def affine_in_single(x):
+    return ((torch.randn(16, 64).bfloat16().float() * 0.37 + 0.7) * 1.3).bfloat16()
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (
+            lambda x: torch.rand(32, 64, dtype=torch.bfloat16),
+            lambda x: torch.rand(32, 64).bfloat16(),
+        ),
+        (affine_in_half, affine_in_single),
+        (affine_in_single, affine_in_half),
+    ],
+    ids=["rounded up to one", "rounded once", "rounded more often"],
+)
+def test_rounding_of_draws_to_half_precision_is_no_other_distribution(ours, theirs):
+    _, finding = judged(ours, theirs)
+    assert finding.outcome == "passed", finding.summary

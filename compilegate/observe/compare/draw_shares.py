@@ -26,6 +26,9 @@ _IN_PAIRS, _EDGE = 512, 256
 #: The levels at which thresholds lie: for the numbers of a tensor, and for those of each element.
 _LEVELS = (0.0, 0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 1.0)
 _OWN_LEVELS = (0.0, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98, 1.0)
+#: How far rounding moves a number of a dtype, as a share of its size. A case in single precision
+#: may draw numbers in half precision: eager's are below one, and compiled code's rounded up to it.
+_ROUNDING = {torch.bfloat16: 0.03, torch.float16: 0.01}
 #: Elements are the same numbers if they correlate this much, and different below the second number.
 #: They must move in at least this number of calls: few moves coincide by chance.
 _SAME, _APART, _MOVES = 0.98, 0.5, 16
@@ -42,11 +45,13 @@ class Tensor:
         path: Its place in the output.
         factor: What its numbers are multiplied with.
         is_floating: Whether they are rounded.
+        rounding: How far its dtype rounds them, as a share of their size.
     """
 
     path: str
     factor: float
     is_floating: bool
+    rounding: float = 0.0
 
 
 class Drawn:
@@ -88,14 +93,14 @@ class Drawn:
         if not tensor.is_floating:
             return torch.full_like(numbers[0], tensor.factor / 4)
         power = numbers.square().mean(0)
-        return self.rounding * (power + power.mean()).sqrt()
+        return max(self.rounding, tensor.rounding) * (power + power.mean()).sqrt()
 
     def numbers(self) -> list[torch.Tensor]:
         """The numbers of each tensor: a row a call, a column an element."""
         return [torch.cat(groups) for groups in self._numbers]
 
     def equal(self) -> list[torch.Tensor]:
-        """The shares of equal neighbours in each tensor: a row a call."""
+        """The shares of equal neighbours in each tensor, in four columns: a row a call."""
         return [torch.stack(calls) for calls in self._equal]
 
 
@@ -152,15 +157,20 @@ def _choose(tensor: torch.Tensor, most: int) -> torch.Tensor:
 
 
 def _equal_neighbours(tensor: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
-    """Return the shares of neighbours that are equal in sorted rows, and in sorted columns."""
+    """Return the shares of neighbours that are equal in sorted rows, and in sorted columns.
+
+    Both are followed by those of neighbours that rounding may have moved apart.
+    """
     flat = tensor.reshape(-1, tensor.shape[-1] if tensor.dim() else 1)
     columns = tensor.reshape(tensor.shape[0] if tensor.dim() else 1, -1).T
-    shares = []
-    for lines in (flat, columns):
-        ascending = lines[:_EDGE, :_EDGE].sort(1).values
-        apart = ascending.diff(dim=1) > near
-        shares.append(1 - _share(apart.flatten()[None])[0] if apart.numel() else near * 0)
-    return torch.stack(shares)
+    steps = [lines[:_EDGE, :_EDGE].sort(1).values.diff(dim=1) for lines in (flat, columns)]
+    return torch.stack(
+        [
+            _share((step <= most).flatten()[None])[0] if step.numel() else near * 0
+            for most in (near, 3 * near)
+            for step in steps
+        ]
+    )
 
 
 def _shares(
@@ -192,10 +202,10 @@ def _share(chosen: torch.Tensor) -> torch.Tensor:
 def _shares_of_equal(
     ours: torch.Tensor, theirs: torch.Tensor, tensor: Tensor, groups: int
 ) -> Iterator[ShareGap]:
-    for column in range(ours.shape[1]):
-        for sign in (1, -1):
-            pair = ours[:, column], theirs[:, column]
-            yield _gap("equal", tensor.path, None, pair, groups, sign=sign)
+    for equal in (0, 1):
+        nearly = equal + 2
+        yield _gap("equal", tensor.path, None, (ours[:, nearly], theirs[:, equal]), groups)
+        yield _gap("equal", tensor.path, None, (ours[:, equal], theirs[:, nearly]), groups, sign=-1)
 
 
 def _gap(
@@ -230,5 +240,7 @@ def tensors_of(
 ) -> tuple[Tensor, ...]:
     """Describe the tensors of an output that are compared."""
     return tuple(
-        Tensor(path, factor, drawn[path].is_floating_point()) for path, factor in factors.items()
+        Tensor(path, factor, one.is_floating_point(), _ROUNDING.get(one.dtype, 0.0))
+        for path, factor in factors.items()
+        for one in (drawn[path],)
     )
