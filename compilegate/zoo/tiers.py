@@ -189,8 +189,9 @@ def counts_work(case: Case, model: Model, *, shipped: bool) -> bool:
 def respecialises(case: Case, tier: str, cases: Sequence[Case]) -> bool:
     """Whether the probing calls of a case include those that compile again.
 
-    In the smoke tier, those of a few small models do. In the others, one case of each model does:
-    in inference, where batch norm takes a batch of one, and in float32, whose bounds are narrow.
+    In the smoke tier, those of a few small models do. In the others, two cases of each model do in
+    float32, whose bounds are narrow: one in inference, where batch norm takes a batch of one, and
+    one in training, for gradients.
 
     Args:
         case: The case.
@@ -199,7 +200,7 @@ def respecialises(case: Case, tier: str, cases: Sequence[Case]) -> bool:
     """
     if tier == "smoke":
         return fnmatchcase(case.setting, RESPECIALISED.get(case.model, ""))
-    return case == _first(cases, phase="infer")
+    return case == _first(cases, phase="infer") or _is_plain_training(case, cases)
 
 
 def has_plain_inputs(case: Case, tier: str, cases: Sequence[Case], *, shipped: bool) -> bool:
@@ -217,6 +218,11 @@ def has_plain_inputs(case: Case, tier: str, cases: Sequence[Case], *, shipped: b
     """
     if tier == "smoke" and shipped and case.model not in RESPECIALISED:
         return False
+    return _is_plain_training(case, cases)
+
+
+def _is_plain_training(case: Case, cases: Sequence[Case]) -> bool:
+    """Whether a case is the one of its model that trains in float32 in the plainest way."""
     trains = (case.phase, case.computes_in_half) == ("train", False)
     return trains and case == _first(cases, phase="train")
 
@@ -250,6 +256,7 @@ def compiling_again(case: Case, model: Model, tier: str, cases: Sequence[Case]) 
         # Shipped models that compile for long share the memory layouts out: they begin with the
         # same few operators, which read the inputs.
         shares = shipped and tier == "standard" and model.family.startswith(LARGE)
+        shares |= tier != "smoke" and case != _first(cases, phase="infer")
         found |= {"respecialise"} if shares else {"respecialise", "every_layout"}
     if has_plain_inputs(case, tier, cases, shipped=shipped):
         found.add("plain_inputs")

@@ -52,15 +52,17 @@ def test_large_shipped_models_share_layouts_out_in_the_standard_tier():
     large, small = registry.load()["resnet18"], registry.load()["mlp"]
     users = dataclasses.replace(large, build=None)
     every = {"respecialise", "every_layout"}
-    case = Case.parse("m-cpu-infer-f32-default-auto")
+    case, training = (Case.parse(f"m-cpu-{phase}-f32-default-auto") for phase in ("infer", "train"))
 
-    def asked(model, tier):
-        return tiers.compiling_again(case, model, tier, [case])
+    def asked(model, tier, chosen=case):
+        return tiers.compiling_again(chosen, model, tier, [case, training])
 
     assert asked(large, "standard") == {"respecialise"}
     assert asked(large, "full") == every
     assert asked(users, "standard") == every
     assert asked(small, "standard") == every
+    assert asked(users, "full", training) == {"respecialise", "plain_inputs"}
+    assert asked(small, "smoke", training) == set()
     assert asked(dataclasses.replace(users, slow=True), "standard") == set()
 
 
@@ -106,11 +108,42 @@ def test_a_fault_in_the_graph_without_gradients_of_inputs_shows(build, outcome):
         assert "inputs that require no gradients: gradient linear.weight" in finding.summary
 
 
-def test_one_case_of_each_model_compiles_again_for_its_probing_calls():
-    named = ("train-f32-default-auto", "infer-bf16-default-auto", "infer-f32-default-dynamic")
+class WrongAtOne(WrongWithoutGradients):
+    """Compiled code halves the gradient of the weights at a batch of one."""
+
+    def forward(self, x):
+        y = self.linear(x)
+        wrong = is_compiling() and len(x) == 1 and not self.right
+        return y - 0.5 * (y - y.detach()) if wrong else y
+
+
+class RightAtOne(WrongAtOne):
+    right = True
+
+
+@pytest.mark.parametrize(("build", "outcome"), [(WrongAtOne, "failed"), (RightAtOne, "passed")])
+def test_a_fault_in_gradients_at_a_batch_of_one_shows(build, outcome):
+    wants = ("capture", "vary", "respecialise")
+    seen = observation(build, "train", wants=wants, dims={0: {0: "batch"}})
+    finding = test_gradients.rule(seen, Budget())
+    assert finding.outcome == outcome, finding
+    if outcome == "failed":
+        assert "batch of one: gradient linear.weight" in finding.summary
+    names = {fact.probe for fact in seen.probes}
+    assert len(names & set(LAYOUTS)) == 2
+    assert "other numbers in modules" not in names
+
+
+def test_two_cases_of_each_model_compile_again_for_their_probing_calls():
+    named = (
+        "train-bf16-default-auto",
+        "train-f32-default-auto",
+        "infer-bf16-default-auto",
+        "infer-f32-default-dynamic",
+    )
     cases = [Case.parse(f"m-cpu-{setting}") for setting in named]
     chosen = [case.setting for case in cases if tiers.respecialises(case, "standard", cases)]
-    assert chosen == ["infer-f32-default-dynamic"]
+    assert chosen == ["train-f32-default-auto", "infer-f32-default-dynamic"]
     assert not any(tiers.respecialises(case, "smoke", cases) for case in cases)
 
 

@@ -37,6 +37,7 @@ from compilegate.observe.phases.calls import PairedCalls
 from compilegate.observe.phases.extremes import Extremes
 from compilegate.observe.phases.probed_references import ProbedReferences
 from compilegate.observe.phases.probing_plan import (
+    SHARED,
     at_other_batches,
     in_other_layouts,
     reusing,
@@ -52,8 +53,6 @@ from compilegate.zoo.example import Call
 _MOST_S = 120.0
 #: In place of Dynamo's limit. The calls that compile again are known to be fewer.
 _RAISED_LIMIT = 64
-#: In how many memory layouts a model is called that shares them out with its family.
-_SHARED = 2
 #: If eager and float64 disagree in a larger share of the output, the call is dropped.
 _UNSTABLE_SHARE = 0.5
 
@@ -101,8 +100,9 @@ class Probing:
                 self.make(with_further_inputs(*given))
         if "respecialise" in wants:
             self.make(at_other_batches(*given))
-            self.make(with_other_numbers(*given))
-            most = None if "every_layout" in wants else _SHARED
+            if "every_layout" in wants or given[-1].phase == "infer":
+                self.make(with_other_numbers(*given))
+            most = None if "every_layout" in wants else SHARED
             self.make(in_other_layouts(*given), at_most=most)
         if "plain_inputs" in wants:
             self.make(with_plain_inputs(*given))
