@@ -143,6 +143,20 @@ def test_a_write_that_autograd_would_not_notice_fails(to_buffer, name, hides):
     assert (complaint in found.summary) is hides
 
 
+@pytest.mark.parametrize(("phase", "writes"), [("infer", False), ("infer", True), ("train", False)])
+def test_a_version_that_compiled_code_alone_raises_fails(phase, writes):
+    def action(x, y):
+        if writes and is_compiling():
+            with torch.no_grad():
+                x.detach().add_(0)
+        return y
+
+    found = verdict(lambda: Linear(action), phase, "eager", test_side_effects)
+    assert found.outcome == ("failed" if writes else "passed"), found
+    complaint = "input[0]: version differs: eager leaves it, compiled raises it without a change"
+    assert (complaint in found.summary) is writes
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_a_compiled_write_raises_the_version(backend):
     torch._dynamo.reset()

@@ -191,6 +191,11 @@ def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Check
         if _is_unnoticed(name, eager, compiled)
     ]
     touched += [
+        exact.difference(name, "version", "leaves it", "raises it without a change")
+        for name in judged
+        if _is_raised_alone(name, eager, compiled)
+    ]
+    touched += [
         exact.difference(name, what, "leaves it unchanged", "changes it")
         for name, what in compiled.moved.items()
         if name in eager.stayed
@@ -249,6 +254,23 @@ def _is_unnoticed(name: str, eager: Result, compiled: Result) -> bool:
         and name not in compiled.written
         and name in compiled.state
         and _has_changed(compiled, name)
+    )
+
+
+def _is_raised_alone(name: str, eager: Result, compiled: Result) -> bool:
+    """Whether compiled code raises the version of an input that eager leaves alone.
+
+    Autograd then refuses a tensor that was saved before. Buffers do not count: eager batch norm
+    writes to its running statistics without raising their version.
+    """
+    stays = name in eager.stayed and name in compiled.stayed
+    return (
+        name.startswith("input")
+        and stays
+        and name in compiled.written
+        and name not in eager.written
+        and not _has_changed(eager, name)
+        and not _has_changed(compiled, name)
     )
 
 
