@@ -8,6 +8,8 @@ import os
 import re
 import traceback
 
+import torch
+
 from compilegate.observe import error_text
 from compilegate.observe.device import out_of_memory
 from compilegate.observe.device.protocol import Device
@@ -18,6 +20,20 @@ from compilegate.records.observation import Failure, Stage
 from compilegate.records.secret_values import masker
 from compilegate.zoo import registry
 
+#: The folder of this package, and its modules that handle results and call no model.
+_OWN = os.path.dirname(__file__)
+_OF_RESULTS = (
+    os.path.join(_OWN, "compare", ""),
+    *(
+        os.path.join(_OWN, "model", f"{name}.py")
+        for name in (
+            *("equality", "iterators", "kept", "nudging", "plain_values", "probes", "result"),
+            *("snapshot", "state", "state_changes", "weight_changes"),
+        )
+    ),
+)
+#: The folder in which PyTorch and other libraries are, and Python's own.
+_LIBRARIES = (os.path.dirname(os.path.dirname(torch.__file__)), os.path.dirname(os.__file__))
 #: What PyTorch's allocator writes before its message: the check that failed.
 _ALLOCATOR_CHECK = re.compile(r"^\[enforce fail at [^]]*\] [^.]*\. ")
 
@@ -31,12 +47,14 @@ def of_error(error: Exception, stage: Stage, raised_alone: str) -> Failure:
         raised_alone: The call in which compiled code raised it and eager did not; empty if eager
             raised it.
     """
+    own = not raised_alone and _is_own(error)
+    message = error_text.of(error)
     return Failure(
         stage=stage,
         kind=type(error).__name__,
-        message=error_text.of(error),
+        message=f"{message} (raised by compilegate itself: please report it)" if own else message,
         call=raised_alone,
-        traceback=traceback_of(error),
+        traceback=traceback_of(error, keeps_own=own),
     )
 
 
@@ -90,9 +108,27 @@ def of_out_of_memory(
     )
 
 
-def traceback_of(error: BaseException) -> str:
-    """Return the traceback without this package's frames, which do not help the reader."""
-    ours = (os.path.dirname(__file__), os.path.dirname(registry.__file__))
+def _is_own(error: BaseException) -> bool:
+    """Whether this package raised an error by what it did with results, and not the model's code.
+
+    Its innermost frame outside of libraries is then in a module that calls no model. An error of
+    an accelerator may be that of an earlier kernel.
+    """
+    if isinstance(error, torch.AcceleratorError):
+        return False
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    files = [file for file in files if file.startswith(_OWN) or not file.startswith(_LIBRARIES)]
+    return bool(files) and files[-1].startswith(_OF_RESULTS)
+
+
+def traceback_of(error: BaseException, *, keeps_own: bool = False) -> str:
+    """Return the traceback without this package's frames, which mostly do not help the reader.
+
+    Args:
+        error: The error.
+        keeps_own: Whether they stay, because this package is at fault.
+    """
+    ours = () if keeps_own else (_OWN, os.path.dirname(registry.__file__))
     chain = traceback.TracebackException.from_exception(error)
     link: traceback.TracebackException | None = chain
     while link is not None:
