@@ -97,7 +97,7 @@ def test_a_call_that_depends_on_earlier_calls_is_not_sampled():
     class Counts(nn.Module):
         def __init__(self):
             super().__init__()
-            self.numbers = itertools.count(1)
+            self.numbers = (number for number in itertools.count(1))  # nothing can copy it
 
         def forward(self, x):
             return x * next(self.numbers)

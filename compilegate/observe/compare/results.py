@@ -191,14 +191,14 @@ def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Check
         if _is_unnoticed(name, eager, compiled)
     ]
     touched += [
-        exact.difference(name, "version", "leaves it", "raises it without a change")
-        for name in judged
-        if _is_raised_alone(name, eager, compiled)
-    ]
-    touched += [
         exact.difference(name, what, "leaves it unchanged", "changes it")
         for name, what in compiled.moved.items()
         if name in eager.stayed
+    ]
+    touched += [
+        exact.difference(name, "version", "leaves it", "raises it without a change")
+        for name in judged
+        if _is_raised_alone(name, eager, compiled)
     ]
     untouched = [*places.unlike(eager, compiled, judged)]
     untouched += [

@@ -134,7 +134,7 @@ def test_a_buffer_that_eager_moves_must_move(theirs, found):
 
 def test_strides_that_are_changed_in_place_are_found():
     made = Compared(lambda x: x * 2, lambda x: x.t_().t_() * 2)
-    assert made.state.differences == ()
+    assert {found.what for found in made.state.differences} == {"version"}
     made = Compared(lambda x: x.sum(), lambda x: x.as_strided_((6, 4), (1, 6)).sum())
     assert "stride" in {found.what for found in made.state.differences}
 
