@@ -135,7 +135,7 @@ def test_a_run_is_not_resumed_with_tf32_if_it_began_without(options):
 def test_a_run_of_another_environment_is_not_resumed(options):
     write_run(options.runs / "there.jsonl", make_header(planned=(CPU.id,)))
     with pytest.raises(
-        pytest.UsageError, match=r"made in another environment \(python 3.12.1 → 3.13.0\)"
+        pytest.UsageError, match=r"began in another environment \(python 3.12.1 → 3.13.0\)"
     ):
         make_plan(
             dataclasses.replace(options, resume="there"),
@@ -148,7 +148,7 @@ def test_a_run_is_not_resumed_with_another_variable(options):
     write_run(options.runs / "there.jsonl", make_header(planned=(CPU.id,)))
     other = make_environment(inventory=make_inventory(variables={"OMP_NUM_THREADS": "8"}))
     with pytest.raises(
-        pytest.UsageError, match=r"made in another environment \(OMP_NUM_THREADS 4 → 8\); start"
+        pytest.UsageError, match=r"began in another environment \(OMP_NUM_THREADS 4 → 8\); start"
     ):
         make_plan(
             dataclasses.replace(options, resume="there"),

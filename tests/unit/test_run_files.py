@@ -256,7 +256,7 @@ def test_an_unknown_run_lists_the_known_ones(path):
 
 
 def test_an_unknown_run_is_refused_where_there_are_no_runs(tmp_path):
-    with pytest.raises(RunError, match="holds none: give the path of the file"):
+    with pytest.raises(RunError, match="has no runs: give the path that"):
         find("nightly", tmp_path / "nowhere")
 
 

@@ -65,7 +65,7 @@ def test_sizes_that_torch_compile_would_specialise_are_refused(sizes, device):
 
 
 def test_a_gpu_cannot_vary_a_name_that_a_cpu_does_not_vary():
-    with pytest.raises(ValueError, match=r"py:\d+: vary_cuda names \['length'\], which vary does"):
+    with pytest.raises(ValueError, match=r"py:\d+: vary_cuda names \['length'\], but vary does"):
         model("my_net", vary={"batch": (2, 3)}, vary_cuda={"length": (2, 3)})(build)
 
 
