@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from compilegate.observe.model.equality import is_same
+from compilegate.observe.model.holder import holder_of
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.subject import Subject
 
@@ -27,7 +28,16 @@ def start_as(subject: Subject, other: Subject, made: Result) -> None:
         for name, parameter in subject.parameters().items():
             _write(parameter, made.started.get(name, theirs[name]))
         for name, buffer in subject.buffers().items():
-            _write(buffer, made.before[f"buffer {name}"])
+            known = made.before[f"buffer {name}"]
+            if buffer.shape == known.shape:
+                _write(buffer, known)
+            else:  # a table that the model makes in its first call
+                _replace(subject.module, name, known.to(buffer.dtype, copy=True))
+
+
+def _replace(model: object, name: str, value: torch.Tensor) -> None:
+    path, _, last = name.rpartition(".")
+    setattr(holder_of(model).get_submodule(path), last, value)
 
 
 def _write(ours: torch.Tensor, theirs: torch.Tensor) -> None:
