@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import Tensor, nn
 
+from compilegate.observe.floating import has_arithmetic
 from compilegate.observe.model.weight_changes import MASK_VALUE, change_weights
 
 #: Changes tensors in place. Returns whether one of them has changed.
 StateChange = Callable[[Iterable[Tensor]], bool]
 
-#: Few operators take other dtypes, such as floating numbers of eight bits.
-_FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 #: What replaces zeros, before each of them is scaled.
 _SMALL = 0.125
@@ -50,7 +49,7 @@ def change_others(tensors: Iterable[Tensor], *, scales: bool, device: str, seed:
             return _swap(tensor) or _negate_first(tensor)
         if tensor.is_complex():
             return not tensor.is_conj() and scale(torch.view_as_real(tensor))
-        if tensor.dtype not in _FLOATING:
+        if not has_arithmetic(tensor):
             return False
         if not tensor.any():
             tensor.fill_(_SMALL)
@@ -105,6 +104,7 @@ def _swap(tensor: Tensor) -> bool:
 def _negate_first(tensor: Tensor) -> bool:
     """Negate the first element of each row of booleans, if rows have several."""
     long = [dim for dim in range(tensor.dim()) if tensor.shape[dim] > 1]
-    for dim in long[-1:]:
-        tensor.narrow(dim, 0, 1).logical_not_()
-    return bool(long)
+    if not long:
+        return False
+    tensor.narrow(long[-1], 0, 1).logical_not_()
+    return True
