@@ -1,9 +1,12 @@
 """An error of compilegate itself says so and keeps its traceback; a model's error does not."""
 
+import os
+
 import pytest
 import torch
 from torch import nn
 
+from compilegate.observe import failures
 from compilegate.observe.compare import results
 from compilegate.observe.model import weight_changes
 from tests.unit.observed import Linear, observation, verdict
@@ -50,3 +53,7 @@ def test_an_error_of_the_model_does_not_blame_compilegate(build):
         assert found.outcome == "failed"
         assert OWN not in found.summary
         assert seen.failure is None or OWN not in seen.failure.message
+
+
+def test_each_named_module_exists():
+    assert all(map(os.path.exists, failures._OF_RESULTS))
