@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from compilegate.observe.model.float64 import Lifting
-from compilegate.observe.model.random_draws import DrawRecording, ReplayError
+from compilegate.observe.model.random_draws import DrawRecording, ReplayError, draws
 
 
 def recorded(draw):
@@ -66,3 +66,30 @@ def test_operators_that_do_not_draw_run_unchanged():
     assert torch.allclose(
         played(lambda dtype: torch.ones(3, dtype=dtype).sin(), recording).float(), ours
     )
+
+
+def arguments(operator, **given):
+    """Return positional arguments of an operator; those that are not given are None."""
+    return tuple(given.get(argument.name) for argument in operator._schema.arguments)
+
+
+@pytest.mark.parametrize(
+    ("dropout", "train", "expected"), [(0.2, True, True), (0.0, True, False), (0.2, False, False)]
+)
+def test_a_recurrent_layer_of_cudnn_draws_for_its_dropout_in_training_only(
+    dropout, train, expected
+):
+    layer = torch.ops.aten._cudnn_rnn.default
+    assert draws(layer, arguments(layer, dropout=dropout, train=train), {}) is expected
+
+
+@pytest.mark.parametrize(("given", "expected"), [({"dropout_p": 0.1}, True), ({}, False)])
+def test_attention_draws_if_it_has_dropout(given, expected):
+    attention = torch.ops.aten._scaled_dot_product_efficient_attention.default
+    assert draws(attention, (), given) is expected
+
+
+@pytest.mark.parametrize(("train", "expected"), [(None, True), (True, True), (False, False)])
+def test_dropout_draws_unless_it_is_not_training(train, expected):
+    dropout = torch.ops.aten.native_dropout.default
+    assert draws(dropout, (torch.ones(3), 0.5, train), {}) is expected

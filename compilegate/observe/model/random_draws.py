@@ -17,6 +17,9 @@ from compilegate.observe.model.dispatch_mode import Mode
 
 _DROPOUT = torch.ops.aten.native_dropout.default
 
+#: Arguments with which an operator draws nothing if one of them is zero or False.
+_SWITCHES = ("dropout", "dropout_p", "train", "training")
+
 
 class ReplayError(RuntimeError):
     """Another run cannot draw the recorded numbers. The text explains why."""
@@ -83,13 +86,19 @@ class DrawReplay:
 
 
 def draws(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Whether an operator draws random numbers with these arguments."""
+    """Whether an operator draws random numbers with these arguments.
+
+    Attention and recurrent layers draw only for their dropout. cuDNN has one operator for recurrent
+    layers with and without it.
+    """
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
     for index, argument in enumerate(func._schema.arguments):
-        if argument.name == "dropout_p":  # attention draws only if it has dropout
+        if argument.name in _SWITCHES:
             given = args[index] if index < len(args) else argument.default_value
-            return bool(kwargs.get("dropout_p", given))
+            given = kwargs.get(argument.name, given)
+            if given is not None and not given:  # `native_dropout` takes None for True
+                return False
     return True
 
 
