@@ -7,13 +7,15 @@ const FIGURES = page.columns.flatMap((column) => [
 ]);
 const hasReasons = cases.some((item) => item.reason);
 /** The width of a column that shows `length` characters; a heading also needs room for its arrow. */
-const widthFor = (length) => `${Math.ceil(7 * length + 26)}px`;
+const widthFor = (length) => Math.ceil(7 * length + 26);
+/** The least width of a column without a width of its own. Such columns share the rest of the table. */
+const LEAST = 230;
 const COLUMNS = [
   { key: "kind", name: "class", width: widthFor(cases.reduce((most, item) => Math.max(most, item.kindName.length), 8) + 3) },
-  { key: "case", name: "case", width: hasReasons ? "31%" : "" },
+  { key: "case", name: "case" },
   ...FIGURES.filter((column) => cases.some((item) => item[column.key] !== null))
     .map((column) => ({ ...column, width: widthFor(Math.max(6, column.name.length)) })),
-  ...(hasReasons ? [{ key: "reason", name: "what", css: "why", width: "" }] : []),
+  ...(hasReasons ? [{ key: "reason", name: "what", css: "why" }] : []),
 ];
 
 const narrow = matchMedia("(max-width: 720px)");
@@ -125,12 +127,14 @@ function makeTable() {
     table.heads.set(column.key, head);
     return head;
   });
-  const widths = COLUMNS.map(({ width }) => make("col", { width: width || null }));
+  const widths = COLUMNS.map(({ width }) => make("col", { width: width ?? null }));
   table.body = make("tbody", { role: "rowgroup" });
   table.element = make("table", { role: "table" },
     make("caption", { class: "unseen" }, "Cases, sortable by each column"),
     make("colgroup", {}, ...widths),
     make("thead", { role: "rowgroup" }, make("tr", { role: "row", "aria-rowindex": 1 }, ...heads)), table.body);
+  const least = COLUMNS.reduce((sum, { width }) => sum + (width ?? LEAST), 0);
+  table.element.style.setProperty("--least", `${least}px`);
   table.empty = make("p", { class: "empty" }, "No case matches these filters.");
   table.box = byId("table");
   table.box.append(table.element, table.empty);
