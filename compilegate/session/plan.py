@@ -263,9 +263,10 @@ def check_compiler(plan: Plan) -> None:
 
 
 def unmatched_budgets(plan: Plan) -> list[str]:
-    """Budget entries that match no case of the zoo on the selected devices.
+    """Budget entries for the selected devices that match no case of the zoo.
 
-    A session that selects among models checks only the models that entries name. A replay does
+    An entry may name no device although its model runs on one alone, so a case on another device
+    counts, too. A session that selects among models checks only the models that entries name. A replay does
     not know the user's zoo: there, only a name close to that of a model of the run is an error, and
     none if it selects among them.
     """
@@ -273,7 +274,7 @@ def unmatched_budgets(plan: Plan) -> list[str]:
         return []
     if plan.options.filtered or plan.replays:
         return [*_budgets_of_unknown_models(plan)]
-    possible = [c for m in plan.models.values() for d in plan.tier for c in tiers.cases_of(m, d)]
+    possible = [c for m in plan.models.values() for d in m.devices for c in tiers.cases_of(m, d)]
     return [
         f"{entry.where}: matches no case: {dict(entry.selectors)}"
         for entry in plan.budgets.unmatched(possible)

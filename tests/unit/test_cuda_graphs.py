@@ -21,17 +21,19 @@ def clean():
     compile_log.reset()
 
 
-@pytest.mark.parametrize(
-    ("message", "kept"),
-    [
-        ("skipping cudagraphs due to mutated inputs (1 instances)", True),
-        ("CUDAGraph supports dynamic shapes by recording a new graph for each size", False),
-    ],
-)
-def test_reasons_for_skipping_are_kept_and_advice_is_not(message, kept):
+def test_a_reason_for_skipping_is_kept_whichever_log_this_pytorch_writes_it_to():
+    message = "skipping cudagraphs due to mutated inputs (1 instances)"
     compile_log.reset()
-    cudagraph_utils.cudagraphs_log.warning("%s\nFound from: …", message)
-    assert CompileLog().capture().cudagraph_skips == ((message,) if kept else ())
+    cudagraph_utils.log_cudagraph_skip_and_bump_counter(f"{message}\nFound from: …")
+    assert CompileLog().capture().cudagraph_skips == (message,)
+
+
+@pytest.mark.parametrize("log", ["cudagraphs", "perf_hints"])
+def test_advice_about_many_sizes_is_no_reason(log):
+    advice = "CUDAGraph supports dynamic shapes by recording a new graph for each size"
+    compile_log.reset()
+    logging.getLogger(f"torch._inductor.cudagraph_utils.__{log}").warning(advice)
+    assert CompileLog().capture().cudagraph_skips == ()
 
 
 def test_a_graph_that_is_cut_into_parts_runs_without_cuda_graphs_between_them():

@@ -191,6 +191,27 @@ def test_a_whole_replay_reports_only_a_name_close_to_a_model_of_its_run(tmp_path
     assert unmatched_budgets(plan) == ([] if filtered else reported)
 
 
+@pytest.mark.parametrize(
+    ("selectors", "is_reported"),
+    [
+        ({"model": "tiny"}, False),
+        ({"model": "tiny", "device": "cpu"}, False),  # this session selects the GPU
+        ({"model": "tiny", "device": "cuda"}, True),
+        ({"model": "tinny"}, True),
+    ],
+)
+def test_an_entry_for_a_model_of_another_device_is_not_unused(tmp_path, selectors, is_reported):
+    model = Model("tiny", "tiny", devices=("cpu",))
+    written = Entry(selectors, {}, "", 1, "mine.toml:1")
+    plan = make_plan_of(
+        make_options(tmp_path),
+        tier={"cuda": "standard"},
+        models={"tiny": model},
+        budgets=Budgets([written]),
+    )
+    assert bool(unmatched_budgets(plan)) is is_reported
+
+
 # Compile work.
 
 TRAINED = Case.parse("tiny-cpu-train-f32-default-auto")
