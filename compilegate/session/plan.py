@@ -266,9 +266,9 @@ def unmatched_budgets(plan: Plan) -> list[str]:
     """Budget entries for the selected devices that match no case of the zoo.
 
     An entry may name no device although its model runs on one alone, so a case on another device
-    counts, too. A session that selects among models checks only the models that entries name. A replay does
-    not know the user's zoo: there, only a name close to that of a model of the run is an error, and
-    none if it selects among them.
+    counts, too. A session that selects among models checks only the models that entries name. A
+    replay does not know the user's zoo: there, only a name close to that of a model of the run is
+    an error, and none if it selects among them.
     """
     if plan.options.filtered and plan.replays:
         return []
