@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ from compilegate.records.verdict import Outcome
 
 #: How many lines of one kind a message shows.
 SHOWN = 6
+#: An option of the compiler that a message of PyTorch asks for.
+_OPTION = re.compile(r"torch\._(dynamo|inductor|functorch)\.config\.(\w+)\s*=\s*(\w+)")
 
 
 @dataclass(frozen=True)
@@ -56,12 +59,20 @@ class Finding:
 
 
 def with_help(lines: Iterable[str], breaks: Iterable[GraphBreak]) -> Iterator[str]:
-    """Yield each line, and below a graph break PyTorch's explanation, hints and page."""
+    """Yield each line, and below a graph break PyTorch's explanation, hints and page.
+
+    Below an option of the compiler that PyTorch names, say how a recipe sets it.
+    """
     by_line = {str(item): item for item in breaks}
     for line in lines:
         yield line
-        if line in by_line:
-            yield from indented(by_line[line].help)
+        explained = by_line[line].help if line in by_line else ()
+        yield from indented(explained)
+        option = _OPTION.search("\n".join((line, *explained)))
+        if option is not None:
+            group, name, value = option.groups()
+            set_ = f'Example(…, config={{"{group}.{name}": {value}}})'
+            yield f"  for this model alone, set it in the recipe: {set_}"
 
 
 def shorten(complaints: Sequence[str]) -> tuple[str, ...]:

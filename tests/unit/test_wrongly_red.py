@@ -229,6 +229,8 @@ def test_that_nothing_was_compiled_is_said_once_and_why():
     assert (first.aspect, first.outcome) == ("forward", "failed")
     assert first.summary.startswith("nothing was compiled, all of it ran eagerly: Unsupported")
     assert "torch._dynamo.config.allow_rnn=True" in first.summary
+    (way_out,) = (line for line in first.details if "recipe" in line)
+    assert way_out.endswith('Example(…, config={"dynamo.allow_rnn": True})')
     assert {(v.outcome, v.summary) for v in others} == {
         ("skipped", "nothing was compiled: forward fails for it")
     }
