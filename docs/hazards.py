@@ -23,27 +23,33 @@ CATALOGUES = (
 )
 SITE = "https://meta-pytorch.org/compile-graph-break-site/gb"
 TEXT = """\
-# Hazards: what breaks graphs or compiles again
+# Hazards: what breaks graphs or recompiles
 
 <!-- Written by `python docs/hazards.py`: change `fixtures/hazards_*.py`, then run it again. -->
 
 Each row is a small model and its rewrite. [test_hazards.py](../suites/test_hazards.py) compiles
-both with the backend `aot_eager`. In every version of PyTorch it judges answers and gradients, and
-that `fullgraph=True` raises where it meets a break. From 2.14 on, a rewrite must be captured, and
-more breaks or recompilations than in the table fail. A later version may give a break another id.
-A hazard that a version captures is an improvement, and passes: `compilegate observe` names it, and
-a comparison of two versions shows each hazard that one of them captures and the other does not.
+both with the backend `aot_eager`:
 
     pytest suites/test_hazards.py -m cpu --tier standard --models 'hazards_*'
 
-*Breaks* are ids of PyTorch's registry in 2.14 or 2.15. *Captured whole* means that `fullgraph=True`
-captures the pattern: it also captures scalars and sizes that depend on values. *Again* is how often
-one code object is compiled again in two to four calls.
+| PyTorch | what must hold |
+| --- | --- |
+| every version | answers and gradients are eager's, and `fullgraph=True` raises at a graph break |
+| from 2.14 on | also: rewrites are captured; no more graph breaks or recompilations than below |
+
+A later version may give a graph break another id. If a version captures a hazard, that is an
+improvement, and passes. `compilegate observe` names it, and a comparison of two versions shows the
+hazards that only one of them captures.
+
+- *Graph breaks* are ids of PyTorch's registry in 2.14 or 2.15.
+- *Captured whole* means that `fullgraph=True` captures the pattern, because it also captures
+  scalars and sizes that depend on values.
+- *Recompilations* counts those of one code object in two to four calls.
 {tables}
 ## Add your own
 
-A zoo file may list the patterns of your own code. Both examples need the same calls.
-`breaks` names each line that breaks, so an id may occur twice:
+A zoo file may list the patterns of your own code. Give both examples the same calls.
+`breaks` has one id for each line that breaks, so an id may occur twice:
 
 ```python
 {example}
@@ -63,7 +69,7 @@ OURS = Catalogue("Our own patterns")
 @OURS.hazard(
     "progress line",
     pattern="`print` between operations",
-    rewrite="print outside of compiled code",
+    rewrite="print outside compiled code",
     breaks=("GB0059",),
 )
 def progress_line():
@@ -91,7 +97,8 @@ def page() -> str:
 
 def _table(catalogue: Catalogue) -> str:
     rows = "".join(map(_row, catalogue.hazards))
-    head = "| hazard | pattern | breaks | again | rewrite |\n| --- | --- | --- | --- | --- |\n"
+    names = "| hazard | pattern | graph breaks | recompilations | rewrite |"
+    head = f"{names}\n| --- | --- | --- | --- | --- |\n"
     return f"\n## {catalogue.title}\n\n{head}{rows}"
 
 
