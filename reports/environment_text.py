@@ -52,7 +52,7 @@ def lines(found: Sequence[ChangeGroup], width: int) -> Iterator[str]:
         some = [group for group in found if group.decides is decides]
         if some:
             yield ""
-            yield ("the environments differ in:" if decides else "and in what decides nothing:")
+            yield ("the environments differ in:" if decides else "and in what does not decide:")
         for group in some:
             name = group.name
             for change in group.changes:

@@ -70,7 +70,7 @@ ENVIRONMENT.filters["with_links"] = with_links
 #: What an outcome means, in a few words.
 _OUTCOME_MEANING = {
     "failed": "a verdict failed",
-    "inconclusive": "the measurements do not settle it",
+    "inconclusive": "the measurements do not decide",
     "expected_failure": "known to fail",
     "passed": "all verdicts are good",
     "skipped": "nothing was judged",

@@ -202,7 +202,7 @@ def _list(items: Iterable[str]) -> Iterator[str]:
 
 def _environment(groups: Iterable[ChangeGroup]) -> Iterator[str]:
     for group in groups:
-        about = "" if group.decides else " (decides nothing)"
+        about = "" if group.decides else " (does not decide)"
         yield f"- {group.name}{about}: {', '.join(escape(str(c)) for c in group.changes)}"
 
 

@@ -221,7 +221,7 @@ class TerminalSummary:
             self._reporter.write_line(f"to find the causes: {_compilegate('triage', self._run)}")
         if not writer.is_locked:
             self._reporter.write_line(
-                "its file system has no locks: let no two sessions write it", yellow=True
+                "its file system has no locks: do not let two sessions write it", yellow=True
             )
         if written.baseline_path is not None:
             self._reporter.write_line(

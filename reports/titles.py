@@ -49,7 +49,7 @@ def notes_on(header: Header) -> list[str]:
     """Return what a reader of a run should know before its results, a line each."""
     if not header.shard:
         return []
-    return [f"Only shard {header.shard}: the cases of other shards are not among these."]
+    return [f"Only shard {header.shard}: cases of other shards are not included."]
 
 
 def of_decision(decision: Decision, results: Mapping[str, CaseResult]) -> str:

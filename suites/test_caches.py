@@ -61,7 +61,7 @@ def _described(figures: Mapping[str, float]) -> str:
         text += f", {figures['artifacts_s']:.2f} s with loaded artifacts"
     text += contention(_busy_share(figures))
     if figures.get("empty_kernels_raise"):
-        text += "; an empty file of a kernel raises, and is not compiled again"
+        text += "; an empty kernel file raises, and is not compiled again"
     return text
 
 

@@ -37,7 +37,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     if seen.total_s <= budget.max_compile_s:
         return _elsewhere(seen, ELSEWHERE * budget.max_compile_s) or Finding("passed", text)
     if is_busy(seen.busy):
-        return Finding("inconclusive", f"{text}: others took {seen.busy:.0%} of the processor")
+        busy = f"other processes took {seen.busy:.0%} of the processor"
+        return Finding("inconclusive", f"{text}: {busy}")
     return Finding("failed", text, proposal={"max_compile_s": round(1.5 * seen.total_s, 1)})
 
 
@@ -48,7 +49,7 @@ def _elsewhere(seen: CompileTime, allowed_s: float) -> Finding | None:
     text = f"{seen.other_call}: {seen.other_s:.1f} s, at most {allowed_s:g} s allowed"
     text += f" at another size ({seen.total_s:.1f} s at the first)"
     if is_busy(seen.other_busy):
-        busy = f"others took {seen.other_busy:.0%} of the processor"
+        busy = f"other processes took {seen.other_busy:.0%} of the processor"
         return Finding("inconclusive", f"{text}: {busy}")
     return Finding("failed", text)
 

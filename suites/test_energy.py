@@ -19,7 +19,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     seen = observation.energy
     assert seen is not None
     if seen.unavailable or not seen.eager_j:
-        why = seen.unavailable or "the counter did not move in eager's calls"
+        why = seen.unavailable or "the energy counter did not move in eager's calls"
         return Finding("skipped", f"unavailable: {why}")
     ratio = seen.compiled_j / seen.eager_j
     text = f"{seen.compiled_j:.3g} J a call, eager {seen.eager_j:.3g} J ({ratio:.2f}×)"

@@ -113,15 +113,15 @@ def _elsewhere(seen: OtherSize | None, timing: Timing, budget: Budget) -> list[_
 
 def _held(busy: float, threads: int = 0) -> str:
     """Say what others took of the processor, and which threads waited for it if there are some."""
-    text = f"others took {busy:.0%} of the processor"
-    return f"{text}, whose {threads} threads wait for each other" if threads else text
+    text = f"other processes took {busy:.0%} of the processor"
+    return f"{text}, and the {threads} threads of a call wait for each other" if threads else text
 
 
 def _overhead(timing: Timing, allowed: float) -> str:
     if timing.overhead_ns <= 0:
         return "no slower in the quickest rounds"
     empty_us = _empty_call_ns(timing) / 1e3
-    assumed = "" if timing.empty_call_ns else "assumed, as the run timed none: "
+    assumed = "" if timing.empty_call_ns else "assumed, because the run timed none: "
     return (
         f"slower by {timing.overhead_ns / 1e3:.0f} µs, {allowed:g} empty compiled calls "
         f"({assumed}{empty_us:.0f} µs each) are allowed"

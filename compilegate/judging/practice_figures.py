@@ -38,7 +38,7 @@ def contention(busy_share: float) -> str:
     """Return the end of a summary with figures, where others took much of the processor."""
     if not is_busy(busy_share):
         return ""
-    return f"; others took {busy_share:.0%} of the processor, so the figures are uncertain"
+    return f"; other processes took {busy_share:.0%} of the processor, so the figures are uncertain"
 
 
 def judge_ratio(
@@ -63,6 +63,6 @@ def judge_ratio(
     if seen.high >= wanted if at_least else seen.low <= wanted:
         return Finding("inconclusive", text)
     if is_busy(busy_share):
-        return Finding("inconclusive", f"{text}: others took much of the processor")
+        return Finding("inconclusive", f"{text}: other processes took much of the processor")
     attainable = math.floor(90 * seen.low) if at_least else math.ceil(110 * seen.high)
     return Finding("failed", text, proposal={key: attainable / 100})

@@ -102,6 +102,6 @@ class CaseClock:
             case "no end":
                 return f"it made progress, but did not end within {OWN_LIMITS * self._limit_s:g} s"
             case "busy machine":
-                share = f"others took {self.lost_s / self._wanted_s:.0%}"
+                share = f"other processes took {self.lost_s / self._wanted_s:.0%}"
                 ended = f"it did not end within {WALL_LIMITS * self._limit_s:g} s"
                 return f"the machine was busy ({share}): {ended}"

@@ -244,7 +244,9 @@ def _trouble(pairs: Sequence[Pair], cost: Cost) -> str:
     sides = [side for pair in pairs for side in (pair.baseline, pair.candidate) if side]
     busy = statistics.median(map(cost.busy, sides))
     on_gpu = cost.want == "time" and device_of(pairs[0].case) != "cpu"
-    return f"others took {busy:.0%} of the processor" if is_busy(busy) and not on_gpu else ""
+    return (
+        f"other processes took {busy:.0%} of the processor" if is_busy(busy) and not on_gpu else ""
+    )
 
 
 def _disturbance(pair: Pair) -> str:

@@ -158,7 +158,7 @@ def test_a_busy_machine_is_inconclusive(crowded, observe):
     made, verdict = observe("while True: send(stage='eager'); burn(0.01)", 0.5)
     assert (made.status, made.failure.kind) == ("timed_out", BUSY_MACHINE)
     assert 0.5 < made.failure.others_took < 1
-    busy = f"the machine was busy (others took {made.failure.others_took:.0%})"
+    busy = f"the machine was busy (other processes took {made.failure.others_took:.0%})"
     assert (verdict.outcome, verdict.summary) == (
         "inconclusive",
         f"timed out in stage 'eager': {busy}: it did not end within 3 s",

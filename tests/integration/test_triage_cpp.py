@@ -83,7 +83,7 @@ def test_the_line_belongs_to_one_of_the_operators_that_are_fused(planted, operat
     assert findings.cpp.source.endswith(f" in forward: {code}")
     text = issue.text(trials.suspect, findings, make_environment(), "observe", "")
     assert f"# [Inductor] {operator}: " in text
-    assert f"`{operator}` has the line of C++ that does not compile: `auto " in text
+    assert f"`{operator}` generates the line of C++ that does not compile: `auto " in text
     # It was not bisected how it compiles, so the case is tried.
     workarounds.find(trials, findings, print)
     scalar = "torch.compile(model, options={'cpp.simdlen': 1})"

@@ -85,7 +85,7 @@ def test_the_line_whose_backward_raises_is_named(plant, backend, code, tmp_path)
         lines.find(trials, findings, print)
         text = issue.text(trials.suspect, findings, make_environment(), "observe", "")
     assert findings.raises_at.endswith(f": {code}")
-    assert f"what raises, or the forward of it, is called at `{findings.raises_at}`" in text
+    assert f"the code that raises, or its forward, is called at `{findings.raises_at}`" in text
     assert text.partition("\n")[0].endswith(f" at {findings.wrong_line}")
 
 

@@ -57,7 +57,7 @@ def test_what_fails_only_in_one_graph_names_the_submodules_that_it_needs(tmp_pat
     states = {path: seen.state for path, seen in found.without.items()}
     assert states == {"1.first": "bad", "1.second": "good", "1.third": "bad"}
     shown = issue.text(trials.suspect, Findings(place=found), make_environment(), "observe", "")
-    assert "passes where one of these is left to eager: `1.second`." in shown
+    assert "passes when one of these is left to eager: `1.second`." in shown
 
 
 def test_a_submodule_with_another_layout_is_not_where_numbers_are_wrong(tmp_path):

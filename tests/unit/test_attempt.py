@@ -198,7 +198,10 @@ def test_a_busy_machine_is_inconclusive_for_every_aspect(clock, messages):
     assert (made.status, failure.kind) == ("timed_out", "busy machine")
     assert failure.others_took == pytest.approx(0.9)
     assert verdict.outcome == "inconclusive"
-    assert "the machine was busy (others took 90%): it did not end within 60 s" in verdict.summary
+    assert (
+        "the machine was busy (other processes took 90%): it did not end within 60 s"
+        in verdict.summary
+    )
     assert clock.now == 160.0
 
 

@@ -87,7 +87,7 @@ def test_a_busy_machine_is_the_reason_where_others_took_most(beat):
     clock = advanced(starved, intervals=360, beat=beat)
     assert clock.reached == "busy machine"
     assert clock.why("busy machine") == (
-        "the machine was busy (others took 90%): it did not end within 1800 s"
+        "the machine was busy (other processes took 90%): it did not end within 1800 s"
     )
 
 

@@ -31,7 +31,7 @@ the environments differ in:
                    +dynamo +dynamo +dynamo +dynamo +dynamo +dynamo +dynamo
                    +dynamo +dynamo +dynamo +dynamo +dynamo +dynamo +dynamo
                    +dynamo
-and in what decides nothing:
+and in what does not decide:
   software       pip 25.0 → 26.0
   machine        governor performance → powersave"""
 
@@ -62,7 +62,7 @@ def test_markdown_folds_the_differences():
     text = markdown.of_comparison(comparison(OTHER))
     assert "<summary>The environments differ</summary>" in text
     assert "- libraries: oneDNN 3.7.1 → 3.9" in text
-    assert "- software (decides nothing): pip 25.0 → 26.0" in text
+    assert "- software (does not decide): pip 25.0 → 26.0" in text
     assert "environments differ" not in markdown.of_comparison(comparison(make_environment()))
 
 

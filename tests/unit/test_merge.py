@@ -76,7 +76,7 @@ def test_missing_shards_are_named_and_leave_the_run_open(tmp_path, target):
     assert run.closing is None
     assert run.header.shard == "1/3, 3/3"
     with Archive(target) as merged:
-        assert "Only shard 1/3, 3/3: the cases of other shards" in markdown.of_run(merged)
+        assert "Only shard 1/3, 3/3: cases of other shards" in markdown.of_run(merged)
         assert markdown.exit_status(merged) == 2
 
 

@@ -267,7 +267,7 @@ def test_on_a_busy_processor_slower_code_may_only_be_waiting(device, kind):
     }
     change = of(judge(make_pair(number, case, **busy) for number in range(6))[case])
     assert change.kind == kind
-    assert ("others took 50% of the processor" in change.summary) == (kind == "unsettled")
+    assert ("other processes took 50% of the processor" in change.summary) == (kind == "unsettled")
 
 
 @pytest.mark.parametrize("side", ["baseline", "candidate"])

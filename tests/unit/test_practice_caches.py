@@ -61,7 +61,7 @@ def test_figures_are_shown_and_not_judged_without_a_budget():
     assert finding.outcome == "passed"
     assert "7.00 s of compiling, 6.00 s with a filled cache (1.2×)" in finding.summary
     assert "3.00 s with loaded artifacts" in finding.summary
-    assert "an empty file of a kernel raises" in finding.summary
+    assert "an empty kernel file raises" in finding.summary
 
 
 @pytest.mark.parametrize(

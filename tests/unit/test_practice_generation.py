@@ -43,7 +43,7 @@ def test_the_tokens_a_second_never_contradict_their_ratio():
     assert found["compiled_tokens_per_s"] == pytest.approx(0.1 * found["eager_tokens_per_s"])
     text = rule(practised(**found), Budget()).summary
     assert "320 tokens/s in eager, 32 compiled: 0.10×" in text
-    assert text.endswith("others took 60% of the processor, so the figures are uncertain")
+    assert text.endswith("other processes took 60% of the processor, so the figures are uncertain")
 
 
 def test_figures_of_an_idle_machine_are_not_called_uncertain():

@@ -24,20 +24,20 @@ def lines(findings: Findings) -> Iterator[str]:
         yield from _patterns(found.get("patterns", ()))
     elif found.get("backend"):
         yield f"CompilerBisector: backend `{found['backend']}`. Leaving out any single step did not"
-        yield "help: what runs in two steps cannot be found so."
+        yield "help: a fault that runs in two steps cannot be found this way."
     for options in found.get("helps", ()):
         yield f"- the script passes with `{options}`"
     if findings.compiles_unvectorised:
         yield from (
             "",
-            "So the C++ of this kernel compiles without vectorisation, and not with it.",
+            "The C++ of this kernel therefore compiles only without vectorisation.",
         )
 
 
 def _patterns(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the patterns that the pass replaces, and the code that they replace."""
     if len(found) > 1:
-        yield from ("", f"One of {len(found)} patterns that this pass replaces is at fault:")
+        yield from ("", f"The fault is in one of {len(found)} patterns that this pass replaces:")
     for pattern in found:
         shown = ", ".join(f"`{line}`" for line in pattern["lines"][:_LINES])
         what = f": {shown}" if shown else ""

@@ -15,7 +15,7 @@ def kernels(found: Sequence[Kernel]) -> Iterator[str]:
     """Yield a table of kernels, with the time of a call on both sides; nothing if there is none."""
     if not found:
         return
-    yield "PyTorch's profiler, microseconds of a call, without what a kernel or operator calls:"
+    yield "PyTorch's profiler, microseconds per call, without what a kernel or operator calls:"
     yield ""
     yield "| kernel | eager | compiled |"
     yield "| --- | --- | --- |"
@@ -28,7 +28,7 @@ def held(found: Sequence[Held]) -> Iterator[str]:
     """Yield a table of what memory holds at the peak of a call; nothing if there is none."""
     if not found:
         return
-    yield "PyTorch's profiler, blocks that a call has allocated and not freed at its peak, by the"
+    yield "PyTorch's profiler: blocks that a call has allocated and not freed at its peak, by the"
     yield "innermost operator that allocated them:"
     yield ""
     yield "| operator | bytes of each | blocks, eager | blocks, compiled |"
@@ -50,7 +50,7 @@ def compiling(observation: Observation) -> Iterator[str]:
     yield ""
     yield "| phase | seconds | calls of Python functions |"
     yield "| --- | --- | --- |"
-    for name, title in (*_PHASES.items(), ("rest", "all else of the call")):
+    for name, title in (*_PHASES.items(), ("rest", "everything else in the call")):
         if name == "rest" and seen is not None:
             spent: float | None = max(seen.first_call_s - seen.total_s, 0.0)
         else:

@@ -39,7 +39,7 @@ def paragraph(suspect: Suspect, findings: Findings) -> Iterator[str]:
     if failure is None or findings.stage.backend != "inductor" or findings.guilty is not None:
         return
     if line := raising(failure.traceback):
-        yield from (f"**Line of Inductor:** it raises at `{line}`.", "")
+        yield from (f"**Line of Inductor:** the compiler raises at `{line}`.", "")
 
 
 def raising(traceback: str) -> str:

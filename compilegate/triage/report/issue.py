@@ -42,14 +42,14 @@ _LINES = 3
 _WORDS = {
     "probing call": "a call that compilegate makes after those of the model; its name says what is "
     "special about its inputs",
-    "allowed": "what the suite accepts: ",
+    "allowed": "the limit of the suite, ",
     "fp64": "the same model in float64",
-    "not budgeted": "nobody has declared it as expected",
+    "not budgeted": "no budget expects it",
 }
 #: The same of *allowed*: of numbers, of a cost, and of a count.
-_OF_ERROR = "a bound by eager's own error against float64"
-_OF_COST = "what the thresholds or a budget grant"
-_OF_COUNT = "what the setting needs or a budget grants"
+_OF_ERROR = "from eager's own error against float64"
+_OF_COST = "from a threshold or a budget"
+_OF_COUNT = "from what the setting needs, or from a budget"
 #: Stands for the script until the rest of the report is clean.
 _SCRIPT = "<the script>"
 
@@ -72,7 +72,7 @@ def text(
         ("Where", _where(suspect, findings)),
         ("Where the time goes", cost_tables.kernels(findings.kernels)),
         ("What memory holds", cost_tables.held(findings.held)),
-        ("Where the time of compiling goes", _compiling(suspect)),
+        ("Where compile time goes", _compiling(suspect)),
         ("Other failures of this cause", (f"- {line}" for line in findings.also)),
         ("Reproduce", _reproduce(findings, command, script)),
         ("Bisection", bisection_text.lines(findings)),
@@ -144,27 +144,27 @@ def _place(suspect: Suspect, findings: Findings) -> Iterator[str]:
         yield f"eager's inputs: {place.text}"
         if any(tried.endswith(f" on {place.path}") for tried in findings.helpless):
             yield ""
-            yield f"With `{place.path}` left to eager, the case fails, too: other parts do."
+            yield f"With `{place.path}` left to eager, the case still fails: other parts fail, too."
         yield ""
     elif place.failing:
         failing = folded([f"`{path}`" for path in place.failing])
-        are, them = "fails where it is", "it"
+        fail, them = "fails", "it"
         if len(place.failing) > 1:
-            are, them = "fail where they are", "one of them"
-        yield f"**Submodule:** no single one: {failing} {are} compiled alone, and the case"
-        yield f"fails with {them} left to eager, too."
+            fail, them = "fail", "one of them"
+        yield f"**Submodule:** no single one: {failing} {fail} when compiled alone, and the case"
+        yield f"still fails with {them} left to eager."
         yield ""
     elif place.tried:
         tried = folded([f"`{path}`" for path in place.tried])
         late = "" if place.is_complete else " There was no time for the others."
         none = f"none of {tried} fails" if len(place.tried) > 1 else f"{tried} does not fail"
-        yield f"**Submodule:** {none} where it is compiled alone.{late}"
+        yield f"**Submodule:** {none} when compiled alone.{late}"
         yield from (*findings.elsewhere, "")
     yield from _unguarded(suspect, findings.stage)
     if line := findings.raises_at:
         how = "the compiler raises at"
         if findings.is_traced:
-            how = "what raises, or the forward of it, is called at"
+            how = "the code that raises, or its forward, is called at"
         yield from (f"**Line:** {how} `{line}`.", "")
     yield from inductor_line.paragraph(suspect, findings)
     if findings.line is not None:
@@ -185,7 +185,7 @@ def _named_line(suspect: Suspect, findings: Findings) -> Iterator[str]:
         code = f": `{findings.code}`" if findings.code else ""
         yield from (f"**Line:** `{line}`{code}", "")
     if frame := suspect.evidence.frame:
-        yield f"**Line:** PyTorch names none for this guard. It compiles `{frame}` again."
+        yield f"**Line:** PyTorch names no line for this guard. It recompiles `{frame}`."
         yield ""
 
 
@@ -206,7 +206,7 @@ def _operator(findings: Findings) -> Iterator[str]:
     if findings.together:
         names = dict.fromkeys(f"`{each.operator}`" for each in findings.together)
         lines = dict.fromkeys(each.source for each in findings.together if each.source)
-        yield f"**Operators:** {', '.join(names)} fail together, compiled as a graph of their own."
+        yield f"**Operators:** {', '.join(names)} fail together, compiled as one graph."
         yield from (f"One is called at `{line}`." for line in lines)
         if findings.cpp is None and (name := findings.bisected_operator):
             yield f"The bisection names the decomposition or lowering of `{name}`."
@@ -223,11 +223,11 @@ def _operator(findings: Findings) -> Iterator[str]:
 def _why(findings: Findings) -> str:
     """Return what shows that an operator is at fault, as the rest of a sentence."""
     if findings.place.operator:
-        return "fails alone, compiled as a graph of its own."
+        return "fails alone, compiled as its own graph."
     if findings.cpp is not None:
-        return f"has the line of C++ that does not compile: `{findings.cpp.line}`."
+        return f"generates the line of C++ that does not compile: `{findings.cpp.line}`."
     if findings.needs_fusion:
-        return "is right where nothing is fused with it: the bisection names its lowering."
+        return "is right when nothing is fused with it; the bisection names its lowering."
     return "has the decomposition or lowering that the bisection names."
 
 
@@ -237,18 +237,18 @@ def _without(place: Place) -> Iterator[str]:
     alone = f"None of the submodules of `{place.path}` fails alone. " if place.path else ""
     if place.needed:
         names = ", ".join(f"`{path}`" for path in place.needed)
-        yield f"{alone}It fails where all of it is compiled into one graph,"
-        yield f"and passes where one of these is left to eager: {names}."
+        yield f"{alone}It fails when all of it is compiled into one graph,"
+        yield f"and passes when one of these is left to eager: {names}."
         # One that an identity may replace only breaks the graph there.
         inert = [f"`{path}`" for path in place.needed if path in place.identities]
         if inert:
             who = "They compute" if len(inert) == len(place.needed) else f"{inert[0]} computes"
             yield f"That breaks the graph. {who} nothing that is wrong."
     elif all(seen.state == "bad" for seen in place.without.values()):
-        yield f"{alone}It fails with each submodule left to eager, too:"
+        yield f"{alone}It still fails with each submodule left to eager:"
         kind = place.kind or place.model
         whose = f"`{kind}`" if kind else "the model"
-        yield f"the fault is in what the `forward` of {whose} itself computes."
+        yield f"the fault is in the code of the `forward` of {whose} itself."
     yield ""
 
 
@@ -273,8 +273,8 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
             yield f"**The script is not verified**: {why}."
         yield from _about(findings.script)
     elif findings.stage.is_confirmed:
-        yield "No script shows it with torch alone. The command below shows it with compilegate,"
-        yield "and with your zoo file if the model is in one: send both."
+        yield "No script shows the failure with torch alone. The command below shows it with"
+        yield "compilegate. If the model is in your zoo file, send that file, too."
     if verified is None or not verified.holds:
         for line in dict.fromkeys(findings.tried_scripts):
             yield f"- tried: {line}"
@@ -293,10 +293,10 @@ def _reproduce(findings: Findings, command: str, script: str) -> Iterator[str]:
 def _about(script: Script) -> Iterator[str]:
     """Yield what a reader should know of a script."""
     if script.needs:
-        yield from ("", f"{script.needs}. It was run so, and without any other path of yours.")
+        yield from ("", f"{script.needs}. Triage ran it with this path and no other path of yours.")
     if secrets_in(script.text):
         yield ""
-        yield f"Texts of the script that look like secrets read *{HIDDEN}*. It was run so."
+        yield f"Strings that look like secrets read *{HIDDEN}*. Triage ran the script in this form."
     if script.is_exact:
         yield from ("", "The script computes in float32, where the failure shows, too.")
 
@@ -318,8 +318,8 @@ def _links(suspect: Suspect, findings: Findings) -> Iterator[str]:
     for name in suspect.culprit.known:
         yield f"- {_issue_and_note(name)[0]}"
     for issue, what, model in candidates(suspect, findings) if findings.guilty is None else ():
-        yield f"- may be {issue}, if this is it: {what.partition(' (http')[0]}."
-        yield f"  `{model}` of the zoo fails at the same stage by the same operator."
+        yield f"- may be {issue}: {what.partition(' (http')[0]}."
+        yield f"  In the zoo, `{model}` fails at the same stage with the same operator."
 
 
 def _issue_and_note(name: str) -> tuple[str, str]:

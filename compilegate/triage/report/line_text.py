@@ -13,7 +13,7 @@ _SIDES = {
 }
 #: The same: where a fault is that changes no result of a line.
 _ELSEWHERE = {
-    "eager": "in guards, objects of Python, autograd, or what is returned",
+    "eager": "in guards, Python objects, autograd, or returned values",
     "aot_eager": "in how inputs and outputs are passed (aliases, writes), or in the backward",
 }
 #: How many lines are named that no graph has.
@@ -34,7 +34,7 @@ def _of_results(found: LineDiffers, backend: str) -> Iterator[str]:
     is_uncompared = bool(found.lines) and found == LineDiffers(lines=found.lines)
     if backend not in _SIDES or is_uncompared:
         yield f"**Line:** one of {', '.join(f'`{line}`' for line in found.lines)}: the graph has no"
-        yield from ("others.", "")
+        yield from ("other lines.", "")
         return
     graph, other, short = _SIDES[backend]
     code = f"`{found.source}`: `{found.code}`"
@@ -43,7 +43,7 @@ def _of_results(found: LineDiffers, backend: str) -> Iterator[str]:
         yield from _left_out(found, f"**Line:** {other}")
     if found.right and found.wrong:
         before = "After it," if is_lost else "**Line:**"
-        yield f"{before} {code} is the first whose result in {graph} is another than in {other}:"
+        yield f"{before} {code} is the first line whose result in {graph} differs from {other}:"
         yield f"{found.right} in {other}, and {found.wrong} in {short}."
     elif found.wrong:
         yield f"**Line:** {code} is in {graph}, and {other} does not run it in this call."
@@ -61,20 +61,20 @@ def _of_results(found: LineDiffers, backend: str) -> Iterator[str]:
         yield from _left_out(found, f"Before it, {other}")
     named = {*found.writes, *found.unseen, *found.touched.values()}
     if lines := [line for line in found.lines if line not in named]:
-        yield f"The graph has no other lines than {', '.join(f'`{line}`' for line in lines)}."
+        yield f"The graph has only these lines: {', '.join(f'`{line}`' for line in lines)}."
     for line in found.writes[:_MOST]:
         yield f"A line that writes to a tensor: `{line}`."
     yield from _touching(found.touched)
     for line in found.unseen[:_MOST]:
-        yield f"Not compared, since {other} calls no function of PyTorch's for it: `{line}`."
+        yield f"Not compared, because {other} calls no PyTorch function for it: `{line}`."
     yield ""
 
 
 def _lost(found: LineDiffers) -> Iterator[str]:
     """Yield the lines that change a state of Python which differs after the call."""
     first, *others = (f"`{line}`" for line in found.lost)
-    yield f"**Line:** {' or '.join([first, *others])} changes `{found.lost_from}` in eager, and"
-    yield "compiled code leaves it otherwise. All results that were compared are the same."
+    yield f"**Line:** {' or '.join([first, *others])} changes `{found.lost_from}` in eager, but not"
+    yield "in the same way in compiled code. All results that were compared are the same."
     yield ""
 
 
@@ -87,7 +87,7 @@ def _left_out(found: LineDiffers, who: str) -> Iterator[str]:
     """
     at = f", in a function that is called at `{found.left_out_at}`" if found.left_out_at else ""
     for line in found.left_out[:_MOST]:
-        yield f"{who} runs a line whose result no graph has: `{line}`{at}."
+        yield f"{who} runs a line whose result is in no graph: `{line}`{at}."
         who = who.removeprefix("**Line:** ")
         at, who = "", f"{who[0].upper()}{who[1:]}"
 
@@ -108,11 +108,9 @@ def _touching(touched: Mapping[str, str]) -> Iterator[str]:
 
 def _none(found: LineDiffers, backend: str) -> Iterator[str]:
     graph, other, _ = _SIDES[backend]
-    are = f"all {found.compared} results of lines are those"
+    are = f"all {found.compared} compared results are"
     if found.compared == 1:
-        are = "the only result of a line is that"
-    if found.unseen:
-        yield f"**Line:** none. In {graph}, {are} of {other}, as far as they were compared."
-    else:
-        yield f"**Line:** none. In {graph}, {are} of {other}."
-        yield f"What is wrong is elsewhere: {_ELSEWHERE[backend]}."
+        are = "the only compared result is"
+    yield f"**Line:** none. In {graph}, {are} the same as in {other}."
+    if not found.unseen:
+        yield f"The fault is elsewhere: {_ELSEWHERE[backend]}."

@@ -21,5 +21,5 @@ def paragraph(one: OwnCode) -> Iterator[str]:
     """Yield which code is at fault, and whom the report is for."""
     at = ", ".join(f"`{key}`" for key in one.keys[:2])
     yield f"**Code:** `{one.name}` (`{one.source}`), the {one.kind} that is registered for {at}."
-    yield f"It is {whose(one)} code, not PyTorch's: this report is for those who own"
-    yield from (f"`{one.name.partition('.')[0]}`, and is no issue of PyTorch.", "")
+    yield f"It is {whose(one)} code, not PyTorch's: this report is for the owners of"
+    yield from (f"`{one.name.partition('.')[0]}`, and is no PyTorch issue.", "")

@@ -24,20 +24,20 @@ def paragraphs(suspect: Suspect, stage: Stage) -> Iterator[str]:
         if any(seen.is_other for seen in stage.seen.values()):
             yield f"the run showed: {suspect.verdict.summary}"
     elif stage.cure:
-        how = f"with `{option(stage.cure)}`, so without {stage.name}, the case passes."
+        how = f"with `{option(stage.cure)}`, that is without {stage.name}, the case passes."
         yield f"**Stage:** {stage.name}: {how}"
     elif stage.backend:
-        yield f"**Stage:** {stage.name}: `{stage.backend}` is the first backend that shows it."
+        yield f"**Stage:** {stage.name}: `{stage.backend}` is the first backend that fails."
         for other in stage.apart:
-            yield f"`{other}` fails by itself, since a backend that does more passes."
+            yield f"`{other}` also fails, but not for this reason: a backend that does more passes."
         yield from _recomputed(stage)
     elif costs.is_below_eager(suspect):
-        yield "**Budget:** it allows less memory than eager itself needs, so that every backend"
+        yield "**Budget:** the budget allows less memory than eager needs, so every backend"
         yield "fails that saves none. No part of the compiler need be at fault. Raise the budget."
     else:
-        yield "**Stage:** undecided: a backend below the one that fails shows something else."
+        yield "**Stage:** undecided: a lower backend than the failing one shows another failure."
     if stage.is_cold and stage.is_confirmed:
-        yield "It shows with empty caches alone: with code from PyTorch's caches, the case passes."
+        yield "The case fails only with empty caches: with code from PyTorch's caches, it passes."
     yield ""
     yield "| backend | outcome | what it shows |"
     yield "| --- | --- | --- |"
@@ -55,10 +55,10 @@ def _recomputed(stage: Stage) -> Iterator[str]:
     ):
         yield from (f"`{line}` draws random numbers in {what}." for line in lines[:_LINES])
     if stage.is_recomputed:
-        yield "If the backward keeps what it would compute again of a checkpoint, the case passes."
+        yield "If nothing in a checkpoint is recomputed in the backward, the case passes."
     if stage.draws.kept:
-        yield "`eager` was tried without checkpoints: in their backward, it draws other numbers,"
-        yield "though nothing is wrong."
+        yield "`eager` was tried without checkpoints: in their backward, it draws other random"
+        yield "numbers, which is no fault."
     elif stage.draws.renewed and stage.backend == "aot_eager":
         yield "There, eager draws other numbers in the backward, and `aot_eager` the same ones,"
-        yield "though nothing is wrong. Doubt this stage: no script can tell that from a fault."
+        yield "which is no fault. Doubt this stage: no script can tell this from a fault."

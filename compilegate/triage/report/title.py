@@ -163,9 +163,9 @@ def _of_difference(found: re.Match[str]) -> str:
         numbers = (written.get(eager, "numbers"), written.get(compiled, "a number"))
         return f"{numbers[1]} where eager has {numbers[0]} in {where}"
     if what == "aliasing":
-        return f"{where} shares memory with other tensors than in eager"
+        return f"{where} shares memory with different tensors than in eager"
     if is_state and compiled in ("None", "absent", "nothing"):
-        return f"write to {where} is lost, which eager leaves as {eager}"
+        return f"write to {where} is lost: eager leaves {eager}"
     if is_state and what in ("value", "elements"):
         return f"{where} is {compiled} after the call, in eager {eager}"
     if what in ("value", "elements"):

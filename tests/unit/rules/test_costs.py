@@ -60,7 +60,7 @@ def test_too_slow_on_a_busy_machine_is_inconclusive():
     busy = dataclasses.replace(busy, timing=dataclasses.replace(busy.timing, busy=0.5))
     finding = test_speedup.rule(busy, Budget(min_speedup=1.5))
     assert finding.outcome == "inconclusive"
-    assert "others took 50% of the processor" in finding.summary
+    assert "other processes took 50% of the processor" in finding.summary
     assert test_speedup.rule(busy, Budget(min_speedup=0.9)).outcome == "passed"
 
 
@@ -115,7 +115,7 @@ def test_a_run_that_timed_no_empty_call_is_given_a_slow_one(eager_us, outcome):
     old = launch_bound(0.5, eager_us=eager_us, empty_us=0)
     finding = test_speedup.rule(old, Budget(min_speedup=0.8, max_call_overhead=5))
     assert finding.outcome == outcome
-    assert "(assumed, as the run timed none: 100 µs each) are allowed" in finding.summary
+    assert "(assumed, because the run timed none: 100 µs each) are allowed" in finding.summary
 
 
 # Kernels.
@@ -277,7 +277,7 @@ def test_a_slow_compile_on_a_busy_machine_is_inconclusive():
     slow = dataclasses.replace(make_compile_time(90.0), busy=0.5)
     finding = test_compile_time.rule(make_observation(cold=True, compile_time=slow), STRICT)
     assert finding.outcome == "inconclusive"
-    assert finding.summary.endswith("others took 50% of the processor")
+    assert finding.summary.endswith("other processes took 50% of the processor")
     quick = dataclasses.replace(slow, total_s=50.0)
     finding = test_compile_time.rule(make_observation(cold=True, compile_time=quick), STRICT)
     assert finding.outcome == "passed"

@@ -18,7 +18,7 @@ def test_threads_that_wait_for_each_other_need_more_quiet(threads, share, outcom
     timing = dataclasses.replace(make_timing(1.0), busy=share, threads=threads)
     finding = test_speedup.rule(make_observation(timing=timing), Budget(min_speedup=1.5))
     assert finding.outcome == outcome
-    waits = "others took 12% of the processor, whose 16 threads wait for each other"
+    waits = "other processes took 12% of the processor, and the 16 threads of a call wait for"
     assert (waits in finding.summary) == (outcome == "inconclusive")
 
 

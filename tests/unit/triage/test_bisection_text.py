@@ -13,6 +13,7 @@ UNNAMED = {"backend": "inductor", "subsystem": "", "what": ""}
 def test_a_bisection_that_names_no_step_acquits_none(found, is_named):
     said = " ".join(bisection_text.lines(Findings(bisected=found)))
     assert ("`lowerings`, application 2" in said) == is_named
-    no_help = "Leaving out any single step did not help: what runs in two steps cannot be found so."
+    no_help = "Leaving out any single step did not help: a fault that runs in two "
+    no_help += "steps cannot be found this way."
     assert (no_help in said) != is_named
     assert "right" not in said

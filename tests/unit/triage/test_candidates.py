@@ -88,8 +88,8 @@ def test_the_model_of_a_bug_names_its_issue_once():
     text = issue.text(suspect, seen(), make_environment(), "observe", "")
     assert text.count(ISSUE.format(194501)) == 1
     other = issue.text(suspect_of(), seen(), make_environment(), "observe", "")
-    assert f"- may be {ISSUE.format(194501)}, if this is it: " in other
-    assert "  `gh194501_negative_beta` of the zoo fails at the same stage" in other
+    assert f"- may be {ISSUE.format(194501)}: " in other
+    assert "  In the zoo, `gh194501_negative_beta` fails at the same stage" in other
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.model)

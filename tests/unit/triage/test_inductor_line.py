@@ -54,7 +54,7 @@ def shown(traceback, backend="inductor", **found):
 
 def test_the_innermost_line_of_inductor_is_named():
     assert raising(RAISES) == LINE
-    assert f"**Line of Inductor:** it raises at `{LINE}`." in shown(RAISES)
+    assert f"**Line of Inductor:** the compiler raises at `{LINE}`." in shown(RAISES)
 
 
 def test_a_line_without_its_code_is_named():

@@ -21,8 +21,8 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
         (
             "eager",
             {**AT, "right": "2 at [0]", "wrong": "3 at [0]"},
-            "**Line:** `net.py:8`: `y = x * k` is the first whose result in Dynamo's graph is "
-            "another than in eager: 2 at [0] in eager, and 3 at [0] in the graph.",
+            "**Line:** `net.py:8`: `y = x * k` is the first line whose result in Dynamo's "
+            "graph differs from eager: 2 at [0] in eager, and 3 at [0] in the graph.",
         ),
         (
             "eager",
@@ -31,21 +31,21 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
                 "lost": ("net.py:7: self.order.reverse()",),
                 "lost_from": "attribute a",
             },
-            "**Line:** `net.py:7: self.order.reverse()` changes `attribute a` in eager, and "
-            "compiled code leaves it otherwise. All results that were compared are the same.",
+            "**Line:** `net.py:7: self.order.reverse()` changes `attribute a` in eager, but not "
+            "in the same way in compiled code. All results that were compared are the same.",
         ),
         (
             "aot_eager",
             {**AT, "right": "2", "wrong": "3", "caller": "net.py:20: return self.gate(x)"},
-            "**Line:** `net.py:8`: `y = x * k` is the first whose result in AOTAutograd's graph is "
-            "another than in Dynamo's graph: 2 in Dynamo's graph, and 3 in AOTAutograd's. "
-            "Its function is called at `net.py:20: return self.gate(x)`.",
+            "**Line:** `net.py:8`: `y = x * k` is the first line whose result in AOTAutograd's "
+            "graph differs from Dynamo's graph: 2 in Dynamo's graph, and 3 in AOTAutograd's. Its "
+            "function is called at `net.py:20: return self.gate(x)`.",
         ),
         (
             "eager",
             {**AT, "right": "2", "wrong": "3", "modules": ("experts.1", "experts.2")},
-            "**Line:** `net.py:8`: `y = x * k` is the first whose result in Dynamo's graph is "
-            "another than in eager: 2 in eager, and 3 in the graph. Eager runs it in `experts.1`, "
+            "**Line:** `net.py:8`: `y = x * k` is the first line whose result in Dynamo's graph "
+            "differs from eager: 2 in eager, and 3 in the graph. Eager runs it in `experts.1`, "
             "where the graph has `experts.2`.",
         ),
         (
@@ -57,30 +57,30 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
                 "left_out_at": "net.py:3: y = up(x)",
             },
             "**Line:** `net.py:8`: `y = x * k` is in Dynamo's graph, and eager does not run it in "
-            "this call. Before it, eager runs a line whose result no graph has: "
+            "this call. Before it, eager runs a line whose result is in no graph: "
             "`net.py:7: y = x + 1`, in a function that is called at `net.py:3: y = up(x)`.",
         ),
         (
             "eager",
             {**AT, "right": "2", "wrong": "3", "left_out": ("net.py:7: y = x", "net.py:6: z = y")},
-            "**Line:** eager runs a line whose result no graph has: `net.py:7: y = x`. Eager runs "
-            "a line whose result no graph has: `net.py:6: z = y`. After it, `net.py:8`: "
-            "`y = x * k` is the first whose result in Dynamo's graph is another than in eager: "
-            "2 in eager, and 3 in the graph.",
+            "**Line:** eager runs a line whose result is in no graph: `net.py:7: y = x`. Eager "
+            "runs a line whose result is in no graph: `net.py:6: z = y`. After it, `net.py:8`: `y "
+            "= x * k` is the first line whose result in Dynamo's graph differs from eager: 2 in "
+            "eager, and 3 in the graph.",
         ),
         (
             "eager",
             {"compared": 4},
-            "**Line:** none. In Dynamo's graph, all 4 results of lines are those of eager. What is "
-            "wrong is elsewhere: in guards, objects of Python, autograd, or what is returned.",
+            "**Line:** none. In Dynamo's graph, all 4 compared results are the same as in eager. "
+            "The fault is elsewhere: in guards, Python objects, autograd, or returned values.",
         ),
         (
             "aot_eager",
             {"compared": 1, "writes": ("net.py:8: y[0] = 0",), "lines": ("net.py:9: x + 1",)},
-            "**Line:** none. In AOTAutograd's graph, the only result of a line is that of Dynamo's "
-            "graph. What is wrong is elsewhere: in how inputs and outputs are passed (aliases, "
-            "writes), or in the backward. The graph has no other lines than "
-            "`net.py:9: x + 1`. A line that writes to a tensor: `net.py:8: y[0] = 0`.",
+            "**Line:** none. In AOTAutograd's graph, the only compared result is the same as in "
+            "Dynamo's graph. The fault is elsewhere: in how inputs and outputs are passed "
+            "(aliases, writes), or in the backward. The graph has only these lines: `net.py:9: x + "
+            "1`. A line that writes to a tensor: `net.py:8: y[0] = 0`.",
         ),
         (
             "aot_eager",
@@ -93,25 +93,25 @@ AT = {"source": "net.py:8", "code": "y = x * k", "compared": 4}
                     "gradient fc.weight": "net.py:7: x = self.fc(x)",
                 },
             },
-            "**Line:** none. In AOTAutograd's graph, all 3 results of lines are those of Dynamo's "
-            "graph. What is wrong is elsewhere: in how inputs and outputs are passed (aliases, "
-            "writes), or in the backward. `net.py:8: k = x[:2]` makes `output.k`, which is wrong. "
-            "`net.py:9: return k, x[2:]` makes `output.v`, which is wrong. "
-            "`net.py:7: x = self.fc(x)` is the first to read `fc.bias`, `fc.weight`, whose "
-            "gradient is wrong.",
+            "**Line:** none. In AOTAutograd's graph, all 3 compared results are the same as in "
+            "Dynamo's graph. The fault is elsewhere: in how inputs and outputs are passed "
+            "(aliases, writes), or in the backward. `net.py:8: k = x[:2]` makes `output.k`, which "
+            "is wrong. `net.py:9: return k, x[2:]` makes `output.v`, which is wrong. `net.py:7: x "
+            "= self.fc(x)` is the first to read `fc.bias`, `fc.weight`, whose gradient is wrong.",
         ),
         (
             "eager",
             {"compared": 2, "unseen": ("net.py:8: y = np.fix(x)",)},
-            "**Line:** none. In Dynamo's graph, all 2 results of lines are those of eager, as far "
-            "as they were compared. Not compared, since eager calls no function of PyTorch's for "
-            "it: `net.py:8: y = np.fix(x)`.",
+            "**Line:** none. In Dynamo's graph, all 2 compared results are the same as in eager. "
+            "Not compared, because eager calls no PyTorch function for it: `net.py:8: y = "
+            "np.fix(x)`.",
         ),
         ("eager", {}, ""),
         (
             "inductor",
             {"lines": ("net.py:8: y = x * k", "net.py:9: y + 1")},
-            "**Line:** one of `net.py:8: y = x * k`, `net.py:9: y + 1`: the graph has no others.",
+            "**Line:** one of `net.py:8: y = x * k`, `net.py:9: y + 1`: the graph has no other "
+            "lines.",
         ),
     ],
     ids=[

@@ -110,7 +110,7 @@ def test_a_report_says_what_was_tried_and_what_to_do_where_no_script_shows_it():
         return issue.text(suspect_of(wrong(A)), made, make_environment(), "observe", "x = 1")
 
     assert f"- tried: {why}" in text()
-    assert "The command below shows it with compilegate" in text()
+    assert "The command below shows it with\ncompilegate" in text()
     script = Script(text="x = 1", origin="the recipe of one")
     red, green = Ended(1, "compiled code is WRONG", 1.0), Ended(0, "", 1.0)
     shipped = text(script=script, verified=Verified(red, green, "off"))
@@ -158,7 +158,9 @@ def test_a_line_whose_file_is_not_there_has_its_place_alone(tmp_path):
 def test_the_line_of_a_function_is_not_that_of_a_guard_in_it():
     suspect = suspect_of(recompiled(A, *["0/0: self.n == 1"] * 2))
     text = issue.text(suspect, found("eager"), make_environment(), "observe", "")
-    assert "**Line:** PyTorch names none for this guard. It compiles `forward of net.py` " in text
+    assert (
+        "**Line:** PyTorch names no line for this guard. It recompiles `forward of net.py" in text
+    )
     suspect = suspect_of(guarded("0/0: self.n == 1 # return x * self.n # t/net.py:8 in f"))
     text = issue.text(suspect, found("eager"), make_environment(), "observe", "")
     assert "**Line:** `net.py:8`" in text

@@ -177,7 +177,7 @@ def test_title_place_and_last_line_name_the_code_and_whose_it_is(guilty, tmp_pat
     assert title.startswith("[the team's own pass] nimbus.passes.Clamp: wrong output") == is_own
     shown = issue.text(suspect, found, make_environment(), "observe", "")
     assert ("**Code:** `nimbus.passes.Clamp` (`passes.py:3`), the pass" in shown) == is_own
-    assert ("and is no issue of PyTorch" in shown) == is_own
+    assert ("and is no PyTorch issue" in shown) == is_own
     last = Triaged(suspect, tmp_path, found).place
     assert ("the team's own pass nimbus.passes.Clamp (passes.py:3)" in last) == is_own
     assert cause_of(suspect, found).named == ("pass: nimbus.passes.Clamp (passes.py:3)" * is_own)

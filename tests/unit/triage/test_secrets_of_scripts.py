@@ -111,7 +111,7 @@ def report(text):
 
 def test_a_report_says_that_its_script_has_literals_replaced():
     text = report("passwd = 'pw-tuple-666'\n")
-    assert f"look like secrets read *{HIDDEN}*. It was run so." in text
+    assert f"look like secrets read *{HIDDEN}*. Triage ran the script in this form." in text
     assert "pw-tuple-666" not in text, "what the script prints has it, too"
     assert f"passwd = '{HIDDEN}'" in text
     healthy = report("words = 'pw-tuple-666'\n")

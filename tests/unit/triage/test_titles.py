@@ -85,7 +85,11 @@ def title(observation, backend="inductor", **fields):
         (wrong(A), {"bisected": LOWERED, "cpp": CPP}, f"[Inductor] pad: {NUMBERS}"),
         (wrong(A), {"place": GELU, "cpp": CPP}, f"[Inductor] gelu: {NUMBERS}"),
         (wrong(A, outputs=STRIDES), {}, "[Inductor] one: stride of output is "),
-        (wrong(A, outputs=SHARED), {}, "[Inductor] one: output shares memory with other tensors"),
+        (
+            wrong(A, outputs=SHARED),
+            {},
+            "[Inductor] one: output shares memory with different tensors",
+        ),
     ],
     ids=[
         "operator",
@@ -133,7 +137,7 @@ def test_a_few_operators_that_fail_together_are_named(statements, status, begins
     assert title(wrong(A), **fields).startswith(begins)
     suspect = suspect_of(wrong(A))
     text = issue.text(suspect, Findings(**fields), make_environment(), "observe", "")
-    shown = "**Operators:** `permute`, `exp` fail together, compiled as a graph of their own.\n"
+    shown = "**Operators:** `permute`, `exp` fail together, compiled as one graph.\n"
     shown += "One is called at `net.py:8`.\nOne is called at `net.py:9`.\n"
     bisected = title(wrong(A), **fields, bisected=BISECTED)
     assert bisected.startswith(begins.replace("Block", "erf").replace("Inductor", "decompositions"))
@@ -184,7 +188,7 @@ def test_an_input_is_wrong_after_the_call():
         (
             "state",
             ("closure record.log[0]", "value", "8", "None"),
-            "write to closure record.log[0] is lost, which eager leaves as 8",
+            "write to closure record.log[0] is lost: eager leaves 8",
         ),
         (
             "state",
@@ -294,6 +298,6 @@ def test_a_case_that_ends_early_says_how_and_when(status, failure, expected):
 )
 def test_a_report_says_what_is_allowed_of_that_which_is_wrong(observation, meant):
     text = issue.text(suspect_of(observation), Findings(), make_environment(), "observe", "")
-    assert f"*allowed*: what the suite accepts: {meant}." in text
+    assert f"*allowed*: the limit of the suite, {meant}." in text
     others = {issue._OF_ERROR, issue._OF_COUNT, issue._OF_COST} - {meant}
     assert not any(other in text for other in others)
