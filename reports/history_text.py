@@ -51,7 +51,7 @@ def sentence(event: Event) -> str:
         who = f"{event.figure.name} of {count(len(event.cases), 'case')}"
     else:
         cases = event.found[0][0].series.cases
-        who = f"{event.figure.name} of all {cases} cases, in their mean,"
+        who = f"the mean {event.figure.name} of all {cases} cases"
     back = "" if event.holds or not event.is_worse else ", and came back"
     because = f", with {event.cause}" if event.cause else ""
     eager = ", and eager's, too" if all(_is_eager_alike(*one) for one in event.found) else ""
