@@ -94,9 +94,9 @@ class Investigation:
                     step()
                 except OutOfTimeError:
                     if time.monotonic() > self._until:
-                        self.findings.notes.append(f"the time was over in this step: {name}")
+                        self.findings.notes.append(f"time ran out in this step: {name}")
                         break
-                    self.findings.notes.append(f"there was too little time for all of: {name}")
+                    self.findings.notes.append(f"too little time to finish this step: {name}")
                 except OSError:  # the disk is full: no other step can write, either
                     raise
                 except Exception as error:

@@ -118,8 +118,11 @@ class Bare(nn.Module):
 @pytest.mark.parametrize(
     ("build", "reason"),
     [
-        (lambda: Example(torch.relu, inputs=(torch.randn(3),)), "it has no parameters to train"),
-        (lambda: Example(Bare(), inputs=(torch.randn(3),)), "it has no parameters to train"),
+        (
+            lambda: Example(torch.relu, inputs=(torch.randn(3),)),
+            "the model has no parameters to train",
+        ),
+        (lambda: Example(Bare(), inputs=(torch.randn(3),)), "the model has no parameters to train"),
     ],
 )
 def test_what_has_nothing_to_train_is_not_distributed(build, reason):

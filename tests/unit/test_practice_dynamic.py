@@ -195,9 +195,9 @@ def test_a_model_that_recompiles_or_breaks_graphs_is_not_limited_to_one_compilat
     broken = ONE_OBJECT._replace(objects=2, recompiles=True, breaks=frozenset({None}))
     recompile_limits.observe(bench, SIZES, broken)
     assert [step.unavailable for step in bench.steps if step.unavailable] == [
-        "the model compiles a code object again at one size",
+        "the model recompiles a code object at one size",
         "the model breaks graphs",
-        "the model compiles a code object again at one size",
+        "the model recompiles a code object at one size",
     ]
 
 

@@ -179,7 +179,7 @@ def test_a_skipped_step_that_differs_is_named():
 
 def test_a_model_without_parameters_cannot_be_trained():
     bench = make_bench(lambda: Example(torch.relu, inputs=(torch.randn(3),)))
-    assert training_loop.observe(bench).unavailable == "it has no parameters to train"
+    assert training_loop.observe(bench).unavailable == "the model has no parameters to train"
 
 
 def test_an_output_without_a_gradient_has_no_loss():

@@ -138,7 +138,7 @@ def _modes(bench: Bench, usual: Subject) -> None:
         other = None
         with bench.step(f'mode="{mode}"') as facts:
             if options.get("max_autotune"):
-                raise StepUnavailableError("it tunes for minutes, so it has cases of its own")
+                raise StepUnavailableError("it tunes for minutes: only cases in this mode have it")
             graphs = _need_inductor(bench, options)
             compiled = _compile(bench, mode=mode, graphs=graphs)
             _compare(bench, facts, compiled, graphs=graphs)

@@ -57,9 +57,9 @@ def _obstacle(bench: Bench) -> str:
     if not dist.is_available():
         return "this PyTorch was built without torch.distributed"
     if not any(parameter.requires_grad for parameter in subject.parameters().values()):
-        return "it has no parameters to train"
+        return "the model has no parameters to train"
     if subject.example.calls:
-        return "it lists its own calls, and each rank needs others"
+        return "the model lists its own calls, and each rank needs different ones"
     backend = dist.get_default_backend_for_device(device)
     if not dist.is_backend_available(backend):
         return f"this PyTorch was built without {backend}"

@@ -118,7 +118,7 @@ class _Strategies:
                 calls.call(one)
             entries += varying_sources.varied()
             if not entries:
-                raise StepUnavailableError("PyTorch compiled nothing again, so it names no source")
+                raise StepUnavailableError("PyTorch recompiled nothing, so it names no source")
         if self.bench.has_failed:
             return
         calls = SizedCalls(self.bench, {"backend": recompile_limits.BACKEND, "dynamic": False})

@@ -274,10 +274,10 @@ def _strengths_of(bench: Bench) -> Strengths:
     """Return the constants of a case's loops, from eager's first gradient."""
     subject = bench.build()
     if subject.example.calls:
-        raise StepUnavailableError("it lists its own calls, which a loop cannot repeat")
+        raise StepUnavailableError("the model lists its own calls, which a loop cannot repeat")
     trained = [p.detach() for p in subject.parameters().values() if p.requires_grad]
     if not trained:
-        raise StepUnavailableError("it has no parameters to train")
+        raise StepUnavailableError("the model has no parameters to train")
     loop = make_loop(bench, subject, Recipe("SGD", plain=True), Strengths.of(1.0, 1.0, 1))
     try:
         loop.add_gradients(0)

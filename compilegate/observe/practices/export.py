@@ -48,7 +48,7 @@ _EXPORTED, _PACKAGED = "torch.export.load", "torch._inductor.aoti_load_package"
 def observe(bench: Bench) -> Practice:
     """Save the model in each way; then load and call all of them in one fresh process."""
     if bench.draws:
-        return Practice(unavailable="the model draws random numbers, other ones elsewhere")
+        return Practice(unavailable="the model draws random numbers, which differ elsewhere")
     # The calls follow each other, so the reference must make no other calls between them.
     bench = replace(bench, reference=Reference(bench.builder))
     with (

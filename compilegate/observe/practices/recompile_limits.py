@@ -39,7 +39,7 @@ def observe(bench: Bench, sizes: Sequence[Sizes], one_size: Compiled) -> None:
     if "recompile_limit" in inspect.signature(torch.compile).parameters:
         given = {"recompile_limit": 1}
         _fall_back(bench, "torch.compile(recompile_limit=1)", sizes[:2], one_size, given)
-    again = "the model compiles a code object again at one size" if one_size.recompiles else ""
+    again = "the model recompiles a code object at one size" if one_size.recompiles else ""
     with config.patch(recompile_limit=1, fail_on_recompile_limit_hit=True):
         name = "fail_on_recompile_limit_hit = True"
         _refuse(bench, name, sizes, exc.FailOnRecompileLimitHit, reason=again)

@@ -90,7 +90,7 @@ class Served:
     def _refuse_others(self) -> None:
         """Refuse a model whose answer depends on the calls before: threads change their order."""
         if not repeats(self._ask_eager(0).output, self._answers[0].output):
-            raise StepUnavailableError("eager answers the same call otherwise after other calls")
+            raise StepUnavailableError("eager's answer to the same call changes after other calls")
 
     def compile(self, **changed: Any) -> None:
         """Compile the model as the case demands, without calling it.

@@ -9,7 +9,7 @@ from compilegate.triage.search.suspect import Suspect
 
 #: A ratio to eager that differs from that of the run by more than this has another cause.
 _FAR = 4.0
-_IN_TABLE = "no script: numbers are right, and what they cost is in the table above"
+_IN_TABLE = "no script: the numbers are right, and the table above has their cost"
 
 
 def budget(suspect: Suspect) -> Budget | None:

@@ -16,7 +16,7 @@ from compilegate.triage.search.seen import OTHER, Seen
 from compilegate.triage.search.suspect import Suspect
 
 #: What is seen of a case whose break or guard is gone, while others are not.
-OTHERS_LEFT = "this line is no longer named, and others of the case still are"
+OTHERS_LEFT = "this line is no longer named, but other lines of the case are"
 #: The class of an error that another one wraps.
 _WRAPPED = re.compile(r"(?:\w+: )?(\w+(?:Error|Exception)): ")
 

@@ -110,15 +110,15 @@ class Scripting:
     def _scripts_of_programs(self) -> list[Script]:
         suspect = self.trials.suspect
         if suspect.was_not_compiled:
-            raise programs.UnprintableError("nothing was compiled, so there are none")
+            raise programs.UnprintableError("nothing was compiled, so there are no operators")
         if not (suspect.is_of_values or suspect.fails_as_a_whole):
             raise programs.UnprintableError(
-                "a break or a recompilation is of the model's code, not of an operator"
+                "a graph break or a recompilation belongs to the model's code, not to an operator"
             )
         if (facts := self.trials.suspect.probing_call) is not None:
-            raise programs.UnprintableError(f"it makes no call with {facts.probe}")
+            raise programs.UnprintableError(f"such a script makes no call with {facts.probe}")
         if stage := self.findings.stage.left_out:
-            raise programs.UnprintableError(f"they show no fault of {stage}")
+            raise programs.UnprintableError(f"such a script shows no fault of {stage}")
         found_at, case = self.findings.place, self.trials.suspect.case
         graph, why = self.trials.told(part(path=found_at.path), "graph")
         if graph is None:
@@ -203,17 +203,17 @@ def _lack(findings: Findings, suspect: Suspect, where: str) -> str:
     """What the scripts that were tried do not show, or show without the stage, too."""
     made, text = findings.verified, "a script that shows the failure with torch alone"
     if suspect.was_not_compiled and suspect.graph_break is None:
-        return f"{text}: Dynamo broke at no line, and there may be nothing to compile"
+        return f"{text}: Dynamo names no line, and there may be nothing to compile"
     if made is not None and made.red.shows and made.says in made.red.output:
-        return f"{text}, and passes without the stage: that which was tried fails there, too"
+        return f"{text} and passes without the stage: triage's script fails there, too"
     if where and not (findings.script and shown.compares(findings.script, where)):
-        return f"{text}: the recipe has no variable of its own that is `{where}`"
+        return f"{text}: no variable of the recipe itself is `{where}`"
     if any(findings.errors):
-        some = "those" if all(findings.errors) else "some"
-        return f"{text}: {some} that were tried ended with an error of their own"
+        some = "all" if all(findings.errors) else "some"
+        return f"{text}: {some} scripts that triage tried ended with an unrelated error"
     if suspect.cost:
-        return f"{text}: that which was tried needs as much memory as allowed"
-    return f"{text}: those that were tried ran, and found compiled code right"
+        return f"{text}: triage's script needs no more memory than allowed"
+    return f"{text}: in the scripts that triage tried, compiled code is right"
 
 
 def retitle(suspect: Suspect, findings: Findings, folder: Path) -> None:

@@ -15,7 +15,9 @@ from compilegate.triage.search.trials import NOTHING_LEFT, Trials, part
 from compilegate.triage.steps.remedies import remedies
 
 #: What a report lacks if the case fails with options that make its script pass.
-ANOTHER = "the case fails with what makes repro.py pass: it has another fault, which may be larger"
+ANOTHER = (
+    "with what makes repro.py pass, the case still fails: it has another, perhaps larger fault"
+)
 #: Options with which Inductor generates C++ without vectors.
 _SCALAR = {"cpp.simdlen": 1}
 #: The stances that are tried, and how they are taken.
