@@ -78,6 +78,8 @@ def test_a_report_names_them_and_the_title_one_that_is_alone(names):
     text = issue.text(suspect, findings, make_environment(), "observe", "")
     said = ", ".join(f"`{line}`" for line in lines[:3])
     assert (f"It replaces `_sfdp_pattern_2` (`a.py:7`): {said}." in text) == bool(names)
-    assert ("One of 2 patterns that this pass replaces is at fault:" in text) == (len(names) == 2)
+    assert ("The fault is in one of 2 patterns that this pass replaces:" in text) == (
+        len(names) == 2
+    )
     named = title_of(suspect, findings).startswith("[Inductor] _sfdp_pattern_2 in")
     assert named == (len(names) == 1)
