@@ -126,7 +126,7 @@ def test_stage_submodule_and_operator_of_wrong_numbers_are_found(triaged):
     assert "**Stage:** decompositions or partitioning" in report, output
     assert "**Submodule:** `1.gate` (`Gate`)" in report, output
     assert "**Operator:** `truediv`" in report or "**Operator:** `div`" in report, output
-    assert "the fault is in what the `forward` of `Gate` itself computes" in report
+    assert "the fault is in the code of the `forward` of `Gate` itself" in report
     assert "**Smaller:** It still fails at `batch=2` (the case has 24)." in report
     assert "`decomposition`" in report
     assert 'torch.compile(model, backend="aot_eager")' in report
