@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch.nn import functional
 
 from compilegate.judging.budget import Budget
 from compilegate.observe import threads
@@ -16,6 +17,7 @@ from compilegate.zoo.example import Example
 from compilegate.zoo.registry import Model
 from tests.unit.making import make_observation
 
+TRAIN = Case.parse("m-cpu-train-f32-default-static")
 INFER = Case.parse("m-cpu-infer-f32-default-static")
 WEIGHTS = torch.linspace(-1, 1, 64).view(8, 8)
 
@@ -34,7 +36,7 @@ def sampled(x, rounding=1.0, temperature=1.0):
 
 def judged(ours, theirs, case=INFER):
     def build(function):
-        return lambda: Example(function, inputs=lambda: (torch.randn(16, 8),))
+        return lambda: Example(function, inputs=lambda: (torch.randn(16, 8),), signal=False)
 
     eager, compiled = (
         Subject(Model("m", "m", build=build(side)), case, 0) for side in (ours, theirs)
@@ -231,8 +233,8 @@ def shared_by_few(shared):
             "of the elements are below 0, in eager 0.89",
         ),
         (
-            lambda x: torch.nn.functional.dropout(x, 0.1, True),
-            lambda x: torch.nn.functional.dropout(x, 0.1, True) * 0.99,
+            lambda x: functional.dropout(x, 0.1, True),
+            lambda x: functional.dropout(x, 0.1, True) * 0.99,
             "of the elements are below",
         ),
         (
@@ -312,3 +314,26 @@ def affine_in_single(x):
 def test_rounding_of_draws_to_half_precision_is_no_other_distribution(ours, theirs):
     _, finding = judged(ours, theirs)
     assert finding.outcome == "passed", finding.summary
+
+
+class Kinked(torch.nn.Module):
+    """Numbers just above a kink, and dropout whose backward may draw a mask of its own."""
+
+    def __init__(self, own_mask=False):
+        super().__init__()
+        self.near = torch.nn.Parameter(torch.linspace(1e-3, 4e-3, 256))
+        self.own_mask = own_mask
+
+    def forward(self, x):
+        dropped = functional.dropout(x, 0.5)
+        if self.own_mask:
+            dropped = dropped.detach() + (y := functional.dropout(x, 0.5)) - y.detach()
+        return dropped, self.near.abs()
+
+
+@pytest.mark.parametrize(("own_mask", "outcome"), [(False, "passed"), (True, "failed")])
+def test_a_kink_within_the_step_does_not_change_the_slope(own_mask, outcome):
+    seen, finding = judged(Kinked(), Kinked(own_mask), case=TRAIN)
+    assert abs(seen.eager.slope - 1) < 1e-3
+    assert finding.outcome == outcome, finding.summary
+    assert ("backward and forward use different" in finding.summary) is own_mask
