@@ -337,3 +337,14 @@ def test_a_kink_within_the_step_does_not_change_the_slope(own_mask, outcome):
     assert abs(seen.eager.slope - 1) < 1e-3
     assert finding.outcome == outcome, finding.summary
     assert ("backward and forward use different" in finding.summary) is own_mask
+
+
+def with_layer_drop(rate):
+    return lambda x: x + (torch.rand(()) > rate) * x.tanh()
+
+
+@pytest.mark.parametrize(("rate", "outcome"), [(0.1, "passed"), (0.0, "failed"), (0.3, "failed")])
+def test_calls_without_a_rare_event_are_no_other_spread(rate, outcome, monkeypatch):
+    monkeypatch.setattr(randomness, "MOST", 24)
+    _, finding = judged(with_layer_drop(0.1), of_another_generator(with_layer_drop(rate)))
+    assert finding.outcome == outcome, finding.details

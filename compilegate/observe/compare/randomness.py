@@ -55,8 +55,8 @@ _FIRST_SEED = 1_000_003
 _OF_THE_GENERATOR = frozenset({"structure", "type", "shape", "dtype"})
 #: The comparison is repeated with more calls if the means differ by more than the first number, in
 #: units of their expected distance. It is also repeated if the statistics of groups differ by more
-#: than the second number, in standard errors, plus the third for rounding. The last number is the
-#: factor for the number of calls.
+#: than the second number, in standard errors, plus the third for rounding, or if some groups draw
+#: nothing. The last number is the factor for the number of calls.
 _SUSPICIOUS, _SUSPICIOUS_GAP, _ROUNDED_GAP, _MORE = 4.0, 2.0, 0.005, 4
 #: It is also repeated if a share is this many standard errors from eager's.
 _SUSPICIOUS_SHARE = 3.5
@@ -126,6 +126,8 @@ def _is_suspicious(seen: Randomness) -> bool:
             gap, error = log_gap(*sides)
             if gap > _SUSPICIOUS_GAP * error + _ROUNDED_GAP:
                 return True
+        elif any(value > 0 for side in sides for value in side):
+            return True
     return False
 
 

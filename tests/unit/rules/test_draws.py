@@ -28,6 +28,7 @@ def test_a_case_that_draws_nothing_passes_and_reports_it():
     [
         ({"repeats": 12}, "compiled calls repeat each other: 12 pairs of 24 calls"),
         ({"spreads": (0.0,) * 6}, "spread of the outputs between calls is 0, in eager 0.2"),
+        ({"spreads": (0.02, 0.0, 0.02, 0.02, 0.02, 0.02)}, "spread of the outputs between calls"),
         ({"spreads": (0.3, 0.31, 0.29, 0.3, 0.31, 0.29)}, "spread of the outputs between calls"),
         ({"together": (3.9, 4.1, 4.0, 3.9, 4.1, 4.0)}, "joint spread of a batch's rows is 4"),
         ({"alike": (0.02, 0.021, 0.019, 0.02, 0.021, 0.02)}, "similarity of two calls"),
@@ -52,6 +53,7 @@ def test_other_statistics_fail_and_are_named(changed, expected):
     [
         {"repeats": 8},
         {"spreads": (0.2, 0.21, 0.19, 0.22, 0.2, 0.18)},
+        {"spreads": (0.2, 0.22, 0.0, 0.2, 0.23, 0.21)},
         {"together": (1.2, 0.8, 1.3, 0.9, 1.1, 0.7)},
         {"alike": (0.012, 0.01, 0.011, 0.009, 0.01, 0.012)},
         {"tails": (3.1, 2.9, 3.0, 3.1, 3.0, 3.0)},
