@@ -193,6 +193,16 @@ def test_gradients_of_overlapping_calls_add_up():
     assert torch.allclose(both, alone + cotangent.T @ other, atol=1e-5)
 
 
+def test_the_other_forward_has_the_same_sizes_also_where_a_recipe_draws_them():
+    def packed(batch):
+        return (torch.randn(int(torch.randint(1, 1000, (batch,)).sum()), 3),)
+
+    made = subject(lambda: Example(nn.Linear(3, 2), packed))
+    call = made.prepare(replace(plan(4, batch=2), overlaps=True))
+    one, other = (each.args[0].shape for each in made.overlapping(call))
+    assert one == other
+
+
 @pytest.mark.parametrize(("case", "moves"), [(INFER, True), (TRAIN, False)])
 def test_weights_change_only_where_nothing_else_changes_them(case, moves):
     made = subject(case=case)

@@ -71,7 +71,7 @@ class Preparation:
         seed_everything(self._seed + 1 + planned.index)
         call = self._arguments(planned)
         if planned.overlaps:
-            self._overlapping = (call, self._arguments(planned))
+            self._overlapping = (call, self._another_like(call, planned))
         if planned.probe is not None and planned.probe.loss is not None:
             self._with_loss = (call, planned.probe.loss)
         if planned.probe is not None and planned.probe.changes_numbers:
@@ -91,6 +91,18 @@ class Preparation:
         is_known = self._with_loss is not None and self._with_loss[0] is call
         return self._with_loss[1] if self._with_loss is not None and is_known else None
 
+    def _another_like(self, call: Call, planned: PlannedCall) -> Call:
+        """Return a call with the shapes of another one.
+
+        Its values differ, unless the recipe draws sizes, such as the lengths of packed texts. The
+        sizes of this call are not recorded, so a recompilation for them would not be allowed.
+        """
+        other = self._arguments(planned)
+        if _shapes(other) == _shapes(call):
+            return other
+        seed_everything(self._seed + 1 + planned.index)
+        return self._arguments(planned)
+
     def _arguments(self, planned: PlannedCall) -> Call:
         call = arguments(self._example, planned)
         for recast in self._casts:
@@ -102,3 +114,7 @@ class Preparation:
                 if has_arithmetic(tensor) and tensor.is_leaf:
                     tensor.requires_grad_(name not in self._written_inputs)
         return call
+
+
+def _shapes(call: Call) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in input_tensors(call).items()}
