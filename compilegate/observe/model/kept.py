@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 
-from compilegate.observe.model import generators, iterators
+from compilegate.observe.model import context_variables, generators, iterators, streams
 from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.result import clone_of
 from compilegate.observe.objects import attributes_of, is_array, set_attributes
@@ -34,7 +34,8 @@ class Kept:
         #: By id: the tensor, its version and its content.
         self._tensors: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
         self._arrays: list[tuple[Any, Any]] = []
-        self._generators: list[tuple[object, Any]] = []
+        #: Objects with a state of their own: what puts it back, the object, and the state.
+        self._own: list[tuple[Callable[[Any, Any], None], object, Any]] = []
 
     def add(self, values: Iterable[Any]) -> None:
         """Keep what some values contain."""
@@ -68,15 +69,16 @@ class Kept:
                 yield from self._inside(item)
         elif is_array(value) or type(value) is bytearray:
             self._arrays.append((value, value.copy()))
-        elif (state := generators.state_of(value)) is not None:
-            self._generators.append((value, state))
+        elif (own := _own_state(value)) is not None:
+            self._own.append(own)
+            yield from self._inside(context_variables.value_of(value))
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
             self._records.append((value, attributes_of(value)))
             for item in attributes_of(value).values():
                 yield from self._inside(item)
 
     def put_back(self) -> None:
-        """Restore the containers, the arrays, the random generators and the tensors."""
+        """Restore the containers, the arrays, the objects with a state, and the tensors."""
         for held, stored in self._lists:
             now = [*held, *[None] * len(stored)]
             items = [iterators.put_back(*pair) for pair in zip(stored, now, strict=False)]
@@ -96,13 +98,23 @@ class Kept:
             set_attributes(record, attributes)
         for array, numbers in self._arrays:
             _write(array, numbers)
-        for generator, state in self._generators:
-            generators.set_state(generator, state)
+        for put_back, own, state in self._own:
+            put_back(own, state)
         with torch.no_grad():
             for tensor, version, content in self._tensors.values():
                 written = tensor._version != version or _holds_others(tensor, content)
                 if written and tensor.shape == content.shape:
                     tensor.copy_(content)
+
+
+def _own_state(value: Any) -> tuple[Callable[[Any, Any], None], object, Any] | None:
+    """Return what puts back the state of a generator, a stream or a context variable; or None."""
+    if context_variables.is_variable(value):
+        return context_variables.set_value, value, value.get()
+    for kind in (generators, streams):
+        if (state := kind.state_of(value)) is not None:
+            return kind.set_state, value, state
+    return None
 
 
 def _write(array: Any, numbers: Any) -> None:

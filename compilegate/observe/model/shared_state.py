@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
+from compilegate.observe.model.environment_variables import Environment, named_in
 from compilegate.observe.model.kept import Kept
 from compilegate.observe.model.state import (
     contents,
@@ -49,7 +50,7 @@ _LARGEST = 1 << 20
 
 
 class _Place(Protocol):
-    """Where variables are: a module of Python, a class or a function."""
+    """Where variables are: a module of Python, a class, a function or the environment."""
 
     def values(self) -> dict[str, Any]:
         """Return the variables by name."""
@@ -206,6 +207,7 @@ def _places_of(model: object) -> list[_Place]:
     seen: dict[int, object] = {}
     places: list[_Place] = []
     named: dict[int, tuple[dict[str, Any], set[str]]] = {}
+    environment: set[str] = set()
     while level:
         value = level.pop()
         if id(value) in seen:
@@ -224,6 +226,7 @@ def _places_of(model: object) -> list[_Place]:
                 names = _names_in(value.__code__, "_GLOBAL")
                 known[1].update(names)
                 held = [value.__globals__.get(name) for name in names]
+                environment |= named_in(value.__code__, held)
                 held += map(sys.modules.get, _names_in(value.__code__, "IMPORT_NAME"))
                 level += held
                 after_it = _names_in(value.__code__, "_ATTR", "IMPORT_FROM")
@@ -232,6 +235,8 @@ def _places_of(model: object) -> list[_Place]:
                     level += [vars(module).get(name) for name in after_it]
         else:
             level += [*unwrapped(value), type(value)]
+    if environment:
+        places.append(Environment(frozenset(environment)))
     return [*places, *(_Globals(held, frozenset(names)) for held, names in named.values())]
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from compilegate.observe import nested
-from compilegate.observe.model import generators, iterators
+from compilegate.observe.model import context_variables, generators, iterators, streams
 from compilegate.observe.model.holder import holder_of
 from compilegate.observe.objects import CLOSED, attributes_of, is_array, name_of
 
@@ -197,7 +197,8 @@ def unwrapped(value: object) -> Iterable[object]:
 def plain(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield the numbers, texts, arrays and tensors in a value, and its structure, by path.
 
-    Of a random generator, it is a digest of its state; of an iterator, where it stands.
+    Of a random generator, it is a digest of its state; of an iterator, where it stands; of a
+    stream in memory, both; of a context variable, its value.
     """
     if isinstance(value, _CONTAINERS) and len(value) > LONGEST_CONTAINER:
         return
@@ -213,8 +214,10 @@ def plain(value: Any, path: str) -> Iterator[tuple[str, Any]]:
             yield name, leaf
         elif (position := iterators.digest_of(leaf)) is not None:
             yield name, position
-        elif (digest := generators.digest_of(leaf)) is not None:
+        elif (digest := generators.digest_of(leaf) or streams.digest_of(leaf)) is not None:
             yield name, digest
+        elif context_variables.is_variable(leaf):
+            yield from plain(leaf.get(), f"{name}.get()")
 
 
 def is_plain(value: object) -> bool:
@@ -225,6 +228,7 @@ def is_plain(value: object) -> bool:
 def is_state(value: object) -> bool:
     """Whether a variable can be state: no module, class or function is."""
     is_held = is_plain(value) or isinstance(value, (*_CONTAINERS, bytearray))
+    is_held = is_held or streams.is_stream(value) or context_variables.is_variable(value)
     return is_held or bool(attributes_of(value)) or iterators.digest_of(value) is not None
 
 
