@@ -84,3 +84,25 @@ def test_a_buffer_is_the_same_object():
 
     found = verdict(Counts, backend="aot_eager")
     assert found.outcome == "passed", found.details
+
+
+class Shows(Linear):
+    """Returns its weight. Compiled code may return a view of it."""
+
+    def __init__(self, copies):
+        super().__init__()
+        self.copies = copies
+
+    def forward(self, x):
+        weight = self.linear.weight
+        return self.linear(x), weight.view_as(weight) if self.copies and is_compiling() else weight
+
+
+@pytest.mark.parametrize("phase", ["infer", "train"])
+def test_a_parameter_is_the_same_object(phase):
+    found = verdict(lambda: Shows(copies=False), phase, backend="aot_eager")
+    assert found.outcome == "passed", found.details
+    found = verdict(lambda: Shows(copies=True), phase, backend="aot_eager")
+    assert found.outcome == "failed"
+    said = "identity differs: eager output[1] is parameter linear.weight, compiled another object"
+    assert any(said in line for line in (found.summary, *found.details))

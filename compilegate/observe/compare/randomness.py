@@ -24,7 +24,7 @@ import torch
 
 from compilegate.observe import nested
 from compilegate.observe.compare import draw_shares, draw_statistics
-from compilegate.observe.compare.results import compare_layouts
+from compilegate.observe.compare.layouts import compare_layouts
 from compilegate.observe.model.calls import PlannedCall, input_tensors
 from compilegate.observe.model.result import Result, layout_of
 from compilegate.observe.model.seeding import seed_everything

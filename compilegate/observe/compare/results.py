@@ -18,6 +18,7 @@ from torch._dynamo import exc
 from compilegate.observe import error_text, objects
 from compilegate.observe.compare import exact, places
 from compilegate.observe.compare.eager_noise import Sample
+from compilegate.observe.compare.layouts import compare_layouts
 from compilegate.observe.compare.values import NOTHING_KNOWN, compare_values
 from compilegate.observe.model.equality import PLAIN, is_same
 from compilegate.observe.model.global_state import CHANGED_BY_LOADING
@@ -112,26 +113,6 @@ def compare_outputs(
         if not isinstance(leaf, (torch.Tensor, float, *PLAIN))
     )
     return replace(values, differences=(*differences, *values.differences), opaque=opaque)
-
-
-def compare_layouts(eager: Result, compiled: Result) -> tuple[Difference, ...]:
-    """Compare the outputs of one call except their values: structure, shapes, dtypes, strides.
-
-    Args:
-        eager: The eager call.
-        compiled: The compiled call.
-    """
-    differences = []
-    if eager.nesting != compiled.nesting:
-        differences.append(exact.difference("output", "structure", eager.nesting, compiled.nesting))
-    for path, layout in eager.layout.items():
-        other = compiled.layout.get(path, layout)
-        differences += [
-            exact.difference(path, what, layout[what], other[what])
-            for what in layout
-            if layout[what] != other[what]
-        ]
-    return tuple(differences)
 
 
 def compare_gradients(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Checked:

@@ -172,8 +172,9 @@ class CallRecorder:
         result.layout = {path: layout_of(tensor) for path, tensor in outputs.items()}
         result.aliases = aliases_of(outputs, shareable)
         # A replay of a CUDA graph makes new tensors of its memory.
-        objects = None if subject.case.uses_cuda_graphs else subject.buffers()
-        result.identities = identities_of(output, call, objects)
+        is_replayed = subject.case.uses_cuda_graphs
+        held = None if is_replayed else {**self._named_parameters(), **subject.buffers()}
+        result.identities = identities_of(output, call, held)
         result.output = copies(dict(nested.leaves(output, "output", nested.Opening())))
         result.output |= {
             f"{path}.{name}": copy_of(held)
@@ -187,6 +188,7 @@ class CallRecorder:
                 **subject.parameters(),
                 **{name: t for name, t in given if t.is_leaf and t.requires_grad},
                 **self.leaves,
+                **_retaining(outputs, subject),
             }
             gradients = {name: leaf.grad for name, leaf in leaves.items()}
             result.gradients = copies(gradients)
@@ -233,6 +235,17 @@ class CallRecorder:
         result.started = {name: started[name] for name in own.keys() & started.keys()}
         driven = is_driven(self._subject.example)
         result.parameters = copies(parameters if driven else own)
+
+
+def _retaining(outputs: Mapping[str, torch.Tensor], subject: Subject) -> dict[str, torch.Tensor]:
+    """Return the outputs that keep their gradient, because the model called ``retain_grad()``.
+
+    Nobody unscales such a gradient in float16.
+    """
+    is_scaled = subject.found_inf is not None
+    return {
+        path: tensor for path, tensor in outputs.items() if tensor.retains_grad and not is_scaled
+    }
 
 
 def _models_own(error: Exception) -> Exception:

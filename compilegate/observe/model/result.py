@@ -29,6 +29,8 @@ OVERWRITTEN = "overwritten by a later replay of a CUDA graph: reading it raises"
 #: Whether healthy code is known to return the objects that eager returns. TorchVersion compares
 #: versions, not text.
 KNOWS_IDENTITIES = TorchVersion(torch.__version__) >= "2.15"
+#: The property that says what a tensor leaves to those who read it: ``x.conj()`` computes nothing.
+LAZY = "conjugate or negative bit"
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -248,7 +250,16 @@ def layout_of(tensor: torch.Tensor) -> dict[str, str]:
         "device": tensor.device.type,
         "requires_grad": str(tensor.requires_grad),
         "attributes": str(own_attributes(tensor)),
+        LAZY: _lazy_bits_of(tensor),
     }
+
+
+def _lazy_bits_of(tensor: torch.Tensor) -> str:
+    """Return which of the two bits are set, as text."""
+    if tensor.layout is not torch.strided:
+        return "none"
+    bits = {"conjugate": tensor.is_conj(), "negative": tensor.is_neg()}
+    return ", ".join(name for name, is_set in bits.items() if is_set) or "none"
 
 
 def _shape_of(tensor: torch.Tensor) -> str:

@@ -49,6 +49,44 @@ def test_a_lost_gradient_is_found():
     assert (found.eager, found.compiled) == ("a tensor", "None")
 
 
+def retaining(x):
+    y = x.sin()
+    y.retain_grad()
+    return y, y * y
+
+
+def not_retaining(x):
+    y = x.sin()
+    return y, y * y
+
+
+def retaining_a_copy(x):
+    y = x.sin()
+    kept = y * 1
+    kept.retain_grad()
+    return kept, y * y
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_the_gradient_that_an_output_retains_is_compared(backend):
+    compiled = torch.compile(retaining, backend=backend)
+    made = Compared(retaining, compiled, case=TRAIN)
+    assert made.outputs.differences == made.gradients.differences == ()
+    assert complaints(made.gradients) == []
+    assert "gradient output[0]" in {error.name for error in made.gradients.errors}
+
+
+def test_a_gradient_that_an_output_does_not_retain_or_that_is_wrong_is_found():
+    (found,) = Compared(retaining, not_retaining, case=TRAIN).gradients.differences
+    assert (found.where, found.eager, found.compiled) == (
+        "gradient output[0]",
+        "a tensor",
+        "None",
+    )
+    (text,) = complaints(Compared(retaining, retaining_a_copy, case=TRAIN).gradients)
+    assert text.startswith("gradient output[0] (float32)")
+
+
 def test_a_gradient_of_another_shape_is_found():
     ours, theirs = Result(gradients={"w": torch.ones(3)}), Result(gradients={"w": torch.ones(1, 3)})
     (found,) = compare_gradients(CallResults(ours, theirs)).differences

@@ -125,6 +125,32 @@ def test_strides_of_an_empty_tensor_are_not_compared():
     assert found == []
 
 
+def as_complex(x):
+    return torch.complex(x, x)
+
+
+def negative(x):
+    return as_complex(x).conj().imag
+
+
+@pytest.mark.parametrize(
+    ("lazy", "resolved", "bit"),
+    [
+        (
+            lambda x: as_complex(x).conj(),
+            lambda x: as_complex(x).conj().resolve_conj(),
+            "conjugate",
+        ),
+        (negative, lambda x: negative(x).clone(), "negative"),
+    ],
+)
+def test_numbers_that_only_compiled_code_leaves_to_be_conjugated_are_found(lazy, resolved, bit):
+    gained = ("output", "conjugate or negative bit", "none", bit)
+    assert gained in differences(resolved, lazy)
+    assert not any("bit" in what for _, what, _, _ in differences(lazy, resolved))
+    assert differences(lazy, lazy) == []
+
+
 def test_a_lost_requires_grad_is_found():
     found = differences(lambda x: (x * 2, x * 3), lambda x: (x * 2, (x * 3).detach()), case=TRAIN)
     assert found == [("output[1]", "requires_grad", "True", "False")]
