@@ -16,7 +16,8 @@ from compilegate.records.verdict import Verdict
 from compilegate.triage.findings import Findings
 from compilegate.triage.report import issue
 from compilegate.triage.scripts import running
-from compilegate.triage.scripts.script import Shows, of_recipe
+from compilegate.triage.scripts.script import of_recipe
+from compilegate.triage.scripts.shows import Shows
 from compilegate.triage.search import ladder
 from compilegate.triage.search.place import Place, descend
 from compilegate.triage.search.seen import Seen

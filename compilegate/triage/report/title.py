@@ -25,6 +25,12 @@ _NUMBERS = re.compile(
     r".*?\(eager (?P<eager>[\d.e+-]+%?), [^)]*\)"
     r"(?P<unwritten>; compiled code leaves it unchanged)?"
 )
+#: What a line says of a slice whose numbers are wrong.
+_SLICE = re.compile(
+    r"(?P<tensor>[a-z]+\b[^:(]*) \((?P<dtype>\w+)\): (?P<what>[\w ]+) of a slice is off by "
+    r"(?P<error>\S+) .*?, in (?P<slice>slice \d+ of the \d+ along dimension \d+) "
+    r"\(eager (?P<eager>[^,]+),"
+)
 #: What a line says of something that differs exactly.
 _DIFFERENCE = re.compile(
     r"(?P<where>.+?): (?P<what>[\w ]+?) differs?(?: by padding)?: "
@@ -111,26 +117,41 @@ def _of_case(suspect: Suspect, alone: str) -> str:
     if (failure := suspect.observation.failure) is not None:
         return _of_failure(suspect, failure)
     text = _CALL.sub("", suspect.text)
-    if found := _NUMBERS.match(text):
-        # Alone, a submodule shows what the rest of the model may hide.
-        found = _NUMBERS.match(_CALL.sub("", alone)) or found
-        is_state = found["tensor"] in _STATE
-        named = f"{found['tensor']}{found['path'] if is_state else ''}"
-        after = " after the call" if is_state else ""
-        figures = f"error {found['error']}, eager {found['eager']}"
-        if found["unwritten"]:
-            return f"write to {named} is lost in {found['dtype']} ({figures})"
-        return f"wrong {named}{after} in {found['dtype']} ({figures})"
+    if said := _of_numbers(text, _CALL.sub("", alone)):
+        return said
     if found := _RAISES.match(text):
         eager, compiled = found["eager"], found["compiled"]
         is_missing = compiled == "nothing"
         return f"no error where eager raises {eager}" if is_missing else f"raises {compiled}"
     if found := _DIFFERENCE.match(text):
-        return _of_difference(found)
+        is_of_objects = found["what"] == "identity"
+        return _of_objects(found) if is_of_objects else _of_difference(found)
     is_told = text != suspect.text or suspect.was_not_compiled
     said = _of_memory(text) if costs.budget(suspect) else ""
     aspect = suspect.verdict.aspect.replace("_", " ")
     return said or (text if is_told else f"{aspect}: {text}")
+
+
+def _of_numbers(text: str, alone: str) -> str:
+    """Return which numbers are wrong, and by how much; empty where none are.
+
+    Args:
+        text: What a line says, without the call.
+        alone: What a submodule shows alone. It shows what the rest of the model may hide.
+    """
+    if found := _SLICE.match(text):
+        figures = f"{found['what']} off by {found['error']}, eager {found['eager']}"
+        return f"wrong {found['slice']} of {found['tensor']} in {found['dtype']} ({figures})"
+    if (found := _NUMBERS.match(text)) is None:
+        return ""
+    found = _NUMBERS.match(alone) or found
+    is_state = found["tensor"] in _STATE
+    named = f"{found['tensor']}{found['path'] if is_state else ''}"
+    after = " after the call" if is_state else ""
+    figures = f"error {found['error']}, eager {found['eager']}"
+    if found["unwritten"]:
+        return f"write to {named} is lost in {found['dtype']} ({figures})"
+    return f"wrong {named}{after} in {found['dtype']} ({figures})"
 
 
 def _of_memory(text: str) -> str:
@@ -147,6 +168,13 @@ def _of_memory(text: str) -> str:
     at, peak, eager = of_size.groups()
     figures = f"{peak} MiB, eager {eager} MiB"
     return f"too much memory at {at} ({figures})"
+
+
+def _of_objects(found: re.Match[str]) -> str:
+    """Return which object is another one than in eager."""
+    if found["compiled"] == "another object":
+        return f"a copy or a view is returned where in eager {found['eager']}"
+    return f"{found['compiled']}, where eager returns a copy or a view"
 
 
 def _of_difference(found: re.Match[str]) -> str:

@@ -8,13 +8,14 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import jinja2
 
-from compilegate.fuzzing.outcome import SILENT, Kind
+from compilegate.fuzzing.outcome import SILENT
 from compilegate.fuzzing.program import Program, function_lines, module_lines
 from compilegate.records.case import Case, torch_mode
+from compilegate.triage.scripts.shows import Shows
 from compilegate.triage.source.recipe import Recipe
 from compilegate.triage.source.recipe_facts import RecipeFacts
 
@@ -79,73 +80,6 @@ class Script:
         return needs(self.modules, self.paths)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shows:
-    """What a script shows, so that it need not look at anything else.
-
-    Attributes:
-        title: What is wrong, in one line.
-        kind: How compiled code is wrong.
-        aliasing: Whether tensors share memory that do not in eager, or the other way round.
-        strict: What the compiler must not do: break the graph, or compile again too often.
-        counted: Whether breaks are counted, rather than that ``fullgraph=True`` refuses them.
-        reason: The reason of the break that counts; empty for all of them.
-        recompilations: How many recompilations of one code object are allowed; None for PyTorch's
-            own limit.
-        where: Which state differs first, as in :class:`Difference`; empty if none does.
-        differs: All state that differs.
-        is_number: Whether that is numbers alone, which no object of a class holds.
-        draws: Whether the case draws random numbers as eager does.
-        calls: How many calls show it; 0 for all of the recipe.
-        hangs_s: Seconds after which the script of a hang ends.
-        most: How many times eager's memory a call may need; 0 if memory is not measured.
-        more: How many bytes more than that.
-        exits: The status with which compiled code ends the process; 0 if it does not.
-        may_raise: Whether calls may raise, on whichever side.
-        change: The body of a function that changes the tensors of the last call; empty for none.
-        cotangents: Code that changes where the backward of the last call starts; empty for none.
-        setting: Code that changes attributes of the module before it; empty for none.
-        cached: Whether PyTorch reads compiled code from caches, which are empty at first.
-        brief: Whether to compare one output, and nothing else.
-        careful: Whether to rely on nothing else that is known of the model and of its calls. Such
-            a script is longer.
-    """
-
-    title: str
-    kind: Kind = "values"
-    aliasing: bool = False
-    strict: Literal["", "breaks", "recompiles"] = ""
-    counted: bool = False
-    reason: str = ""
-    recompilations: int | None = None
-    where: str = ""
-    differs: tuple[str, ...] = ()
-    is_number: bool = False
-    draws: bool = False
-    calls: int = 0
-    hangs_s: float = 60.0
-    most: float = 0
-    more: int = 0
-    exits: int = 0
-    may_raise: bool = False
-    change: str = ""
-    cotangents: str = ""
-    setting: str = ""
-    cached: bool = False
-    brief: bool = False
-    careful: bool = False
-
-    @property
-    def raises(self) -> bool:
-        """Whether calls may raise."""
-        return (
-            self.careful
-            or self.may_raise
-            or bool(self.strict)
-            or self.kind in ("raises", "raises not")
-        )
-
-
 def needs(modules: Sequence[str], paths: Sequence[str]) -> str:
     """Return what a script needs of the team, in one sentence; empty for nothing."""
     if not modules:
@@ -179,7 +113,7 @@ def of_program(program: Program, case: Case, shows: Shows, operators: Recipe | N
 def may_be_brief(program: Program, shows: Shows) -> bool:
     """Whether one output of a program may show all of it."""
     is_function = program.phase == "infer" and not program.held
-    is_of_values = shows.kind in ("values", "integers") and not shows.aliasing
+    is_of_values = shows.kind in ("values", "integers") and not (shows.aliasing or shows.sliced)
     return is_function and is_of_values and len(program.returns) == 1 and not shows.draws
 
 
@@ -298,6 +232,8 @@ def _text(
         "numbers": numbers,
         "only_numbers": numbers and shows.is_number and not shows.careful,
         "aliasing": aliasing,
+        "identity": compares and shows.identity,
+        "sliced": compares and shows.sliced,
         "change": shows.change,
         "cotangents": shows.cotangents,
         "setting": shows.setting if facts["is_module"] else "",

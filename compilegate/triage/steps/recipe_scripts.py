@@ -11,7 +11,8 @@ from pathlib import Path
 from compilegate.records.case import Case
 from compilegate.records.part import Construction
 from compilegate.triage.findings import Findings
-from compilegate.triage.scripts.script import Script, Shows, of_recipe
+from compilegate.triage.scripts.script import Script, of_recipe
+from compilegate.triage.scripts.shows import Shows
 from compilegate.triage.search import place
 from compilegate.triage.search.trials import OutOfTimeError, Trials, part
 from compilegate.triage.source.definitions import NoSourceError

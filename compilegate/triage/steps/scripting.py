@@ -17,7 +17,8 @@ from compilegate.triage.findings import Files, Findings
 from compilegate.triage.report.cleaning import cleaned, cleaned_code
 from compilegate.triage.report.title import title_of
 from compilegate.triage.scripts import programs, running
-from compilegate.triage.scripts.script import Script, Shows, of_program, titled
+from compilegate.triage.scripts.script import Script, of_program, titled
+from compilegate.triage.scripts.shows import Shows
 from compilegate.triage.search import costs
 from compilegate.triage.search.suspect import Suspect, exit_status
 from compilegate.triage.search.trials import OutOfTimeError, Trials, part

@@ -9,11 +9,13 @@ from typing import Literal
 
 from compilegate.fuzzing.outcome import outcome_of
 from compilegate.fuzzing.program import Program
+from compilegate.judging.tolerances import OF_A_SLICE
 from compilegate.records.case import REPLAYING_CALLS
 from compilegate.triage.findings import Findings
 from compilegate.triage.report.title import title_of
 from compilegate.triage.scripts.probing_changes import change_of, cotangents_of, setting_of
-from compilegate.triage.scripts.script import Script, Shows, may_be_brief
+from compilegate.triage.scripts.script import Script, may_be_brief
+from compilegate.triage.scripts.shows import Shows
 from compilegate.triage.search import costs
 from compilegate.triage.search.suspect import Suspect, exit_status
 from compilegate.zoo.registry import Model
@@ -77,6 +79,8 @@ def shows(suspect: Suspect, findings: Findings, hangs_s: float) -> Shows:
         cotangents=cotangents_of(suspect.probing_call.probe) if suspect.probing_call else "",
         setting=setting_of(suspect.probing_call.probe) if suspect.probing_call else "",
         aliasing=any(d.what == "aliasing" for one in checked for d in one.differences),
+        identity=any(d.what == "identity" for one in checked for d in one.differences),
+        sliced=f"{OF_A_SLICE} " in suspect.text,
         strict="breaks" if suspect.was_not_compiled else _STRICT.get(aspect, ""),
         reason=suspect.reason,
         recompilations=_allowed(suspect, findings) if aspect == "recompiles" else None,

@@ -12,7 +12,8 @@ from compilegate.triage.findings import Findings
 from compilegate.triage.report import issue
 from compilegate.triage.report.title import title_of
 from compilegate.triage.scripts import running
-from compilegate.triage.scripts.script import Shows, of_recipe
+from compilegate.triage.scripts.script import of_recipe
+from compilegate.triage.scripts.shows import Shows
 from compilegate.triage.search import costs, ladder
 from compilegate.triage.search.ladder import Stage
 from compilegate.triage.search.seen import Seen

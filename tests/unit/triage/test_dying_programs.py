@@ -9,7 +9,8 @@ from compilegate.fuzzing.program import Program, Statement, Value
 from compilegate.judging.budget import Budget
 from compilegate.records.case import Case
 from compilegate.triage.scripts.running import Ended
-from compilegate.triage.scripts.script import Shows, of_program
+from compilegate.triage.scripts.script import of_program
+from compilegate.triage.scripts.shows import Shows
 from compilegate.triage.search.suspect import Suspect
 from compilegate.triage.search.trials import Trials
 from tests.unit.failing import A, failures

@@ -9,7 +9,8 @@ from compilegate.fuzzing.outcome import outcome_of
 from compilegate.records.case import Case
 from compilegate.triage.scripts import running
 from compilegate.triage.scripts.running import Ended
-from compilegate.triage.scripts.script import Shows, of_recipe
+from compilegate.triage.scripts.script import of_recipe
+from compilegate.triage.scripts.shows import Shows
 from compilegate.triage.search.suspect import exit_status
 from compilegate.triage.source.recipe import Recipe
 from compilegate.triage.steps import shown

@@ -3,7 +3,8 @@
 import pytest
 
 from compilegate.records.case import Case
-from compilegate.triage.scripts.script import Shows, of_recipe
+from compilegate.triage.scripts.script import of_recipe
+from compilegate.triage.scripts.shows import Shows
 from compilegate.triage.source import team_modules
 from compilegate.triage.source.recipe import Recipe, operators_in, recipe_of
 from tests.unit.triage.script_runs import run

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from compilegate.records.case import Case
-from compilegate.triage.scripts.script import Shows, of_recipe
+from compilegate.triage.scripts.script import of_recipe
+from compilegate.triage.scripts.shows import Shows
 from compilegate.triage.source.recipe import Recipe
 from tests.unit.triage.script_runs import run
 

@@ -8,7 +8,8 @@ import pytest
 
 from compilegate.processes import zoo_listing
 from compilegate.records.case import Case
-from compilegate.triage.scripts.script import Shows, of_recipe
+from compilegate.triage.scripts.script import of_recipe
+from compilegate.triage.scripts.shows import Shows
 from compilegate.triage.source.definitions import NoSourceError
 from compilegate.triage.source.recipe import operators_of, recipes_of
 from compilegate.zoo import registry

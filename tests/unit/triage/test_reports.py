@@ -18,7 +18,8 @@ from compilegate.runs import files
 from compilegate.triage.folders import suspects, unused
 from compilegate.triage.report import cleaning, environment_file
 from compilegate.triage.scripts import programs
-from compilegate.triage.scripts.script import Shows, of_program
+from compilegate.triage.scripts.script import of_program
+from compilegate.triage.scripts.shows import Shows
 from compilegate.triage.search.ladder import Stage
 from compilegate.triage.search.seen import Seen
 from compilegate.zoo.example import Call

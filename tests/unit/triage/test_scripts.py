@@ -9,7 +9,8 @@ import pytest
 
 from compilegate.fuzzing.program import Program, Statement, Value
 from compilegate.records.case import Case
-from compilegate.triage.scripts.script import Shows, may_be_brief, of_program, of_recipe
+from compilegate.triage.scripts.script import may_be_brief, of_program, of_recipe
+from compilegate.triage.scripts.shows import Shows
 from compilegate.triage.source.definitions import NoSourceError
 from compilegate.triage.source.recipe import Recipe, recipe_of
 from compilegate.triage.source.recipe_facts import RecipeFacts

@@ -5,7 +5,8 @@ and of models that draw random numbers.
 import pytest
 
 from compilegate.records.case import Case
-from compilegate.triage.scripts.script import Shows, of_recipe
+from compilegate.triage.scripts.script import of_recipe
+from compilegate.triage.scripts.shows import Shows
 from compilegate.triage.source.recipe import Recipe
 from tests.unit.triage.script_runs import run
 
@@ -45,6 +46,30 @@ def fail():
 def recipe():
     return dict(module=torch.relu, inputs=lambda: (torch.randn(3),))
 """
+RETURNING = """\
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(3))
+    def forward(self, x, cache):
+        cache["rows"] = x.shape[0]
+        other = dict(cache) if {wrong} == 1 else cache
+        return x + 1, other, self.seen.view(3) if {wrong} == 2 else self.seen
+def recipe():
+    return dict(module=Net(), inputs=lambda: (torch.ones(3), {{}}))
+"""
+CHANNELS = """\
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 16, 3)
+    def forward(self, x):
+        y, factor = self.conv(x), torch.ones(16)
+        factor[5] += {wrong} * {by}
+        return y * factor.view(-1, 1, 1)
+def recipe():
+    return dict(module=Net(), inputs=lambda: (torch.randn(8, 3, 24, 24),))
+"""
 COMPILING = "torch.compiler.is_compiling()"
 
 
@@ -55,6 +80,30 @@ def test_a_script_compares_which_of_many_tensors_share_memory(wrong, tmp_path):
     done = run(of_recipe(recipe, INFER, shows, [{}], backend="eager"), tmp_path)
     assert (done.returncode, done.stderr) == (int(wrong != "False"), "")
     assert ("memory" in done.stdout) == (wrong != "False")
+
+
+@pytest.mark.parametrize("wrong", [COMPILING, f"2 * {COMPILING}", "False"])
+@pytest.mark.parametrize("careful", [True, False])
+def test_a_script_compares_which_objects_are_returned(wrong, careful, tmp_path):
+    recipe = Recipe(RETURNING.format(wrong=wrong).splitlines())
+    shows = Shows(title="identity", kind="layout", calls=1, identity=True, careful=careful)
+    done = run(of_recipe(recipe, INFER, shows, [{}], backend="eager"), tmp_path)
+    assert (done.returncode, done.stderr) == (int(wrong != "False"), ""), done.stdout
+    assert ("which object each one is: shape (" in done.stdout) == (wrong != "False")
+    assert "None" not in done.stdout
+
+
+@pytest.mark.parametrize(("wrong", "status"), [(COMPILING, 1), ("False", 0)])
+@pytest.mark.parametrize(("precision", "by"), [("f32", 2e-5), ("bf16", 5e-3)])
+def test_a_script_shows_a_wrong_slice_that_no_element_shows(wrong, status, precision, by, tmp_path):
+    recipe = Recipe(CHANNELS.format(wrong=wrong, by=by).splitlines())
+    case = Case.parse(f"m-cpu-infer-{precision}-default-static")
+    shows = Shows(title="slice", calls=1, sliced=True)
+    done = run(of_recipe(recipe, case, shows, [{}], backend="eager"), tmp_path)
+    assert (done.returncode, done.stderr) == (status, ""), done.stdout
+    said = "output, slice 5 of 16 along dimension 1: scale, mean and rms off by "
+    assert (said in done.stdout) == bool(status)
+    assert precision == "f32" or "worst at" not in done.stdout
 
 
 @pytest.mark.parametrize("wrong", [COMPILING, "False"])

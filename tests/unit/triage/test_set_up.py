@@ -4,7 +4,8 @@ import pytest
 
 from compilegate.fuzzing.program import Program, Statement, Value, zoo_text
 from compilegate.records.case import Case
-from compilegate.triage.scripts.script import Shows, of_program, of_recipe
+from compilegate.triage.scripts.script import of_program, of_recipe
+from compilegate.triage.scripts.shows import Shows
 from compilegate.triage.source.recipe import operators_in, recipe_of
 from tests.unit.triage.script_runs import run
 

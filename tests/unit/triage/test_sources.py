@@ -6,7 +6,8 @@ import pytest
 
 from compilegate.records.case import Case
 from compilegate.triage.scripts import running
-from compilegate.triage.scripts.script import Script, Shows, of_recipe
+from compilegate.triage.scripts.script import Script, of_recipe
+from compilegate.triage.scripts.shows import Shows
 from compilegate.triage.source import team_modules
 from compilegate.triage.source.recipe import recipe_of
 from tests.unit.triage.script_runs import run

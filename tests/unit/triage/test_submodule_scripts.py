@@ -11,7 +11,8 @@ import pytest
 
 from compilegate.records.case import Case
 from compilegate.records.part import Arguments, Construction
-from compilegate.triage.scripts.script import Shows, of_recipe
+from compilegate.triage.scripts.script import of_recipe
+from compilegate.triage.scripts.shows import Shows
 from compilegate.triage.source.recipe import recipe_of_part
 from tests.unit.triage.script_runs import run
 

@@ -7,6 +7,7 @@ import pytest
 from compilegate.culprits.grouping import culprits
 from compilegate.fuzzing.program import Program, Statement
 from compilegate.judging.budget import Budget
+from compilegate.records.call import SliceError
 from compilegate.records.observation import WANTS
 from compilegate.records.part import CppLine, LineDiffers
 from compilegate.triage.findings import Findings
@@ -200,12 +201,39 @@ def test_an_input_is_wrong_after_the_call():
             ("output", "dtype", "int64", "int8"),
             "dtype of output is int8, in eager int64",
         ),
+        (
+            "outputs",
+            ("output", "identity", "input[0] is output", "another object"),
+            "a copy or a view is returned where in eager input[0] is output",
+        ),
+        (
+            "outputs",
+            ("output", "identity", "another object", "input[0] is output"),
+            "input[0] is output, where eager returns a copy or a view",
+        ),
     ],
-    ids=["NaN", "no NaN", "elements", "lost", "state", "dtype"],
+    ids=["NaN", "no NaN", "elements", "lost", "state", "dtype", "copy", "no copy"],
 )
 def test_what_differs_exactly_reads_as_one_would_file_it(group, difference, expected):
     checked = make_checked(make_error(), differences=[make_difference(*difference)])
     assert title(wrong(A, **{group: checked})) == f"[Inductor] one: {expected}"
+
+
+def test_a_wrong_slice_is_named():
+    one = SliceError(
+        what="scale",
+        dimension=1,
+        index=3,
+        slices=64,
+        elements=512,
+        eager=1e-5,
+        compiled=0.012,
+        noise=1e-4,
+    )
+    checked = make_checked(make_error(slices=(one,)))
+    expected = "wrong slice 3 of the 64 along dimension 1 of output in float32"
+    made = title(wrong(A, outputs=checked))
+    assert made == f"[Inductor] one: {expected} (scale off by …"
 
 
 @pytest.mark.parametrize(
