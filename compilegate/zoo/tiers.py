@@ -69,8 +69,8 @@ COUNTED = {
     "transformer_encoder": ("infer-*-default-auto-regional",),
 }
 
-#: The cases of the smoke tier whose probing calls include those that compile again, as globs: small
-#: models, whose kernels compile within seconds.
+#: The cases of shipped models in the smoke tier whose probing calls include those that compile
+#: again, as globs: the models are small, and their kernels compile within seconds.
 RESPECIALISED = {
     "matvec_decorated": "infer-*-default-auto",
     "conv_pool_linear": "train-f32-default-auto",
@@ -186,21 +186,24 @@ def counts_work(case: Case, model: Model, *, shipped: bool) -> bool:
     return any(fnmatchcase(case.setting, glob) for glob in COUNTED.get(case.model, ()))
 
 
-def respecialises(case: Case, tier: str, cases: Sequence[Case]) -> bool:
+def respecialises(case: Case, tier: str, cases: Sequence[Case], *, shipped: bool) -> bool:
     """Whether the probing calls of a case include those that compile again.
 
-    In the smoke tier, those of a few small models do. In the others, two cases of each model do in
-    float32, whose bounds are narrow: one in inference, where batch norm takes a batch of one, and
-    one in training, for gradients.
+    In the smoke tier, those of a few small models do, and one case of each user's model. In the
+    others, two cases of each model do in float32, whose bounds are narrow: one in inference, where
+    batch norm takes a batch of one, and one in training, for gradients.
 
     Args:
         case: The case.
         tier: The tier of its device.
         cases: The cases of its model on its device.
+        shipped: Whether compilegate ships the model.
     """
-    if tier == "smoke":
+    if tier == "smoke" and shipped:
         return fnmatchcase(case.setting, RESPECIALISED.get(case.model, ""))
-    return case == _first(cases, phase="infer") or _is_plain_training(case, cases)
+    if case == _first(cases, phase="infer"):
+        return True
+    return tier != "smoke" and _is_plain_training(case, cases)
 
 
 def has_plain_inputs(case: Case, tier: str, cases: Sequence[Case], *, shipped: bool) -> bool:
@@ -252,7 +255,7 @@ def compiling_again(case: Case, model: Model, tier: str, cases: Sequence[Case]) 
     shipped = model.build is not None
     if model.slow:
         return found
-    if respecialises(case, tier, cases):
+    if respecialises(case, tier, cases, shipped=shipped):
         # Shipped models that compile for long share the memory layouts out: they begin with the
         # same few operators, which read the inputs.
         shares = shipped and tier == "standard" and model.family.startswith(LARGE)

@@ -221,7 +221,8 @@ def test_only_a_sample_of_the_cases_has_its_compile_work_counted(tmp_path):
     plan = make_plan_of(make_options(tmp_path), cases=[CPU, TRAINED])
     assert plan.cases_of(ASPECTS["compile_work"]) == [TRAINED]
     assert "compile_work" in plan.wants_of(ASPECTS["upgrade"], TRAINED)
-    assert plan.wants_of(ASPECTS["upgrade"], CPU) == {*ASPECTS["upgrade"].wants, "reuse"} - {
+    probing = {"reuse", "respecialise", "every_layout"}
+    assert plan.wants_of(ASPECTS["upgrade"], CPU) == {*ASPECTS["upgrade"].wants, *probing} - {
         "compile_work",
         *PRACTICES,
     }

@@ -62,7 +62,10 @@ def test_large_shipped_models_share_layouts_out_in_the_standard_tier():
     assert asked(users, "standard") == every
     assert asked(small, "standard") == every
     assert asked(users, "full", training) == {"respecialise", "plain_inputs"}
-    assert asked(small, "smoke", training) == set()
+    assert asked(small, "smoke") == asked(small, "smoke", training) == set()
+    assert asked(users, "smoke") == every
+    assert asked(users, "smoke", training) == {"plain_inputs"}
+    assert asked(dataclasses.replace(users, slow=True), "smoke") == set()
     assert asked(dataclasses.replace(users, slow=True), "standard") == set()
 
 
@@ -142,9 +145,25 @@ def test_two_cases_of_each_model_compile_again_for_their_probing_calls():
         "infer-f32-default-dynamic",
     )
     cases = [Case.parse(f"m-cpu-{setting}") for setting in named]
-    chosen = [case.setting for case in cases if tiers.respecialises(case, "standard", cases)]
-    assert chosen == ["train-f32-default-auto", "infer-f32-default-dynamic"]
-    assert not any(tiers.respecialises(case, "smoke", cases) for case in cases)
+
+    def chosen(tier, *, shipped):
+        return [
+            case.setting
+            for case in cases
+            if tiers.respecialises(case, tier, cases, shipped=shipped)
+        ]
+
+    for shipped in (True, False):
+        expected = ["train-f32-default-auto", "infer-f32-default-dynamic"]
+        assert chosen("standard", shipped=shipped) == expected
+    assert chosen("smoke", shipped=True) == []
+    assert chosen("smoke", shipped=False) == ["infer-f32-default-dynamic"]
+
+
+@pytest.mark.parametrize("named", [["train-f32-default-auto"], ["infer-bf16-default-static"]])
+def test_a_users_model_has_such_a_case_in_smoke_whichever_settings_it_has(named):
+    cases = [Case.parse(f"m-cpu-{setting}") for setting in named]
+    assert all(tiers.respecialises(case, "smoke", cases, shipped=False) for case in cases)
 
 
 def test_each_case_of_the_smoke_tier_that_compiles_again_is_in_the_tier():
