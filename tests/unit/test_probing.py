@@ -161,12 +161,6 @@ def test_the_error_that_earlier_calls_left_in_a_buffer_is_not_of_a_probing_call(
     assert verdict_of(seen, test_side_effects).outcome == "passed"
 
 
-def test_examples_that_list_their_calls_or_fix_their_inputs_are_not_probed():
-    seen = probed(inputs=(torch.ones(8, 4),))
-    assert not seen.probes
-    assert not seen.unprobed
-
-
 def test_probing_leaves_no_trace():
     """Statistics of batch norm that had seen a NaN would stay NaN."""
 

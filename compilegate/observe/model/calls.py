@@ -17,6 +17,9 @@ from compilegate.observe.model.probes import Probe
 from compilegate.records.case import Case
 from compilegate.zoo.example import Call, Example, check_arguments, check_dims, check_keywords
 
+#: The index of the first probing call. No other call of a case has one as large.
+FIRST_PROBE = 500
+
 
 @dataclass(frozen=True)
 class PlannedCall:
@@ -37,6 +40,11 @@ class PlannedCall:
     moved: bool = False
     overlaps: bool = False
     probe: Probe | None = None
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether it is a probing call, or the same call without the change."""
+        return self.index >= FIRST_PROBE
 
 
 def sizes_of(case: Case, sizes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
@@ -168,6 +176,11 @@ def arguments(example: Example, planned: PlannedCall) -> Call:
 def has_fixed_inputs(example: Example) -> bool:
     """Whether every call receives the same tensors."""
     return not (example.calls or callable(example.inputs) or callable(example.kwargs))
+
+
+def gives_arguments(example: Example) -> bool:
+    """Whether a recipe gives the arguments of its calls, and no function that makes them."""
+    return bool(example.calls) or has_fixed_inputs(example)
 
 
 def fixed_arguments(example: Example) -> tuple[Any, ...]:

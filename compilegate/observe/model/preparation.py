@@ -17,6 +17,7 @@ from compilegate.observe.model.calls import (
     reverse_rows,
 )
 from compilegate.observe.model.changed_numbers import ChangedNumbers
+from compilegate.observe.model.given_arguments import GivenArguments
 from compilegate.observe.model.losses import Loss
 from compilegate.observe.model.seeding import seed_everything
 from compilegate.records.case import Case
@@ -47,6 +48,7 @@ class Preparation:
         written_inputs: Collection[str],
     ) -> None:
         self._example = example
+        self._given = GivenArguments(example)
         self._seed = seed
         self._input_gradients = input_gradients
         self._written_inputs = written_inputs
@@ -76,7 +78,7 @@ class Preparation:
             self._with_loss = (call, planned.probe.loss)
         if planned.probe is not None and planned.probe.changes_numbers:
             self._changed = ChangedNumbers(self._example.module)
-        if planned.index % 2 and has_fixed_inputs(self._example):
+        if planned.index % 2 and not planned.is_probing and has_fixed_inputs(self._example):
             reverse_rows([*input_tensors(call).values()])
         return call
 
@@ -104,7 +106,8 @@ class Preparation:
         return self._arguments(planned)
 
     def _arguments(self, planned: PlannedCall) -> Call:
-        call = arguments(self._example, planned)
+        given = self._given.copied() if planned.is_probing else None
+        call = arguments(self._example, planned) if given is None else given
         for recast in self._casts:
             call.args, call.kwargs = recast(call.args), recast(call.kwargs)
         if planned.probe is not None:

@@ -48,6 +48,7 @@ class Probe:
         changes_numbers: Whether it changes the floating numbers that modules have as attributes.
         changes_state: Changes parameters and buffers; None if they stay.
         without_gradients: Whether floating inputs require no gradients.
+        makes_inputs: Whether the recipe has to make other inputs, of another size or other numbers.
         rival: Another change. Where it moves a NaN or an infinity of eager's results, overflow
             decides there, and nothing is compared.
         is_extreme: Whether the values are such that overflow may decide.
@@ -73,6 +74,7 @@ class Probe:
     changes_numbers: bool = False
     changes_state: StateChange | None = None
     without_gradients: bool = False
+    makes_inputs: bool = False
     rival: Change | None = None
 
     def apply(self, call: Call) -> None:

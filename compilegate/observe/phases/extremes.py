@@ -25,6 +25,10 @@ class Extremes:
     report: Callable[[str], None]
     unprobed: str = ""
 
+    def against(self, probe: Probe) -> str:
+        """Return why a probing call is left out; empty if it is made."""
+        return self.unprobed if probe.has_extreme_floats else ""
+
     @contextlib.contextmanager
     def reported(self, probe: Probe) -> Iterator[None]:
         """Report the call of a probe, if it has extreme floating numbers."""

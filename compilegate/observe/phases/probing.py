@@ -35,6 +35,7 @@ from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.calls import PairedCalls
 from compilegate.observe.phases.extremes import Extremes
+from compilegate.observe.phases.given_calls import GivenCalls
 from compilegate.observe.phases.probed_references import ProbedReferences
 from compilegate.observe.phases.probing_plan import (
     SHARED,
@@ -85,6 +86,7 @@ class Probing:
 
     def __post_init__(self) -> None:
         self._references = ProbedReferences(self.calls.eager, self.builder)
+        self._given = GivenCalls(self.calls, self._references)
         self._unsteady: tuple[Difference, ...] = ()  # of the repetitions before a call
 
     def make_wanted(self, wants: Collection[str], sizes: dict[str, int]) -> None:
@@ -125,8 +127,8 @@ class Probing:
                 try:
                     if time.monotonic() - begun > _MOST_S:
                         raise LeftOutError(f"the others took {_MOST_S:.0f} s")
-                    if self.extremes.unprobed and one.probe.has_extreme_floats:
-                        raise LeftOutError(self.extremes.unprobed)
+                    if reason := self.extremes.against(one.probe) or self._given.against(one.probe):
+                        raise LeftOutError(reason)
                     self._probe(one, one.probe)
                 except LeftOutError as reason:
                     self.left_out.append(f"{one.probe.name}: {reason}")
@@ -175,8 +177,7 @@ class Probing:
             asleep = {error.name for error in outputs.errors if error.always_zero}
             zeros = stable.zeros_unlike(made, result, truths, asleep)
             outputs = replace(outputs, decisions=(*outputs.decisions, *zeros))
-        if not probe.shows_gradients:
-            gradients = Checked()
+        gradients = gradients if probe.shows_gradients else Checked()
         if probe.loss is not None and probe.loss.may_cancel:
             gradients = missing_gradients.without_noise(gradients)
         if probe.loss is not None and probe.loss.is_infinite:

@@ -7,14 +7,12 @@ import zlib
 from collections.abc import Sequence
 
 from compilegate.observe.model import probes
-from compilegate.observe.model.calls import PlannedCall, freezes, has_fixed_inputs
+from compilegate.observe.model.calls import FIRST_PROBE, PlannedCall, freezes, gives_arguments
 from compilegate.observe.model.probes import Probe
 from compilegate.records.call import FURTHER
 from compilegate.records.case import Case
 from compilegate.zoo.example import Example
 
-#: The index of the first probing call. No other call of a case has one as large.
-_FIRST_INDEX = 500
 #: Dynamo's own limit: it compiles one code object so often.
 _LIMIT = 8
 #: In how many memory layouts a case is called that shares them out with others.
@@ -32,32 +30,39 @@ def reusing(example: Example, sizes: dict[str, int], case: Case) -> list[Planned
     again = Probe(f"after {_LIMIT} more calls", repeats=_LIMIT)
     of_state = () if freezes(example, case) else probes.of_state(case)
     chosen = (again, *probes.extremes(case), *probes.of_losses(case), *of_state)
-    return _planned(example, [(sizes, probe) for probe in chosen])
+    return _planned([(sizes, probe) for probe in chosen])
 
 
 def with_further_inputs(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
-    """Plan calls that are as the first one, with other inputs, for a case in half precision."""
+    """Plan calls that are as the first one, with other inputs, for a case in half precision.
+
+    A recipe that gives its arguments has one such call, which is left out with the reason.
+    """
     if not case.computes_in_half:
         return []
-    probes_of = [Probe(f"{FURTHER} {number}") for number in range(1, _FURTHER + 1)]
-    return _planned(example, [(sizes, probe) for probe in probes_of])
+    count = 1 if gives_arguments(example) else _FURTHER
+    further = [Probe(f"{FURTHER} {number + 1}", makes_inputs=True) for number in range(count)]
+    return _planned([(sizes, probe) for probe in further])
 
 
 def at_other_batches(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
     """Plan the probing calls at a batch of one and of zero, which compile again.
 
     Only the dimensions that are the first one of an argument take these sizes: the batch. Nobody
-    trains on an empty batch, and Inductor cannot do so with a convolution.
+    trains on an empty batch, and Inductor cannot do so with a convolution. A recipe that gives its
+    arguments has such calls, too, which are left out with the reason.
     """
-    batches = {names[0]: None for names in example.dims.values() if 0 in names}
+    named = {names[0]: None for names in example.dims.values() if 0 in names}
+    batches = [name for name in named if name in sizes]
+    if not batches and gives_arguments(example):
+        batches = ["batch"]
     small = [
-        ({**sizes, name: size}, Probe(f"{name} of {text}"))
+        ({**sizes, name: size}, Probe(f"{name} of {text}", makes_inputs=True))
         for name in batches
-        if name in sizes
         for size, text in ((1, "one"), (0, "zero"))
         if size or case.phase == "infer"
     ]
-    return _planned(example, small)
+    return _planned(small)
 
 
 def with_other_numbers(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
@@ -65,13 +70,13 @@ def with_other_numbers(example: Example, sizes: dict[str, int], case: Case) -> l
 
     A user sets such a number between calls: a scale, a temperature.
     """
-    return _planned(example, [(sizes, Probe("other numbers in modules", changes_numbers=True))])
+    return _planned([(sizes, Probe("other numbers in modules", changes_numbers=True))])
 
 
 def with_plain_inputs(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
     """Plan the probing call whose inputs require no gradients, which compiles again."""
     plain = Probe("inputs that require no gradients", without_gradients=True)
-    return _planned(example, [(sizes, plain)])
+    return _planned([(sizes, plain)])
 
 
 def in_other_layouts(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
@@ -83,7 +88,7 @@ def in_other_layouts(example: Example, sizes: dict[str, int], case: Case) -> lis
     layouts = probes.layouts()
     skipped = SHARED if case.phase == "train" else 0
     first = (zlib.crc32(case.model.encode()) + skipped) % len(layouts)
-    return _planned(example, [(sizes, probe) for probe in (*layouts[first:], *layouts[:first])])
+    return _planned([(sizes, probe) for probe in (*layouts[first:], *layouts[:first])])
 
 
 def planned(name: str, example: Example, sizes: dict[str, int], case: Case) -> PlannedCall:
@@ -106,11 +111,9 @@ def planned(name: str, example: Example, sizes: dict[str, int], case: Case) -> P
     raise LookupError(f"no probing call {name}")
 
 
-def _planned(example: Example, calls: Sequence[tuple[dict[str, int], Probe]]) -> list[PlannedCall]:
-    """Number the calls; there are none for an example that lists its calls, or fixes its inputs."""
-    if example.calls or has_fixed_inputs(example):
-        return []
+def _planned(calls: Sequence[tuple[dict[str, int], Probe]]) -> list[PlannedCall]:
+    """Number the calls."""
     return [
         PlannedCall(index, sizes, probe=probe)
-        for index, (sizes, probe) in zip(itertools.count(_FIRST_INDEX), calls, strict=False)
+        for index, (sizes, probe) in zip(itertools.count(FIRST_PROBE), calls, strict=False)
     ]
