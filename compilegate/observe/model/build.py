@@ -6,15 +6,20 @@ from collections.abc import Mapping
 
 import torch
 from torch import nn
+from torch.utils.weak import WeakIdKeyDictionary
 
 from compilegate.observe.model import cast_weights
 from compilegate.observe.model.calls import arguments, first_call
+from compilegate.observe.model.given_arguments import with_own_inputs
 from compilegate.observe.model.holder import holder_of
 from compilegate.observe.model.seeding import QuickWeights, seed_everything
 from compilegate.observe.threads import one_thread
 from compilegate.records.case import Case
 from compilegate.zoo.example import Example
-from compilegate.zoo.registry import Model
+from compilegate.zoo.registry import Model, ZooError
+
+#: The parameters of modules that recipes have returned.
+_BUILT: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
 def build(
@@ -33,11 +38,15 @@ def build(
         seed: The seed of the weights.
         dtype: The precision of floating parameters and buffers; None keeps that of the case.
         weights: Values that replace those of parameters and buffers, by name.
+
+    Raises:
+        ZooError: The recipe returns a module that it has returned before.
     """
     seed_everything(seed)
     with one_thread(), QuickWeights():
-        example = model.example(case.device)
+        example = with_own_inputs(model.example(case.device))
     module = holder_of(example.module)
+    _refuse_shared(module, model)
     _initialize_lazy_parameters(module, model, example, case.device)
     module.train(case.phase == "train")
     with torch.no_grad():
@@ -46,6 +55,19 @@ def build(
                 tensor.copy_(weights[name])
     cast_weights.cast(module, case, lifted=dtype)
     return example
+
+
+def _refuse_shared(module: nn.Module, model: Model) -> None:
+    """Refuse a module that another side has: it would be cast and trained for both."""
+    parameters = [*module.parameters()]
+    if any(parameter in _BUILT for parameter in parameters):
+        raise ZooError(
+            f"the recipe of {model.name} returns the same module again, or a part of it: eager, "
+            "compiled code and the reference each need their own. Build the module in the recipe, "
+            "or return copy.deepcopy(MODULE)"
+        )
+    for parameter in parameters:
+        _BUILT[parameter] = True
 
 
 def parameters_of(module: object) -> dict[str, nn.Parameter]:

@@ -2,10 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import dataclasses
 from typing import Any
 
+from torch.utils.weak import WeakIdKeyDictionary
+
+from compilegate.observe.model.calls import has_fixed_inputs, input_tensors
 from compilegate.zoo.example import Call, Example
+
+#: By the first tensor of fixed inputs: all their tensors, and a copy of the inputs and keywords as
+#: they were before any call.
+_FIRST: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+
+def with_own_inputs(example: Example) -> Example:
+    """Return an example whose fixed inputs no earlier build of the recipe has.
+
+    A recipe may give tensors that a zoo file makes once. Then eager, compiled code and the
+    reference would write to the same memory, and reverse the same rows. The first build keeps its
+    tensors, which may share memory with the module.
+    """
+    if not has_fixed_inputs(example):
+        return example
+    given = (example.inputs, example.kwargs)
+    tensors = [*input_tensors(Call(*given)).values()]
+    if not tensors:
+        return example
+    known = _FIRST.get(tensors[0])
+    if known is not None and known[0] == [*map(id, tensors)]:
+        inputs, kwargs = copy.deepcopy(known[1])
+        return dataclasses.replace(example, inputs=inputs, kwargs=kwargs)
+    with contextlib.suppress(Exception):  # a lock, or a tensor with a history, cannot be copied
+        _FIRST[tensors[0]] = [*map(id, tensors)], copy.deepcopy(given)
+    return example
 
 
 class GivenArguments:
