@@ -9,7 +9,7 @@ from typing import Any
 
 from torch.utils.weak import WeakIdKeyDictionary
 
-from compilegate.observe.model.calls import has_fixed_inputs, input_tensors
+from compilegate.observe.model.calls import fixed_arguments, has_fixed_inputs, input_tensors
 from compilegate.zoo.example import Call, Example
 
 #: By the first tensor of fixed inputs: all their tensors, and a copy of the inputs and keywords as
@@ -26,7 +26,7 @@ def with_own_inputs(example: Example) -> Example:
     """
     if not has_fixed_inputs(example):
         return example
-    given = (example.inputs, example.kwargs)
+    given = fixed_arguments(example)
     tensors = [*input_tensors(Call(*given)).values()]
     if not tensors:
         return example
