@@ -153,7 +153,8 @@ def _of_slopes(ours: float | None, theirs: float | None) -> str:
         return ""
     return (
         f"the forward's slope along the gradient is {theirs:.3g} of the gradient's norm, in eager "
-        f"{ours:.3g}: backward and forward use different random numbers"
+        f"{ours:.3g}: backward and forward use different random numbers, or the function has a "
+        "kink or a bend within the step, which looks alike"
     )
 
 
