@@ -68,6 +68,11 @@ HALF = {
     "projection": Allowance(3.0, 0.125),
 }
 
+#: In a case in half precision, the most noise that other tensors lend to one that eager computes in
+#: single precision: healthy code errs by a quarter of it, and half precision by far more. A tensor
+#: of fewer elements may have so small an error by chance.
+SINGLE_IN_HALF, FEW_TO_JUDGE = 4 * HALF_ERRORS, 4
+
 #: Allowed error of single rows in half precision, as a multiple of eager's own. It is at least the
 #: first factor; few rows vary more by chance, so they get more. The floor is in eps.
 ROWS, FEW_ROWS, ROWS_FLOOR = 1.75, 6.0, 0.01
@@ -218,7 +223,9 @@ def checks(
         floor = NORMED if error.always_zero and not is_half else allowances["max"].floor
         allowed = BLIND_FACTOR * error.eager_max + floor * eps
         return (Check("largest error", error.compiled_max, error.eager_max, allowed),)
-    noise = max(error.eager_rms, pooled_noise)
+    noise = max(
+        error.eager_rms, _lent(pooled_noise, error) if is_half and not extreme else pooled_noise
+    )
     beyond_rounding = not is_half and noise > ROUNDING * eps
     chaotic = is_half and noise > CHAOS
     wider = JUMPY if error.jumps else CHAOTIC if chaotic else 1.0
@@ -264,6 +271,18 @@ def checks(
             + (wider * noise + error.unit) * max(TAIL / math.sqrt(error.numel or 1), correlated),
         ),
     )
+
+
+def _lent(pooled_noise: float, error: TensorError) -> float:
+    """Return the noise of the group that a tensor of a case in half precision may have.
+
+    Eager computes some tensors in single precision there, outside of autocast or in a region that
+    disables it. Compiled code must, too.
+    """
+    is_single = error.dtype == "float32" and error.has_reference and error.numel >= FEW_TO_JUDGE
+    if is_single and max(error.eager_rms, error.eager_own) < HALF_ERRORS:
+        return min(pooled_noise, SINGLE_IN_HALF)
+    return pooled_noise
 
 
 def _checks_of_slices(

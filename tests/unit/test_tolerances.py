@@ -285,3 +285,21 @@ def test_the_worst_column_is_compared_with_eagers(off, passes):
     assert (text == "") is passes
     assert passes or "error of column 4 of the last dimension is" in text
     assert exceeds(dataclasses.replace(error, column=-1), 0.0, half=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("compiled", "changed", "is_right"),
+    [
+        (2e-5, {}, True),  # somewhat worse than eager, in single precision
+        (1.5e-3, {}, False),  # a layer outside of autocast that compiled code leaves in bfloat16
+        (1.5e-3, {"eager_rms": 1e-3, "eager_max": 4e-3}, True),
+        (1.5e-3, {"numel": 2}, True),  # the error of two elements is small by chance
+        (1.5e-3, {"has_reference": False}, True),
+    ],
+)
+def test_a_tensor_in_single_precision_does_not_borrow_the_noise_of_half(
+    compiled, changed, is_right
+):
+    fields = {"compiled_rms": compiled, "compiled_max": compiled, **changed}
+    error = make_error("gradient head.bias", **fields)
+    assert (exceeds(error, 4.5e-3, half=True) == "") is is_right

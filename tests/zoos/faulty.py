@@ -132,9 +132,9 @@ class Normalizes(nn.Module):
         if self.forgets(x.shape[0]) and is_compiling():
             mean, var = self.norm.running_mean.clone(), self.norm.running_var.clone()
             self.norm.num_batches_tracked.add_(1)
-            return batch_norm(
-                x, mean, var, self.norm.weight, self.norm.bias, self.training, momentum=0.1
-            )
+            weight, bias, momentum = self.norm.weight, self.norm.bias, self.norm.momentum
+            given = (mean, var, weight, bias, self.training)
+            return batch_norm(x, *given, momentum=momentum, eps=self.norm.eps)
         return self.norm(x)
 
 

@@ -57,6 +57,11 @@ class Reference:
         return "; ".join(part for part in parts if part).replace("torch.", "")
 
     @property
+    def dtype(self) -> torch.dtype:
+        """The precision; float64 also where the model runs in none."""
+        return torch.float64 if self._run is None else self._run.lifting.dtype
+
+    @property
     def is_exact(self) -> bool:
         """Whether the reference is in float64."""
         return not self.trouble

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import torch
+
 from compilegate.observe.device import out_of_memory
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.float64 import Lifting
@@ -20,16 +22,20 @@ class ProbedReferences:
     Args:
         eager: The eager model.
         builder: Builds the references when they are first needed.
+        dtype: The precision of the other calls' reference. A model that does not run in float64
+            has one in float32.
     """
 
-    def __init__(self, eager: Subject, builder: Builder) -> None:
-        self._eager, self._builder = eager, builder
+    def __init__(
+        self, eager: Subject, builder: Builder, dtype: torch.dtype = torch.float64
+    ) -> None:
+        self._eager, self._builder, self._dtype = eager, builder, dtype
         self._built: list[tuple[Subject, Lifting]] = []
 
     def results(self, planned: PlannedCall, made: Result) -> list[Result]:
         """Return the results of a call.
 
-        The list is empty if the model cannot be built or called in float64.
+        The list is empty if the model cannot be built or called in this precision.
 
         Args:
             planned: The call.
@@ -49,7 +55,7 @@ class ProbedReferences:
         for halves in (True, False):
             index = 0 if halves else 1
             if len(self._built) == index:
-                lifting = Lifting(halves=halves)
+                lifting = Lifting(self._dtype, halves=halves)
                 self._built.append((self._builder(lifting), lifting))
             subject, lifting = self._built[index]
             start_as(subject, self._eager, made)
