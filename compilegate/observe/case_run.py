@@ -150,9 +150,7 @@ class CaseRun:
                 progress=self.progress,
             )
         if {"reuse", "respecialise", "plain_inputs"} & set(wants) and first.result.error is None:
-            self._probing = Probing(
-                *(calls, self.builder, self.progress, self._extremes), dtype=reference.dtype
-            )
+            self._probing = Probing(calls, self.builder, self.progress, self._extremes)
             self._probing.make_wanted(wants, first_call(self._vary).sizes)
             self.seen.ran_out_of_memory |= self._probing.ran_out_of_memory
         again = Recompiler(compiled, self.model, self.request, self.progress)

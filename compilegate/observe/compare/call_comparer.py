@@ -34,6 +34,9 @@ class CallComparer:
         build: Builds another eager model, to sample its noise.
         time_spent: Records the time of the reference and of comparisons.
         half: Whether the case computes in half precision, or in TF32, whose mantissa is as short.
+
+    Attributes:
+        reference: As given.
     """
 
     def __init__(
@@ -47,7 +50,7 @@ class CallComparer:
         half: bool,
     ) -> None:
         self._eager = eager
-        self._reference = reference
+        self.reference = reference
         self._time_spent = time_spent
         self._half = half
         self._sampler = Sampler(build)
@@ -72,13 +75,11 @@ class CallComparer:
             compiled: The result of compiled code.
         """
         with self._time_spent.spend("reference"):
-            truths = (
-                self._reference.results(planned, eager.recording) if eager.error is None else []
-            )
+            truths = self.reference.results(planned, eager.recording) if eager.error is None else []
         checked, samples = self._with_samples(planned, eager, compiled, truths)
         with self._time_spent.spend("compare"), one_thread():
             truth = truths[0] if truths else None
-            rates = self._reference.rates
+            rates = self.reference.rates
             if planned.moved:
                 self._training.restart()
             moved = self._training.step(planned.index, eager, truth, rates, samples)
@@ -127,7 +128,7 @@ class CallComparer:
         checked = self._compare(eager, compiled, truths, ())
         samples: list[Sample] = []
         for nudge in nudges_of(self._eager.case):
-            known = self._reference.is_exact or samples
+            known = self.reference.is_exact or samples
             if known and not self._is_doubtful(checked):
                 break
             with self._time_spent.spend("reference"):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
-
 from compilegate.observe.device import out_of_memory
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.float64 import Lifting
@@ -14,22 +12,21 @@ from compilegate.observe.model.restarting import start_as
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases.builder import Builder
+from compilegate.observe.phases.calls import PairedCalls
 
 
 class ProbedReferences:
     """The reference, and its alternative where there is one.
 
     Args:
-        eager: The eager model.
+        calls: Made the other calls of the case. Their reference has the same precision: that of a
+            model that does not run in float64 is in float32.
         builder: Builds the references when they are first needed.
-        dtype: The precision of the other calls' reference. A model that does not run in float64
-            has one in float32.
     """
 
-    def __init__(
-        self, eager: Subject, builder: Builder, dtype: torch.dtype = torch.float64
-    ) -> None:
-        self._eager, self._builder, self._dtype = eager, builder, dtype
+    def __init__(self, calls: PairedCalls, builder: Builder) -> None:
+        self._eager, self._builder = calls.eager, builder
+        self._dtype = calls.comparison.reference.dtype
         self._built: list[tuple[Subject, Lifting]] = []
 
     def results(self, planned: PlannedCall, made: Result) -> list[Result]:

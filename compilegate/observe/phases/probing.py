@@ -74,7 +74,6 @@ class Probing:
         facts: One entry for each call that was compared.
         left_out: Why each other call was not, one line each.
         ran_out_of_memory: Whether memory ran out, which ends the probing.
-        dtype: The precision of the reference.
     """
 
     calls: PairedCalls
@@ -84,10 +83,9 @@ class Probing:
     facts: list[CallFacts] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     ran_out_of_memory: bool = False
-    dtype: torch.dtype = torch.float64
 
     def __post_init__(self) -> None:
-        self._references = ProbedReferences(self.calls.eager, self.builder, self.dtype)
+        self._references = ProbedReferences(self.calls, self.builder)
         self._given = GivenCalls(self.calls, self._references)
         self._unsteady: tuple[Difference, ...] = ()  # of the repetitions before a call
 
