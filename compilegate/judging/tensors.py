@@ -281,8 +281,8 @@ def _complaints_of_rows(observation: Observation, group: str) -> Iterator[str]:
         if not check.seen <= check.allowed:
             which = "single rows are" if check.what == "scale of single rows" else "some rows are"
             yield (
-                f"{error.name} ({error.dtype}): {which} {check.seen:.3%} too large or too "
-                f"small (eager {check.eager:.3%}, allowed {check.allowed:.3%})"
+                f"{error.name} ({error.dtype}): {which} {100 * check.seen:.3g}% too large or too "
+                f"small (eager {100 * check.eager:.3g}%, allowed {100 * check.allowed:.3g}%)"
             )
 
 
