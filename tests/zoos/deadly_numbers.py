@@ -9,7 +9,8 @@ from torch import nn
 from compilegate import Example, model
 
 ONE = ("infer-f32-default-static",)
-DAMAGED = "COMPILEGATE_TEST_DAMAGED"  # not in a global variable, of which each side has its own
+# Each side has its own global variables, and its own environment variables with usual names.
+DAMAGED = "compilegate-test-damaged"
 
 
 @torch.library.custom_op("deadly::nan", mutates_args=())

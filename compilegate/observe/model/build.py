@@ -18,7 +18,7 @@ from compilegate.records.case import Case
 from compilegate.zoo.example import Example
 from compilegate.zoo.registry import Model, ZooError
 
-#: The parameters of modules that recipes have returned.
+#: The parameters of modules that recipes have returned, and the names of the recipes.
 _BUILT: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
@@ -58,16 +58,19 @@ def build(
 
 
 def _refuse_shared(module: nn.Module, model: Model) -> None:
-    """Refuse a module that another side has: it would be cast and trained for both."""
+    """Refuse a module that another side has: it would be cast and trained for both.
+
+    A part of a model that triage compiles alone is another recipe's.
+    """
     parameters = [*module.parameters()]
-    if any(parameter in _BUILT for parameter in parameters):
+    if any(_BUILT.get(parameter) == model.name for parameter in parameters):
         raise ZooError(
             f"the recipe of {model.name} returns the same module again, or a part of it: eager, "
             "compiled code and the reference each need their own. Build the module in the recipe, "
             "or return copy.deepcopy(MODULE)"
         )
     for parameter in parameters:
-        _BUILT[parameter] = True
+        _BUILT[parameter] = model.name
 
 
 def parameters_of(module: object) -> dict[str, nn.Parameter]:
