@@ -71,8 +71,8 @@ def with_help(lines: Iterable[str], breaks: Iterable[GraphBreak]) -> Iterator[st
         option = _OPTION.search("\n".join((line, *explained)))
         if option is not None:
             group, name, value = option.groups()
-            set_ = f'Example(…, config={{"{group}.{name}": {value}}})'
-            yield f"  for this model alone, set it in the recipe: {set_}"
+            recipe = f'Example(…, config={{"{group}.{name}": {value}}})'
+            yield f"  for this model alone, set it in the recipe: {recipe}"
 
 
 def shorten(complaints: Sequence[str]) -> tuple[str, ...]:

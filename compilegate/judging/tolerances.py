@@ -223,9 +223,8 @@ def checks(
         floor = NORMED if error.always_zero and not is_half else allowances["max"].floor
         allowed = BLIND_FACTOR * error.eager_max + floor * eps
         return (Check("largest error", error.compiled_max, error.eager_max, allowed),)
-    noise = max(
-        error.eager_rms, _lent(pooled_noise, error) if is_half and not extreme else pooled_noise
-    )
+    lent = _lent(pooled_noise, error) if is_half and not extreme else pooled_noise
+    noise = max(error.eager_rms, lent)
     beyond_rounding = not is_half and noise > ROUNDING * eps
     chaotic = is_half and noise > CHAOS
     wider = JUMPY if error.jumps else CHAOTIC if chaotic else 1.0

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-#: What a function names that reads or writes environment variables.
-_USED = frozenset({"environ"})
 #: How the names begin of variables that PyTorch or its libraries set while they compile.
 _OF_LIBRARIES = ("TORCH", "TRITON", "CUDA", "OMP", "KMP", "MKL", "NCCL")
 
@@ -44,7 +42,7 @@ def named_in(code: CodeType, variables: Iterable[Any]) -> frozenset[str]:
         code: The function's.
         variables: The values of the global variables that it uses.
     """
-    if not _USED & _names_in(code):
+    if "environ" not in _names_in(code):
         return frozenset()
     texts = [*_constants_of(code), *(value for value in variables if isinstance(value, str))]
     return frozenset(
