@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from compilegate.culprits.grouping import Culprit, counted
 from compilegate.output.visible import visible
-from compilegate.records.observation import Observation
 from compilegate.reports import case_groups, culprit_groups
 from compilegate.reports.case_groups import CaseGroup
 from compilegate.reports.case_result import CaseResult
@@ -34,13 +34,14 @@ class Effort:
 
     Attributes:
         wall_s: Seconds from its beginning to its end.
-        made: What it observed, under both versions in an upgrade; nothing from a stored run.
+        spent_s: What each observation took, in seconds by purpose: under both versions in an
+            upgrade; none of a stored run.
         workers: How many processes observed cases at the same time.
         unfinished: Cases that did not end: their ids, and the seconds that were spent on each.
     """
 
     wall_s: float
-    made: Sequence[Observation] = ()
+    spent_s: Sequence[Mapping[str, float]] = ()
     workers: int = 1
     unfinished: Mapping[str, float] = field(default_factory=dict)
 
@@ -164,17 +165,16 @@ def unfinished_lines(effort: Effort) -> Iterator[str]:
 
 def time_lines(effort: Effort) -> Iterator[str]:
     """Yield the share of the time that is neither compiling nor running models."""
-    if not effort.made:
+    if not effort.spent_s:
         return
     rest: dict[str, float] = {}
     useful = other = 0.0
-    for observation in effort.made:
-        for name, seconds in observation.spent_s.items():
-            if name in ("compile", "warm_toolchain", "run"):
-                useful += seconds
-            else:
-                other += seconds
-                rest[name] = rest.get(name, 0.0) + seconds
+    for name, seconds in chain.from_iterable(spent.items() for spent in effort.spent_s):
+        if name in ("compile", "warm_toolchain", "run"):
+            useful += seconds
+        else:
+            other += seconds
+            rest[name] = rest.get(name, 0.0) + seconds
     all_s = effort.wall_s * effort.workers - effort.unfinished_s
     several = f" times {effort.workers} workers" if effort.workers > 1 else ""
     text = f"time: {duration(effort.wall_s)}{several}, "

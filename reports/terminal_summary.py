@@ -87,7 +87,7 @@ class TerminalSummary:
         if legend := case_line.legend(letters):
             self._write_wrapped(f"letters: {legend}")
         effort = session_summary.Effort(
-            session.wall_s, session.made, session.workers, session.unfinished
+            session.wall_s, session.spent_s, session.workers, session.unfinished
         )
         for lines in (session_summary.unfinished_lines, session_summary.time_lines):
             for text in lines(effort):

@@ -13,6 +13,7 @@ from compilegate.processes.attempt import Progress
 from compilegate.records.case import Case
 from compilegate.records.observation import WANTS, Observation, Want
 from compilegate.records.request import Request
+from compilegate.runs.packed import PackedObservations
 from compilegate.session.next_to_others import NextToOthers
 from compilegate.session.plan import Plan
 from compilegate.upgrade.paired_baseline import CaseRequest
@@ -50,9 +51,9 @@ class Observations:
         self.wants: dict[str, tuple[Want, ...]] = {}
         self.ends_at = ends_at
         self._plan = plan
-        self._observed: dict[str, Observation] = {}
+        self._observed = PackedObservations()
         #: What other workers have observed.
-        self._others: dict[str, Observation] = {}
+        self._others = PackedObservations()
         #: Why a kind of device cannot be used any more, in this session.
         self._lost: dict[str, str] = {}
         plan.observer.progress = progress

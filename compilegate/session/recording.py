@@ -111,9 +111,13 @@ class Recorder:
         self._results.note_report(report)
 
     def _add(self, case_id: str, report: Any) -> None:
-        if lines := getattr(report, "compilegate_records", None):
+        # pytest keeps each report until its end. The lines of an observation are long.
+        lines, forwarded = (
+            vars(report).pop(f"compilegate_{name}", None) for name in ("records", "forwarded")
+        )
+        if lines:
             self.pytest_compilegate_observed(lines)
-        if forwarded := getattr(report, "compilegate_forwarded", None):
+        if forwarded:
             for lines in forwarded["observed"]:
                 self._config.hook.pytest_compilegate_observed(records=lines)
             for line in forwarded["pairs"]:
@@ -130,9 +134,8 @@ class Recorder:
     def pytest_compilegate_observed(self, records: Mapping[str, Sequence[str]]) -> None:
         """Write the records of a case."""
         observation, *pairs = [self._record(line) for line in records["candidate"]]
-        self._results.add(observation)
         forwarding.note(self._plan.paired, *pairs)
-        self._record_baseline(*records["baseline"])
+        self._results.add(observation, *self._record_baseline(*records["baseline"]))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_compilegate_pair(self, pair: Pair) -> None:
@@ -159,12 +162,14 @@ class Recorder:
             return False
         return stored.verdicts.get((record.case, record.aspect)) == record
 
-    def _record_baseline(self, *lines: str) -> None:
-        forwarding.note(self._plan.paired, *map(decode, filter(None, lines)))
+    def _record_baseline(self, *lines: str) -> list[Any]:
+        records: list[Any] = list(map(decode, filter(None, lines)))
+        forwarding.note(self._plan.paired, *records)
         if self._files is not None:
             self._files.write_baseline(*lines)
             if self._files.trouble:
                 _stop(self._config)
+        return records
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from compilegate.judging.completeness import is_judged, is_open
 from compilegate.records.case import Case, case_id_of, suite_of
 from compilegate.records.observation import Observation
 from compilegate.records.verdict import Verdict
+from compilegate.runs.packed import PackedObservations
 from compilegate.session.plan import Plan
 from compilegate.session.workers import count_of
 from compilegate.upgrade.comparison import Comparison
@@ -54,7 +56,9 @@ class Results:
         self._ended: Counter[str] = Counter()
         #: The number of tests of each case that wait for all other cases.
         self._last: Counter[str] = Counter()
-        self._observations: dict[str, Observation] = {}
+        self._observations = PackedObservations()
+        #: What observing each case took, in seconds by purpose: of each version in an upgrade.
+        self._spent: dict[str, list[Mapping[str, float]]] = {}
         self._weights: dict[str, float] = {}
         #: When the first test of each case began.
         self._began: dict[str, float] = {}
@@ -70,9 +74,15 @@ class Results:
         """Note the tests that wait for all other cases."""
         self._last = Counter(map(case_id_of, nodeids))
 
-    def add(self, observation: Observation) -> None:
-        """Note an observation."""
+    def add(self, observation: Observation, *before: Observation) -> None:
+        """Note an observation.
+
+        Args:
+            observation: What was measured.
+            before: The same under the PyTorch in use, in an upgrade.
+        """
         self._observations[observation.case] = observation
+        self._spent[observation.case] = [made.spent_s for made in (observation, *before)]
 
     def note_start(self, nodeid: str) -> None:
         """Note that a test begins."""
@@ -115,14 +125,19 @@ class Results:
     @property
     def is_whole(self) -> bool:
         """Whether every planned case was observed."""
-        return all(map(self.observation, self.planned))
+        return all(map(self.has, self.planned))
+
+    def has(self, case_id: str) -> bool:
+        """Whether this session or the stored run observed a case."""
+        return case_id in self._observations or case_id in self._stored
 
     def observation(self, case_id: str) -> Observation | None:
         """Return the observation of a case, from this session or from the stored run."""
-        stored = self.plan.stored
-        if case_id not in self._observations and stored is not None:
-            return stored.observations.get(case_id)
-        return self._observations.get(case_id)
+        return self._observations.get(case_id) or self._stored.get(case_id)
+
+    @property
+    def _stored(self) -> Mapping[str, Observation]:
+        return self.plan.stored.observations if self.plan.stored else {}
 
     @property
     def unsaved(self) -> Sequence[str]:
@@ -130,13 +145,9 @@ class Results:
         return [case_id for case_id in self._observations if case_id not in self.saved]
 
     @property
-    def made(self) -> Sequence[Observation]:
-        """The observations that this session made, also those of the baseline."""
-        if self.plan.replays:
-            return []
-        paired = self.plan.paired.observed if self.plan.paired else {}
-        theirs = (paired[case_id] for case_id in self._observations if case_id in paired)
-        return [*self._observations.values(), *theirs]
+    def spent_s(self) -> Sequence[Mapping[str, float]]:
+        """What each observation of this session took, in seconds by purpose."""
+        return [] if self.plan.replays else list(chain.from_iterable(self._spent.values()))
 
     @property
     def fresh(self) -> int:
@@ -146,7 +157,7 @@ class Results:
     @property
     def observed(self) -> int:
         """The number of cases that this session need not observe any more."""
-        return 0 if self.plan.replays else sum(map(bool, map(self.observation, self.expected)))
+        return 0 if self.plan.replays else sum(map(self.has, self.expected))
 
     @property
     def left(self) -> float | None:
@@ -156,7 +167,7 @@ class Results:
         as it has: practices have tests of their own.
         """
         observed = sum(map(self._weight, self._observations.keys() & self.expected.keys()))
-        missing = (case_id for case_id in self.planned if self.observation(case_id) is None)
+        missing = (case_id for case_id in self.planned if not self.has(case_id))
         return sum(map(self._weight, missing)) / observed if observed else None
 
     def _weight(self, case_id: str) -> float:
@@ -190,9 +201,8 @@ class Results:
         failures = (
             Failure(observation, verdict)
             for case_id in self.planned
-            if (observation := self.observation(case_id)) is not None
             for verdict in in_order(self.verdicts.get(case_id, ()))
-            if verdict.outcome in FAILED
+            if verdict.outcome in FAILED and (observation := self.observation(case_id)) is not None
         )
         return culprits(failures, self.plan.known)
 
@@ -213,5 +223,5 @@ class Results:
         return {
             case_id: now - began
             for case_id, began in self._began.items()
-            if not self._ended[case_id] and self.observation(case_id) is None
+            if not self._ended[case_id] and not self.has(case_id)
         }

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from compilegate.records.request import Request
 from compilegate.records.run import encode
 from compilegate.records.verdict import Verdict
 from compilegate.runs import files
+from compilegate.runs.packed import PackedObservations
 from compilegate.runs.reader import decode
 from compilegate.upgrade import paired_costs
 from compilegate.upgrade.cost_change import CostChange
@@ -107,7 +109,7 @@ class PairedBaseline:
     environment: Environment
     changes: Sequence[EnvironmentChange] | None = None
     is_unknown: bool = False
-    observed: dict[str, Observation] = field(default_factory=dict)
+    observed: MutableMapping[str, Observation] = field(default_factory=PackedObservations)
     verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
     pairs: dict[tuple[str, int], Pair] = field(default_factory=dict)
     run: files.Run | None = None
@@ -301,7 +303,7 @@ def stored(run: files.Run) -> PairedBaseline | None:
     theirs = files.read(files.find(run.header.baseline, run.path.parent))
     made = PairedBaseline(
         environment=theirs.header.environment,
-        observed=dict(theirs.observations),
+        observed=ChainMap(PackedObservations(), dict(theirs.observations)),
         verdicts=dict(theirs.verdicts),
         pairs=dict(run.pairs),
         run=theirs,

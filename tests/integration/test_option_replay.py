@@ -6,6 +6,14 @@ from compilegate.records.checksum import seal
 from compilegate.records.run import SCHEMA
 from tests.integration.conftest import EXACT, FORWARD, SPEEDUP
 
+#: Prints what pytest's reports hold of compilegate's when a session ends.
+_HELD = """
+def pytest_terminal_summary(terminalreporter):
+    reports = (report for some in terminalreporter.stats.values() for report in some)
+    names = {name for report in reports for name in vars(report) if "compilegate" in name}
+    print("reports hold:", *sorted(names))
+"""
+
 
 def test_the_verdicts_are_the_same_and_nothing_is_started(compilegate, faulty, witness):
     path = str(faulty.run().path)
@@ -99,3 +107,14 @@ def test_a_run_of_a_newer_format_asks_for_a_newer_compilegate(compilegate, store
     session = compilegate("--replay", "stored")
     assert session.status == 2
     assert "update compilegate" in session.output
+
+
+def test_reports_keep_verdicts_and_not_what_was_observed(compilegate, stored, tmp_path):
+    stored("sound")
+    (tmp_path / "held.py").write_text(_HELD)
+    env = {"PYTHONPATH": str(tmp_path)}
+    session = compilegate(FORWARD, "--replay", "stored", "--save", "a", "-p", "held", env=env)
+    held = next(line for line in session.output.splitlines() if line.startswith("reports hold:"))
+    assert "compilegate_verdict" in held
+    assert "compilegate_records" not in held
+    assert session.run("a").observations

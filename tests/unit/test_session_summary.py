@@ -119,8 +119,8 @@ def test_the_place_names_torch_and_the_devices():
 
 
 SPENT = [
-    make_observation(spent_s={"compile": 20.0, "run": 10.0, "reference": 5.0}),
-    make_observation(case=INFER_ID, spent_s={"compile": 30.0, "reference": 5.0}),
+    {"compile": 20.0, "run": 10.0, "reference": 5.0},
+    {"compile": 30.0, "reference": 5.0},
 ]
 
 
@@ -168,8 +168,7 @@ def test_the_longest_cases_that_a_stop_interrupted_are_named(unfinished, lines):
 
 
 def test_warming_the_toolchain_is_compiling():
-    observation = make_observation(spent_s={"warm_toolchain": 60.0, "compile": 20.0})
-    (line,) = time_lines(Effort(80.0, [observation]))
+    (line,) = time_lines(Effort(80.0, [{"warm_toolchain": 60.0, "compile": 20.0}]))
     assert "of which 0% is neither" in line
 
 
