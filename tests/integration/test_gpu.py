@@ -89,11 +89,11 @@ def test_graphs_of_another_size_are_replayed_and_without_graphs_calls_overlap(se
         observations[setting.format("healthy_last", *phase)]
         for setting, phase in ((GRAPHS, ["train"]), (HALF, []))
     )
-    sizes = [16, 16, 16, 8, 12, 16, 8, 8]
+    sizes = [16, 16, 16, 12, 16, 12, 12]
     assert [call.sizes["batch"] for call in graphs.calls] == sizes
     assert graphs.capture.cudagraphs == 4  # a forward and a backward at the sizes that came twice
     assert [call.sizes["batch"] for call in plain.calls] == [*sizes, 16]
-    assert [call.overlaps for call in plain.calls] == 8 * [False] + [True]
+    assert [call.overlaps for call in plain.calls] == 7 * [False] + [True]
     assert plain.left_out == ""
 
 
@@ -120,10 +120,12 @@ def test_the_reference_is_given_the_masks_that_eager_drew(seen):
     )
 
 
-def test_gradients_that_overflow_do_so_on_both_sides(seen):
-    gradients = seen.verdicts(HALF.format("overflows"))["gradients"]
-    assert gradients.outcome == "inconclusive"
-    assert "overflow in all" in gradients.summary
+def test_gradients_that_overflow_do_so_on_both_sides_until_the_scale_has_fallen(seen):
+    case = HALF.format("overflows")
+    assert seen.verdicts(case)["gradients"].outcome == "passed"
+    overflowed = [call.overflowed for call in seen.run().observations[case].calls]
+    assert overflowed[0]
+    assert not overflowed[-1]
 
 
 def test_the_gpu_is_timed_by_its_own_clock(seen):

@@ -72,7 +72,7 @@ def reads_beyond():
 
 @model("overflows")
 def overflows():
-    """Its scaled gradients overflow float16."""
+    """Its scaled gradients overflow float16 until the scale has fallen."""
     return Example(Block(lambda x: x * 3e4), inputs=rows, signal=False)
 
 
