@@ -69,7 +69,7 @@ def test_a_fault_of_the_partitioner_is_told_from_dynamo(tmp_path):
     assert stage.off == "off"
     (line,) = stage.draws.kept
     assert line.endswith(": return nn.functional.dropout(self.lin(x).tanh(), 0.5, self.training)")
-    assert "what it would compute again of a checkpoint, the case passes" in report
+    assert "If nothing in a checkpoint is recomputed in the backward, the case passes." in report
     assert f"# [partitioning] net: gradients: wrong at {line.partition(': ')[0]}" in report
 
 
@@ -88,4 +88,4 @@ def test_without_a_fault_nothing_fails_but_the_backend_that_draws_others(tmp_pat
 def test_what_eager_draws_anew_on_purpose_is_doubted(tmp_path):
     stage, report = climbed(tmp_path, options=", preserve_rng_state=False")
     assert (stage.name, stage.backend) == ("AOTAutograd", "aot_eager")
-    assert "no script can tell that from a fault" in report
+    assert "no script can tell this from a fault" in report
