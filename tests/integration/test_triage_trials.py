@@ -142,7 +142,7 @@ def test_what_only_an_autotuning_mode_gets_wrong_is_of_autotuning(tmp_path):
         found = Findings(stage=stage)
         shown = issue.text(trials.suspect, found, make_environment(), "observe", "")
     assert (stage.name, stage.off) == ("autotuning", "inductor default"), stage.seen
-    assert '**Stage:** autotuning: with `mode="default"`, so without autotuning, the case' in shown
+    assert '**Stage:** autotuning: with `mode="default"`, that is without autotuning' in shown
     assert '| `inductor, mode="default"` | passes |' in shown
 
 
