@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch._inductor.graph
 
 from compilegate.observe import error_text
 
@@ -35,6 +36,9 @@ from user code:
 
 Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace
 """
+ADVICE = """\
+Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace (please do this especially if you report)
+"""
 
 
 @pytest.mark.parametrize(
@@ -55,6 +59,8 @@ Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace
         ("four" + CODE, "four"),
         (CODE, "inner.py:3: return x[5]"),
         ("AssertionError: " + CODE, "AssertionError: inner.py:3: return x[5]"),
+        ("AssertionError: \n\n" + ADVICE, "AssertionError:"),
+        ("four\n\n" + ADVICE, "four"),
     ],
 )  # fmt: skip
 def test_the_line_of_a_text_is_its_first_line_with_the_cause(text, line):
@@ -107,3 +113,14 @@ def test_an_error_in_a_backend_shows_the_backends_exception():
 def test_an_operator_that_fails_under_dynamo_shows_its_exception():
     error = raised(lambda: torch.compile(lambda x: x.view(7), backend="eager")(torch.ones(3, 3)))
     assert error_text.of(error).endswith("shape '[7]' is invalid for input of size 9")
+
+
+def test_an_assertion_in_inductor_without_a_message_gives_its_line(monkeypatch):
+    def asserts(*arguments):
+        raise AssertionError
+
+    monkeypatch.setattr(torch._inductor.graph.GraphLowering, "run", asserts)
+    error = raised(lambda: torch.compile(lambda x: x + 1)(torch.ones(3)))
+    line = error_text.of(error)
+    assert line.startswith("AssertionError: test_error_text.py:")
+    assert line.endswith(": raise AssertionError")
