@@ -6,6 +6,7 @@ from unittest import mock
 import pytest
 import torch
 from torch import nn
+from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCachePickler
 from torch._inductor import cpu_vec_isa
 from torch._inductor.codecache import FxGraphCachePickler
 from torch._inductor.graph import GraphLowering
@@ -70,6 +71,24 @@ def test_a_constant_that_is_not_part_of_the_key_is_found(bench, tmp_path):
     finding = judged(bench)
     assert finding.outcome == "failed"
     assert finding.summary.startswith("compile another constant in its code: output (float32)")
+
+
+def test_a_dtype_of_autocast_that_is_not_part_of_the_key_is_found(bench, tmp_path, monkeypatch):
+    complete = AOTAutogradCachePickler.dumps
+
+    def without_dtypes(self, value):
+        states = getattr(value, "autocast_state", {})
+        value.autocast_state = {device: is_on for device, (is_on, _) in states.items()}
+        return complete(self, value)
+
+    monkeypatch.setattr(AOTAutogradCachePickler, "dumps", without_dtypes)
+    cache_modules.change_one_thing(bench, tmp_path)
+    finding = judged(bench)
+    assert finding.outcome == "failed"
+    assert finding.summary.startswith(
+        "compile a small module under autocast to float16: output: dtype differs: "
+        "eager float16, compiled bfloat16"
+    )
 
 
 @pytest.mark.parametrize(("is_faulty", "outcome"), [(False, "passed"), (True, "failed")])

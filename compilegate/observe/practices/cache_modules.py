@@ -22,6 +22,12 @@ from compilegate.zoo.example import Example
 from compilegate.zoo.registry import Model
 
 _ROWS, _WIDTH = 16, 8
+#: The settings of autocast, by the precision of a case.
+_AUTOCAST = {
+    "f32": "without autocast",
+    "bf16": "under autocast to bfloat16",
+    "f16": "under autocast to float16",
+}
 
 
 class Product(nn.Module):
@@ -53,13 +59,24 @@ class Fused(nn.Module):
         return (x.sin() + 2).sqrt() * 3
 
 
-def small(bench: Bench, build: Callable[[], nn.Module], dtype: torch.dtype) -> Bench:
-    """Return a bench for a small module, which enters its steps in those of another one."""
+def small(
+    bench: Bench, build: Callable[[], nn.Module], dtype: torch.dtype, precision: str = ""
+) -> Bench:
+    """Return a bench for a small module, which enters its steps in those of another one.
+
+    Args:
+        bench: The other bench.
+        build: Makes the module.
+        dtype: The dtype of its input.
+        precision: The precision of its calls; that of the case if it is empty.
+    """
 
     def recipe() -> Example:
         return Example(build(), inputs=lambda: (torch.randn(_ROWS, _WIDTH, dtype=dtype),))
 
-    builder = replace(bench.builder, model=Model("small", "caches", build=recipe), weights={})
+    case = replace(bench.builder.case, precision=precision or bench.builder.case.precision)
+    model = Model("small", "caches", build=recipe)
+    builder = replace(bench.builder, model=model, case=case, weights={})
     return replace(bench, builder=builder, reference=Reference(builder), draws=False)
 
 
@@ -89,7 +106,22 @@ def change_one_thing(bench: Bench, folder: Path) -> None:
         with in_use(bench, folder), patched, step as facts:
             facts.add(changed.compare(changed.build(), changed.build_compiled()))
             note_not_found(facts)
+    _change_autocast(bench, folder)
     again = small(bench, Product, cast)
     with in_use(bench, folder), bench.step("compile the small module again") as facts:
         facts.add(again.compare(again.build(), again.build_compiled()))
         note_found(facts, 1)
+
+
+def _change_autocast(bench: Bench, folder: Path) -> None:
+    """Compile the small module with each other setting of autocast.
+
+    Dynamo captures the same graph. What AOTAutograd makes of it depends on the setting.
+    https://github.com/pytorch/pytorch/pull/181564
+    """
+    for precision, what in _AUTOCAST.items():
+        if precision != bench.builder.case.precision:
+            changed = small(bench, Product, torch.float32, precision)
+            with in_use(bench, folder), bench.step(f"compile a small module {what}") as facts:
+                facts.add(changed.compare(changed.build(), changed.build_compiled()))
+                note_not_found(facts)
