@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,8 +24,21 @@ _FAR = 0.25
 _BY_CHANCE = 0.1
 
 
+class Rival(NamedTuple):
+    """Another eager result, which shows what is not stable.
+
+    Attributes:
+        result: The result.
+        is_as_right: Whether it is one of the same call, so that whatever differs is not stable.
+            Otherwise, an element that is finite in one of the two alone is not.
+    """
+
+    result: Result
+    is_as_right: bool = False
+
+
 def settled(
-    eager: Result, compiled: Result, truths: Sequence[Result], rivals: Sequence[Result] = ()
+    eager: Result, compiled: Result, truths: Sequence[Result], rivals: Sequence[Rival] = ()
 ) -> tuple[Result, float]:
     """Return compiled code's result, in which the elements that are not stable are eager's.
 
@@ -33,7 +46,7 @@ def settled(
         eager: The result of eager.
         compiled: The result of compiled code.
         truths: The references. A stable element is near that of one of them.
-        rivals: Eager results of similar calls. A stable element is finite in all, or in none.
+        rivals: Other eager results, of this call or of similar ones.
 
     Returns:
         The result, and the share of the floating elements of the output that are not stable.
@@ -116,17 +129,19 @@ def zeros_unlike(
 
 
 def _unstable(
-    name: str, part: str, ours: Tensor, truths: Sequence[Result], rivals: Sequence[Result]
+    name: str, part: str, ours: Tensor, truths: Sequence[Result], rivals: Sequence[Rival]
 ) -> Tensor:
-    """Return where a tensor of eager is near no truth, or where a rival has another kind."""
+    """Return where a tensor of eager is near no truth, or where a rival shows another."""
     places = torch.zeros_like(ours, dtype=torch.bool)
     known = [_like(ours, getattr(truth, part).get(name)) for truth in truths]
     if near := [_is_near(ours, truth) for truth in known if truth is not None]:
         places |= ~torch.stack(near).any(0)
     for rival in rivals:
-        other = _like(ours, getattr(rival, part).get(name))
+        other = _like(ours, getattr(rival.result, part).get(name))
         if other is not None:
             places |= _kinds(ours) != _kinds(other)
+            if rival.is_as_right:
+                places |= (ours != other) & ~(ours.isnan() & other.isnan())
     return places
 
 

@@ -47,6 +47,7 @@ from compilegate.observe.phases.probing_plan import (
     with_plain_inputs,
 )
 from compilegate.observe.phases.progress import Progress
+from compilegate.observe.phases.rivals import rivals_of
 from compilegate.records.call import CallFacts, Checked, Difference
 from compilegate.zoo.example import Call
 
@@ -187,8 +188,8 @@ class Probing:
 
     def _made_outside(
         self, planned: PlannedCall, probe: Probe
-    ) -> tuple[Result, list[Result], list[Result]]:
-        """Make a call outside of compiled code: in eager, in the references, and with the rival.
+    ) -> tuple[Result, list[Result], list[stable.Rival]]:
+        """Make a call outside of compiled code: in eager, in the references, and with the rivals.
 
         Raises:
             LeftOutError: It says nothing about compiled code.
@@ -200,10 +201,7 @@ class Probing:
             truths = self._references.results(planned, made)
         if not truths:
             raise LeftOutError("there is no reference for it")
-        rivals = []
-        if probe.rival is not None:
-            rivals.append(self.calls.call_eager(replace(planned, probe=probe.rivalled())))
-        return made, truths, rivals
+        return made, truths, rivals_of(self.calls, planned, probe, made)
 
     def _compare_error(self, planned: PlannedCall, probe: Probe, error: Exception) -> None:
         """Make a call in compiled code, which must raise as well.

@@ -1,0 +1,31 @@
+"""More eager calls, which show what is not stable in a call with extreme numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from compilegate.observe.compare import stable
+from compilegate.observe.compare.stable import Rival
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.nan_choices import OtherChoices
+from compilegate.observe.model.probes import Probe
+from compilegate.observe.model.result import Result
+from compilegate.observe.phases.calls import PairedCalls
+
+
+def rivals_of(calls: PairedCalls, planned: PlannedCall, probe: Probe, made: Result) -> list[Rival]:
+    """Make the eager calls that show where overflow or a choice decides.
+
+    Args:
+        calls: Makes them.
+        planned: The probing call.
+        probe: What it has.
+        made: What eager returns.
+    """
+    rivals = []
+    if probe.rival is not None:
+        rivals.append(Rival(calls.call_eager(replace(planned, probe=probe.rivalled()))))
+    if probe.has_extreme_floats and not stable.is_finite(made):
+        with OtherChoices():
+            rivals.append(Rival(calls.call_eager(planned), is_as_right=True))
+    return rivals

@@ -1,0 +1,66 @@
+"""Which of several NaN a max-pool picks is its own choice; what it picks elsewhere is not."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from compilegate.observe.model.nan_choices import OtherChoices
+from tests.unit.probed import probed, replacing, verdict_of
+
+#: An image whose first window holds NaN alone, and whose second one holds 1, 2, 3 and 4.
+IMAGE = torch.tensor([[[[torch.nan, torch.nan, 1.0, 2.0], [torch.nan, torch.nan, 3.0, 4.0]]]])
+
+
+class Unpooled(nn.Module):
+    """Puts each maximum back into its place. The convolution makes several NaN of one."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+
+    def forward(self, x):
+        pooled, places = functional.max_pool2d(self.conv(x), 2, return_indices=True)
+        return functional.max_unpool2d(pooled, places, 2), places
+
+
+def image(batch):
+    return (torch.randn(batch, 3, 4, 4),)
+
+
+def choosing_the_last(x, *arguments, **options):
+    """Pool as PyTorch does, but return the index of the last NaN of a window."""
+    pooled, places = functional.max_pool2d(x, 2, return_indices=True)
+    flipped = functional.max_pool2d(x.flip(-1, -2), 2, return_indices=True)[1].flip(-1, -2)
+    last = x.shape[-1] * x.shape[-2] - 1 - flipped
+    return pooled, torch.where(pooled.isnan(), last, places)
+
+
+def choosing_the_next(x, *arguments, **options):
+    """Return indices that are one too large next to a NaN, where a number is chosen."""
+    pooled, places = functional.max_pool2d(x, 2, return_indices=True)
+    wrong = x.isnan().any() & ~pooled.isnan() & (places < x.shape[-1] * x.shape[-2] - 1)
+    return pooled, torch.where(wrong, places + 1, places)
+
+
+def test_only_the_index_of_a_nan_is_another_one():
+    with OtherChoices():
+        pooled, places = functional.max_pool2d(IMAGE, 2, return_indices=True)
+        largest, first = IMAGE.flatten().max(0)
+    assert pooled[0, 0, 0, 0].isnan()
+    assert pooled[0, 0, 0, 1] == 4.0
+    assert places[0, 0, 0, 0] not in functional.max_pool2d(IMAGE, 2, return_indices=True)[1]
+    assert places[0, 0, 0, 1] == 7
+    assert first == IMAGE.flatten().max(0)[1]
+    assert largest.isnan()
+
+
+@pytest.mark.parametrize(
+    ("pool", "outcome"), [(choosing_the_last, "passed"), (choosing_the_next, "failed")]
+)
+def test_code_may_choose_among_nan_and_not_among_numbers(pool, outcome):
+    backend = replacing("max_pool2d", pool)
+    seen = probed(Unpooled, backend=backend, inputs=image)
+    finding = verdict_of(seen)
+    assert finding.outcome == outcome, finding
+    assert any(call.probe == "NaN in the first row" for call in seen.probes)
