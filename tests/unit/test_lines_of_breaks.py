@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from compilegate.judging.budget import Budget
-from compilegate.suites import test_graph_breaks
+from compilegate.judging.judge import judge
+from compilegate.suites import test_forward, test_graph_breaks
 from tests.unit.captured import X, line_of, run
 from tests.unit.making import make_observation
 
@@ -48,6 +49,12 @@ def then_branches(x):
     return x.cos()
 
 
+def looks_up_in_a_loop(x):
+    for sign in (-1, 1):
+        x = x + torch.nonzero(x * sign > 0).sum()
+    return x
+
+
 def refuses(x):
     if torch.compiler.is_compiling():
         raise RuntimeError("no such head")
@@ -74,6 +81,21 @@ def test_a_frame_that_is_left_to_eager_names_the_line_that_it_is_left_for(functi
     assert f"the frame is left to eager for {line}" in seen.fallbacks[0].help
     finding = test_graph_breaks.rule(make_observation(capture=seen), Budget())
     assert finding.summary.startswith("1 graph break not budgeted")
+
+
+def test_a_frame_that_is_left_to_eager_has_the_hint_with_the_option_that_avoids_it():
+    seen = run(looks_up_in_a_loop, (X,))
+    assert seen.graphs == 0
+    judged = judge(make_observation(capture=seen), Budget(), "forward", test_forward.rule).verdict
+    assert judged.summary.startswith("nothing was compiled, all of it ran eagerly: Dynamic shape")
+    recipe = 'Example(…, config={"dynamo.capture_dynamic_output_shape_ops": True})'
+    assert sum(recipe in line for line in judged.details) == 1
+    assert any("nonzero.default`'s output shape depends" in line for line in judged.details)
+
+
+def test_a_frame_that_is_left_to_eager_for_an_exception_has_no_hint_of_dynamo():
+    (left,) = run(refuses, (X,)).fallbacks
+    assert left.hint == ""
 
 
 def test_a_branch_behind_a_break_is_a_break_in_the_function_that_is_written():

@@ -256,12 +256,15 @@ _RAISED = re.compile(r"Developer debug context: raised exception (\w.*)")
 def _left_to_eager(entry: Any, compilation: Compilation) -> GraphBreak:
     """Return a frame that Dynamo does not compile, and the line of a function in it or below."""
     file, line = entry.fail_user_frame_filename, entry.fail_user_frame_lineno
-    raised = _RAISED.search(bounded(entry.fail_reason or ""))
+    reason = bounded(entry.fail_reason or "")
+    raised = _RAISED.search(reason)
+    explained = [f"this line raises {raised[1]}"] if raised else _labelled("Explanation", reason)
     return GraphBreak(
         reason=compilation.failure,
         id="",
         place=compilation.code,
-        explanation=f"this line raises {raised[1]}" if raised else "",
+        explanation=" ".join(explained),
+        hint="" if raised else "\n".join(_labelled("Hint", reason)),
         broken_at=place(file, line or 0, "").source if file else "",
     )
 
