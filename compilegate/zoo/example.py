@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,15 @@ def check_dims(
 
 def _is_exception(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, Exception)
+
+
+def _needs(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the arguments without which a function cannot be called."""
+    return [
+        name
+        for name, p in inspect.signature(function).parameters.items()
+        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
 
 
 def _kind(value: Any) -> str:
@@ -132,6 +142,9 @@ class Example:
         if isinstance(self.module, type):
             name = self.module.__name__
             raise TypeError(f"module of Example is the class {name}: give an instance, {name}(…)")
+        if hasattr(self.inputs, "named_parameters"):
+            name = type(self.inputs).__name__
+            raise ValueError(f"inputs of Example are a module, {name}: write Example({name}(…), …)")
         if not callable(self.inputs):
             check_arguments("inputs of Example", self.inputs)
         if not callable(self.kwargs):
@@ -157,11 +170,18 @@ class Example:
             )
 
     def check_sizes(self, vary: Collection[str]) -> None:
-        """Check the names in ``dims`` against those that vary.
+        """Check against the names of the sizes that vary.
 
         Raises:
-            ValueError: ``dims`` names dimensions, but none of them varies.
+            ValueError: ``dims`` names dimensions, but none of them varies; or a function needs an
+                argument that is no size.
         """
+        for what, given in (("inputs", self.inputs), ("kwargs", self.kwargs)):
+            if callable(given) and (lacking := [n for n in _needs(given) if n not in vary]):
+                takes, names = ", ".join(lacking), ", ".join(vary) or "no sizes"
+                raise ValueError(
+                    f"{what} of Example is a function of {takes}, but vary has {names}"
+                )
         named = {name for dims in self.dims.values() for name in dims.values()}
         if vary and named and named.isdisjoint(vary):
             names = ", ".join(sorted(named))

@@ -98,7 +98,7 @@ class Model:
 
         Raises:
             TypeError: The recipe returns no :class:`Example`, or one whose module is not callable.
-            ValueError: The example names no size that varies.
+            ValueError: The example names no size that varies, or needs one that is none.
         """
         assert self.build is not None
         takes_device = "device" in inspect.signature(self.build).parameters
@@ -113,7 +113,7 @@ class Model:
                 f"the Example of model {self.name!r} ({self.source}) holds "
                 f"{type(example.module).__name__}; it must hold a module or a function"
             )
-        example.check_sizes(self.vary)
+        example.check_sizes(self.sizes(device))
         return example
 
     def to_dict(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 
 from compilegate.records.encoding import dumps
 from compilegate.zoo.example import Call, Example
@@ -115,6 +116,10 @@ def test_an_example_whose_module_is_not_callable_is_refused():
     [
         (lambda: Example(abs, inputs=1.0), r"inputs of Example must be a tuple.* not a float"),
         (lambda: Example(abs, inputs={"x": 1}), "not a dict; arguments by name go into kwargs"),
+        (
+            lambda: Example(abs, inputs=torch.nn.Linear(2, 2)),
+            r"are a module, Linear: write Example\(Linear\(…\)",
+        ),
         (lambda: Example(abs, kwargs=(1,)), "kwargs of Example must be a dict .* not a tuple"),
         (lambda: Call("x"), r"args of Call must be a tuple of arguments, \(x,\), not a str"),
         (lambda: Call((), [1]), "kwargs of Call must be a dict of arguments by name, not a list"),
@@ -129,7 +134,7 @@ def test_a_field_of_the_wrong_type_is_refused(make, message):
 
 
 def sized(vary, **example):
-    given = {"inputs": lambda batch: (batch,)} | example
+    given = {"inputs": (lambda batch: (batch,)) if vary else (1,)} | example
     return Model("m", "f", vary=vary, build=lambda: Example(abs, **given)).example("cpu")
 
 
@@ -150,6 +155,40 @@ def test_dims_without_a_name_that_varies_are_refused():
 )
 def test_dims_that_are_marked_but_do_not_vary_are_accepted(vary, dims):
     assert sized(vary, dims=dims).dims == dims
+
+
+@pytest.mark.parametrize(
+    ("vary", "given", "message"),
+    [
+        (
+            {"batch": (8, 4)},
+            {"inputs": lambda b: (b,)},
+            "inputs .* function of b, but vary has batch",
+        ),
+        (
+            {},
+            {"inputs": lambda batch: (batch,)},
+            "inputs .* function of batch, but vary has no sizes",
+        ),
+        ({"batch": (8, 4)}, {"kwargs": lambda *, n: {"n": n}}, "kwargs .* function of n, but vary"),
+    ],
+)
+def test_a_function_of_something_that_is_no_size_is_refused(vary, given, message):
+    with pytest.raises(ValueError, match=message):
+        sized(vary, **given)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        lambda batch: (batch,),
+        lambda: (1,),
+        lambda batch, scale=2: (batch * scale,),
+        lambda **sizes: (sizes["batch"],),
+    ],
+)
+def test_a_function_of_sizes_or_of_none_is_accepted(inputs):
+    assert sized({"batch": (8, 4)}, inputs=inputs).inputs is inputs
 
 
 def test_two_examples_share_no_defaults():
