@@ -15,8 +15,9 @@ from compilegate.judging import raising
 from compilegate.judging.aspects import aspect_named
 from compilegate.judging.completeness import ended_in_practice, was_observed
 from compilegate.judging.judge import nothing_compiled
-from compilegate.records.case import computes_in_half, model_of
+from compilegate.records.case import Case, computes_in_half, model_of
 from compilegate.records.observation import Compilation, GraphBreak, Observation
+from compilegate.records.recompilations import beyond_sizes
 from compilegate.records.verdict import Verdict
 from compilegate.zoo import registry
 
@@ -183,7 +184,9 @@ def _guards(observation: Observation, verdict: Verdict) -> Iterator[Evidence]:
     """Yield each guard that failed, with the code that it guards."""
     capture = observation.capture
     seen: set[Key] = set()
-    for item in capture.compilations if capture else ():
+    made = capture.compilations if capture else ()
+    needs_sizes = Case.parse(observation.case).dynamic in ("static", "auto")
+    for item in beyond_sizes(made) if needs_sizes else made:
         # Runs of earlier versions end the line with PyTorch's comment.
         line = f"{item.code}, call {item.call + 1}: {item.guard}"
         if not item.guard or not any(text.strip().startswith(line) for text in verdict.details):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 
@@ -9,6 +10,9 @@ from compilegate.records.observation import Capture, Compilation, Place
 
 #: A code object: its place, and Dynamo's number of the frame.
 CodeObject = tuple[Place, str]
+
+#: A guard on one size of a tensor.
+_SIZE = re.compile(r"tensor .* size mismatch at index \d+")
 
 
 def recompilations(compilations: Iterable[Compilation]) -> Counter[CodeObject]:
@@ -32,3 +36,23 @@ def recompilations(compilations: Iterable[Compilation]) -> Counter[CodeObject]:
 def total_of(capture: Capture) -> int:
     """Return the recompilations of all code objects together."""
     return recompilations(capture.compilations).total()
+
+
+def beyond_sizes(compilations: Iterable[Compilation]) -> list[Compilation]:
+    """Leave out code that was compiled again for a size that differs, once for each.
+
+    *static* and *auto* need that. It stays where the code was compiled again for nothing else.
+    """
+    known = [*compilations]
+    sizes = Counter((item.code, _size_in(item)) for item in known)
+    other = {item.code for item in known if item.reason and not _size_in(item)}
+    return [
+        item
+        for item in known
+        if item.code not in other or not (size := _size_in(item)) or sizes[item.code, size] > 1
+    ]
+
+
+def _size_in(item: Compilation) -> str:
+    found = _SIZE.search(item.reason)
+    return found[0] if found else ""
