@@ -20,6 +20,9 @@ from compilegate.layout import PACKAGE, SUITES
 #: The name of a module: pytest does not import a plugin that is registered under this name.
 PLUGIN = "compilegate.plugin"
 
+#: Options that people give first. Without the suites, pytest knows none of them.
+_OPTIONS = ("--zoo", "--models", "--cases", "--tier", "--budgets", "--baseline-python")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the ini settings, so that ``--strict-config`` accepts them in every session.
@@ -56,6 +59,13 @@ def pytest_load_initial_conftests(
     folder = early_config.invocation_params.dir
     if names_suites([*known.file_or_dir, *arguments], folder, pyargs=known.pyargs):
         early_config.pluginmanager.import_plugin(PLUGIN)
+        return
+    words = {word.partition("=")[0] for word in args}
+    if wanted := [option for option in _OPTIONS if option in words]:
+        # pytest shows it only if it refuses the command line: a conftest may have the option, too.
+        parser.extra_info["compilegate"] = (
+            f"{wanted[0]} needs its suites on the command line: --pyargs compilegate.suites"
+        )
 
 
 def _values_of_unknown_options(

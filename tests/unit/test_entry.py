@@ -74,3 +74,24 @@ def test_suites_in_testpaths_are_named_whatever_values_options_have(loads, words
 @pytest.mark.usefixtures("in_testpaths")
 def test_a_test_on_the_command_line_replaces_the_suites_in_testpaths(loads):
     assert not loads("test_ours.py")
+
+
+def test_an_option_without_the_suites_is_refused_with_the_way_to_them(pytester):
+    refused = pytester.runpytest("-p", "compilegate.entry", ".", "--zoo=mine.py")
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    refused.stderr.fnmatch_lines(
+        ["*unrecognized arguments: --zoo=mine.py", "*: --zoo needs *: --pyargs compilegate.suites"]
+    )
+
+
+def test_a_team_that_has_such_an_option_itself_sees_nothing_of_the_suites(pytester):
+    pytester.makeconftest("def pytest_addoption(parser): parser.addoption('--zoo')")
+    pytester.makepyfile("def test_ours(): pass")
+    passed = pytester.runpytest("-p", "compilegate.entry", "--zoo=mine.py")
+    passed.assert_outcomes(passed=1)
+    assert "compilegate.suites" not in passed.stdout.str() + passed.stderr.str()
+
+
+def test_another_mistake_has_no_such_hint(pytester):
+    refused = pytester.runpytest("-p", "compilegate.entry", "--zooo=mine.py")
+    refused.stderr.no_fnmatch_line("*compilegate.suites*")
