@@ -15,6 +15,7 @@ from compilegate.judging.budget import Budget
 from compilegate.judging.finding import Finding
 from compilegate.judging.judge import Judge, Judgement, Rule
 from compilegate.judging.rules import verdicts
+from compilegate.output.repeats import each_warning_once
 from compilegate.records.case import Case
 from compilegate.records.encoding import dumps
 from compilegate.records.observation import Observation
@@ -161,7 +162,7 @@ def judge(
             )
             if observation.output and not is_shown:
                 title = "output of the observing process"
-                node.add_report_section("call", title, observation.output)
+                node.add_report_section("call", title, each_warning_once(observation.output))
                 printed.outputs.add(case_id)
             is_brief = judgement.of_case and case_id in printed.failures
             if judgement.of_case:
