@@ -17,6 +17,7 @@ from pathlib import Path
 
 from compilegate.doctor.check import Check, has, lacks
 from compilegate.processes import cpp_compiler
+from compilegate.records.environment import SLOW_GUARDS
 from compilegate.records.statistics import BUSY
 
 #: The oldest version of Python that compilegate runs on.
@@ -40,6 +41,8 @@ extern "C" int threads() { return std::optional<int>(omp_get_max_threads()).valu
 def python() -> Check:
     """Check the version of this interpreter."""
     found = f"{platform.python_version()} in {sys.executable}"
+    if platform.python_version() == SLOW_GUARDS:
+        return lacks("python", f"{found} makes guards slow", "install Python 3.13.1 or newer")
     if sys.version_info >= OLDEST_PYTHON:
         return has("python", found)
     oldest = ".".join(map(str, OLDEST_PYTHON))

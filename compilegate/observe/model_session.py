@@ -35,6 +35,7 @@ _EXPECTED_WARNINGS = (
     "TensorFloat32 tensor cores for float32 matrix multiplication available but not enabled",
     "Attempting to run cuBLAS, but there was no current CUDA context",
     "Warning: Profiler clears events at the end of each cycle",
+    "Guards may run slower on Python 3.13.0",  # the header of a session says so
 )
 
 #: Next to other processes, the reference of a model stays for its next case if its results, and
@@ -79,7 +80,7 @@ class ModelSession:
         self.is_spoiled = False
         foreign_bisection.ignore()
         for message in _EXPECTED_WARNINGS:
-            warnings.filterwarnings("ignore", message, UserWarning)
+            warnings.filterwarnings("ignore", message)
 
     def observe(self, request: Request) -> Observation:
         """Observe one case. An error of the model or the compiler is part of the record.

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from compilegate.output.visible import visible
+from compilegate.records.environment import SLOW_GUARDS
 from compilegate.session.plan import Plan
 
 
@@ -31,6 +32,11 @@ def _lines(plan: Plan) -> Iterator[str]:
         names = Counter(f"{device.kind} {device.name}" for device in plan.environment.devices)
         devices = (f"{name} ({number}×)" if number > 1 else name for name, number in names.items())
         yield f"observed: torch {plan.torch_version}, {', '.join(devices)}"
+        if plan.environment.python == SLOW_GUARDS:
+            yield (
+                f"with Python {SLOW_GUARDS}, PyTorch checks guards more slowly, and speedups are "
+                "lower: Python 3.13.1 or newer mends it"
+            )
     if plan.before is not None:
         yield plan.before.describe()
     if plan.stored is None:

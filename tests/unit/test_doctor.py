@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -107,9 +108,15 @@ def test_the_system_s_interpreter_is_no_environment_of_its_own(monkeypatch):
 
 
 def test_an_old_python_is_missing(monkeypatch):
+    monkeypatch.setattr(platform, "python_version", lambda: "3.13.1")
     assert host.python().is_there
     monkeypatch.setattr(sys, "version_info", (3, 10, 1))
     assert "install Python 3.11" in host.python().way_out
+
+
+def test_a_python_that_makes_guards_slow_is_to_be_replaced(monkeypatch):
+    monkeypatch.setattr(platform, "python_version", lambda: "3.13.0")
+    assert "install Python 3.13.1" in host.python().way_out
 
 
 def test_another_session_s_work_makes_the_processor_busy():

@@ -79,7 +79,7 @@ def raises(x, y):
     [
         ({"module": lambda: Linear(raises)}, True),
         ({"module": Linear, "inputs": lambda batch: torch.randn(batch, 4)}, False),
-        ({"module": Linear, "inputs": lambda rows: (torch.randn(rows, 4),)}, False),
+        ({"module": Linear, "inputs": lambda batch: (torch.randn(batch.size, 4),)}, False),
         ({"module": Linear, "output": lambda out: out.logits}, False),
     ],
 )
@@ -250,9 +250,10 @@ def test_only_the_model_s_own_warnings_are_shown(recwarn):
             "Attempting to run cuBLAS, but there was no current CUDA context! Attempting to set",
             "TensorFloat32 tensor cores for float32 matrix multiplication available but not "
             "enabled. Consider setting",
+            "Guards may run slower on Python 3.13.0. Consider upgrading to Python 3.13.1+.",
             "the model's own",
         ):
-            warnings.warn(text, stacklevel=1)
+            warnings.warn(text, RuntimeWarning, stacklevel=1)
         return y
 
     assert verdict(lambda: Linear(warn)).outcome == "passed"

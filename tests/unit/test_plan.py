@@ -144,6 +144,13 @@ def test_the_header_describes_the_plan(plan):
     ]
 
 
+@pytest.mark.parametrize(("version", "warns"), [("3.13.0", True), ("3.13.1", False)])
+def test_the_header_names_a_python_whose_guards_are_slow(tmp_path, version, warns):
+    environment = make_environment(python=version)
+    text = " ".join(describe(make_plan_of(make_options(tmp_path), environment=environment)))
+    assert ("with Python 3.13.0, PyTorch checks guards more slowly" in text) is warns
+
+
 @pytest.mark.parametrize(("save", "warns"), [(None, True), ("again", False)])
 def test_a_replay_reports_that_it_writes_no_run_file(tmp_path, save, warns):
     from compilegate.runs.files import read
