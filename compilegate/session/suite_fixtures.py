@@ -116,19 +116,30 @@ def budget(case: Case, plan: Plan) -> Budget:
 class Printed:
     """The output of failed tests. The other tests of a case do not repeat it.
 
+    A test that runs again shows its message again: pytest-rerunfailures drops the first one, but
+    keeps the output of the observing process.
+
     Attributes:
-        failures: The cases whose failure to run is explained.
-        commands: The reproduction commands that are shown.
+        failures: The test that explains the failure to run, by case.
+        commands: The test that shows it, by reproduction command.
         outputs: The cases whose observing process wrote what is shown.
         uncompiled: The aspect that failed because nothing was compiled, by case.
         uncompiled_before: The same of the baseline.
     """
 
-    failures: set[str] = field(default_factory=set)
-    commands: set[str] = field(default_factory=set)
+    failures: dict[str, str] = field(default_factory=dict)
+    commands: dict[str, str] = field(default_factory=dict)
     outputs: set[str] = field(default_factory=set)
     uncompiled: dict[str, str] = field(default_factory=dict)
     uncompiled_before: dict[str, str] = field(default_factory=dict)
+
+    def explains_elsewhere(self, case_id: str, test: str) -> bool:
+        """Whether another test explains why a case did not run. If none does, this one does."""
+        return self.failures.setdefault(case_id, test) != test
+
+    def shows_elsewhere(self, command: str, test: str) -> bool:
+        """Whether another test shows a command. If none does, this one does."""
+        return self.commands.setdefault(command, test) != test
 
 
 @pytest.fixture(scope="session")
@@ -157,19 +168,19 @@ def judge(
             node.stash[BASELINE_VERDICT] = _judge_baseline(plan, case_id, aspect, rule, before)
 
         def message() -> str:
-            is_shown = case_id in printed.failures | printed.outputs or (
-                observation.failure is not None and bool(observation.failure.output)
+            own = node.nodeid
+            is_shown = (
+                case_id in printed.outputs
+                or printed.failures.get(case_id, own) != own
+                or (observation.failure is not None and bool(observation.failure.output))
             )
             if observation.output and not is_shown:
                 title = "output of the observing process"
                 node.add_report_section("call", title, each_warning_once(observation.output))
                 printed.outputs.add(case_id)
-            is_brief = judgement.of_case and case_id in printed.failures
-            if judgement.of_case:
-                printed.failures.add(case_id)
+            is_brief = judgement.of_case and printed.explains_elsewhere(case_id, own)
             command = plan.reproduction(observation, aspect.practice)
-            shown = "" if command in printed.commands else command
-            printed.commands.add(command)
+            shown = "" if printed.shows_elsewhere(command, own) else command
             return _message(judgement, shown, is_brief=is_brief)
 
         _end(request, judgement, message)
