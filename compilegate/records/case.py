@@ -68,7 +68,8 @@ class UnknownNameError(ValueError):
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         known = list(known)
-        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        swapped = [one for one in known if sorted(one) == sorted(name)]  # nearer than one lost
+        nearest = swapped or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         if nearest:
             hint = f"; did you mean {nearest[0]!r}?"
             hint += f" (known: {', '.join(known)})" if len(known) == 2 else ""  # either is near

@@ -105,4 +105,8 @@ def test_unknown_names_suggest_the_nearest():
     assert "did you mean 'resnet18'" in str(
         UnknownNameError("model", "resnet81", ["resnet18", "x"])
     )
+    swapped = UnknownNameError("key", "modle", ["mode", "models", "model"])
+    assert "did you mean 'model'?" in str(swapped)
+    lost = UnknownNameError("key", "mod", ["mode", "reason", "place"])
+    assert "did you mean 'mode'?" in str(lost)
     assert "known: a, b" in str(UnknownNameError("model", "zzzzz", ["a", "b"]))
