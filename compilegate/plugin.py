@@ -108,6 +108,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         collection.parametrize(metafunc, aspect, metafunc.config.stash[PLAN])
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
+    """Leave out a suite's test without cases, before pytest counts it as selected.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_pycollect_makeitem
+    """
+    made = yield
+    return collection.with_cases(made) if isinstance(made, list) else made
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Group the tests by model.
 

@@ -40,11 +40,18 @@ def parametrize(metafunc: pytest.Metafunc, aspect: Aspect, plan: Plan) -> None:
     metafunc.parametrize("case", parameters, scope="session")
 
 
+def with_cases(made: list[Any]) -> list[Any]:
+    """Return what pytest made of a function, without the item that stands for no parameters.
+
+    pytest would show it as skipped.
+    """
+    return [one for one in made if "[NOTSET]" not in one.name or Aspect.of(one) is None]
+
+
 def order(items: list[pytest.Item], plan: Plan) -> None:
     """Group the tests by model, so that one child serves all cases of a model.
 
-    Tests that pairs of processes decide come last, when all cases have been observed once. A suite
-    without selected cases is dropped: pytest would show it as skipped.
+    Tests that pairs of processes decide come last, when all cases have been observed once.
     """
     position = {model: index for index, model in enumerate(plan.models)}
     aspects = {item: Aspect.of(item) for item in items}
@@ -54,8 +61,7 @@ def order(items: list[pytest.Item], plan: Plan) -> None:
         last = aspect is not None and plan.waits(aspect)
         return last, position.get(model_of(case_id_of(item.nodeid)), 0)
 
-    kept = [item for item in items if "[NOTSET]" not in item.name or aspects[item] is None]
-    items[:] = sorted(kept, key=place)
+    items.sort(key=place)
 
 
 def note_wants(items: list[pytest.Item], plan: Plan, observations: Observations) -> None:

@@ -45,3 +45,10 @@ def test_k_selects_by_id_and_by_claim(compilegate, stored):
     assert compilegate(*REPLAY, "-k", "sound").counts == {"passed": 5, "deselected": 5}
     session = compilegate(*REPLAY, "-k", "breaks and outputs")
     assert session.counts == {"passed": 1, "deselected": 9}
+
+
+def test_pytest_counts_no_test_without_cases(compilegate, stored):
+    stored("sound")
+    session = compilegate(*REPLAY, "-k", "nothing_of_this_name")
+    assert session.counts == {"deselected": 5}
+    assert "collected 5 items / 5 deselected / 0 selected" in session.output
