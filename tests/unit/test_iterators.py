@@ -24,6 +24,8 @@ MADE = {
     "list": lambda: iter(NUMBERS),
     "tuple": lambda: iter((1, 2)),
     "range": lambda: iter(range(3)),
+    "range by steps": lambda: iter(range(7, 0, -3)),
+    "long range": lambda: iter(range(2**99)),
     "text": lambda: iter("é"),
     "enumerate": lambda: enumerate(NUMBERS),
     "zip": lambda: zip(NUMBERS, itertools.count(), strict=False),

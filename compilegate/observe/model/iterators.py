@@ -100,7 +100,7 @@ def _parts(value: Any) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
     if type(value) is itertools.count:  # which says so in every version of Python
         return itertools.count, ast.literal_eval(f"({repr(value)[6:-1]},)"), ()
     made, given, *state = value.__reduce__()
-    return made, given, tuple(state)
+    return made, given, tuple(one for one in state if one is not None)  # of a range, from 3.12 on
 
 
 def _copy(value: Any) -> Any:
@@ -114,8 +114,7 @@ def _copy(value: Any) -> Any:
     made, given, state = _parts(value)
     copied = made(*map(_copy, given))
     for one in state:
-        if one is not None:
-            copied.__setstate__(tuple(map(_own, one)) if isinstance(one, tuple) else one)
+        copied.__setstate__(tuple(map(_own, one)) if isinstance(one, tuple) else one)
     return copied
 
 
@@ -128,7 +127,7 @@ def _text(value: Any) -> str:
     if isinstance(value, Iterator):
         made, given, state = _parts(value)
         if made is iter:
-            return f"{len(given[0]) - (state[0] if state else 0)} items left"
+            return f"{_length(given[0]) - (state[0] if state else 0)} items left"
         flat = [one for part in state for one in (part if isinstance(part, tuple) else (part,))]
         if type(value) is itertools.cycle and flat[1]:  # it repeats; a copy counts otherwise
             _, (items,), (index,) = _parts(given[0])
@@ -137,6 +136,13 @@ def _text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"{len(value)} items"
     return repr(value) if isinstance(value, (int, float, range)) else type(value).__name__
+
+
+def _length(items: Any) -> int:
+    """Return the number of items, also of a range that is longer than ``len`` can say."""
+    if isinstance(items, range):
+        return (items[-1] - items[0]) // items.step + 1 if items else 0
+    return len(items)
 
 
 def _is_free(value: Any) -> bool:
