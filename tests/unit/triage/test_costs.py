@@ -99,7 +99,7 @@ def test_only_the_peak_of_a_call_has_a_script():
     suspect = suspect_of(needing(8 * MIB))
     assert costs.why_no_script(suspect) == ""
     slow = replace(suspect, verdicts=[replace(suspect.verdict, aspect="speedup")])
-    assert "in the table" in costs.why_no_script(slow)
+    assert "the table above" in costs.why_no_script(slow)
     numbers = replace(suspect, verdicts=[replace(suspect.verdict, aspect="forward")])
     assert costs.why_no_script(numbers) == ""
 
