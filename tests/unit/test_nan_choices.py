@@ -55,6 +55,15 @@ def test_only_the_index_of_a_nan_is_another_one():
     assert largest.isnan()
 
 
+@pytest.mark.parametrize(("is_stable", "is_same"), [(True, True), (False, False)])
+def test_a_stable_sort_chooses_nothing(is_stable, is_same):
+    row = torch.tensor([torch.nan, 1.0, torch.nan])
+    known = row.sort(stable=is_stable)[1]
+    with OtherChoices():
+        places = row.sort(stable=is_stable)[1]
+    assert torch.equal(places, known) is is_same
+
+
 @pytest.mark.parametrize(
     ("pool", "outcome"), [(choosing_the_last, "passed"), (choosing_the_next, "failed")]
 )

@@ -28,6 +28,8 @@ class OtherChoices(Mode):
         made = func(*args, **kwargs)
         if func._schema.name not in _CHOOSING or not isinstance(made, tuple):
             return made
+        if kwargs.get("stable"):  # equal elements then keep their order
+            return made
         values, indices = made
         if not indices.numel():
             return made
