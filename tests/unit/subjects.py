@@ -34,7 +34,8 @@ def net():
 
 
 def subject(build=net, case=TRAIN, seed=0, **how):
-    return Subject(Model("m", "m", build=build), case, seed, **how)
+    vary = {"batch": (6, 3), "length": (24, 16)}
+    return Subject(Model("m", "m", vary=vary, build=build), case, seed, **how)
 
 
 def plan(index=0, batch=6):
