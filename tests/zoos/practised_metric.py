@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.compiler import is_compiling
 
-from compilegate import Example, model
+from compilegate import Call, Example, model
 
 FEATURES, CLEAR, NEAR = 16, 900, 100
 #: A score this far from the threshold: float32 holds it exactly, and rounding of others exceeds it.
@@ -57,7 +57,8 @@ def measured(name, scorer, near=lambda number: True, score=None):
 
         return Example(
             scorer(),
-            inputs=(torch.randn(6, FEATURES),),  # no probing calls: small inputs would show it
+            # With an action, there are no probing calls: small inputs would show it.
+            calls=[Call((torch.randn(6, FEATURES),), before=lambda: None)],
             signal=False,
             metric=score or accuracy,
         )
