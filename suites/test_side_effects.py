@@ -25,7 +25,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     return Finding(
         "passed",
         f"{seen.tensors} inputs, buffers and parameters, {seen.floating} changed, "
-        "the same on both sides",
+        f"the same on both sides{seen.by_type_only}",
     )
 
 

@@ -87,11 +87,14 @@ class Numerics:
         """The end of a summary: blind tensors, ties, and values compared by type only."""
         blind = f", {len(self.blind)} blind" if self.blind else ""
         ties = f", {self.ties} near ties resolved differently" if self.ties else ""
-        first = (
-            f", {len(self.opaque)} compared by type only: {self.opaque[0]}" if self.opaque else ""
-        )
         zero = f", {self.always_zero} rightly zero" if self.always_zero else ""
-        return blind + zero + ties + first
+        return blind + zero + ties + self.by_type_only
+
+    @property
+    def by_type_only(self) -> str:
+        """The end of a summary: how many values were compared by type only, and the first."""
+        count = len(self.opaque)
+        return f", {count} compared by type only: {self.opaque[0]}" if count else ""
 
     @property
     def blind_lines(self) -> tuple[str, ...]:

@@ -43,16 +43,44 @@ def choosing_the_next(x, *arguments, **options):
     return pooled, torch.where(wrong, places + 1, places)
 
 
-def test_only_the_index_of_a_nan_is_another_one():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_only_the_index_of_one_of_several_nan_is_another_one(dtype):
+    image = IMAGE.to(dtype)
+    known = functional.max_pool2d(image, 2, return_indices=True)[1]
     with OtherChoices():
-        pooled, places = functional.max_pool2d(IMAGE, 2, return_indices=True)
+        pooled, places = functional.max_pool2d(image, 2, return_indices=True)
         largest, first = IMAGE.flatten().max(0)
     assert pooled[0, 0, 0, 0].isnan()
     assert pooled[0, 0, 0, 1] == 4.0
-    assert places[0, 0, 0, 0] not in functional.max_pool2d(IMAGE, 2, return_indices=True)[1]
+    assert places[0, 0, 0, 0] != known[0, 0, 0, 0]
+    assert places[0, 0, 0, 0] in (0, 1, 4, 5)
     assert places[0, 0, 0, 1] == 7
     assert first == IMAGE.flatten().max(0)[1]
     assert largest.isnan()
+
+
+@pytest.mark.parametrize("pool", [functional.max_pool2d, functional.adaptive_max_pool2d])
+@pytest.mark.parametrize("at", range(8))
+def test_a_nan_alone_in_its_window_leaves_no_choice(pool, at):
+    image = torch.arange(8.0)
+    image[at] = torch.nan
+    image = image.view(1, 1, 2, 4)
+    size = 2 if pool is functional.max_pool2d else (1, 2)
+    known = pool(image, size, return_indices=True)[1]
+    with OtherChoices():
+        assert torch.equal(pool(image, size, return_indices=True)[1], known)
+
+
+@pytest.mark.parametrize("choose", [torch.median, torch.mode, torch.sort, torch.kthvalue])
+@pytest.mark.parametrize(("row", "is_same"), [([3, torch.nan, 1], True), ([torch.nan] * 3, False)])
+def test_one_nan_in_a_row_leaves_no_choice(choose, row, is_same):
+    given = (3, 1) if choose is torch.kthvalue else (1,)
+    rows = torch.tensor([row, [4.0, 2.0, 1.0]])
+    known = choose(rows, *given)[1]
+    with OtherChoices():
+        places = choose(rows, *given)[1]
+    assert torch.equal(places[0], known[0]) is is_same
+    assert torch.equal(places[1], known[1])
 
 
 @pytest.mark.parametrize(("is_stable", "is_same"), [(True, True), (False, False)])

@@ -9,6 +9,7 @@ from compilegate.observe.compare import results
 from compilegate.observe.compare.always_zero import AlwaysZero
 from compilegate.observe.compare.eager_noise import SAMPLES, Sample, Sampler, nudges_of
 from compilegate.observe.compare.training import Training
+from compilegate.observe.compare.unrepeatable import candidates, without_unrepeatable
 from compilegate.observe.compare.values import agree, is_doubtful, is_doubtful_as_a_whole
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.nudged_results import NudgedResults, NudgedSums
@@ -148,7 +149,26 @@ class CallComparer:
                 if agreeing:
                     samples += agreeing
                     checked = self._compare(eager, compiled, truths, samples, checked)
-        return checked, samples
+        return self._repeatable(planned, eager, compiled, checked), samples
+
+    def _repeatable(
+        self,
+        planned: PlannedCall,
+        eager: Result,
+        compiled: Result,
+        checked: tuple[Checked, Checked, Checked],
+    ) -> tuple[Checked, Checked, Checked]:
+        """Leave out what eager itself does not repeat, such as a time that an attribute keeps."""
+        outputs, gradients, state = checked
+        parts = {"output": outputs, "state": state}
+        if not any(candidates(part, eager, compiled) for part in parts):
+            return checked
+        with self._time_spent.spend("reference"):
+            again = self._sampler.again(planned, self._eager, eager)
+        outputs, state = (
+            without_unrepeatable(one, part, eager, compiled, again) for part, one in parts.items()
+        )
+        return outputs, gradients, state
 
     def _with_sums(self, planned: PlannedCall, eager: Result) -> list[Sample]:
         """Return runs with nudged sums."""

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,8 @@ from compilegate.zoo.example import Call
 
 #: The number of runs at each size of the nudge.
 SAMPLES = 4
+#: How often a call is made again to see what it does not repeat.
+REPETITIONS = 2
 #: The relative size of a rounding error, by the number format that a case computes in.
 UNIT = {"f32": 2.0**-23, "bf16": 2.0**-9, "f16": 2.0**-12}
 #: The sizes of the nudge in such units, tried in this order while the error is not explained.
@@ -120,11 +122,7 @@ class Sampler:
             results: Nudges the results of operators, too, given a seed.
             first: The seed of the first run.
         """
-        kept: dict[torch.Tensor, torch.Tensor] = {}
-        try:
-            inputs = input_tensors(self._prepare(planned)).values()
-            kept = {tensor: tensor.detach().clone() for tensor in inputs}
-            self._began = self._snapshot()
+        with contextlib.suppress(Exception), self._keeping(planned):
             repeated = self._call(self._restored(planned, eager, result), planned, result)
             if not repeats(repeated.output, result.output):
                 return None
@@ -133,9 +131,33 @@ class Sampler:
                 for seed in range(first, first + SAMPLES)
             ]
             return [sample for sample in drawn if not _is_equal(sample.result, repeated)]
-        except Exception:
-            return None
-        finally:  # a recipe may return the same tensors for all sides
+        return None
+
+    def again(self, planned: PlannedCall, eager: Subject, result: Result) -> list[Result]:
+        """Return the results of the same call, made again without a nudge; none if that fails.
+
+        Args:
+            planned: The call.
+            eager: The eager subject.
+            result: The result of the call.
+        """
+        with contextlib.suppress(Exception), self._keeping(planned):
+            return [
+                self._call(self._restored(planned, eager, result), planned, result)
+                for _ in range(REPETITIONS)
+            ]
+        return []
+
+    @contextlib.contextmanager
+    def _keeping(self, planned: PlannedCall) -> Iterator[None]:
+        """Put inputs and the module back at the end: a recipe may give all sides one tensor."""
+        kept: dict[torch.Tensor, torch.Tensor] = {}
+        try:
+            inputs = input_tensors(self._prepare(planned)).values()
+            kept = {tensor: tensor.detach().clone() for tensor in inputs}
+            self._began = self._snapshot()
+            yield
+        finally:
             self._end()
             with torch.no_grad():
                 for tensor, value in kept.items():
