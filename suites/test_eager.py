@@ -1,6 +1,6 @@
 """Eager itself is as exact as under the PyTorch in use, and raises nothing new.
 
-Both runs contain eager's distance from the fp64 reference. If eager got worse, the compiler is not
+Both runs contain eager's distance from the reference. If eager got worse, the compiler is not
 the cause, but production is wrong nevertheless.
 """
 

@@ -34,4 +34,4 @@ def sentence(error: TensorError, check: Check) -> str:
     at = list(error.worst_index)
     text += "; compiled code leaves it unchanged" if error.unwritten else ""
     text += f"; worst at {at}: compiled {compiled:.6g}, eager {eager:.6g}"
-    return f"{text}, fp64 {truth:.6g}" if error.has_reference else f"{text}, no reference"
+    return f"{text}, reference {truth:.6g}" if error.has_reference else f"{text}, no reference"

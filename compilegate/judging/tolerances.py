@@ -1,4 +1,4 @@
-"""How far compiled numbers may lie from the fp64 reference.
+"""How far compiled numbers may lie from the reference.
 
 Eager code is not exact either: its own distance from the reference is the noise that compiled code
 is allowed, times a factor, plus a floor of a few units of the dtype's resolution. Errors are

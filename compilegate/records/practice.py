@@ -44,7 +44,7 @@ class Step:
 
     Attributes:
         name: What was done: ``load_state_dict into the compiled model``.
-        outputs: The outputs of compiled code, compared with eager's and with the fp64 reference's.
+        outputs: The outputs of compiled code, compared with eager's and with the reference's.
         gradients: The gradients, compared likewise.
         state: Weights, buffers and inputs, and what is exact about the step: names, files, flags.
         compilations: Compilations of code objects that the step caused; None if not counted.

@@ -1,6 +1,6 @@
 """Finds tensors whose compiled error grew or shrank from one run to another.
 
-Eager's own distance from the fp64 reference, in either run, is the noise. A tensor is *further*
+Eager's own distance from the reference, in either run, is the noise. A tensor is *further*
 from the reference only if its error exceeds a multiple of the noise and of the earlier error. These
 multiples are smaller than those within one run (:mod:`compilegate.judging.tolerances`), where an
 error can be compared only with eager's.

@@ -53,7 +53,7 @@ def of_eager(then: SlimObservation, now: SlimObservation) -> Iterator[Change]:
             text = f"eager raised before, in call {index + 1}: {earlier.raised}"
             yield Change(EAGER, "better", text)
     for group, growths in error_growth.eager_growth(then, now).items():
-        text = f"{_tensors(growths)} of {group} further from the fp64 reference in eager itself"
+        text = f"{_tensors(growths)} of {group} further from the reference in eager itself"
         yield Change(EAGER, "eager", f"{text}: {_worst(growths)}")
 
 
@@ -74,15 +74,15 @@ def _differences(digest: SlimObservation, group: str) -> dict[tuple[str, str], s
 
 
 def of_numerics(then: SlimObservation, now: SlimObservation, *, half: bool) -> Iterator[Change]:
-    """Find tensors that moved away from the fp64 reference, or closer to it, beyond noise."""
+    """Find tensors that moved away from the reference, or closer to it, beyond noise."""
     changed = error_growth.error_changes(then, now, half=half)
     for group, growths in changed.further.items():
-        text = f"{_tensors(growths)} further from the fp64 reference: {_worst(growths)}"
+        text = f"{_tensors(growths)} further from the reference: {_worst(growths)}"
         yield Change(ASPECT_OF[group], "worse", text)
     for group, growths in changed.closer.items():
         worst = _worst(growths)
         text = (
-            f"{_tensors(growths)} closer to the fp64 reference: {worst.name} at call "
+            f"{_tensors(growths)} closer to the reference: {worst.name} at call "
             f"{worst.call + 1}: {worst.figure} {worst.now:.3g} → {worst.before:.3g} of its scale"
         )
         yield Change(ASPECT_OF[group], "better", text)

@@ -32,7 +32,7 @@ def test_faults_that_a_twin_shows_fail_and_sound_twins_pass(compilegate):
         assert session.verdicts(case(sound))["twins"].summary.startswith("4 steps, ")
     halves = "not taken: the batch in two parts, the last one first (in eager, output (float32)"
     _, _, reason = session.verdicts(case("batch_statistics"))["twins"].summary.partition(halves)
-    assert re.search(r": the twin \S+, the model \S+, fp64 ", reason), reason
+    assert re.search(r": the twin \S+, the model \S+, reference ", reason), reason
     for wrong, step in (
         ("wrong_for_strides", "views, double transpositions and cut padding after layers"),
         ("wrong_for_three", "the batch in two parts, the last one first"),

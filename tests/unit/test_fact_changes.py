@@ -151,7 +151,7 @@ def test_numbers_further_from_the_reference_are_worse_and_closer_better(group, a
     right = calling(**{group: make_checked(make_error("x"))})
     assert both_ways(right, wrong) == ("regressed", "improved")
     assert effects(compared(right, wrong)) == [(aspect, "worse")]
-    assert "1 tensor further from the fp64 reference: x at call 1" in compared(right, wrong).reason
+    assert "1 tensor further from the reference: x at call 1" in compared(right, wrong).reason
     assert "1e-05 → 1e-07" in compared(wrong, right).reason
 
 

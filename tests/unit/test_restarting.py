@@ -26,7 +26,7 @@ class Grown(Linear):
 @pytest.mark.parametrize(("term", "outcome"), [(0.0, "passed"), (100.0, "failed")])
 def test_a_model_whose_buffer_grows_is_probed(term, outcome):
     seen = probed(lambda: Grown(term))
-    assert not [left_out for left_out in seen.unprobed if "no reference" in left_out]
+    assert not [left_out for left_out in seen.unprobed if "reference" in left_out]
     found = verdict_of(seen)
     assert found.outcome == outcome, found
     assert term == 0.0 or "numbers 32 times as large" in "\n".join((found.summary, *found.details))

@@ -33,8 +33,8 @@ def test_every_call_is_examined_and_named_with_its_sizes():
     assert text.startswith("call 2 (batch=4, length=16): output (float32): ")
 
 
-@pytest.mark.parametrize(("has_reference", "end"), [(True, "fp64 1"), (False, "no reference")])
-def test_a_value_is_called_fp64_only_where_there_is_a_reference(has_reference, end):
+@pytest.mark.parametrize(("has_reference", "end"), [(True, "reference 1"), (False, "no reference")])
+def test_a_value_is_called_reference_only_where_there_is_one(has_reference, end):
     wrong = make_error(compiled_rms=1.0, compiled_max=1.0, has_reference=has_reference)
     (text,) = examine(observation_of(wrong), "outputs").complaints
     assert text.endswith(f"compiled 1.5, eager 1, {end}")

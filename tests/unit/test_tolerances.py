@@ -54,7 +54,7 @@ def test_error_of_the_whole_tensor_is_out_of_bounds():
     text = complaint(compiled_rms=1e-5, compiled_max=1e-4)
     assert text.startswith("output (float32): root mean square error is 1e-05 of its scale 1 ")
     assert "(eager 1e-07, allowed" in text
-    assert text.endswith("worst at [3, 1]: compiled 1.5, eager 1, fp64 1")
+    assert text.endswith("worst at [3, 1]: compiled 1.5, eager 1, reference 1")
 
 
 def test_one_wrong_element_among_a_million_is_out_of_bounds():

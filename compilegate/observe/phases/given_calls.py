@@ -71,7 +71,7 @@ class GivenCalls:
             return f"the first call again raises in eager {error_text.with_kind(made.error)}"
         truths = self._references.results(_AGAIN, made)
         if not truths:
-            return "there is no reference for the first call again"
+            return f"the reference of the first call again raises {self._references.trouble}"
         share = min(_unlike(made, truth) for truth in truths)
         if share <= _MOST_UNLIKE:
             return ""

@@ -31,7 +31,7 @@ def observe(
         builder: Builds the case's model.
         request: Names the practices.
         progress: Is given the stages and the times.
-        reference: The fp64 results of the case's calls.
+        reference: The reference results of the case's calls.
         seen: Gets what each practice showed, by its name.
         draws: Whether a call draws random numbers.
         keep: Called before each practice.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from compilegate.observe import error_text
 from compilegate.observe.device import out_of_memory
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.float64 import Lifting
@@ -22,17 +23,22 @@ class ProbedReferences:
         calls: Made the other calls of the case. Their reference has the same precision: that of a
             model that does not run in float64 is in float32.
         builder: Builds the references when they are first needed.
+
+    Attributes:
+        trouble: Why the last call had no reference; empty if it had one.
     """
 
     def __init__(self, calls: PairedCalls, builder: Builder) -> None:
         self._eager, self._builder = calls.eager, builder
         self._dtype = calls.comparison.reference.dtype
         self._built: list[tuple[Subject, Lifting]] = []
+        self.trouble = ""
 
     def results(self, planned: PlannedCall, made: Result) -> list[Result]:
         """Return the results of a call.
 
-        The list is empty if the model cannot be built or called in this precision.
+        The list is empty if the model cannot be built or called in this precision: see
+        :attr:`trouble`.
 
         Args:
             planned: The call.
@@ -41,11 +47,13 @@ class ProbedReferences:
         Raises:
             Exception: Memory ran out, or the GPU's context is lost.
         """
+        self.trouble = ""
         try:
             return [*self._made(planned, made)]
         except Exception as error:
             if out_of_memory.is_fatal(error):
                 raise
+            self.trouble = error_text.with_kind(error)
             return []
 
     def _made(self, planned: PlannedCall, made: Result) -> Iterator[Result]:
@@ -62,5 +70,7 @@ class ProbedReferences:
             result = subject.call(call, planned.index)
             if result.error is None:
                 yield result
+            else:
+                self.trouble = error_text.with_kind(result.error)
             if not lifting.lifted_halves:
                 return

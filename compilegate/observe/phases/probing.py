@@ -200,7 +200,7 @@ class Probing:
         with self.progress.spend("reference"):
             truths = self._references.results(planned, made)
         if not truths:
-            raise LeftOutError("there is no reference for it")
+            raise LeftOutError(f"its reference raises {self._references.trouble}")
         return made, truths, rivals_of(self.calls, planned, probe, made)
 
     def _compare_error(self, planned: PlannedCall, probe: Probe, error: Exception) -> None:

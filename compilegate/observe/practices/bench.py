@@ -116,7 +116,7 @@ class Bench:
         builder: Builds the case's model again and again, each time with the same weights.
         request: Names the compiler backend and the seed.
         progress: Is given the stages and the times.
-        reference: The fp64 results of the calls.
+        reference: The reference results of the calls.
         draws: Whether a call draws random numbers.
         shared: What one practice of the case has computed, and another can use.
         steps: The steps so far.

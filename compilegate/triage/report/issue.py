@@ -43,7 +43,7 @@ _WORDS = {
     "probing call": "a call that compilegate makes after those of the model; its name says what is "
     "special about its inputs",
     "allowed": "the limit of the suite, ",
-    "fp64": "the same model in float64",
+    "reference": "the same model in float64, or in float32 if it does not run in float64",
     "not budgeted": "no budget expects it",
 }
 #: The same of *allowed*: of numbers, of a cost, and of a count.

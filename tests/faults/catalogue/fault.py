@@ -18,7 +18,7 @@ STEPPED = ("forward", "side_effects", "randomness")
 #: The text on an output that is wrong from the first call on: how wrong it is, and where most.
 FROM_THE_START = (
     r"call 1 \(.*\): output\S* \(\w+\): (root mean square error|largest error|scale) is .*"
-    r"allowed .*\); worst at \[.*\]: compiled \S+, eager \S+, fp64 \S+"
+    r"allowed .*\); worst at \[.*\]: compiled \S+, eager \S+, reference \S+"
 )
 
 #: The aspects that depend on the values of an output.
