@@ -95,6 +95,31 @@ def test_an_overflow_of_one_side_alone_says_nothing():
     assert "numbers near the largest: compiled code or eager alone overflows" in seen.unprobed
 
 
+def std_by_squares(x, dim, keepdim):
+    return x.var(dim, keepdim=keepdim).sqrt()
+
+
+def doubled_where_large(x, dim, keepdim):
+    found = x.std(dim, keepdim=keepdim)
+    return torch.where(found > 1e12, 2 * found, found)
+
+
+@pytest.mark.parametrize(
+    ("std", "outcome"), [(std_by_squares, "passed"), (doubled_where_large, "failed")]
+)
+def test_a_standard_deviation_may_overflow_in_single_precision_alone(std, outcome):
+    """Eager divides by a finite number there, and compiled code by infinity: both are finite."""
+
+    def module():
+        return Linear(lambda x, y: (x - x.mean(1, keepdim=True)) / (x.std(1, keepdim=True) + 1e-5))
+
+    seen = probed(module, backend=replacing("std", std), wants=WANTS[:3])
+    found = verdict_of(seen)
+    assert found.outcome == outcome, found.details
+    near = "numbers near the largest: eager computes a standard deviation in float64"
+    assert near in seen.unprobed
+
+
 def saturating(x, one):
     return (x.long() + one).clamp(max=2**31 - 1).int()
 

@@ -47,7 +47,7 @@ from compilegate.observe.phases.probing_plan import (
     with_plain_inputs,
 )
 from compilegate.observe.phases.progress import Progress
-from compilegate.observe.phases.rivals import rivals_of
+from compilegate.observe.phases.rivals import rivals_of, squares_overflow
 from compilegate.records.call import CallFacts, Checked, Difference
 from compilegate.zoo.example import Call
 
@@ -201,6 +201,8 @@ class Probing:
             truths = self._references.results(planned, made)
         if not truths:
             raise LeftOutError(f"its reference raises {self._references.trouble}")
+        if probe.may_overflow and squares_overflow(self.calls, planned):
+            raise LeftOutError("eager computes a standard deviation in float64")
         return made, truths, rivals_of(self.calls, planned, probe, made)
 
     def _compare_error(self, planned: PlannedCall, probe: Probe, error: Exception) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from compilegate.observe.compare import stable
 from compilegate.observe.compare.stable import Rival
 from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.deviations import Deviations
 from compilegate.observe.model.nan_choices import OtherChoices
 from compilegate.observe.model.probes import Probe
 from compilegate.observe.model.result import Result
@@ -29,3 +30,16 @@ def rivals_of(calls: PairedCalls, planned: PlannedCall, probe: Probe, made: Resu
         with OtherChoices():
             rivals.append(Rival(calls.call_eager(planned), is_as_right=True))
     return rivals
+
+
+def squares_overflow(calls: PairedCalls, planned: PlannedCall) -> bool:
+    """Whether eager computes a standard deviation in float64 that compiled code cannot square.
+
+    Args:
+        calls: Makes the call in eager.
+        planned: The probing call.
+    """
+    deviations = Deviations()
+    with deviations:
+        calls.call_eager(planned)
+    return deviations.overflow

@@ -1,0 +1,36 @@
+"""Standard deviations near the largest numbers: eager on a CPU computes them in float64.
+
+The square of such a deviation is beyond float32. Compiled code sums squares in float32 and gets an
+infinity, which a division hides: ``(x - mean) / std`` is zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils import _pytree
+
+from compilegate.observe.model.dispatch_mode import Mode
+
+_OPERATORS = frozenset(("aten::std", "aten::std_mean"))
+
+
+class Deviations(Mode):
+    """Notices standard deviations that are finite, but whose squares overflow in their dtype.
+
+    Attributes:
+        overflow: Whether there was one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.overflow = False
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator."""
+        made = func(*args, **kwargs)
+        if func._schema.name in _OPERATORS:
+            deviation: torch.Tensor = _pytree.tree_leaves(made)[0]
+            self.overflow |= bool((deviation.isfinite() & deviation.square().isinf()).any())
+        return made
