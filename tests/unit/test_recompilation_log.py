@@ -132,6 +132,14 @@ def test_an_attribute_is_the_reason_where_code_for_the_size_exists():
     assert "size" in compiled_for((1, 3), (1, 5), (1, 7))[2].reason
 
 
+def test_an_attribute_for_which_newer_code_exists_is_no_reason():
+    """The first code fails for its factor in each call; the second one for the size alone."""
+    for _ in range(2):  # a reset forgets what failed
+        _, swapped, *resized = compiled_for((1, 3), (2, 3), (2, 5), (2, 7))
+        assert "factor" in swapped.reason
+        assert ["size" in one.reason for one in resized] == [True, True]
+
+
 def test_a_guard_has_the_line_that_reads_the_attribute():
     text = "return x.mul(self.factor)"
     lines = [line.strip() for line in Path(__file__).read_text().splitlines()]

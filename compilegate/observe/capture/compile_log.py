@@ -40,6 +40,7 @@ def reset() -> None:
     dynamo.clear_compilation_metrics()
     dynamo.set_compilation_metrics_limit(100_000)
     cuda_graphs.forget()
+    recompile_reasons.forget()
     torch._inductor.metrics.reset()
 
 

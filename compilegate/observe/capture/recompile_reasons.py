@@ -1,7 +1,8 @@
 """Why Dynamo compiles code again: of the guards that failed, the one that tells the cause.
 
 Each piece of code that exists has a guard that failed. Dynamo notes the guard of the newest alone.
-Where that is for another size, code for this size may exist, too, and fail for an attribute.
+Where that is for another size, code for this size may exist, too, and fail for an attribute. Where
+newer code exists although that attribute differed, it does not tell the cause.
 """
 
 from __future__ import annotations
@@ -26,9 +27,12 @@ _FRAME = re.compile(
 #: What PyTorch writes after a guard: the line of the innermost frame, and the end of its path.
 _COMMENT = re.compile(r"\s+# (?:.*?\s+# )?\S+:\d+ in \S+")
 
+#: Guards that have failed since the last reset, each with the number of its code: ``0/0: not x``.
+_failed: set[str] = set()
+
 
 def _in_order(find: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    """Return PyTorch's function that finds the guards, with guards on sizes last."""
+    """Return PyTorch's function that finds the guards, in order."""
 
     @functools.wraps(find)
     def found(*args: Any, **options: Any) -> list[str]:
@@ -38,8 +42,23 @@ def _in_order(find: Callable[..., list[str]]) -> Callable[..., list[str]]:
 
 
 def in_order(reasons: list[str]) -> list[str]:
-    """Return guards that failed, those on sizes last."""
-    return sorted(reasons, key=lambda reason: bool(_OF_SIZE.search(reason.partition("\n")[0])))
+    """Return guards that failed: on sizes last, as are those that have failed before.
+
+    For a guard that has failed before, Dynamo has compiled code then. An attribute that the first
+    call sets keeps the first code from running ever after, whatever the size.
+    """
+    guards = {reason: reason.partition("\n")[0] for reason in reasons}
+    ordered = sorted(
+        reasons,
+        key=lambda reason: bool(_OF_SIZE.search(guards[reason])) or guards[reason] in _failed,
+    )
+    _failed.update(guards.values())
+    return ordered
+
+
+def forget() -> None:
+    """Forget the guards that have failed, as Dynamo forgets the code that they belong to."""
+    _failed.clear()
 
 
 def guard_and_source(reason: str) -> tuple[str, str]:
