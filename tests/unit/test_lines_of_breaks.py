@@ -7,6 +7,7 @@ import torch
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import judge
+from compilegate.observe.capture.explanations import explained
 from compilegate.suites import test_forward, test_graph_breaks
 from tests.unit.captured import X, line_of, run
 from tests.unit.making import make_observation
@@ -104,3 +105,36 @@ def test_a_branch_behind_a_break_is_a_break_in_the_function_that_is_written():
     assert [found.place.line for found in (prints, branches)] == lines
     assert prints.place.function == branches.place.function == "then_branches"
     assert prints.reason != branches.reason
+
+
+def branches(x):
+    if x.sum() > 0:
+        x = x.sin()
+    return x.cos()
+
+
+@pytest.mark.parametrize("function", [branches, then_branches])
+def test_a_branch_on_a_tensor_has_the_explanation_that_dynamo_notes_elsewhere(function):
+    """Dynamo's own reason is ``generic_jump TensorVariable()``."""
+    seen = run(function, (X,))
+    place = f"{HERE}:{line_of(function, 'if x.sum()')}"
+    (branch,) = (one for one in seen.breaks if one.source.endswith(place))
+    assert "data-dependent branching" in branch.explanation
+    assert "torch.cond" in branch.hint
+
+
+@pytest.mark.parametrize(
+    ("reason", "explanation"),
+    [("step_unsupported", "a builtin"), ("generic_jump x", "a branch"), ("Own", "its own")],
+)
+def test_a_break_without_an_explanation_has_that_of_no_other_break(reason, explanation):
+    own = "Own\n  Explanation: its own"
+    noted = [own, "step_unsupported", "generic_jump x"]
+    unsupported = [
+        own,
+        "Data-dependent branching\n  Explanation: a branch",
+        "Failed to trace builtin operator\n  Explanation: a builtin",
+    ]
+    text = explained(own if reason == "Own" else reason, noted, unsupported)
+    assert text.endswith(f"Explanation: {explanation}")
+    assert explained("step_unsupported", noted, [own]) == "step_unsupported"

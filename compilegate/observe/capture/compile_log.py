@@ -17,6 +17,7 @@ import torch._inductor.metrics
 
 from compilegate.observe import error_text
 from compilegate.observe.capture import cuda_graphs, recompile_reasons
+from compilegate.observe.capture.explanations import explained
 from compilegate.observe.capture.source_place import place
 from compilegate.records.bounded_text import bounded
 from compilegate.records.call import name_of_call
@@ -305,17 +306,20 @@ def _breaks(calls: Sequence[int]) -> list[GraphBreak]:
         calls: The call of each break that occurred in a call.
     """
     found = []
+    noted = [item.reason for item in dynamo.graph_break_reasons]
+    unsupported = [*map(str, dynamo.counters["unimplemented"])]
     for item in dynamo.graph_break_reasons:
         frame = item.user_stack[-1] if item.user_stack else None
         where = place(frame.filename, frame.lineno or 0, written(frame.name)) if frame else None
         number = re.search(r"gb/gb(\d+)", item.reason)
         reason = bounded(item.reason)
+        text = bounded(explained(item.reason, noted, unsupported))
         graph_break = GraphBreak(
             reason=error_text.one_line(reason) or "no reason given",
             id=f"GB{number[1]}" if number else "",
             place=where,
-            explanation=" ".join(_labelled("Explanation", reason)),
-            hint="\n".join(_labelled("Hint", reason)),
+            explanation=" ".join(_labelled("Explanation", text)),
+            hint="\n".join(_labelled("Hint", text)),
         )
         found.append(graph_break)
     return _in_calls(found, calls)
