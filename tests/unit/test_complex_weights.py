@@ -1,4 +1,4 @@
-"""Complex parameters and buffers keep their imaginary parts in the reference."""
+"""Complex parameters, buffers and outputs keep their imaginary parts."""
 
 import pytest
 import torch
@@ -8,7 +8,9 @@ from torch.compiler import is_compiling
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import judge
 from compilegate.suites import test_forward, test_gradients
-from tests.unit.observed import observation
+from tests.unit.observed import Linear, observation
+from tests.unit.probed import WANTS, answering_otherwise, probed, verdict_of
+from tests.unit.test_signal import figures
 
 
 class Rotated(nn.Module):
@@ -39,3 +41,41 @@ def test_an_error_next_to_complex_weights_fails_and_its_twin_passes(module, outc
     seen = observation(module, "train", signal=False)
     found = judge(seen, Budget(), aspect, suite.rule, ("capture", "vary")).verdict
     assert found.outcome == outcome, (found.summary, found.details)
+
+
+def turned():
+    """Return a model whose output is complex."""
+    return Linear(lambda x, y: torch.complex(y, x.sin()))
+
+
+@pytest.mark.parametrize(("wrong", "outcome"), [(range(9, 12), "failed"), ((), "passed")])
+def test_a_complex_output_that_is_wrong_in_some_repetitions_alone_shows(wrong, outcome):
+    count = iter(range(10**6))
+    off = answering_otherwise(lambda y, given: y * 1.01 if next(count) in wrong else y)
+    found = verdict_of(probed(turned, backend=off, wants=WANTS[:3]))
+    assert found.outcome == outcome, found.details
+    assert outcome == "passed" or "after 8 more calls: output: value differs" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("change", "outcome"), [(torch.nan_to_num, "failed"), (torch.clone, "passed")]
+)
+def test_a_complex_output_that_loses_nan_shows(change, outcome):
+    off = answering_otherwise(lambda y, given: change(y))
+    seen = probed(turned, backend=off, wants=WANTS[:3])
+    assert not any("disagree" in line for line in seen.unprobed)
+    found = verdict_of(seen)
+    assert found.outcome == outcome, found.details
+    assert outcome == "passed" or "NaN in the first row: output: nonfinite" in found.summary
+
+
+def test_an_imaginary_gradient_counts_as_one():
+    class Imaginary(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.turn = nn.Parameter(torch.tensor([1.0 + 1.0j]))
+
+        def forward(self, x):
+            return (x * self.turn).imag
+
+    assert figures(Imaginary, {}).gradients["turn"] > 0.1

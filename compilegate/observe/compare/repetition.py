@@ -35,9 +35,11 @@ class Repetition:
         floating = {
             path: tensor
             for path, tensor in nested.output_tensors(output).items()
-            if tensor.is_floating_point() and tensor.numel()
+            if (tensor.is_floating_point() or tensor.is_complex()) and tensor.numel()
         }
-        copied = copies(floating)  # dense, and in a dtype that has operators
+        copied = {  # dense, and in a dtype that has operators
+            path: nested.real(copy) for path, copy in copies(floating).items()
+        }
         if self._calls == 1:
             self._first = copied
         for path, first in self._first.items():

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from compilegate.observe import nested
 from compilegate.observe.model.result import Result
 from compilegate.records.call import SIGN_OF_ZERO, Decision
 
@@ -131,18 +132,23 @@ def zeros_unlike(
 def _unstable(
     name: str, part: str, ours: Tensor, truths: Sequence[Result], rivals: Sequence[Rival]
 ) -> Tensor:
-    """Return where a tensor of eager is near no truth, or where a rival shows another."""
-    places = torch.zeros_like(ours, dtype=torch.bool)
+    """Return where a tensor of eager is near no truth, or where a rival shows another.
+
+    A complex number is not stable if one of its two parts is not.
+    """
+    parts = nested.real(ours)
+    places = torch.zeros_like(parts, dtype=torch.bool)
     known = [_like(ours, getattr(truth, part).get(name)) for truth in truths]
-    if near := [_is_near(ours, truth) for truth in known if truth is not None]:
+    if near := [_is_near(parts, nested.real(truth)) for truth in known if truth is not None]:
         places |= ~torch.stack(near).any(0)
     for rival in rivals:
         other = _like(ours, getattr(rival.result, part).get(name))
         if other is not None:
             places |= _kinds(ours) != _kinds(other)
             if rival.is_as_right:
-                places |= (ours != other) & ~(ours.isnan() & other.isnan())
-    return places
+                another = nested.real(other)
+                places |= (parts != another) & ~(parts.isnan() & another.isnan())
+    return places.any(-1) if ours.is_complex() else places
 
 
 def _widened(places: Tensor, *, has_rows: bool) -> Tensor:
@@ -164,7 +170,9 @@ def _widened(places: Tensor, *, has_rows: bool) -> Tensor:
 
 
 def _like(ours: Tensor, other: Any) -> Tensor | None:
-    return other if isinstance(other, Tensor) and other.shape == ours.shape else None
+    if not isinstance(other, Tensor) or other.is_complex() != ours.is_complex():
+        return None
+    return other if other.shape == ours.shape else None
 
 
 def _is_near(ours: Tensor, truth: Tensor) -> Tensor:
@@ -178,7 +186,8 @@ def _is_near(ours: Tensor, truth: Tensor) -> Tensor:
 
 
 def _kinds(tensor: Tensor) -> Tensor:
-    """Return 0 for each finite element, the sign for an infinite one, and 2 for NaN."""
+    """Return 0 for each finite part of an element, the sign for infinite ones, and 2 for NaN."""
+    tensor = nested.real(tensor)
     if not tensor.is_floating_point():
         return torch.zeros_like(tensor, dtype=torch.int8)
     signs = tensor.sign().where(tensor.isinf(), 0.0)

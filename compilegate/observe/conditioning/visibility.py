@@ -103,7 +103,7 @@ def measure_visibility(
         if tensor.requires_grad and tensor.numel() > 1
     }
     gradients = {
-        name: 0.0 if parameter.grad is None else float(parameter.grad.double().norm())
+        name: 0.0 if parameter.grad is None else _norm(parameter.grad)
         for name, parameter in subject.parameters().items()
         if parameter.requires_grad
     }
@@ -117,12 +117,16 @@ def is_bias(name: str) -> bool:
 
 def spread_of(tensor: Tensor) -> float:
     """Return the standard deviation over all elements."""
-    return float(tensor.detach().double().std())
+    return float(nested.real(tensor.detach().resolve_conj()).double().std())
 
 
 def in_band(spread: float) -> bool:
     """Whether a standard deviation needs no treatment."""
     return BAND[0] <= spread <= BAND[1]
+
+
+def _norm(gradient: Tensor) -> float:
+    return float(nested.real(gradient.resolve_conj()).double().norm())
 
 
 def _is_near(norm: float, median: float) -> bool:
