@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch._dynamo.exc import TorchDynamoException
 
 from compilegate.observe.error_text import is_of_python
 from tests.unit.probed import WANTS, probed, verdict_of
@@ -51,6 +52,19 @@ def test_an_operator_may_be_laxer():
     assert any(
         line.startswith("transposed inputs: in eager, RuntimeError") for line in seen.unprobed
     )
+    assert verdict_of(seen).outcome == "passed"
+
+
+def test_an_operator_that_eager_runs_through_dynamo_may_be_laxer():
+    """``scan``, say, is compiled in eager, too: code of another size refuses a batch of one."""
+
+    def scanned(x):
+        if x.shape[0] == 1 and not torch.compiler.is_compiling():
+            raise TorchDynamoException("Expected init and carry to have same metadata")
+        return x.sin()
+
+    seen = probed(lambda: scanned, wants=("capture", "vary", *WANTS[3:]))
+    assert any(line.startswith("batch of one: in eager, TorchDynamo") for line in seen.unprobed)
     assert verdict_of(seen).outcome == "passed"
 
 
