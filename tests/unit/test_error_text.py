@@ -39,6 +39,7 @@ Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace
 ADVICE = """\
 Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace (please do this especially if you report)
 """
+WRAPPED = "During the backward, we encountered a tensor subclass where we guessed its\n"
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,9 @@ Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace (please do this especiall
         ("AssertionError: " + CODE, "AssertionError: inner.py:3: return x[5]"),
         ("AssertionError: \n\n" + ADVICE, "AssertionError:"),
         ("four\n\n" + ADVICE, "four"),
+        (WRAPPED + "metadata incorrectly.\n\nmore", WRAPPED.strip() + " metadata incorrectly."),
+        (WRAPPED + "\nmetadata", WRAPPED.strip()),
+        (WRAPPED + "Metadata", WRAPPED.strip()),
     ],
 )  # fmt: skip
 def test_the_line_of_a_text_is_its_first_line_with_the_cause(text, line):
