@@ -52,6 +52,18 @@ def test_mask_values_of_one_tensor_do_not_hide_large_numbers_of_another():
     assert whole.scale == pytest.approx(1e6, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("off", "numel", "most"), [(0.0, 380, 2e-3), (3e-5, 400, 2e-7), (1.0, 400, 3e-3)]
+)
+def test_large_numbers_are_no_mask_values_where_one_of_them_is_off(off, numel, most):
+    """One is a small difference of two others, which their rounding moves by many units."""
+    given = noisy([*[1e34] * 10, 1e32, *[-1e34] * 9])
+    given.sides[1][10] *= 1 + off
+    _, found = measure_errors([given])[0]
+    assert found.numel == numel
+    assert most / 4 < found.rms < most
+
+
 def rows(count=40, width=256):
     torch.manual_seed(0)
     return torch.randn(count, width, dtype=torch.float64)

@@ -50,7 +50,9 @@ def are_masks(
 ) -> torch.Tensor:
     """Return where every side has the correct mask value, to within its own rounding.
 
-    Next to such values, no error of another element would show.
+    Next to such values, no error of another element would show. If an element as large as they are
+    is off, all of these are sums of large numbers and no masks: next to smaller ones, a difference
+    between two of them would be off by more than its rounding.
 
     Args:
         known: The reference, one tensor per row.
@@ -58,8 +60,9 @@ def are_masks(
         dtypes: The dtype of each side before it was cast to double precision.
         beyond: The result of :func:`masks_begin`.
     """
-    marked = known.abs() > beyond
+    large = known.abs() > beyond
+    marked = large.clone()
     for side, dtype in zip(sides, dtypes, strict=True):
         off = (side - known).abs()
         marked &= off <= _OWN_ROUNDING * torch.finfo(dtype).eps * known.abs()
-    return marked
+    return marked & (marked == large).all(1, keepdim=True)
