@@ -229,10 +229,11 @@ def checks(
     chaotic = is_half and noise > CHAOS
     wider = JUMPY if error.jumps else CHAOTIC if chaotic else 1.0
     rounded = _one_number(error) | _stored(error)
+    least = SINGLE if is_half and _is_in_single(error) else allowances
 
     def allowed_of(figure: str, noise: float, wider: float = wider) -> float:
         allowance = allowances[figure]
-        floor = max(allowance.floor, rounded.get(figure, 0.0))
+        floor = max(allowance.floor, least[figure].floor, rounded.get(figure, 0.0))
         return wider * allowance.factor * noise + floor * eps
 
     jumping = JUMPY if beyond_rounding else wider
@@ -278,10 +279,14 @@ def _lent(pooled_noise: float, error: TensorError) -> float:
     Eager computes some tensors in single precision there, outside of autocast or in a region that
     disables it. Compiled code must, too.
     """
-    is_single = error.dtype == "float32" and error.has_reference and error.numel >= FEW_TO_JUDGE
-    if is_single and max(error.eager_rms, error.eager_own) < HALF_ERRORS:
-        return min(pooled_noise, SINGLE_IN_HALF)
-    return pooled_noise
+    return min(pooled_noise, SINGLE_IN_HALF) if _is_in_single(error) else pooled_noise
+
+
+def _is_in_single(error: TensorError) -> bool:
+    """Whether eager computes a tensor in single precision, also in a case in half precision."""
+    is_known = error.has_reference and error.numel >= FEW_TO_JUDGE
+    errs_little = max(error.eager_rms, error.eager_own) < HALF_ERRORS
+    return error.dtype == "float32" and is_known and errs_little
 
 
 def _checks_of_slices(

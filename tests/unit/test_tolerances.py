@@ -303,3 +303,20 @@ def test_a_tensor_in_single_precision_does_not_borrow_the_noise_of_half(
     fields = {"compiled_rms": compiled, "compiled_max": compiled, **changed}
     error = make_error("gradient head.bias", **fields)
     assert (exceeds(error, 4.5e-3, half=True) == "") is is_right
+
+
+@pytest.mark.parametrize(
+    ("projection", "noise", "expected"),
+    [(8e-8, 3e-8, ""), (8e-8, 3e-3, ""), (2e-6, 3e-8, "scale is too large"), (1e-3, 3e-8, "scale")],
+)
+def test_single_precision_in_a_case_in_half_has_the_floor_of_single_precision(
+    projection, noise, expected
+):
+    """A norm of a weight outside of autocast scales each element by one rounded number."""
+    error = make_error(
+        numel=96, eager_rms=noise, eager_own=noise, compiled_rms=noise,
+        compiled_projection=projection, eager_projection=3e-9,
+    )  # fmt: skip
+    text = exceeds(error, 0.0, half=True)
+    assert expected in text
+    assert bool(text) is bool(expected)
