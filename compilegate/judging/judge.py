@@ -280,6 +280,8 @@ def _finding_of_case(observation: Observation, aspect: str, said_by: str) -> Fin
         details = [*without_torch(failure.traceback)]
         if _is_raised_by_model(observation, failure):
             details.append(f"if eager should raise: Example(…, raises={failure.kind})")
+        if (observation.status, failure.stage) == ("raised", "eager") and not observation.raises:
+            details += raising.without_autocast(observation)
         if failure.output:
             details += ["last output:", *(f"  {line}" for line in failure.output.splitlines())]
         held = failure.held_by_others

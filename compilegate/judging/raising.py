@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from compilegate.judging.finding import Finding
 from compilegate.records.call import CallFacts
+from compilegate.records.case import Case
 from compilegate.records.observation import Observation
 from compilegate.records.wording import counted
 
@@ -27,10 +28,19 @@ def unexpected(observation: Observation) -> Finding | None:
     if len(raising) < len(errors):
         summary = f"eager raises at {' and at '.join(raising)}: {raised}"
         way_out = "correct the inputs or sizes of the recipe: eager returns at the other sizes"
-    else:
-        summary = f"eager raises in {_all(len(observation.calls))}: {raised}"
-        way_out = f"if eager should raise: Example(…, raises={raised.partition(':')[0]})"
-    return Finding("failed", summary, (way_out,))
+        return Finding("failed", summary, (way_out,))
+    summary = f"eager raises in {_all(len(observation.calls))}: {raised}"
+    as_named = f"if eager should raise: Example(…, raises={raised.partition(':')[0]})"
+    return Finding("failed", summary, (as_named, *without_autocast(observation)))
+
+
+def without_autocast(observation: Observation) -> list[str]:
+    """Return how to leave out the cases with autocast, if this is one of them."""
+    precision = Case.parse(observation.case).precision
+    if precision == "f32":
+        return []
+    why = f"if the model does not support autocast ({precision})"
+    return [f'{why}: @model(…, settings=("*-f32-*",))']
 
 
 def _raised(call: CallFacts) -> str:

@@ -12,6 +12,7 @@ from compilegate.judging.budget import Budget
 from compilegate.judging.judge import judge
 from compilegate.suites import test_forward, test_gradients, test_side_effects
 from compilegate.zoo.example import Call
+from tests.unit.making import make_failed_observation
 from tests.unit.observed import observation
 
 SUITES = {"forward": test_forward, "gradients": test_gradients, "side_effects": test_side_effects}
@@ -32,6 +33,18 @@ def test_a_model_that_raises_in_each_call_fails_in_all_aspects(aspect):
     assert found.outcome == "failed"
     assert found.summary.startswith(f"eager raises in all {len(seen.calls)} calls: IndexError: ")
     assert found.details == ("if eager should raise: Example(…, raises=IndexError)",)
+
+
+@pytest.mark.parametrize(("precision", "is_hinted"), [("bf16", True), ("f32", False)])
+@pytest.mark.parametrize("reference", ["float64", ""])
+def test_a_case_with_autocast_that_raises_in_eager_says_how_to_leave_it_out(
+    precision, is_hinted, reference
+):
+    failed = make_failed_observation("raised", stage="eager", kind="RuntimeError")
+    case = f"net-cpu-infer-{precision}-default-static"
+    found = verdict(dataclasses.replace(failed, case=case, reference=reference))
+    hint = 'if the model does not support autocast (bf16): @model(…, settings=("*-f32-*",))'
+    assert (hint in found.details) is is_hinted
 
 
 def rewording(graph, inputs):
