@@ -4,6 +4,9 @@ import pytest
 import torch
 
 from compilegate.observe.model.cotangents import Cotangents, scattered
+from compilegate.suites import test_gradients
+from tests.unit.observed import Linear
+from tests.unit.probed import probed, verdict_of
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.complex64])
@@ -62,3 +65,21 @@ def test_another_size_has_another_cotangent_and_the_first_size_the_same_again():
     assert cotangents.of("output", small) is first
     assert cotangents.of("output", large).shape == large.shape
     assert torch.equal(cotangents.of("output", small), first)
+
+
+class Boxes(torch.Tensor):
+    """Has methods of its own, and overrides nothing."""
+
+
+@pytest.mark.parametrize(("factor", "outcome"), [(1.0, "passed"), (1.001, "failed")])
+def test_the_cotangent_of_a_class_without_operators_is_a_plain_tensor(factor, outcome):
+    """As in autograd: AOTAutograd refuses another class than it has guessed."""
+    assert type(Cotangents(0).of("output", torch.zeros(3).as_subclass(Boxes))) is torch.Tensor
+
+    def boxes(x, y):
+        off = factor if torch.compiler.is_compiling() else 1.0
+        return (y * off).as_subclass(Boxes), x.sin()
+
+    seen = probed(lambda: Linear(boxes), "train", "aot_eager", ("capture", "vary", "reuse"))
+    found = verdict_of(seen, test_gradients)
+    assert found.outcome == outcome, found.details
