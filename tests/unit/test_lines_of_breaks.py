@@ -137,4 +137,5 @@ def test_a_break_without_an_explanation_has_that_of_no_other_break(reason, expla
     ]
     text = explained(own if reason == "Own" else reason, noted, unsupported)
     assert text.endswith(f"Explanation: {explanation}")
-    assert explained("step_unsupported", noted, [own]) == "step_unsupported"
+    assert "Explanation: Dynamo cannot resume within" in explained(noted[1], noted, [own])
+    assert explained("another", noted, [own]) == "another"
