@@ -10,9 +10,11 @@ import re
 from collections import Counter
 
 _HEAD = r"^\S[^\n]*:\d+: \w*Warning: [^\n]*\n"
+#: The rest of a message of C++ that has several lines, such as the stack of anomaly detection.
+_OF_CPP = rf"(?:(?:(?!{_HEAD})[^\n]*\n){{0,60}}? ?\(Triggered internally at [^\n]*\n)?"
 #: A warning as Python writes it: place and message, and the indented line of code if it is known.
 _WARNING = re.compile(
-    rf"{_HEAD}(?:(?:(?!{_HEAD})[^\n]*\n){{0,8}}?  \S[^\n]*\n)?",
+    rf"{_HEAD}{_OF_CPP}(?:(?:(?!{_HEAD})[^\n]*\n){{0,8}}?  \S[^\n]*\n)?",
     re.MULTILINE,
 )
 
