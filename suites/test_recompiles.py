@@ -31,6 +31,8 @@ _LIMIT_HELP = (
     '[[expected_failure]] with aspect = "recompiles" and a reason',
 )
 
+#: A guard on a size that is a constant, as one that the recipe does not mark.
+_CONSTANT = re.compile(r"tensor '(.+)' size mismatch at index (\d+)")
 #: A guard on a product of two sizes.
 _PRODUCT = re.compile(r"size\(\)\[\d+\]\s*\*\s*\S+\.size\(\)\[\d+\]")
 
@@ -113,6 +115,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     lines = [*_with_code(shorten([*again]), again)]
     if dynamic == "dynamic":
         lines += _equal_by_accident(returning)
+    if dynamic == "marked":
+        lines += _not_marked(again)
     proposal = {"recompiles": most - setting}
     return Finding("failed", seen, tuple(lines), proposal, complaints=tuple(again))
 
@@ -161,6 +165,20 @@ def _equal_by_accident(calls: Sequence[CallFacts]) -> Iterator[str]:
                     "fixes the other; give the example another size",
                 ]
             )
+
+
+def _not_marked(again: Iterable[str]) -> Iterator[str]:
+    """Yield the dimensions that vary, and that the recipe does not mark."""
+    found = dict.fromkeys(guard.groups() for line in again if (guard := _CONSTANT.search(line)))
+    for name, dim in found:
+        yield f"dimension {dim} of {name} varies, but dims of Example do not name it"
+    if found:
+        yield from indented(
+            [
+                'name it if it is one of an argument: dims={0: {1: "batch"}}; for a tensor',
+                "in a list or a dict, which has no such name, allow the recompilation",
+            ]
+        )
 
 
 def _never_compiled(
