@@ -18,6 +18,7 @@ from compilegate.judging.budget import KEYS, Budget, KeyKind
 from compilegate.judging.completeness import was_observed
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.finding import Finding, with_help
+from compilegate.judging.tensors import examine
 from compilegate.judging.toml_values import toml
 from compilegate.judging.tracebacks import without_torch
 from compilegate.records.observation import (
@@ -265,6 +266,15 @@ def _is_raised_by_model(observation: Observation, failure: Failure) -> bool:
     return raised_in_eager and bool(observation.reference) and not observation.raises
 
 
+def _wrong_before(observation: Observation) -> Iterator[str]:
+    """Yield what was wrong in the calls before the one that ended the case."""
+    groups = ("outputs", "gradients", "state") if observation.calls else ()
+    for group in groups:
+        finding = examine(observation, group).finding
+        if finding is not None and finding.outcome == "failed":
+            yield f"wrong before that, in {group}: {finding.summary}"
+
+
 def _finding_of_case(observation: Observation, aspect: str, said_by: str) -> Finding | None:
     """Return the finding of a case that ended before an aspect, or compiled nothing."""
     failure = observation.failure
@@ -282,6 +292,7 @@ def _finding_of_case(observation: Observation, aspect: str, said_by: str) -> Fin
             details.append(f"if eager should raise: Example(…, raises={failure.kind})")
         if (observation.status, failure.stage) == ("raised", "eager") and not observation.raises:
             details += raising.without_autocast(observation)
+        details += _wrong_before(observation)
         if failure.output:
             details += ["last output:", *(f"  {line}" for line in failure.output.splitlines())]
         held = failure.held_by_others

@@ -12,7 +12,7 @@ from compilegate.judging.budget import Budget
 from compilegate.judging.judge import judge
 from compilegate.suites import test_forward, test_gradients, test_side_effects
 from compilegate.zoo.example import Call
-from tests.unit.making import make_failed_observation
+from tests.unit.making import make_call, make_checked, make_error, make_failed_observation
 from tests.unit.observed import observation
 
 SUITES = {"forward": test_forward, "gradients": test_gradients, "side_effects": test_side_effects}
@@ -45,6 +45,18 @@ def test_a_case_with_autocast_that_raises_in_eager_says_how_to_leave_it_out(
     found = verdict(dataclasses.replace(failed, case=case, reference=reference))
     hint = 'if the model does not support autocast (bf16): @model(…, settings=("*-f32-*",))'
     assert (hint in found.details) is is_hinted
+
+
+@pytest.mark.parametrize(("error", "is_named"), [(0.01, True), (1e-7, False)])
+def test_a_case_that_ends_early_names_what_was_wrong_before(error, is_named):
+    wrong = make_checked(make_error("gradient weight", compiled_rms=error, compiled_max=error))
+    failed = make_failed_observation("raised", stage="vary", kind="RuntimeError")
+    found = verdict(dataclasses.replace(failed, calls=(make_call(gradients=wrong),)))
+    assert found.outcome == "failed"
+    assert "raised in stage 'vary'" in found.summary
+    lines = [line for line in found.details if line.startswith("wrong before that, in gradients: ")]
+    assert bool(lines) is is_named
+    assert not any("in outputs" in line for line in found.details)
 
 
 def rewording(graph, inputs):
