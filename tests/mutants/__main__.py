@@ -118,6 +118,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="seeds the choice")
     parser.add_argument("--cases", default="*", metavar="GLOB", help="of the zoo's cases")
     parser.add_argument("--modules", default="*", metavar="GLOB", help="of PyTorch's modules")
+    parser.add_argument("--kinds", default="*", metavar="GLOB", help="of changes, such as text")
     parser.add_argument("--most-cases", type=int, default=3, help="cases in which one is compiled")
     parser.add_argument("--timeout", type=float, default=90.0, help="seconds for a case")
     parser.add_argument("-j", "--jobs", type=int, default=1)
@@ -132,7 +133,9 @@ def main() -> int:
     records = [json.loads(text) for text in path.read_text().splitlines()] if path.exists() else []
     known = {(record["module"], record["number"]) for record in records}
     ordered = choosing.order(lines, options.seed)
-    chosen = islice((m for m in ordered if fnmatch(m.module, options.modules)), options.mutants)
+    wanted = (mutant for mutant in ordered if fnmatch(mutant.module, options.modules))
+    wanted = (mutant for mutant in wanted if fnmatch(mutant.kind, options.kinds))
+    chosen = islice(wanted, options.mutants)
     missing = (mutant for mutant in chosen if (mutant.module, mutant.number) not in known)
     with path.open("a") as target:
         for record in examine_all(trial, missing, options.jobs, deadline):
