@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from compilegate.observe.model.nan_choices import OtherChoices
+from compilegate.observe.model.nan_choices import OtherChoices, OtherLayouts
 from tests.unit.probed import probed, replacing, verdict_of
 
 #: An image whose first window holds NaN alone, and whose second one holds 1, 2, 3 and 4.
@@ -81,6 +81,28 @@ def test_one_nan_in_a_row_leaves_no_choice(choose, row, is_same):
         places = choose(rows, *given)[1]
     assert torch.equal(places[0], known[0]) is is_same
     assert torch.equal(places[1], known[1])
+
+
+@pytest.mark.parametrize(("layer", "size"), [(nn.Conv2d, (5, 5)), (nn.ConvTranspose3d, (3, 4, 5))])
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_convolution_gets_its_arguments_in_another_layout(layer, size, is_last):
+    seen = []
+
+    class Layouts(OtherLayouts):
+        def run(self, func, args, kwargs):
+            made = super().run(func, args, kwargs)
+            if func._schema.name == "aten::convolution":
+                seen.append(made.stride())
+            return made
+
+    convolution, x = layer(3, 4, 3, padding=1), torch.randn(2, 3, *size)
+    last = torch.channels_last if x.dim() == 4 else torch.channels_last_3d
+    x = x.contiguous(memory_format=last) if is_last else x
+    known = convolution(x)
+    with Layouts():
+        torch.testing.assert_close(convolution(x), known)
+    assert len(seen) == 1
+    assert seen[0] != known.stride()
 
 
 @pytest.mark.parametrize(("is_stable", "is_same"), [(True, True), (False, False)])

@@ -231,6 +231,37 @@ def test_running_statistics_move_where_they_are_written(training):
     torch.testing.assert_close(norm.running_mean, twin.running_mean)
 
 
+NORMS = {
+    "batch": (nn.BatchNorm2d(6), 200),
+    "plain batch": (nn.BatchNorm1d(6, affine=False), 200),
+    "layer": (nn.LayerNorm((5, 5)), 25),
+    "group": (nn.GroupNorm(3, 6), 50),
+    "instance": (nn.InstanceNorm2d(6), 25),
+}
+
+
+@pytest.mark.parametrize("kind", NORMS)
+def test_normalised_numbers_move_as_far_as_their_mean_does(kind):
+    """The mean is a thousand times the deviation: one unit of it is a thousand units of theirs."""
+    norm, numbers = NORMS[kind]
+    x = torch.randn(8, 6, 25) if kind == "plain batch" else torch.randn(8, 6, 5, 5)
+    with NudgedSums(3):
+        moved = norm(x + 1000.0)
+    apart = float((moved - norm(x + 1000.0)).abs().max()) / EPS
+    assert 200 < apart < 5 * 1000 * numbers**0.5
+    with NudgedSums(3):
+        moved = norm(x)
+    assert float((moved - norm(x)).abs().max()) < 5 * numbers**0.5 * EPS
+
+
+def test_a_batch_norm_in_evaluation_sums_nothing():
+    norm = nn.BatchNorm2d(6).eval()
+    x = 1000.0 + torch.randn(8, 6, 5, 5)
+    with NudgedSums(3):
+        moved = norm(x)
+    torch.testing.assert_close(moved, norm(x), rtol=3 * EPS, atol=0)
+
+
 WHOLE = torch.arange(64.0).view(8, 8)
 
 

@@ -134,19 +134,24 @@ def _unstable(
 ) -> Tensor:
     """Return where a tensor of eager is near no truth, or where a rival shows another.
 
-    A complex number is not stable if one of its two parts is not.
+    Nor is it stable where only one of two truths is finite: the model casts to half precision, and
+    overflows there. A complex number is not stable if one of its two parts is not.
     """
     parts = nested.real(ours)
     places = torch.zeros_like(parts, dtype=torch.bool)
-    known = [_like(ours, getattr(truth, part).get(name)) for truth in truths]
-    if near := [_is_near(parts, nested.real(truth)) for truth in known if truth is not None]:
-        places |= ~torch.stack(near).any(0)
+    likes = [_like(ours, getattr(truth, part).get(name)) for truth in truths]
+    known = [nested.real(truth) for truth in likes if truth is not None]
+    if known:
+        places |= ~torch.stack([_is_near(parts, truth) for truth in known]).any(0)
+        first, *others = (_kinds(truth.to(parts.dtype)) for truth in known)
+        for kinds in others:
+            places |= kinds != first
     for rival in rivals:
         other = _like(ours, getattr(rival.result, part).get(name))
         if other is not None:
-            places |= _kinds(ours) != _kinds(other)
+            another = nested.real(other)
+            places |= _kinds(parts) != _kinds(another)
             if rival.is_as_right:
-                another = nested.real(other)
                 places |= (parts != another) & ~(parts.isnan() & another.isnan())
     return places.any(-1) if ours.is_complex() else places
 

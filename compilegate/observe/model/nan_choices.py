@@ -1,4 +1,9 @@
-"""Indices of NaN: a max-pool returns that of one of several, and PyTorch does not say of which."""
+"""What eager chooses next to NaN and infinities, and compiled code need not choose, too.
+
+A max-pool returns the index of one of several NaN, and PyTorch does not say of which. Eager
+FlexAttention multiplies what a mask hides by zero, which makes NaN of an infinity. Compiled code
+skips it. How far a convolution on a GPU spreads NaN depends on the layout of its arguments.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +29,14 @@ _LARGE = 2.0**52
 
 
 class OtherChoices(Mode):
-    """Chooses other elements than eager among several NaN. What moves depends on the choice."""
+    """Chooses otherwise than eager next to NaN. What moves depends on the choice."""
+
+    def run_higher_order(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a higher-order operator. FlexAttention gets keys and values that are finite."""
+        if func.name() == "flex_attention":
+            query, *pair = args[:3]
+            args = (query, *(each.nan_to_num(0.0, 0.0, 0.0) for each in pair), *args[3:])
+        return func(*args, **kwargs)
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator. Where it returns one of several NaN, another index takes its place."""
@@ -42,6 +54,28 @@ class OtherChoices(Mode):
         others = (indices + 1) % (indices.max() + 1)  # each is an index that exists
         several = _have_several(func, args, kwargs, indices)
         return values, torch.where(values.isnan() & several, others, indices)
+
+
+class OtherLayouts(Mode):
+    """Gives convolutions their arguments in another layout. cuDNN then takes another kernel."""
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator."""
+        if func._schema.name == "aten::convolution":
+            args = (*_in_other_layout(*args[:2]), *args[2:])
+        return func(*args, **kwargs)
+
+
+def _in_other_layout(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Return images and kernels with the channels last, or first if they are last in any."""
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensors[0].dim())
+    if last is None or any(one.layout is not torch.strided for one in tensors):
+        return tensors
+    is_last = any(
+        one.is_contiguous(memory_format=last) and not one.is_contiguous() for one in tensors
+    )
+    other = torch.contiguous_format if is_last else last
+    return tuple(one.contiguous(memory_format=other) for one in tensors)
 
 
 def _another_of_window(

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils import _pytree
 
 from compilegate.observe.floating import has_arithmetic
@@ -29,6 +30,8 @@ _ROUNDING = re.compile(
 #: What sums in some order of its own: sums and norms, but no products of matrices, for which
 #: compiled code calls the same libraries as eager.
 _SUMMING = re.compile(r"sum|mean|var|std|norm")
+#: Norms that return their result, means and reciprocals of standard deviations.
+_NORMALISING = re.compile(r"^_?(native_|cudnn_)?(batch|layer|group)_norm(_legit|_with_update)?$")
 #: A sum of n numbers, one after the other, errs by up to this many units in the last place, times
 #: the root of n, where the numbers do not cancel.
 _OF_ROOT = 0.6
@@ -69,12 +72,45 @@ class NudgedSums(_Nudging):
         given = [leaf for leaf in _pytree.tree_leaves((args, kwargs)) if _is_floating(leaf)]
         most = max((each.numel() for each in given), default=0)
         written = [each for each, before in statistics if not each.equal(before)]
+        is_norm = _NORMALISING.search(func.overloadpacket.__name__) is not None
+        statistics_before = [each.clone() for each in result[1:3]] if is_norm else []
         for tensor in (*made, *written):
             if is_whole(tensor):  # such a sum is exact in any order
                 continue
             units = max(_OF_ROOT * math.sqrt(most / tensor.numel()), 1.0)
             nudge([tensor], units * torch.finfo(tensor.dtype).eps, self._seed)
+        if is_norm and result[1].numel():  # a batch norm in evaluation returns none
+            _follow(func, args, result, *statistics_before)
         return result
+
+
+def _follow(
+    func: Any, args: tuple[Any, ...], result: tuple[Tensor, ...], mean: Tensor, scale: Tensor
+) -> None:
+    """Move normalised numbers as their mean and deviation have moved, those of a channel alike.
+
+    Where the mean is large next to the deviation, this is far more than one unit.
+
+    Args:
+        func: A norm.
+        args: Its arguments.
+        result: What it returned: the numbers, the means, and the reciprocals of the deviations.
+        mean: The means before they moved.
+        scale: The reciprocals before they moved.
+    """
+    normalised, moved_mean, moved_scale, *_ = result
+    is_layer_norm = func.overloadpacket.__name__.endswith("layer_norm")
+    weight, bias = args[2:4] if is_layer_norm else args[1:3]
+    shift, factor = (mean - moved_mean) * scale, (moved_scale / scale + 1) / 2  # the root halves it
+    if not is_layer_norm:
+        channels = (normalised.shape[1], *[1] * (normalised.dim() - 2))
+        weight, bias = (each if each is None else each.view(channels) for each in (weight, bias))
+        shift, factor = (  # a group norm has statistics of each group and item
+            each.repeat_interleave(channels[0] // each.shape[-1], -1).view(-1, *channels)
+            for each in (shift, factor)
+        )
+    shift = shift if weight is None else shift * weight
+    normalised += shift + (factor - 1) * (normalised if bias is None else normalised - bias)
 
 
 def _running(func: Any, args: tuple[Any, ...]) -> Iterator[torch.Tensor]:

@@ -6,7 +6,7 @@ of their tensors, or puts values into them that a normal distribution never draw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -246,8 +246,8 @@ def _overlapping(tensor: Tensor) -> Tensor:
 def _elements(*values: float) -> Change:
     """Put a value into the middle of the first row, the next one into the second, and so on."""
 
-    def write(rows: Iterable[Tensor]) -> None:
-        for row, value in zip(rows, values, strict=False):
+    def write(rows: Tensor) -> None:
+        for row, value in zip(rows[: len(values)], values, strict=False):
             row[row.numel() // 2] = value
 
     return _written(write)
@@ -263,7 +263,7 @@ def _largest_integers(tensor: Tensor) -> Tensor:
     largest = torch.iinfo(tensor.dtype).max
     least = -largest if torch.iinfo(tensor.dtype).min else 0
     changed = tensor.clone(memory_format=torch.contiguous_format)
-    for row, value in zip(changed.view(len(changed), -1), (largest, least), strict=False):
+    for row, value in zip(changed.view(len(changed), -1)[:2], (largest, least), strict=False):
         row[row.numel() // 2] = value
     return changed
 
@@ -271,14 +271,14 @@ def _largest_integers(tensor: Tensor) -> Tensor:
 def _rows_of(*values: float) -> Change:
     """Fill the first row with a value of alternating sign, the second with the next one."""
 
-    def write(rows: Iterable[Tensor]) -> None:
-        for row, value in zip(rows, values, strict=False):
+    def write(rows: Tensor) -> None:
+        for row, value in zip(rows[: len(values)], values, strict=False):
             row[::2], row[1::2] = -value, value
 
     return _written(write)
 
 
-def _written(write: Callable[[Iterable[Tensor]], None]) -> Change:
+def _written(write: Callable[[Tensor], None]) -> Change:
     """Return a change that writes to the flat rows of a copy of a floating tensor."""
 
     def change(tensor: Tensor) -> Tensor:

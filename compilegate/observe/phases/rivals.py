@@ -8,7 +8,7 @@ from compilegate.observe.compare import stable
 from compilegate.observe.compare.stable import Rival
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.deviations import Deviations
-from compilegate.observe.model.nan_choices import OtherChoices
+from compilegate.observe.model.nan_choices import OtherChoices, OtherLayouts
 from compilegate.observe.model.probes import Probe
 from compilegate.observe.model.result import Result
 from compilegate.observe.phases.calls import PairedCalls
@@ -29,6 +29,9 @@ def rivals_of(calls: PairedCalls, planned: PlannedCall, probe: Probe, made: Resu
     if probe.has_extreme_floats and not stable.is_finite(made):
         with OtherChoices():
             rivals.append(Rival(calls.call_eager(planned), is_as_right=True))
+        if calls.eager.case.device == "cuda":
+            with OtherLayouts():
+                rivals.append(Rival(calls.call_eager(planned)))
     return rivals
 
 
