@@ -28,7 +28,10 @@ from compilegate.zoo.example import Example
 ZOO = Path(__file__).with_name("zoo.py")
 DYNAMIC = {"static": False, "auto": None, "dynamic": True}
 #: What differs between two processes of one source.
-_CHANCE = re.compile(r"0x[0-9a-f]{6,}|\b\d{9,}\b|/\S*/\S+\.py|(?<=_)c[a-z0-9]{51}|\b[a-z0-9]{52}\b")
+_CHANCE = re.compile(
+    r"0x[0-9a-f]{6,}|\b\d{9,}\b|/\S*/\S+\.py|(?<=_)c[a-z0-9]{51}|\b[a-z0-9]{52}\b"
+    r"|(?<=__builtins_dict___)\d+"
+)
 
 Numbers = list[torch.Tensor]
 
