@@ -175,8 +175,8 @@ def _not_marked(again: Iterable[str]) -> Iterator[str]:
     if found:
         yield from indented(
             [
-                'name it if it is one of an argument: dims={0: {1: "batch"}}; for a tensor',
-                "in a list or a dict, which has no such name, allow the recompilation",
+                'name it: dims={0: {1: "batch"}}, or of a tensor in a dict',
+                'dims={(0, "image"): {1: "batch"}}',
             ]
         )
 

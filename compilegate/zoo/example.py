@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from compilegate.zoo.generation import Generation
@@ -12,6 +12,12 @@ from compilegate.zoo.generation import Generation
 if TYPE_CHECKING:  # a hazard holds examples
     from compilegate.zoo.hazard import Hazard
 
+
+#: Names an argument by its position or its keyword, or what is inside of it by a path: a tensor of
+#: a dict is ``("batch", "image")`` or ``(0, "image")``.
+Argument = int | str | tuple[int | str, ...]
+
+_SEQUENCES = (list, tuple)
 
 #: The modules of options that ``Example.config`` may name: ``torch._inductor.config`` and so on.
 CONFIGS = ("dynamo", "functorch", "inductor")
@@ -30,18 +36,55 @@ def check_keywords(what: str, given: Any) -> None:
         raise ValueError(f"{what} must be a dict of arguments by name, not {_kind(given)}")
 
 
+def argument_of(named: Argument, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return an argument, or what is inside of it.
+
+    Args:
+        named: Its name.
+        args: The positional arguments.
+        kwargs: The others.
+
+    Raises:
+        LookupError: There is none.
+    """
+    first, *inner = named if isinstance(named, tuple) else (named,)
+    value = args[first] if isinstance(first, int) else kwargs[first]
+    for key in inner:
+        held: Any = value
+        if isinstance(value, Mapping) or (isinstance(key, int) and isinstance(value, _SEQUENCES)):
+            value = held[key]
+        elif key in _fields_of(value):
+            value = getattr(value, str(key))
+        else:
+            raise LookupError(key)
+    return value
+
+
+def _fields_of(value: object) -> Collection[str]:
+    """Return the fields of a dataclass or of a named tuple."""
+    if is_dataclass(value):
+        return [one.name for one in fields(value)]
+    return getattr(value, "_fields", ())
+
+
 def check_dims(
-    dims: Mapping[int | str, Mapping[int, str]], args: Sequence[Any], kwargs: Mapping[str, Any]
+    dims: Mapping[Argument, Mapping[int, str]], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> None:
     """Raise a ValueError for dimensions that the arguments do not have."""
-    given: dict[int | str, Any] = dict(enumerate(args))
-    given.update(kwargs)
     for argument, names in dims.items():
-        if argument not in given:
-            raise ValueError(f"dims of Example name the argument {argument!r}, which is not given")
-        count = getattr(given[argument], "ndim", None)
+        try:
+            given = argument_of(argument, args, kwargs)
+        except LookupError:
+            what = f"the argument {argument!r}, which is not given"
+            raise ValueError(f"dims of Example name {what}") from None
+        count = getattr(given, "ndim", None)
         if count is None:
-            what = f"the argument {argument!r}, {_kind(given[argument])}"
+            hint = ""
+            if isinstance(given, (Mapping, list, tuple)):
+                first, *path = argument if isinstance(argument, tuple) else (argument,)
+                key = next(iter(given), "…") if isinstance(given, Mapping) else 0
+                hint = f"; name a tensor in it, as in {{{(first, *path, key)!r}: {dict(names)!r}}}"
+            what = f"the argument {argument!r}, {_kind(given)}{hint}"
             raise ValueError(f"dims of Example name dimensions of {what}")
         for dim in names:
             if not -count <= dim < count:
@@ -98,8 +141,8 @@ class Example:
         inputs: The positional arguments, or a function that returns them. compilegate passes the
             sizes of ``vary`` by name. It calls the function for every call, so that values differ.
         kwargs: The keyword arguments, or a function that returns them.
-        dims: The dimensions that may vary: argument (position or keyword) → dimension → its name in
-            ``vary``.
+        dims: The dimensions that may vary: argument → dimension → its name in ``vary``. An argument
+            is a position or a keyword; a tensor in a dict or a list is a path, ``(0, "image")``.
         calls: A list of calls to make on one module, one after the other. It replaces ``inputs``
             and ``kwargs``.
         output: A function that picks the judged part from the output of the module. By default,
@@ -126,7 +169,7 @@ class Example:
     module: Callable[..., Any]
     inputs: tuple[Any, ...] | Callable[..., tuple[Any, ...]] = ()
     kwargs: dict[str, Any] | Callable[..., dict[str, Any]] = field(default_factory=dict)
-    dims: Mapping[int | str, Mapping[int, str]] = field(default_factory=dict)
+    dims: Mapping[Argument, Mapping[int, str]] = field(default_factory=dict)
     calls: Sequence[Call] = ()
     output: Callable[[Any], Any] | None = None
     decorator: bool = False

@@ -20,7 +20,7 @@ from torch.torch_version import TorchVersion
 
 from compilegate.observe.model.subject import Subject
 from compilegate.records.case import Case, torch_mode
-from compilegate.zoo.example import Call
+from compilegate.zoo.example import Call, argument_of
 from compilegate.zoo.registry import Model
 
 #: From here on, Inductor keeps the layout of dropout's inputs and the order of draws by itself.
@@ -173,6 +173,6 @@ def mark_dynamic(compiled: Subject, call: Call) -> None:
         return
     dimensions = compiled.example.dims.items()
     for made, (argument, dims) in product(compiled.overlapping(call), dimensions):
-        tensor = made.args[argument] if isinstance(argument, int) else made.kwargs[argument]
+        tensor = argument_of(argument, made.args, made.kwargs)
         for dim in dims:
             torch._dynamo.mark_dynamic(tensor, dim)

@@ -36,7 +36,7 @@ from compilegate.observe.practices import fresh_process
 from compilegate.observe.practices.bench import Bench, StepUnavailableError, keep_buffers
 from compilegate.observe.practices.elsewhere import Elsewhere, Watched, without_memory
 from compilegate.records.practice import Practice
-from compilegate.zoo.example import Call
+from compilegate.zoo.example import Call, argument_of
 
 WORKER = "compilegate.observe.practices.loaded_programs"
 #: The recipe of old tutorials: what they do with the graph of ``torch._dynamo.export``.
@@ -103,7 +103,7 @@ def _dynamic_shapes(bench: Bench, module: nn.Module, subject: Subject, call: Cal
     }
     shapes = ShapesCollection()
     for argument, names in subject.example.dims.items():
-        tensor = call.args[argument] if isinstance(argument, int) else call.kwargs[argument]
+        tensor = argument_of(argument, call.args, call.kwargs)
         shapes[tensor] = {
             dim % tensor.ndim: dims[name] for dim, name in names.items() if name in dims
         }

@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from compilegate.observe import error_text
+from compilegate.observe import error_text, nested
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.float64 import Lifting
 from compilegate.observe.model.result import Result, layout_of
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases.builder import Builder
-from compilegate.zoo.example import Call
+from compilegate.zoo.example import Call, argument_of
 
 #: In float64, rounding errors are far below this share of the largest value, and what padding
 #: changes is far above: it is the square root of the precision.
@@ -35,18 +35,20 @@ def pad(subject: Subject, call: Call, bucket: Mapping[str, int]) -> Call:
         call: The call.
         bucket: The size of each named dimension afterwards.
     """
-    args, kwargs = [*call.args], {**call.kwargs}
+    padded: dict[int, torch.Tensor] = {}
     for argument, dims in subject.example.dims.items():
-        padded = args[argument] if isinstance(argument, int) else kwargs[argument]
+        tensor = argument_of(argument, call.args, call.kwargs)
+        longer = padded.get(id(tensor), tensor)
         for dim, name in dims.items():
-            more = bucket[name] - padded.shape[dim]
-            after = padded.dim() - 1 - dim % padded.dim()  # pad() starts at the last dimension
-            padded = functional.pad(padded, (*(0, 0) * after, 0, more))
-        if isinstance(argument, int):
-            args[argument] = padded
-        else:
-            kwargs[argument] = padded
-    return replace(call, args=tuple(args), kwargs=kwargs)
+            more = bucket[name] - longer.shape[dim]
+            after = longer.dim() - 1 - dim % longer.dim()  # pad() starts at the last dimension
+            longer = functional.pad(longer, (*(0, 0) * after, 0, more))
+        padded[id(tensor)] = longer
+    args, kwargs = (
+        nested.mapped(given, lambda tensor: padded.get(id(tensor), tensor))
+        for given in (tuple(call.args), {**call.kwargs})
+    )
+    return replace(call, args=args, kwargs=kwargs)
 
 
 def cut(padded: Result, like: Result) -> Result:

@@ -21,7 +21,7 @@ from compilegate.observe.practices import padding
 from compilegate.observe.practices.bench import Bench, Compared, StepUnavailableError
 from compilegate.observe.practices.varied_sizes import Sizes
 from compilegate.records.call import Checked
-from compilegate.zoo.example import Call
+from compilegate.zoo.example import Call, argument_of
 
 #: Marks a dimension of a tensor that has a name in ``vary``.
 Mark = Callable[[torch.Tensor, int, str], None]
@@ -30,7 +30,7 @@ Mark = Callable[[torch.Tensor, int, str], None]
 def declared(subject: Subject, call: Call) -> Iterator[tuple[torch.Tensor, int, str]]:
     """Yield each declared dimension of a call's arguments: its tensor, its number and its name."""
     for argument, dims in subject.example.dims.items():
-        tensor = call.args[argument] if isinstance(argument, int) else call.kwargs[argument]
+        tensor = argument_of(argument, call.args, call.kwargs)
         yield from ((tensor, dim, name) for dim, name in dims.items())
 
 

@@ -8,6 +8,7 @@ https://doi.org/10.1145/2594291.2594334
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -18,11 +19,13 @@ from torch import nn
 from torch.nn import functional
 from torch.utils import _pytree
 
+from compilegate.observe import nested
 from compilegate.observe.capture import compiling
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.practices.bench import Bench, StepUnavailableError
 from compilegate.records.practice import Practice
+from compilegate.zoo.example import Argument, argument_of
 
 #: Turns a model into its twin, in place.
 Rewrite = Callable[[Subject], None]
@@ -85,16 +88,19 @@ def _halve_batch(subject: Subject) -> None:
     """Call the model with the last part of a batch, then with the first, and join the outputs."""
     run, batch = subject.run, _batch_dims(subject)
 
-    def part_of(value: Any, argument: int | str, *, first: bool) -> Any:
-        return _halves(value, batch[argument])[not first] if argument in batch else value
-
     def halved(*args: Any, **kwargs: Any) -> Any:
+        dims = {id(argument_of(name, args, kwargs)): dim for name, dim in batch.items()}
+
+        def part(tensor: torch.Tensor, *, first: bool) -> torch.Tensor:
+            dim = dims.get(id(tensor))
+            return tensor if dim is None else _halves(tensor, dim)[not first]
+
         last, first = (
             run(
-                *(part_of(value, position, first=first) for position, value in enumerate(args)),
-                **{name: part_of(value, name, first=first) for name, value in kwargs.items()},
+                *nested.mapped(args, functools.partial(part, first=is_first)),
+                **nested.mapped(kwargs, functools.partial(part, first=is_first)),
             )
-            for first in (False, True)
+            for is_first in (False, True)
         )
         return _pytree.tree_map(_joined, first, last)
 
@@ -135,7 +141,7 @@ REWRITES: Mapping[str, Rewrite] = {
 }
 
 
-def _batch_dims(subject: Subject) -> dict[int | str, int]:
+def _batch_dims(subject: Subject) -> dict[Argument, int]:
     """Return which dimension of each input is the batch: the first that the model declares.
 
     Raises:
