@@ -89,7 +89,8 @@ def _follow(
 ) -> None:
     """Move normalised numbers as their mean and deviation have moved, those of a channel alike.
 
-    Where the mean is large next to the deviation, this is far more than one unit.
+    Where the mean is large next to the deviation, this is far more than one unit. Zeros stay: in
+    a group of equal numbers, all are the mean.
 
     Args:
         func: A norm.
@@ -110,7 +111,8 @@ def _follow(
             for each in (shift, factor)
         )
     shift = shift if weight is None else shift * weight
-    normalised += shift + (factor - 1) * (normalised if bias is None else normalised - bias)
+    centred = normalised if bias is None else normalised - bias
+    normalised += torch.where(centred != 0, shift + (factor - 1) * centred, 0.0)
 
 
 def _running(func: Any, args: tuple[Any, ...]) -> Iterator[torch.Tensor]:
