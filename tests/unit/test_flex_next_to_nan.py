@@ -60,6 +60,8 @@ FLEX, RELU = ("flex_attention", skipping), ("relu", relu_without_nan)
 @pytest.mark.parametrize(("replaced", "outcome"), [([FLEX], "passed"), ([FLEX, RELU], "failed")])
 def test_what_flex_attention_returns_next_to_nan_is_not_compared(replaced, outcome):
     seen = probed(Attention, backend=compiler(*replaced), inputs=inputs)
+    if any("no rule registered" in reason for reason in seen.unprobed):
+        pytest.skip("this PyTorch runs FlexAttention under no dispatch mode")
     found = verdict_of(seen)
     assert found.outcome == outcome, found
     assert outcome == "passed" or "NaN in the first row: output[1]" in found.summary
