@@ -27,6 +27,7 @@ from compilegate.records.call import (
     name_of_call,
     name_of_probe,
 )
+from compilegate.records.case import Case
 from compilegate.records.observation import Observation
 from compilegate.records.rounding import BLIND, is_blind, pooled_noise
 
@@ -190,6 +191,7 @@ def examine_groups(
     always_zero: set[str] = set()
     worst = 0.0
     half, on_cpu = in_half(observation), is_on_cpu(observation)
+    trains = Case.parse(observation.case).phase == "train"
     known = with_noise(groups)
     for index, (_, checked) in enumerate(with_noise_of_all_calls(known) if half else known):
         tensors += checked.tensors
@@ -209,7 +211,7 @@ def examine_groups(
             else:
                 worst = max(worst, error.compiled_rms)
             factor = widening(error, observation)
-            at = {"on_cpu": on_cpu, "extreme": index in extreme}
+            at = {"on_cpu": on_cpu, "extreme": index in extreme, "trains": trains}
             if found := beyond(error, pooled, factor, half=half, **at):
                 excesses.append(Excess(index, error, found))
     return Numerics(

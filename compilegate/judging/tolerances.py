@@ -51,8 +51,8 @@ SINGLE = {
 #: Gradients in single precision are sums over the batch and all positions, often of numbers that
 #: cancel. Eager sums in pairs. Compiled code on a CPU sums one after the other, and errs up to nine
 #: times as much. On a GPU, both sum in parts. Next to an extreme number, whose few roundings every
-#: element shares, they err up to eight times as much there, too, and so do outputs: the statistics
-#: of a batch norm in training are such sums.
+#: element shares, they err up to eight times as much there, too, and so do outputs in *train*: the
+#: statistics of a batch norm are such sums.
 SUMMED = {
     "rms": Allowance(9.0, 4.0),
     "quantile": Allowance(9.0, 8.0),
@@ -202,6 +202,7 @@ def checks(
     half: bool = False,
     on_cpu: bool = False,
     extreme: bool = False,
+    trains: bool = False,
 ) -> tuple[Check, ...]:
     """Return the figures of a tensor, each with its bound.
 
@@ -213,12 +214,14 @@ def checks(
         half: Whether it was computed in half precision, whatever its own dtype.
         on_cpu: Whether it was computed on a CPU.
         extreme: Whether inputs were extreme.
+        trains: Whether the case trains.
     """
     eps = EPS.get(error.dtype, EPS["float32"]) * widening
     is_half = half or error.dtype in ("bfloat16", "float16")
     is_buffer = error.name.startswith("buffer ")  # a running statistic is a sum, too
     eps *= BUFFERS if is_buffer else 1.0
-    is_summed = extreme or (on_cpu and error.name.startswith(_SUMS))
+    is_sum = error.name.startswith(_SUMS) or (extreme and (is_buffer or trains))
+    is_summed = is_sum and (on_cpu or extreme)
     allowances = HALF if is_half else SUMMED if is_summed else SINGLE
     if error.scale == 0.0 or error.eager_rms > (MERE_NOISE if error.samples else BLIND):
         floor = NORMED if error.always_zero and not is_half else allowances["max"].floor

@@ -1,5 +1,6 @@
 """Times and identifiers that a model keeps: eager does not repeat them, so no value is right."""
 
+import itertools
 import time
 import uuid
 
@@ -7,6 +8,8 @@ import pytest
 import torch
 from torch.compiler import is_compiling
 
+from compilegate.observe.compare.unrepeatable import candidates
+from compilegate.observe.model.result import Result
 from compilegate.suites import test_forward, test_side_effects
 from tests.unit.observed import Linear, verdict
 
@@ -78,3 +81,31 @@ def test_what_eager_repeats_is_compared():
     build = lambda: Stamped(lambda: 3, lambda: 4)  # noqa: E731
     found = verdict(build, "infer", "eager", test_side_effects)
     assert found.outcome == "failed"
+
+
+HIDDEN = itertools.count(1)
+
+
+@torch._dynamo.disable
+def hidden():
+    """Return the next number of a count that no state shows."""
+    return next(HIDDEN)
+
+
+class Hidden(Linear):
+    def forward(self, x):
+        number = hidden()
+        self.last = str(number)
+        return self.linear(x) * number
+
+
+def test_a_text_is_compared_where_tensors_depend_on_unknown_state_too():
+    found = verdict(Hidden, "infer", "eager", test_side_effects)
+    assert found.outcome == "failed"
+    assert "attribute last: value differs" in found.summary
+
+
+@pytest.mark.parametrize(("ours", "theirs", "count"), [(True, False, 0), (1, 2, 1), ("a", "b", 1)])
+def test_a_flag_is_no_time(ours, theirs, count):
+    sides = (Result(state={"attribute last": one}) for one in (ours, theirs))
+    assert len(candidates("state", *sides)) == count

@@ -136,16 +136,19 @@ class Sampler:
     def again(self, planned: PlannedCall, eager: Subject, result: Result) -> list[Result]:
         """Return the results of the same call, made again without a nudge; none if that fails.
 
+        One whose tensors differ is left out: the call depends on unknown state.
+
         Args:
             planned: The call.
             eager: The eager subject.
             result: The result of the call.
         """
         with contextlib.suppress(Exception), self._keeping(planned):
-            return [
+            made = [
                 self._call(self._restored(planned, eager, result), planned, result)
                 for _ in range(REPETITIONS)
             ]
+            return [one for one in made if repeats(one.output, result.output)]
         return []
 
     @contextlib.contextmanager

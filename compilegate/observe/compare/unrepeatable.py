@@ -19,6 +19,7 @@ from compilegate.records.call import Checked
 #: Numbers that eager repeats as closely are no times: atomic additions on a GPU may round otherwise
 #: in each run.
 _REPEATED = 0.01
+#: The types of such values. A flag is none: it has two values, and each decides something.
 _TYPES = (int, float, str, bytes)
 
 
@@ -34,7 +35,7 @@ def candidates(part: str, eager: Result, compiled: Result) -> list[str]:
     return [
         name
         for name, ours in getattr(eager, part).items()
-        if isinstance(ours, _TYPES) and name in theirs and _is_another(ours, theirs[name])
+        if type(ours) in _TYPES and name in theirs and _is_another(ours, theirs[name])
     ]
 
 
