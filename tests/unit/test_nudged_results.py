@@ -43,6 +43,8 @@ ROUNDING = {
     "norm": lambda x: nn.functional.layer_norm(x, (10,)),
     "double precision": lambda x: x.double().sin(),
     "half precision": lambda x: x.bfloat16().sin(),
+    "without a tag": nn.functional.hardswish,
+    "in place without a tag": lambda x: nn.functional.mish(x.clone(), inplace=True),
 }
 
 
@@ -57,12 +59,23 @@ def test_rounded_results_move_by_a_unit(function):
     assert not torch.equal(moved(function, X, seed=1)[1], nudged)
 
 
+@pytest.mark.parametrize(
+    ("function", "near"), [(nn.functional.mish, X.abs() + 16), (torch.tanh, X * 1e-5)]
+)
+def test_results_that_equal_an_operand_by_rounding_move(function, near):
+    plain, nudged = moved(function, near)
+    equal = plain == near
+    assert equal.any()
+    assert (nudged != near)[equal].any()
+
+
 EXACT = {
     "floor": torch.floor,
     "round": torch.round,
     "sign": torch.sign,
     "rectify": torch.relu,
     "rectify in place": lambda x: x.clone().relu_(),
+    "rectify with slopes": lambda x: nn.functional.prelu(x.abs(), torch.full((1,), 0.3)),
     "clamp": lambda x: x.clamp(-0.3, 0.7),
     "negate": torch.neg,
     "maximum": lambda x: torch.maximum(x, x.flip(0)),

@@ -23,8 +23,10 @@ from compilegate.observe.model.nudging import BITS, is_whole, nudge
 #: selects or moves numbers must not be here: ``x == x.max()`` has to stay true.
 _ROUNDING = re.compile(
     r"sum|mean|var|std|prod|norm|mm(_|$)|mv$|dot|conv|softmax|avg_pool|upsample|grid_sampler|"
-    r"attention|dist|linear|fft|bag|(scatter|index)_(add|reduce)"
+    r"attention|dist|linear|fft|bag|cross|(scatter|index)_(add|reduce)"
 )
+#: Pointwise operators that PyTorch does not tag as such.
+_UNTAGGED = re.compile(r"hardswish|mish|log_sigmoid|glu|relu")
 
 
 #: What sums in some order of its own: sums and norms, but no products of matrices, for which
@@ -38,6 +40,9 @@ _OF_ROOT = 0.6
 #: What rounds otherwise in compiled code even where eager's result is a whole number: 6 / 3 becomes
 #: a product with a reciprocal on a GPU, and the logarithm of 8 is a polynomial in vector code.
 _INEXACT = re.compile(r"div|reciprocal|sqrt|exp|log|pow|mean|norm|pool|upsample|dist")
+#: What equals its operand by rounding alone, of large or of small numbers. Code that computes
+#: another formula rounds them otherwise.
+_NEAR_OPERAND = re.compile(r"mish|gelu|silu|hardswish|sin|tan|erf$|expm1|log1p")
 #: What returns one exactly, of 0 and with an exponent of 0.
 _ONE = re.compile(r"exp|pow")
 #: Divisions that round down or towards zero.
@@ -130,16 +135,19 @@ class NudgedResults(_Nudging):
     """A mode that moves results by one unit in the last place, equal numbers alike.
 
     Numbers that an operator did not round stay: those that one of its operands has, too, integers,
-    and numbers that need few bits, such as 2.5. A tie between them is one for all code. NaN gets
-    the other sign if the seed is odd.
+    and numbers that need few bits, such as 2.5. A tie between them is one for all code. ``mish``
+    and its like round also where the result equals the operand. NaN gets the other sign if the
+    seed is odd.
     """
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator, then nudge what it has rounded."""
-        is_pointwise = torch.Tag.pointwise in func.tags
-        if not is_pointwise and not _ROUNDING.search(func.overloadpacket.__name__):
+        name = func.overloadpacket.__name__
+        is_pointwise = torch.Tag.pointwise in func.tags or _UNTAGGED.search(name) is not None
+        if not is_pointwise and not _ROUNDING.search(name):
             return func(*args, **kwargs)
-        operands = [*_operands(func, args, kwargs)] if is_pointwise else []
+        keeps = is_pointwise and not _NEAR_OPERAND.search(name)
+        operands = [*_operands(func, args, kwargs)] if keeps else []
         result = func(*args, **kwargs)
         for tensor in _pytree.tree_leaves(result):
             if _is_floating(tensor):
