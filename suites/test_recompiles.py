@@ -35,6 +35,9 @@ _LIMIT_HELP = (
 _CONSTANT = re.compile(r"tensor '(.+)' size mismatch at index (\d+)")
 #: A guard on a product of two sizes.
 _PRODUCT = re.compile(r"size\(\)\[\d+\]\s*\*\s*\S+\.size\(\)\[\d+\]")
+#: The lines of Inductor that PyTorch names in a comment on a guard, and those that read a cache.
+_OF_INDUCTOR = re.compile(r"\b_inductor/(?!codecache)\S+:\d+ in \w+")
+_OF_A_CACHE = re.compile(r"\b(_inductor/codecache|_functorch/_aot_autograd/\w*cache)")
 
 
 def allowed_by_setting(dynamic: str, calls: Sequence[CallFacts]) -> int:
@@ -212,10 +215,19 @@ def _guards_at_limit(capture: Capture) -> Iterator[str]:
 def _history(codes: Container[Place], capture: Capture) -> dict[str, str]:
     """Return when and why code was compiled again, each with the line that its guard is for."""
     return {
-        f"{item.code}, call {item.call + 1}: {item.guard}": item.guarded
+        f"{item.code}, call {item.call + 1}: {item.guard}": item.guarded or _choice(item)
         for item in capture.compilations
         if item.code in codes and item.reason
     }
+
+
+def _choice(item: Compilation) -> str:
+    """Return where Inductor chose code by a size, and thus set the guard that failed."""
+    if lines := " and ".join(_OF_INDUCTOR.findall(item.reason)):
+        return f"Inductor compiles other code for other sizes: {lines}"
+    if _OF_A_CACHE.search(item.reason):
+        return "PyTorch's cache has this guard without its line: --cold names it"
+    return ""
 
 
 def _with_code(lines: Iterable[str], again: Mapping[str, str]) -> Iterator[str]:

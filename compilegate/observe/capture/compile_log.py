@@ -16,7 +16,7 @@ import torch._dynamo.utils as dynamo
 import torch._inductor.metrics
 
 from compilegate.observe import error_text
-from compilegate.observe.capture import cuda_graphs, recompile_reasons
+from compilegate.observe.capture import cached_guards, cuda_graphs, recompile_reasons
 from compilegate.observe.capture.explanations import explained
 from compilegate.observe.capture.source_place import place
 from compilegate.records.bounded_text import bounded
@@ -41,6 +41,7 @@ def reset() -> None:
     dynamo.clear_compilation_metrics()
     dynamo.set_compilation_metrics_limit(100_000)
     cuda_graphs.forget()
+    cached_guards.forget()
     recompile_reasons.forget()
     torch._inductor.metrics.reset()
 
@@ -238,7 +239,9 @@ def _seconds(part: str) -> float:
 
 
 def _compilation(entry: Any, call: int) -> Compilation:
-    reason, guarded_at = recompile_reasons.guard_and_source(entry.recompile_reason or "")
+    reason, guarded_at = recompile_reasons.guard_and_source(
+        cached_guards.with_lines(entry.recompile_reason or "")
+    )
     return Compilation(
         code=place(entry.co_filename, entry.co_firstlineno or 0, entry.co_name or "?"),
         call=call,

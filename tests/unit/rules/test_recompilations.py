@@ -237,6 +237,17 @@ def test_only_the_code_that_recompiled_too_often_is_shown():
         (' # return x + k["a"] # rk/zoo.py:5 in forward', ('  return x + k["a"]',)),
         (" # x = f(x)  # nn/f.py:9 in f (_dynamo/utils.py:3 in run)", ("  x = f(x)",)),
         (" # (unknown source k['a'], please file a bug)", ()),
+        (
+            " # (_inductor/choose.py:5 in mm) and (_inductor/cpp.py:9 in sums)",
+            (
+                "  Inductor compiles other code for other sizes: _inductor/choose.py:5 in mm"
+                " and _inductor/cpp.py:9 in sums",
+            ),
+        ),
+        (
+            " # (_functorch/_aot_autograd/autograd_cache.py:14 in evaluate_guards)",
+            ("  PyTorch's cache has this guard without its line: --cold names it",),
+        ),
     ],
 )
 def test_a_guard_is_shown_without_the_cut_path_and_with_its_code_below(comment, code):
