@@ -17,7 +17,8 @@ class ExpectedFailure:
         stage: The stage that fails, or ``crash`` for a process that dies.
         issue: Link to the bug.
         torch: Versions that have it, as ``>=2.10,<2.12``.
-        match: A regular expression that everything found must match; other failures still fail.
+        match: A regular expression. Each line that was found must match this one, or that of
+            another entry for the same aspect; other failures still fail.
         strict: Whether passing is a failure, too. False for a failure that comes and goes, as with
             kernels that autotuning chooses.
         where: File and line of the entry.

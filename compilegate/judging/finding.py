@@ -28,7 +28,7 @@ class Finding:
             same as no values.
         indicative: Whether a second measurement would be needed to fail the case. Passing then
             contradicts no expected failure.
-        complaints: All that failed, a line each: an expected failure must match every one. Empty
+        complaints: All that failed, a line each: expected failures must match every one. Empty
             where the summary says it all.
     """
 

@@ -109,10 +109,10 @@ def _as_expected(
         of_case: Whether the finding is the same for all aspects.
     """
     outcome, summary = finding.outcome, finding.summary
-    matching = (entry for entry in covering if _matches(entry, finding))
     strict = (entry for entry in concerned if entry.strict)
-    if outcome == "failed" and (expected := next(matching, None)):
-        outcome, summary = "expected_failure", f"{_reason(expected)}: {summary}"
+    if outcome == "failed" and (explaining := _explaining(covering, finding)):
+        reasons = "; ".join(map(_reason, explaining))
+        outcome, summary = "expected_failure", f"{reasons}: {summary}"
     elif outcome == "passed" and not finding.indicative and (expected := next(strict, None)):
         outcome = "failed"
         summary = (
@@ -188,10 +188,19 @@ def _covers(expected: ExpectedFailure, aspect: str, observation: Observation) ->
     return observation.failure is not None and observation.failure.stage == expected.stage
 
 
-def _matches(expected: ExpectedFailure, finding: Finding) -> bool:
-    """Whether the failure is the expected one, line by line."""
+def _explaining(entries: Sequence[ExpectedFailure], finding: Finding) -> list[ExpectedFailure]:
+    """Return the fewest entries that match each line of a failure; none if a line has no match."""
     lines = finding.complaints or (finding.summary,)
-    return all(re.search(expected.match, line) for line in lines)
+    matched = {entry: {line for line in lines if re.search(entry.match, line)} for entry in entries}
+    explaining: list[ExpectedFailure] = []
+    left = {*lines}
+    while left:
+        most = max(entries, key=lambda entry: len(matched[entry] & left), default=None)
+        if most is None or not matched[most] & left:
+            return []
+        explaining.append(most)
+        left -= matched[most]
+    return explaining
 
 
 def nothing_compiled(observation: Observation) -> bool:

@@ -43,6 +43,30 @@ def test_only_the_failure_that_was_described_is_expected(details, outcome):
 
 
 @pytest.mark.parametrize(
+    ("complaints", "reasons"),
+    [
+        (("stride differs", "dtype differs"), "padding; a cast: "),
+        (("stride differs", "stride differs"), "padding: "),
+        (("stride and dtype differ", "dtype differs"), "a cast: "),
+        (("stride differs", "dtype differs", "error is 0.5"), None),
+    ],
+)
+def test_two_known_failures_of_one_aspect_are_expected_together(complaints, reasons):
+    entries = [
+        ExpectedFailure(reason="padding", aspect="forward", match="stride"),
+        ExpectedFailure(reason="a cast", aspect="forward", match="dtype"),
+        ExpectedFailure(reason="elsewhere", aspect="gradients", match="error"),
+    ]
+    budget = Budget(expected_failures=tuple(entries))
+    verdict = judge(make_observation(), budget, "forward", found(*complaints)).verdict
+    if reasons is None:
+        assert verdict.outcome == "failed"
+    else:
+        assert verdict.outcome == "expected_failure"
+        assert verdict.summary.startswith(reasons)
+
+
+@pytest.mark.parametrize(
     ("match", "outcome"), [("is slower", "expected_failure"), ("no difference", "failed")]
 )
 def test_what_else_was_measured_is_no_part_of_a_failure(match, outcome):
