@@ -2,7 +2,8 @@
 
 An eager run is sampled again only if it repeats, and if memory suffices. Without either, and
 without a reference, nothing says how far eager is from the truth in this call. It is as far as in
-the other calls of the case.
+the other calls of the case. Samples alone do not show what all eager runs have in common, such as
+statistics that a kernel sums in half precision. The reference of another call does.
 
 A tensor of few elements in half precision, such as a loss, may be near the truth by chance. Its
 noise is that of all its calls.
@@ -11,7 +12,7 @@ noise is that of all its calls.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
 from compilegate.records.call import Checked, TensorError
@@ -28,23 +29,50 @@ _FEW_ELEMENTS, _FEWEST_CALLS = 8, 3
 _LARGEST = 0.03
 
 
-def with_noise(groups: Sequence[tuple[str, Checked]]) -> list[tuple[str, Checked]]:
-    """Return the groups, in which each tensor without known noise has the most of other groups."""
-    known: dict[str, TensorError] = {}
-    for error in _errors(groups):
-        if error.samples and not error.has_reference:
-            other = known.get(error.name)
-            if other is None or other.eager_rms < error.eager_rms:
-                known[error.name] = error
+def with_noise(
+    groups: Sequence[tuple[str, Checked]], extreme: Container[int] = ()
+) -> list[tuple[str, Checked]]:
+    """Return the groups, in which each tensor without known noise has the most of other groups.
+
+    Args:
+        groups: The comparisons, by the names of their calls.
+        extreme: The numbers of those with extreme inputs. What eager errs there lends nothing.
+    """
+    sampled: dict[str, TensorError] = {}
+    referred: dict[str, TensorError] = {}
+    for number, (_, checked) in enumerate(groups):
+        for error in checked.errors:
+            if error.samples and not error.has_reference:
+                _keep_larger(sampled, error)
+            elif error.has_reference and error.eager_own <= _LARGEST and number not in extreme:
+                _keep_larger(referred, error)
 
     def completed(error: TensorError) -> TensorError:
-        other = known.get(error.name)
-        if other is None or error.samples or error.has_reference:
+        if error.has_reference:
             return error
-        figures = {name: max(getattr(error, name), getattr(other, name)) for name in _OF_EAGER}
-        return replace(error, samples=other.samples, jumps=other.jumps, **figures)
+        if error.samples:
+            return _at_least(error, referred.get(error.name))
+        other = sampled.get(error.name)
+        if other is None:
+            return error
+        return replace(_at_least(error, other), samples=other.samples, jumps=other.jumps)
 
     return _changed(groups, completed)
+
+
+def _keep_larger(known: dict[str, TensorError], error: TensorError) -> None:
+    other = known.get(error.name)
+    if other is None or other.eager_rms < error.eager_rms:
+        known[error.name] = error
+
+
+def _at_least(error: TensorError, other: TensorError | None) -> TensorError:
+    """Return an error with at least the noise of another one."""
+    if other is None:
+        return error
+    figures = {name: max(getattr(error, name), getattr(other, name)) for name in _OF_EAGER}
+    projection = max(error.eager_projection, other.eager_projection, key=abs)
+    return replace(error, eager_projection=projection, **figures)
 
 
 def with_noise_of_all_calls(groups: Sequence[tuple[str, Checked]]) -> list[tuple[str, Checked]]:

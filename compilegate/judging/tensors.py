@@ -192,7 +192,7 @@ def examine_groups(
     worst = 0.0
     half, on_cpu = in_half(observation), is_on_cpu(observation)
     trains = Case.parse(observation.case).phase == "train"
-    known = with_noise(groups)
+    known = with_noise(groups, extreme)
     for index, (_, checked) in enumerate(with_noise_of_all_calls(known) if half else known):
         tensors += checked.tensors
         compared += checked.tensors - len(checked.opaque)
