@@ -6,6 +6,7 @@ import torch
 from compilegate.observe.compare import decisions
 from compilegate.observe.compare.errors import tensor_errors
 from compilegate.observe.compare.nearest_reference import Sides
+from compilegate.records.rounding import is_blind
 from tests.unit.excess import exceeds
 
 
@@ -42,6 +43,20 @@ def test_a_reference_far_from_eager_does_not_hide_an_error():
     references = [x.double().sin(), eager.double()]
     (error,) = tensor_errors([Sides("x", eager, wrong, references, half=True)])
     assert exceeds(error, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong_by", "went_with_eager", "is_right"),
+    [(1e-7, True, True), (1e-3, True, False), (0.5, False, True)],
+)
+def test_a_reference_that_decides_otherwise_hides_no_error(wrong_by, went_with_eager, is_right):
+    """Two boxes of a detector, in the order of scores that differ by rounding alone."""
+    eager = torch.tensor([[4.0, 9.0, 80.0, 70.0], [120.0, 60.0, 200.0, 90.0]])
+    compiled, reference = eager * (1 + wrong_by), eager.flip(0).double()
+    (error,) = tensor_errors([Sides("output.boxes", eager, compiled, [reference])])
+    assert error.has_reference is not went_with_eager
+    assert is_blind(error) is not went_with_eager
+    assert (exceeds(error, 0.0) == "") is is_right
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

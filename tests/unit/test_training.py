@@ -26,6 +26,10 @@ def net():
     return Example(layers, inputs=lambda: (torch.randn(6, 8),))
 
 
+def wide():
+    return Example(nn.Linear(8, 32), inputs=lambda: (torch.randn(6, 8),))
+
+
 def subject(build=net, **how):
     return Subject(Model("m", "m", build=build), TRAIN, 0, **how)
 
@@ -100,6 +104,16 @@ def test_growing_gradients_take_no_longer_steps():
         gradient.mul_(100)
     second = shared.for_call(1, side.parameters(), result)
     assert second == {name: pytest.approx(rate / 100) for name, rate in first.items()}
+
+
+def test_outputs_that_diverge_end_the_steps():
+    shared, side = LearningRates(), subject(wide)
+    first = call(side)
+    assert any(shared.for_call(0, side.parameters(), first).values())
+    assert any(shared.for_call(1, side.parameters(), call(side, SECOND)).values())
+    with torch.no_grad():
+        side.module.weight.mul_(5)
+    assert not any(shared.for_call(2, side.parameters(), call(side, SECOND)).values())
 
 
 def test_equal_steps_on_both_sides_are_no_difference():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import torch
@@ -24,7 +25,7 @@ from compilegate.observe.compare.nearest_reference import (
 from compilegate.observe.compare.rows_and_columns import Rows, along_rows, worst_column
 from compilegate.observe.compare.slices import Sliced, worst_slices
 from compilegate.records.call import SliceError, TensorError
-from compilegate.records.rounding import EPS, HALF_ERRORS
+from compilegate.records.rounding import BLIND, EPS, HALF_ERRORS
 
 #: If compiled code errs more than eager by this factor, eager's noise is sampled again. The factors
 #: are below the tolerances of the suites, which are narrower in half precision …
@@ -41,6 +42,8 @@ _COARSE = 64.0
 _JUMP = 4.0
 #: Runs that differ by rounding have similar errors. A run with this factor more has jumped.
 _UNSTEADY = 8.0
+#: Compiled code went with eager if it is this many times as close to eager as the reference is.
+_WITH_EAGER = 1 / 100
 #: In a tensor of more elements, single values do not decide the root mean square error.
 _FEW = 4096
 #: In a case in half precision, eager computes a tensor in float32 on two conditions: its error is
@@ -68,11 +71,28 @@ def tensor_errors(
     }
     unsettled = [sides for sides in tensors if sides.name not in settled]
     nearest = nearest_references(unsettled)
+    _leave_out_strayed(unsettled, nearest)
     drawn = _drawn(unsettled, nearest)
     values, slices = _values(unsettled, nearest), _slices(unsettled, nearest)
     measured = map(_tensor_error, unsettled, nearest, drawn, values, slices)
     found = settled | {error.name: error for error in measured}
     return [found[sides.name] for sides in tensors]
+
+
+def _leave_out_strayed(tensors: list[Sides], nearest: list[Nearest]) -> None:
+    """Leave out references that went another way than eager, where compiled code went with eager.
+
+    The order of two boxes depends on rounding. Next to the other order, no error would show.
+    """
+    strayed = [
+        index
+        for index, (sides, near) in enumerate(zip(tensors, nearest, strict=True))
+        if sides.references and near.eager.rms > BLIND
+    ]
+    alone = [replace(tensors[index], references=[]) for index in strayed]
+    for index, sides, near in zip(strayed, alone, nearest_references(alone), strict=True):
+        if near.compiled.rms < _WITH_EAGER * nearest[index].eager.rms:
+            tensors[index], nearest[index] = sides, near
 
 
 def _is_settled(sides: Sides, error: TensorError) -> bool:

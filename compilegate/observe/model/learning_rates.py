@@ -18,6 +18,9 @@ _LARGEST_STEP = 0.02
 #: … and a gradient below this share of the median gradient gives a smaller step: it may be noise.
 _SMALLEST_GRADIENT = 1e-3
 _LARGEST_RATE = torch.finfo(torch.float32).max
+#: Outputs that have grown by this factor since the first call diverge. A mean of few elements may
+#: be as large by chance.
+_DIVERGED, _FEWEST_ELEMENTS = 4.0, 64
 
 
 class LearningRates:
@@ -26,12 +29,14 @@ class LearningRates:
     Each parameter ``p`` with gradient ``g`` moves by ``share · |p| / |g| · g``. The gradients are
     those of a functional of unit norm, so the outputs change by ``share · Σ |p| |g|`` along its
     direction. ``share`` makes that a fiftieth of the norm of the outputs. If gradients grow, later
-    steps are clipped to the norm of the first step.
+    steps are clipped to the norm of the first step. If outputs grow all the same, there are no more
+    steps: an output that is small next to another one may change far more than a fiftieth.
     """
 
     def __init__(self) -> None:
         self._first: dict[str, float] | None = None
         self._first_norm = 0.0
+        self._first_sizes: dict[str, float] = {}
         self._by_call: dict[int, dict[str, float]] = {}
 
     def for_call(
@@ -46,12 +51,28 @@ class LearningRates:
         """
         if index not in self._by_call:
             norms = _gradient_norms(parameters, result)
-            norm = math.hypot(*norms.values())
+            norm, sizes = math.hypot(*norms.values()), _sizes_of_outputs(result)
             if self._first is None:
                 self._first, self._first_norm = _first_rates(parameters, norms, result), norm
+                self._first_sizes = sizes
+            if any(
+                sizes.get(n, 0.0) > _DIVERGED * size > 0 for n, size in self._first_sizes.items()
+            ):
+                self._first = {}
             clip = min(1.0, self._first_norm / norm) if norm else 1.0
             self._by_call[index] = {name: clip * rate for name, rate in self._first.items()}
         return self._by_call[index]
+
+
+def _sizes_of_outputs(result: Result) -> dict[str, float]:
+    """Return the root mean square of each output that has enough elements."""
+    return {
+        name: float(leaf.double().square().mean().sqrt())
+        for name, leaf in result.output.items()
+        if isinstance(leaf, torch.Tensor)
+        and leaf.is_floating_point()
+        and leaf.numel() >= _FEWEST_ELEMENTS
+    }
 
 
 def _gradient_norms(parameters: Mapping[str, torch.Tensor], result: Result) -> dict[str, float]:
