@@ -16,8 +16,9 @@ from compilegate.reports.text import count, cut, duration, wrapped
 
 #: How many cases the command names that observes them again.
 _NAMED = 6
-#: How many cases are shown that a stop of the session interrupted.
-_INTERRUPTED = 3
+#: How many cases are shown that a stop of the session interrupted. Who resumes the run may want to
+#: leave them out.
+_INTERRUPTED = 10
 #: How many groups of inconclusive verdicts an aspect shows: a busy machine may affect all cases.
 _SHOWN = 10
 #: How many lines a culprit, or a group of inconclusive cases, may have.

@@ -158,8 +158,12 @@ def test_the_time_is_accounted_for(effort, line):
         ({}, []),
         ({"b": 75.0}, ["did not end: b (75 s)"]),
         (
-            {"a": 3.0, "b": 75.0, "c": 20.0, "d": 8.0},
-            ["did not end: b (75 s), c (20 s), d (8 s) and 1 more"],
+            {"a": 3.0, "b": 75.0} | dict.fromkeys("cdefghijk", 20.0),
+            [
+                "did not end: b (75 s), "
+                + ", ".join(f"{n} (20 s)" for n in "cdefghijk")
+                + " and 1 more"
+            ],
         ),
     ],
 )
