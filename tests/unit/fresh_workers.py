@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from compilegate.observe.practices.fresh_process import answer_in, job_in
+from compilegate.observe.practices.fresh_process import announce, answer_in, job_in
 
 
 def main(folder):
@@ -28,6 +28,8 @@ def refuse():
 
 
 def die():
+    announce("load it")
+    announce("call it")
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -50,8 +50,11 @@ def test_the_output_of_a_worker_that_raises_is_in_the_message(run):
         run("raise")
 
 
-def test_the_signal_that_killed_a_worker_is_named(run):
-    with pytest.raises(fresh_process.FreshProcessError, match="was killed by SIGKILL"):
+def test_the_signal_that_killed_a_worker_is_named_with_its_last_step(run):
+    with pytest.raises(
+        fresh_process.FreshProcessError,
+        match=r"^a fresh process was killed by SIGKILL in step 'call it':",
+    ):
         run("die")
 
 

@@ -35,6 +35,8 @@ _LOOK_S, _AT_WORK = 0.5, 0.1
 #: Seconds that a process has to write its stacks.
 _STACKS_S = 2.0
 _JOB, _ANSWER = "job.pt", "answer.pt"
+#: How the line begins in which a worker names what it begins.
+_STEP = "step: "
 #: Runs the worker ``argv[2]`` on the folder ``argv[3]``, once its input ends. The interpreter need
 #: not have compilegate.
 _PROGRAM = """
@@ -64,6 +66,11 @@ def put_job(folder: Path, job: Mapping[str, Any]) -> None:
         job: Tensors, numbers, text and containers of these.
     """
     torch.save(dict(job), folder / _JOB)
+
+
+def announce(step: str) -> None:
+    """Name what a worker begins, in the worker. The error of a crash then names the last one."""
+    print(f"{_STEP}{step}", flush=True)
 
 
 def job_in(folder: Path) -> dict[str, Any]:
@@ -203,9 +210,9 @@ def _wait(
         beat()
         if reached := watch.look():
             _write_stacks(process)
-            raise FreshProcessError(f"a fresh process {reached}:\n{_text(output)}")
+            raise FreshProcessError(_message(reached, _text(output)))
     if process.returncode:
-        raise FreshProcessError(f"a fresh process {_end(process)}:\n{_text(output)}")
+        raise FreshProcessError(_message(_end(process), _text(output)))
 
 
 @contextmanager
@@ -302,6 +309,15 @@ def _catches(pid: int, number: int) -> bool:
     """
     caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
     return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
+
+
+def _message(end: str, text: str) -> str:
+    """Return how a process ended, in which step, and what it wrote."""
+    lines = text.splitlines()
+    steps = [line.removeprefix(_STEP) for line in lines if line.startswith(_STEP)]
+    where = f" in step {steps[-1]!r}" if steps else ""
+    rest = "\n".join(line for line in lines if not line.startswith(_STEP))
+    return f"a fresh process {end}{where}:\n{rest}"
 
 
 def _end(process: subprocess.Popen[bytes]) -> str:

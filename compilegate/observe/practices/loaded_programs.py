@@ -20,7 +20,7 @@ from torch.utils import _pytree
 from compilegate.observe import error_text, failures, nested
 from compilegate.observe.capture import compiling
 from compilegate.observe.model.calls import input_tensors
-from compilegate.observe.practices.fresh_process import answer_in, job_in
+from compilegate.observe.practices.fresh_process import announce, answer_in, job_in
 from compilegate.zoo.example import Call
 
 #: What a user calls to load a program from a file.
@@ -61,7 +61,7 @@ def _answers(
 
     Each call is the first of a program that was loaded for it, since a call may update buffers.
     """
-    print(f"{loader}, then {len(calls)} calls", flush=True)  # it names the program that crashes
+    announce(f"{loader}, then {len(calls)} calls")
     try:
         for call in calls:
             yield _answer(LOADERS[loader](file), call["args"], call["kwargs"])
