@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from compilegate.judging.aspects import ASPECTS
+from compilegate.records import graph_breaks
 from compilegate.records.observation import Observation
 from compilegate.records.practice import ratios_in
 from compilegate.records.recompilations import total_of
@@ -100,7 +101,9 @@ def _modes(measured: Measured) -> dict[str, Interval]:
 
 
 def _breaks(measured: Measured) -> float | None:
-    return len(measured.capture.breaks) if measured.capture else None
+    if measured.capture is None:
+        return None
+    return len(graph_breaks.distinct(graph_breaks.found_in(measured.capture)))
 
 
 def _recompilations(measured: Measured) -> float | None:

@@ -13,6 +13,7 @@ import pytest
 from compilegate.judging.budget import AllowedBreak, Budget
 from compilegate.judging.finding import Finding, shorten, with_help
 from compilegate.judging.judge import Judge
+from compilegate.records import graph_breaks
 from compilegate.records.call import CallFacts
 from compilegate.records.observation import GraphBreak, Observation
 from compilegate.records.wording import counted
@@ -29,17 +30,15 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     """No more distinct breaks than budgeted, each of a known kind at a known place."""
     capture = observation.capture
     assert capture is not None
-    left = [found for found in capture.fallbacks if not _is_met(found, capture.breaks)]
-    met = [*capture.breaks, *left]
-    met = [found for found in met if not _is_of_an_error(found, observation.calls)]
+    found_breaks = graph_breaks.found_in(capture)
+    met = [found for found in found_breaks if not _is_of_an_error(found, observation.calls)]
     unknown = [
         found
         for found in met
         if not any(is_allowed(found, allowed) for allowed in budget.graph_breaks)
     ]
     known = len(met) - len(unknown)
-    # One line may leave several frames to eager: the last is the innermost.
-    distinct = [*{(found.reason, found.source): found for found in unknown}.values()]
+    distinct = graph_breaks.distinct(unknown)
     if len(distinct) > budget.max_graph_breaks:
         count = f"{len(distinct)} graph break{'s' * (len(distinct) != 1)} not budgeted"
         complaints = tuple(map(str, distinct))
@@ -55,16 +54,6 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         "passed",
         f"{counted(capture.graphs, 'graph')}, {counted(len(met), 'graph break')}{budgeted}",
     )
-
-
-def _is_met(frame: GraphBreak, breaks: Sequence[GraphBreak]) -> bool:
-    """Whether a frame is left to eager for a line that breaks another frame, too.
-
-    Runs of earlier versions name no line, so there the same reason in the same file is the same.
-    """
-    if frame.broken_at:
-        return any((one.reason, one.source) == (frame.reason, frame.source) for one in breaks)
-    return any((one.reason, one.file) == (frame.reason, frame.file) for one in breaks)
 
 
 def _is_of_an_error(found: GraphBreak, calls: Sequence[CallFacts]) -> bool:

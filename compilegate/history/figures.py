@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from compilegate.records import graph_breaks
 from compilegate.records.pair import Costs
 from compilegate.records.recompilations import total_of
 from compilegate.records.statistics import (
@@ -165,7 +166,9 @@ def _peak_memory(seen: SlimObservation) -> Reading | None:
 
 
 def _graph_breaks(seen: SlimObservation) -> Reading | None:
-    return Reading(len(seen.capture.breaks)) if seen.capture else None
+    if seen.capture is None:
+        return None
+    return Reading(len(graph_breaks.distinct(graph_breaks.found_in(seen.capture))))
 
 
 def _recompilations(seen: SlimObservation) -> Reading | None:

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from compilegate.judging.budget import AllowedBreak, Budget
+from compilegate.reports.columns import figures_of
 from compilegate.suites import test_graph_breaks
 from tests.unit.making import (
     make_break,
@@ -134,6 +135,7 @@ def test_a_frame_that_is_left_to_eager_is_a_separate_break():
         "1 graph break not budgeted: nn.LSTM is skipped at timm/rnn.py:30 in forward (timm)"
     )
     assert_proposal_helps(test_graph_breaks.rule, observation, Budget())
+    assert figures_of(observation).values["breaks"] == 1  # as the line of the case shows
 
 
 def test_a_frame_that_is_left_to_eager_fails_even_with_a_budgeted_break_elsewhere():
@@ -168,6 +170,7 @@ def test_frames_are_left_to_eager_for_the_line_of_a_break_or_for_another(line, c
     ]
     finding = test_graph_breaks.rule(broken(PRINT, fallbacks=tuple(left)), Budget())
     assert finding.summary.startswith(f"{count} graph break{'s' * (count > 1)} not budgeted")
+    assert figures_of(broken(PRINT, fallbacks=tuple(left))).values["breaks"] == count
     assert_proposal_helps(test_graph_breaks.rule, broken(PRINT, fallbacks=tuple(left)), Budget())
 
 
