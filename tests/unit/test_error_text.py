@@ -63,6 +63,11 @@ WRAPPED = "During the backward, we encountered a tensor subclass where we guesse
         ("AssertionError: \n\n" + ADVICE, "AssertionError:"),
         ("four\n\n" + ADVICE, "four"),
         (WRAPPED + "metadata incorrectly.\n\nmore", WRAPPED.strip() + " metadata incorrectly."),
+        (
+f"backend='inductor' raised:\nError: {WRAPPED}metadata incorrectly. Current state:",
+            f"backend='inductor' raised: Error: {WRAPPED.strip()} metadata incorrectly. "
+            "Current state:",
+        ),
         (WRAPPED + "\nmetadata", WRAPPED.strip()),
         (WRAPPED + "Metadata", WRAPPED.strip()),
     ],
