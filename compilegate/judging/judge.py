@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compilegate.judging import raising
@@ -276,10 +276,14 @@ def _is_raised_by_model(observation: Observation, failure: Failure) -> bool:
 
 
 def _wrong_before(observation: Observation) -> Iterator[str]:
-    """Yield what was wrong in the calls before the one that ended the case."""
-    groups = ("outputs", "gradients", "state") if observation.calls else ()
+    """Yield what was wrong in the calls before the one that ended the case.
+
+    Calls in which eager and compiled code both raise show nothing: the message has the error.
+    """
+    returning = tuple(call for call in observation.calls if not raising.error_of_both(call))
+    groups = ("outputs", "gradients", "state") if returning else ()
     for group in groups:
-        finding = examine(observation, group).finding
+        finding = examine(replace(observation, calls=returning), group).finding
         if finding is not None and finding.outcome == "failed":
             yield f"wrong before that, in {group}: {finding.summary}"
 
@@ -298,7 +302,7 @@ def _finding_of_case(observation: Observation, aspect: str, said_by: str) -> Fin
         summary = f"{what} in stage {failure.stage!r}{alone}: {message}"
         details = [*without_torch(failure.traceback)]
         if _is_raised_by_model(observation, failure):
-            details.append(f"if eager should raise: Example(…, raises={failure.kind})")
+            details += raising.ways_out(f"{failure.kind}: {failure.message}")
         if (observation.status, failure.stage) == ("raised", "eager") and not observation.raises:
             details += raising.without_autocast(observation)
         details += _wrong_before(observation)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from compilegate.judging.finding import Finding
 from compilegate.records.call import CallFacts
 from compilegate.records.case import Case
 from compilegate.records.observation import Observation
 from compilegate.records.wording import counted
+
+#: What Python raises for a package that is not installed.
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 
 
 def unexpected(observation: Observation) -> Finding | None:
@@ -20,18 +25,32 @@ def unexpected(observation: Observation) -> Finding | None:
     errors: dict[str, list[str]] = {}
     for call in observation.calls:
         name = ", ".join(f"{dimension}={size}" for dimension, size in call.sizes.items())
-        errors.setdefault(name, []).append(_raised(call))
+        errors.setdefault(name, []).append(error_of_both(call))
     raising = [name for name, raised in errors.items() if all(raised)]
     if not raising:
         return None
     raised = errors[raising[0]][0]
+    places = dict.fromkeys(call.raised_at for call in observation.calls if call.raised_at)
+    where = [f"raised at {place}" for place in places]
     if len(raising) < len(errors):
         summary = f"eager raises at {' and at '.join(raising)}: {raised}"
         way_out = "correct the inputs or sizes of the recipe: eager returns at the other sizes"
-        return Finding("failed", summary, (way_out,))
+        return Finding("failed", summary, (*where, way_out))
     summary = f"eager raises in {_all(len(observation.calls))}: {raised}"
-    as_named = f"if eager should raise: Example(…, raises={raised.partition(':')[0]})"
-    return Finding("failed", summary, (as_named, *without_autocast(observation)))
+    return Finding("failed", summary, (*where, *ways_out(raised), *without_autocast(observation)))
+
+
+def ways_out(raised: str) -> list[str]:
+    """Return what a recipe can say about an error that its model raises in eager.
+
+    Args:
+        raised: The class and the message of the error.
+    """
+    if missing := _MISSING.match(raised):
+        return [
+            f'to skip the model where {missing[1]} is missing: @model(…, requires="{missing[1]}")'
+        ]
+    return [f"if eager should raise: Example(…, raises={raised.partition(':')[0]})"]
 
 
 def without_autocast(observation: Observation) -> list[str]:
@@ -43,7 +62,7 @@ def without_autocast(observation: Observation) -> list[str]:
     return [f'{why}: @model(…, settings=("*-f32-*",))']
 
 
-def _raised(call: CallFacts) -> str:
+def error_of_both(call: CallFacts) -> str:
     """Return what eager raises in a call in which compiled code raises, too; else nothing.
 
     The errors may differ: a kernel words an index that is out of range in its own way.

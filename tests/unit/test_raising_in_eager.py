@@ -1,6 +1,7 @@
 """A recipe whose calls raise in eager fails, unless it says that they do."""
 
 import dataclasses
+import importlib
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch.compiler import is_compiling
 from compilegate.culprits.grouping import Failure, counted, culprits
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import judge
+from compilegate.records.call import Difference
 from compilegate.suites import test_forward, test_gradients, test_side_effects
 from compilegate.zoo.example import Call
 from tests.unit.making import make_call, make_checked, make_error, make_failed_observation
@@ -35,6 +37,20 @@ def test_a_model_that_raises_in_each_call_fails_in_all_aspects(aspect):
     assert found.details == ("if eager should raise: Example(…, raises=IndexError)",)
 
 
+def test_a_model_that_raises_names_its_line():
+    class Lookup(nn.Embedding):
+        def forward(self, ids):
+            return super().forward(ids)
+
+    found = verdict(
+        observation(lambda: Lookup(10, 8), inputs=lambda batch: (torch.full((batch,), 20),))
+    )
+    line = Lookup.forward.__code__.co_firstlineno + 1
+    place, _way_out = found.details
+    assert place.startswith("raised at ")
+    assert place.endswith(f"test_raising_in_eager.py:{line} in forward")
+
+
 @pytest.mark.parametrize(("precision", "is_hinted"), [("bf16", True), ("f32", False)])
 @pytest.mark.parametrize("reference", ["float64", ""])
 def test_a_case_with_autocast_that_raises_in_eager_says_how_to_leave_it_out(
@@ -57,6 +73,31 @@ def test_a_case_that_ends_early_names_what_was_wrong_before(error, is_named):
     lines = [line for line in found.details if line.startswith("wrong before that, in gradients: ")]
     assert bool(lines) is is_named
     assert not any("in outputs" in line for line in found.details)
+
+
+@pytest.mark.parametrize("raises", [True, False])
+def test_an_error_in_eager_is_not_repeated_as_wrong_before(raises):
+    """A model that raises in its first backward raises in compiled code, in other words."""
+    words = "RuntimeError: one of the variables", "BackendCompilerFailed: backend='inductor' raised"
+    unlike = Difference(where="call", what="raises", eager=words[0], compiled=words[1])
+    lost = Difference(where="output", what="stride", eager="(1,)", compiled="(2,)")
+    outputs = dataclasses.replace(make_checked(), differences=(unlike if raises else lost,))
+    failed = make_failed_observation("raised", stage="eager", kind="RuntimeError")
+    found = verdict(dataclasses.replace(failed, calls=(make_call(outputs=outputs),)))
+    assert any("wrong before" in line for line in found.details) is not raises
+
+
+@pytest.mark.parametrize("module", ["acme_solvers", "acme_solvers.linear"])
+def test_a_missing_package_names_the_option_that_skips_the_model(module):
+    def solve(x):
+        importlib.import_module(module)
+        return x
+
+    found = verdict(observation(lambda: solve))
+    assert found.outcome == "failed"
+    option = 'to skip the model where acme_solvers is missing: @model(…, requires="acme_solvers")'
+    assert found.details[-1] == option
+    assert not any("Example(…, raises=" in line for line in found.details)
 
 
 def rewording(graph, inputs):

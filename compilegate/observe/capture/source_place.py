@@ -8,6 +8,7 @@ import importlib.util
 import os
 import site
 import sysconfig
+import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from compilegate.records.observation import Place
 _FIXTURES = Path(__file__).parents[2] / "fixtures"
 #: Recipes of the shipped zoo go by their name alone, in a checkout and in an installed package.
 _RECIPES = (_FIXTURES, _FIXTURES.resolve())
+#: The files of this package, which call the model.
+_OWN = str(Path(__file__).parents[2])
 _STANDARD_LIBRARY = Path(sysconfig.get_paths()["stdlib"])
 #: The folders that the user's own files are named from.
 _roots: list[Path] = []
@@ -37,6 +40,17 @@ def place(filename: str, line: int, function: str) -> Place:
     """Return a source line. Its file is relative to its package, or to the user's project."""
     file, owner = _named(Path(filename))
     return Place(file=file, line=line, function=function, owner=owner)
+
+
+def of_error(error: BaseException | None) -> Place | None:
+    """Return the innermost line of the model that an error was raised from, if it has one."""
+    frames = traceback.extract_tb(error.__traceback__ if error else None)
+    places = [
+        place(frame.filename, frame.lineno or 0, frame.name)
+        for frame in frames
+        if Path(frame.filename).parent in _RECIPES or not frame.filename.startswith(_OWN)
+    ]
+    return next((found for found in reversed(places) if found.owner == "model"), None)
 
 
 def _named(path: Path) -> tuple[str, str]:

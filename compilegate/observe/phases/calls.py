@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from compilegate.observe import error_text
-from compilegate.observe.capture import compile_log, compiling, guard_inputs
+from compilegate.observe.capture import compile_log, compiling, guard_inputs, source_place
 from compilegate.observe.capture.compile_log import CompileLog
 from compilegate.observe.compare import results
 from compilegate.observe.compare.call_comparer import CallComparer
@@ -216,6 +216,7 @@ class PairedCalls:
                 gradients=gradients,
                 state=state,
                 raised=results.raised_alike(made, result),
+                raised_at=str(source_place.of_error(made.error) or ""),
                 overflowed=results.overflowed(made, result),
                 overlaps=planned.overlaps,
             )
