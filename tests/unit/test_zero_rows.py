@@ -30,7 +30,34 @@ class WithoutZeros(Norms):
         return x.square().sum(-1).sqrt() if is_compiling() else x.norm(dim=-1)
 
 
-@pytest.mark.parametrize(("module", "outcome"), [(Norms, "passed"), (WithoutZeros, "failed")])
+class Deviations(Norms):
+    """The deviation of a row of denormals is zero in single precision, and so is its gradient."""
+
+    def norms(self, x):
+        return self.deviation(x) if is_compiling() else x.std(-1)
+
+    def deviation(self, x):
+        found, variance = x.std(-1), x.var(-1)
+        return torch.where(variance == 0, 0.0 * found, found)
+
+
+class WrongDeviations(Deviations):
+    """The gradients of the deviations next to it are wrong, too."""
+
+    def deviation(self, x):
+        found, variance = super().deviation(x), x.detach().var(-1)
+        return torch.where((variance == 0).any() & (variance > 0), 1.01 * found, found)
+
+
+@pytest.mark.parametrize(
+    ("module", "outcome"),
+    [
+        (Norms, "passed"),
+        (WithoutZeros, "failed"),
+        (Deviations, "passed"),
+        (WrongDeviations, "failed"),
+    ],
+)
 @pytest.mark.parametrize("batch", [(8, 5), (16, 5)])
 def test_a_row_of_zeros_whose_gradient_is_nan_fails(module, outcome, batch):
     wants = ("capture", "vary", "reuse")

@@ -1,7 +1,8 @@
-"""Standard deviations near the largest numbers: eager on a CPU computes them in float64.
+"""Standard deviations of the largest and the least numbers: eager on a CPU computes in float64.
 
 The square of such a deviation is beyond float32. Compiled code sums squares in float32 and gets an
-infinity, which a division hides: ``(x - mean) / std`` is zero.
+infinity, which a division hides: ``(x - mean) / std`` is zero. The square of a denormal number is
+zero there, and so is the gradient of the deviation.
 """
 
 from __future__ import annotations
@@ -34,3 +35,26 @@ class Deviations(Mode):
             deviation: torch.Tensor = _pytree.tree_leaves(made)[0]
             self.overflow |= bool((deviation.isfinite() & deviation.square().isinf()).any())
         return made
+
+
+class LostDeviations(Mode):
+    """Replaces each standard deviation whose square is zero in its dtype by zero.
+
+    Attributes:
+        lost: Whether there was one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lost = False
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator."""
+        made = func(*args, **kwargs)
+        if func._schema.name not in _OPERATORS:
+            return made
+        deviation, *means = made if isinstance(made, tuple) else (made,)
+        lost = (deviation != 0) & (deviation.square() == 0)
+        self.lost |= bool(lost.any())
+        deviation = deviation.masked_fill(lost, 0.0)
+        return (deviation, *means) if means else deviation

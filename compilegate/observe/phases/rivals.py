@@ -7,7 +7,7 @@ from dataclasses import replace
 from compilegate.observe.compare import stable
 from compilegate.observe.compare.stable import Rival
 from compilegate.observe.model.calls import PlannedCall
-from compilegate.observe.model.deviations import Deviations
+from compilegate.observe.model.deviations import Deviations, LostDeviations
 from compilegate.observe.model.nan_choices import OtherChoices, OtherLayouts
 from compilegate.observe.model.probes import Probe
 from compilegate.observe.model.result import Result
@@ -15,7 +15,7 @@ from compilegate.observe.phases.calls import PairedCalls
 
 
 def rivals_of(calls: PairedCalls, planned: PlannedCall, probe: Probe, made: Result) -> list[Rival]:
-    """Make the eager calls that show where overflow or a choice decides.
+    """Make the eager calls that show where overflow, underflow or a choice decides.
 
     Args:
         calls: Makes them.
@@ -26,6 +26,11 @@ def rivals_of(calls: PairedCalls, planned: PlannedCall, probe: Probe, made: Resu
     rivals = []
     if probe.rival is not None:
         rivals.append(Rival(calls.call_eager(replace(planned, probe=probe.rivalled()))))
+    if probe.has_zeros:
+        without = LostDeviations()
+        with without:
+            rival = Rival(calls.call_eager(planned), is_as_right=True)
+        rivals += [rival] if without.lost else []
     if probe.has_extreme_floats and not stable.is_finite(made):
         with OtherChoices():
             rivals.append(Rival(calls.call_eager(planned), is_as_right=True))
