@@ -16,8 +16,7 @@ import torch._dynamo.config
 
 from compilegate.observe import error_text
 from compilegate.observe.capture import compiling
-from compilegate.observe.compare import missing_gradients, repetition, results, stable
-from compilegate.observe.compare.repetition import Repetition
+from compilegate.observe.compare import missing_gradients, results, stable
 from compilegate.observe.compare.slight_errors import are_slight
 from compilegate.observe.compare.values import NOTHING_KNOWN
 from compilegate.observe.device import out_of_memory
@@ -47,6 +46,7 @@ from compilegate.observe.phases.probing_plan import (
     with_plain_inputs,
 )
 from compilegate.observe.phases.progress import Progress
+from compilegate.observe.phases.repeating import LeftOutError, repeated
 from compilegate.observe.phases.rivals import rivals_of, squares_overflow
 from compilegate.records.call import CallFacts, Checked, Difference
 from compilegate.zoo.example import Call
@@ -57,10 +57,6 @@ _MOST_S = 120.0
 _RAISED_LIMIT = 64
 #: If eager and float64 disagree in a larger share of the output, the call is dropped.
 _UNSTABLE_SHARE = 0.5
-
-
-class LeftOutError(Exception):
-    """A probing call says nothing about compiled code. The message says why."""
 
 
 @dataclass
@@ -248,7 +244,7 @@ class Probing:
         if probe.changes_numbers and not _depends_on_numbers(self.calls.eager, planned):
             raise LeftOutError("no number of a module changes the output")
         with self.progress.spend("run"):
-            self._unsteady = _repeated(self.calls, planned, probe.repeats)
+            self._unsteady = repeated(self.calls, planned, probe.repeats)
         try:
             made = self.calls.call_eager(planned)
         except SelectorError as error:
@@ -293,17 +289,6 @@ def _check_integers(eager: Subject, call: Call, mode: OnlyArithmetic) -> None:
         if not isinstance(error, IndexUseError):
             raise LeftOutError(f"in eager, {error_text.with_kind(error)}") from error
         raise LeftOutError(f"{error} takes integers as indices, sizes or shifts") from error
-
-
-def _repeated(calls: PairedCalls, planned: PlannedCall, times: int) -> tuple[Difference, ...]:
-    """Make a call on both sides again and again, and compare each side with itself alone."""
-    sides = (calls.eager, Repetition()), (calls.compiled, Repetition())
-    for side, seen in sides * times:
-        call = side.prepare(planned)
-        compiling.mark_dynamic(side, call)
-        side.forget_gradients(call)
-        seen.add(side.step(call))
-    return repetition.unlike(*(seen for _, seen in sides))
 
 
 def _facts(
