@@ -6,6 +6,9 @@ https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_fa
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from compilegate.judging.budget import Budget
@@ -14,12 +17,21 @@ from compilegate.judging.judge import Judge
 from compilegate.judging.tensors import BLIND_SHARE, examine, untreated
 from compilegate.records.observation import Observation
 
+#: A gradient that is finite in eager alone, in a call in which some outputs have no loss.
+_NAN_WITHOUT_LOSS = re.compile(
+    r"probing call.*, a loss of .*: nonfinite differs: eager (?!nan|-?inf).*, compiled nan"
+)
+_CAUSE_OF_NAN = (
+    "AOTAutograd gives outputs without a loss a gradient of zeros, and zero times an infinite "
+    "derivative is NaN: detach what is only logged, or keep its derivative finite"
+)
+
 
 def rule(observation: Observation, budget: Budget) -> Finding:
     """No gradient may differ beyond eager's own noise."""
     seen = examine(observation, "gradients")
     if seen.finding is not None:
-        return seen.finding
+        return _with_cause_of_nan(seen.finding)
     calls = len(observation.calls)
     if observation.calls and all(call.raised for call in observation.calls):
         return Finding("passed", f"raises in all {calls} calls, as eager does")
@@ -37,6 +49,13 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     if seen.blind_times > BLIND_SHARE * seen.floating:
         return Finding("inconclusive", f"blind: {summary}", seen.blind_lines)
     return Finding("passed", summary, seen.blind_lines)
+
+
+def _with_cause_of_nan(finding: Finding) -> Finding:
+    """Add why a gradient is NaN where some outputs have no loss, if that is what failed."""
+    if not any(map(_NAN_WITHOUT_LOSS.match, (finding.summary, *finding.complaints))):
+        return finding
+    return replace(finding, details=(*finding.details, _CAUSE_OF_NAN))
 
 
 def _left_out(observation: Observation) -> str:
