@@ -120,6 +120,8 @@ def rule(observation: Observation, budget: Budget) -> Finding:
         lines += _equal_by_accident(returning)
     if dynamic == "marked":
         lines += _not_marked(again)
+    if dynamic in ("auto", "dynamic"):
+        lines += _fixed(again, at_most=0 if dynamic == "dynamic" else 1)
     proposal = {"recompiles": most - setting}
     return Finding("failed", seen, tuple(lines), proposal, complaints=tuple(again))
 
@@ -182,6 +184,22 @@ def _not_marked(again: Iterable[str]) -> Iterator[str]:
                 'dims={(0, "image"): {1: "batch"}}',
             ]
         )
+
+
+def _fixed(again: Iterable[str], at_most: int) -> Iterator[str]:
+    """Yield the dimensions that the code itself fixes.
+
+    Args:
+        again: When and why code was compiled again.
+        at_most: How often Dynamo compiles a dimension for one size before it is dynamic.
+    """
+    guards = [(line.partition(", call ")[0], _CONSTANT.search(line)) for line in again]
+    found = Counter((code, *guard.groups()) for code, guard in guards if guard)
+    fixed = [(name, dim) for (_, name, dim), count in found.items() if count > at_most]
+    for name, dim in dict.fromkeys(fixed):
+        yield f"dimension {dim} of {name} is compiled for one size each time: the code fixes it"
+    if fixed:
+        yield from indented(['TORCH_LOGS=dynamic names the line: look for "eval Eq(…)"'])
 
 
 def _never_compiled(
