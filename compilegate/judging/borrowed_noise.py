@@ -98,6 +98,30 @@ def with_noise_of_all_calls(groups: Sequence[tuple[str, Checked]]) -> list[tuple
     return _changed(groups, completed)
 
 
+def stepped_by_noise(errors: Iterable[TensorError]) -> frozenset[str]:
+    """Return the parameters whose gradients are rounding errors alone in eager.
+
+    That of a bias before a batch norm is zero, for example. How far the step moves the parameter
+    depends on how often code rounds.
+    """
+    blind = (one.name for one in errors if one.scale == 0.0 or one.eager_rms > 1.0)
+    return frozenset(
+        f"parameter {name.removeprefix('gradient ')}"
+        for name in blind
+        if name.startswith("gradient ")
+    )
+
+
+def with_noise_of_steps(groups: Sequence[tuple[str, Checked]]) -> list[tuple[str, Checked]]:
+    """Return the groups, in which parameters that noise steps may jump."""
+    found = []
+    for name, checked in groups:
+        stepped = stepped_by_noise(checked.errors)
+        errors = (replace(e, jumps=True) if e.name in stepped else e for e in checked.errors)
+        found.append((name, replace(checked, errors=tuple(errors))))
+    return found
+
+
 def _changed(
     groups: Iterable[tuple[str, Checked]], completed: Callable[[TensorError], TensorError]
 ) -> list[tuple[str, Checked]]:

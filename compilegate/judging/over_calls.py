@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from compilegate.judging.borrowed_noise import stepped_by_noise
 from compilegate.records.call import TensorError, with_further
 from compilegate.records.case import Case
 from compilegate.records.observation import Observation
@@ -62,8 +63,12 @@ def over_calls(observation: Observation, group: str) -> Iterator[OverCalls]:
         return
     by_name: dict[str, dict[float, TensorError]] = {}
     for call in with_further(observation.calls, observation.probes):
-        for error in getattr(call, group).errors:
-            if _counts(error):  # the same input again is no further evidence
+        errors = getattr(call, group).errors
+        noisy = stepped_by_noise(errors)
+        for error in errors:
+            if (
+                _counts(error) and error.name not in noisy
+            ):  # the same input again is no further evidence
                 distinct = by_name.setdefault(error.name, {})
                 distinct.setdefault(round(_log_ratio(error), 6), error)
     known = {name: seen for name, seen in by_name.items() if len(seen) >= FEWEST_CALLS}

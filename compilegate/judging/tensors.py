@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from compilegate.judging.borrowed_noise import with_noise, with_noise_of_all_calls
+from compilegate.judging.borrowed_noise import (
+    with_noise,
+    with_noise_of_all_calls,
+    with_noise_of_steps,
+)
 from compilegate.judging.chance import Excess, certain
 from compilegate.judging.difference import describe_difference
 from compilegate.judging.finding import Finding, shorten
@@ -193,7 +197,7 @@ def examine_groups(
     half, on_cpu = in_half(observation), is_on_cpu(observation)
     trains = Case.parse(observation.case).phase == "train"
     known = with_noise(groups, extreme)
-    for index, (_, checked) in enumerate(with_noise_of_all_calls(known) if half else known):
+    known = with_noise_of_steps(with_noise_of_all_calls(known)) if half else known
         tensors += checked.tensors
         compared += checked.tensors - len(checked.opaque)
         floating += len(checked.errors)
