@@ -39,7 +39,18 @@ def describe(path: Path, error: BaseException) -> str:
     else:
         message, *_ = str(error).strip().splitlines() or [""]
     reason = f"{type(error).__name__}: {message}".removesuffix(": ")
-    return f"{failure}: {reason} at {place}"
+    return f"{failure}: {reason} at {place}{_way_out(path, error)}"
+
+
+def _way_out(path: Path, error: BaseException) -> str:
+    """Return how to import a package of the user that lies next to the zoo file, or above it."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    name, *inner = error.name.split(".")
+    for folder in () if inner else (Path.cwd(), *path.parents[:3]):
+        if (folder / name / "__init__.py").is_file() or (folder / f"{name}.py").is_file():
+            return f"; it is in {folder}: pip install -e it, or add that folder to PYTHONPATH"
+    return ""
 
 
 def _is_old_import(error: BaseException, source: str) -> bool:

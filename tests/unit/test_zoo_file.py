@@ -188,6 +188,20 @@ def test_a_file_that_raises_is_refused_in_one_sentence_with_the_users_own_line(
     assert str(refused.value) == CANNOT + message
 
 
+@pytest.mark.parametrize("file", ["acme_nets/__init__.py", "acme_nets.py", "acme_nets.txt"])
+def test_a_missing_package_of_the_user_comes_with_the_way_to_import_it(
+    write, file, tmp_path, monkeypatch
+):
+    project = tmp_path / "project"
+    (project / file).parent.mkdir(parents=True)
+    (project / file).touch()
+    monkeypatch.chdir(project)
+    with pytest.raises(ZooError) as refused:
+        load_file(write("import acme_nets\n"))
+    way_out = f"; it is in {project}: pip install -e it, or add that folder to PYTHONPATH"
+    assert str(refused.value).endswith(way_out) is not file.endswith(".txt")
+
+
 @pytest.mark.parametrize(
     "end", ["raise ValueError", "import sys; sys.exit()", 'model("My")(lambda: Example(abs))']
 )
