@@ -59,12 +59,30 @@ def allowed_by_setting(dynamic: str, calls: Sequence[CallFacts]) -> int:
         varying = {name for call in calls for name in call.numbers if not may_vary(name)}
     for call in calls:
         made = graphs.setdefault(call.rest, [])
-        if not any(graph.items() <= call.numbers.items() for graph in made):
+        if not any(_serves(graph, call.numbers) for graph in made):
             changed = {name for name, value in call.numbers.items() if known.get(name) != value}
             varying |= {name for name in changed & known.keys() if may_vary(name)}
             known |= call.numbers
-            made.append({n: value for n, value in call.numbers.items() if n not in varying})
+            made.append(
+                {
+                    name: value
+                    for name, value in call.numbers.items()
+                    if name not in varying or _is_specialised(name, value)
+                }
+            )
     return sum(map(len, graphs.values())) - 1
+
+
+def _serves(graph: Mapping[str, float], numbers: Mapping[str, float]) -> bool:
+    """Whether a graph, with the numbers that it is for, also runs with these."""
+    others = (name for name in numbers if name not in graph)
+    special = any(_is_specialised(name, numbers[name]) for name in others)
+    return not special and graph.items() <= numbers.items()
+
+
+def _is_specialised(name: str, number: float) -> bool:
+    """Whether it is a size of zero or one, for which Dynamo compiles again under every setting."""
+    return " dim " in name and number < 2
 
 
 def rule(observation: Observation, budget: Budget) -> Finding:
