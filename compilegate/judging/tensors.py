@@ -198,6 +198,7 @@ def examine_groups(
     trains = Case.parse(observation.case).phase == "train"
     known = with_noise(groups, extreme)
     known = with_noise_of_steps(with_noise_of_all_calls(known)) if half else known
+    for index, (_, checked) in enumerate(known):
         tensors += checked.tensors
         compared += checked.tensors - len(checked.opaque)
         floating += len(checked.errors)
