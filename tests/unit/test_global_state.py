@@ -19,6 +19,9 @@ CHANGES = {
     "default device": lambda: torch.set_default_device("meta"),
     "float32 matmul precision": lambda: torch.set_float32_matmul_precision("medium"),
     "flushing of denormal numbers": lambda: torch.set_flush_denormal(True),
+    "__torch_function__": lambda: torch._C._set_torch_function_state(
+        torch._C._TorchFunctionState.SUBCLASSES_DISABLED
+    ),
     "number of threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
     "flash attention": lambda: torch.backends.cuda.enable_flash_sdp(False),
     "mem_efficient attention": lambda: torch.backends.cuda.enable_mem_efficient_sdp(False),
@@ -112,6 +115,24 @@ def test_a_switch_that_compiled_code_does_not_change_is_found():
 def test_a_switch_that_only_compiled_code_changes_is_found():
     found = differences(lambda: lambda x: x + 1, theirs=turned, calls=1)
     assert found == [("deterministic algorithms", "leaves it False", "True")]
+
+
+@torch.compiler.disable
+def without_overrides(x):
+    torch._C._set_torch_function_state(torch._C._TorchFunctionState.SUBCLASSES_DISABLED)
+    return x + 1
+
+
+def briefly_without_overrides(x):
+    with torch._C.DisableTorchFunctionSubclass():
+        return x + 1
+
+
+def test_overriding_that_only_compiled_code_disables_is_found():
+    """A graph break did so: https://github.com/pytorch/pytorch/issues/182318."""
+    found = differences(lambda: lambda x: x + 1, theirs=without_overrides, calls=1)
+    assert found == [("__torch_function__", "leaves it 'ENABLED'", "'SUBCLASSES_DISABLED'")]
+    assert differences(lambda: briefly_without_overrides) == []
 
 
 def flushing(x):
