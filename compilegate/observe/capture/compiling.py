@@ -78,6 +78,8 @@ def keep_order_of_draws() -> None:
     from torch._inductor.scheduler import Scheduler
 
     compute = Scheduler.compute_dependencies
+    # Early versions, such as 2.8, have no flag for a dependency that only orders kernels.
+    only_orders: dict[str, Any] = {"is_fake": True} if hasattr(WeakDep, "is_fake") else {}
 
     def computed(self: Any) -> None:
         compute(self)
@@ -85,7 +87,7 @@ def keep_order_of_draws() -> None:
             return
         for before, after in pairwise(filter(_draws, self.nodes)):
             (first, *_), (then, *_) = before.get_buffer_names(), after.get_buffer_names()
-            after.add_fake_dep(WeakDep(first, mutating_buf=then, is_fake=True))
+            after.add_fake_dep(WeakDep(first, mutating_buf=then, **only_orders))
 
     Scheduler.compute_dependencies = computed  # type: ignore[method-assign]
 
