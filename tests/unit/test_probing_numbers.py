@@ -124,6 +124,12 @@ def saturating(x, one):
     return (x.long() + one).clamp(max=2**31 - 1).int()
 
 
+def saturating_at_the_end(x, one):
+    """Compiled code for the last elements, which fill no vector."""
+    is_last = torch.arange(x.numel()).view_as(x) == x.numel() - 1
+    return torch.where(is_last, saturating(x, one), x + one)
+
+
 def with_integers(module):
     def inputs(batch):
         return torch.randn(batch, 4), torch.randint(9, (batch, 4), dtype=torch.int32)
@@ -134,7 +140,11 @@ def with_integers(module):
 INTEGERS = "integers at both ends of their range"
 
 
-@pytest.mark.parametrize("backend", ["eager", replacing("add", saturating)])
+@pytest.mark.parametrize(
+    "backend",
+    ["eager", replacing("add", saturating), replacing("add", saturating_at_the_end)],
+    ids=["eager", "everywhere", "at_the_end"],
+)
 def test_a_sum_of_integers_that_does_not_overflow_as_in_eager_shows(backend):
     seen = probed(**with_integers(lambda: lambda x, n: (x * 2, n + 1)), backend=backend)
     assert INTEGERS in [one.probe for one in seen.probes]
@@ -167,3 +177,17 @@ def test_a_zero_of_the_other_sign_shows(backend):
     found = verdict_of(seen)
     assert found.outcome == ("passed" if backend == "eager" else "inconclusive"), found.details
     assert "output[1], sign of zero: eager " in found.summary or backend == "eager"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, n: (x * 2, (n + n) // 2),
+        lambda x, n: (x * 2, n & 3 | n.cumprod(0)),
+        lambda x, n: (x * 2, (n @ n.mT).triu().masked_fill_(n[:, :1] > 4, 2)),
+    ],
+    ids=["floor", "bits", "matrix"],
+)
+def test_integers_that_are_divided_masked_or_multiplied_get_large_values(function):
+    seen = probed(**with_integers(lambda: function))
+    assert INTEGERS in [one.probe for one in seen.probes], seen.unprobed

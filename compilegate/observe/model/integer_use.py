@@ -13,10 +13,15 @@ from compilegate.observe.model.dispatch_mode import Mode
 #: Operators that take any integer, next to the pointwise ones and to views.
 _ARITHMETIC = frozenset(
     (
-        *("all", "amax", "amin", "any", "argmax", "argmin", "argsort", "cat", "clone"),
-        *("constant_pad_nd", "copy", "copy_", "cumsum", "detach", "empty_like", "flip"),
-        *("full_like", "lift_fresh", "max", "min", "ones_like", "prod", "repeat", "roll"),
-        *("sort", "stack", "sum", "_to_copy", "topk", "zeros_like"),
+        *("__and__", "__iand__", "__ior__", "__ixor__", "__or__", "__xor__", "addmm", "all"),
+        *("amax", "amin", "aminmax", "any", "argmax", "argmin", "argsort", "bmm", "cat", "clone"),
+        *("constant_pad_nd", "copy", "copy_", "count_nonzero", "cummax", "cummin", "cumprod"),
+        *("cumsum", "detach", "dot", "empty_like", "fill_", "flip", "floor_divide"),
+        *("floor_divide_", "full_like", "isin", "lift_fresh", "masked_fill_", "max", "median"),
+        *("min", "mm", "mode", "mv", "new_empty", "new_full", "new_ones", "new_zeros"),
+        *("ones_like", "prod", "repeat", "roll", "rsub", "select_scatter", "slice_scatter"),
+        *("sort", "stack", "sum", "_to_copy", "topk", "trace", "tril", "triu", "zero_"),
+        *("zeros_like",),
     )
 )
 #: Shifts by more than the width of a number have no defined result.

@@ -254,17 +254,21 @@ def _elements(*values: float) -> Change:
 
 
 def _largest_integers(tensor: Tensor) -> Tensor:
-    """Put the largest number into the first row, and the least that can be negated into the next.
+    """Put the largest number and the least that can be negated into the first and the last rows.
 
-    The least number of all, divided by −1, kills the process.
+    The least number of all, divided by −1, kills the process. In the last rows, they are the last
+    elements: Inductor computes those that fill no vector by other code.
     """
     if not integer_use.is_integer(tensor) or not tensor.dim() or not tensor.numel():
         return tensor
     largest = torch.iinfo(tensor.dtype).max
     least = -largest if torch.iinfo(tensor.dtype).min else 0
     changed = tensor.clone(memory_format=torch.contiguous_format)
-    for row, value in zip(changed.view(len(changed), -1)[:2], (largest, least), strict=False):
+    rows = changed.view(len(changed), -1)
+    for row, value in zip(rows[:2], (largest, least), strict=False):
         row[row.numel() // 2] = value
+    for row, value in zip(list(rows[-2:])[::-1], (largest, least), strict=False):
+        row[-1] = value
     return changed
 
 

@@ -152,6 +152,9 @@ _INTEGERS = """\
 if t.dtype.is_floating_point or t.dtype == torch.bool or not t.dim():
     return t
 rows, limits = t.contiguous().clone().view(len(t), -1), torch.iinfo(t.dtype)
-for row, value in zip(rows, (limits.max, -limits.max if limits.min else 0)):
+ends = (limits.max, -limits.max if limits.min else 0)
+for row, value in zip(rows, ends):
     row[row.numel() // 2] = value
+for row, value in zip(list(rows[-2:])[::-1], ends):
+    row[-1] = value
 return rows.view(t.shape)"""
