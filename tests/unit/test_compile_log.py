@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -239,6 +240,12 @@ def test_a_graph_without_code_is_reported_next_to_one_from_a_cache(lowers, left)
         assert len(seen.fallbacks) == left
         assert all("resume_in_broken" in found.place.function for found in seen.fallbacks)
     assert seen.caches["fxgraph_cache_hit"] == lowers
+
+
+@pytest.mark.parametrize(("saved", "is_lowered"), [(3.0, True), (None, False)])
+def test_code_from_a_cache_that_notes_only_the_time_it_saved_is_code(saved, is_lowered):
+    entry = SimpleNamespace(remote_cache_time_saved_s=saved)  # all that torch 2.8 notes
+    assert compile_log._is_lowered(entry) is is_lowered
 
 
 # Forgetting.

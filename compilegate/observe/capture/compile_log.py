@@ -171,8 +171,10 @@ class CompileLog:
         return [*_in_calls(frames, calls), *self._not_lowered]
 
 
-#: Fields of a compilation's metrics: how often a cache held the code of its graph.
+#: Fields of a compilation's metrics: how often a cache held the code of its graph. Torch 2.8 counts
+#: no hits, and notes the seconds that any cache saved.
 _CACHE_HITS = (
+    "remote_cache_time_saved_s",
     "inductor_fx_local_cache_hit_count",
     "inductor_fx_remote_cache_hit_count",
     "aotautograd_local_cache_hit_count",
