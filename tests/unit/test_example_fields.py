@@ -134,6 +134,15 @@ def test_operators_may_word_their_errors_differently_without_data():
     assert judge(seen, Budget(), "forward", test_forward.rule).verdict.outcome == "passed"
 
 
+def test_dynamo_may_append_the_line_of_the_user_to_a_message():
+    class OutOfRange(Linear):
+        def forward(self, x):
+            return self.linear(x).unsqueeze(1).select(1, 1)
+
+    seen = observation(OutOfRange, backend="aot_eager", raises=IndexError)
+    assert judge(seen, Budget(), "forward", test_forward.rule).verdict.outcome == "passed"
+
+
 @pytest.mark.parametrize(
     ("module", "seen"),
     [(Linear, "returned"), (raising(), "raised ValueError: no such number")],

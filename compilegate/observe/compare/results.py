@@ -8,6 +8,7 @@ what is allowed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,6 +26,9 @@ from compilegate.observe.model.global_state import CHANGED_BY_LOADING
 from compilegate.observe.model.result import KEPT, OVERWRITTEN, Result
 from compilegate.observe.model.state import STRUCTURE
 from compilegate.records.call import Checked, Difference
+
+#: What Dynamo appends to the message of an error.
+_APPENDED = re.compile(r"\s*\n\s*from user code:[\s\S]*")
 
 
 @dataclass(frozen=True)
@@ -296,10 +300,11 @@ def _unlike_errors(eager: Result, compiled: Result) -> Difference:
 def _has_same_message(eager: Result, compiled: Result) -> bool:
     """Whether the errors of both sides have one message.
 
-    Operators without data word their errors differently, so that an error from these counts.
+    Operators without data word their errors differently, so that an error from these counts. Where
+    Dynamo raises one while it traces, it appends the line of the user.
     """
     of_operators = isinstance(compiled.error, exc.TorchRuntimeError)
-    return of_operators or str(eager.error) == str(compiled.error)
+    return of_operators or str(eager.error) == _APPENDED.sub("", str(compiled.error))
 
 
 def _is_compilers_own(error: Exception | None) -> bool:
