@@ -275,6 +275,20 @@ def test_a_batch_norm_in_evaluation_sums_nothing():
     torch.testing.assert_close(moved, norm(x), rtol=3 * EPS, atol=0)
 
 
+@pytest.mark.parametrize(("training", "affine"), [(True, True), (True, False), (False, True)])
+def test_the_gradient_of_a_batch_norm_moves_as_its_sums_do(training, affine):
+    """A channel shares what its sums err; in evaluation, and without weights, nothing is summed."""
+    norm = nn.BatchNorm2d(6, affine=affine).train(training)
+    x = torch.randn(8, 6, 16, 16, requires_grad=True)
+    cotangent = 1 + torch.randn(8, 6, 16, 16)
+    output, sources = norm(x), (x, *norm.parameters())
+    plain, *_ = torch.autograd.grad(output, sources, cotangent, retain_graph=True)
+    with NudgedSums(3):
+        moved, *_ = torch.autograd.grad(output, sources, cotangent)
+    shared = (moved - plain).mean((0, 2, 3)).abs().max() / EPS
+    assert (3 < shared < 200) if training and affine else shared < 1
+
+
 WHOLE = torch.arange(64.0).view(8, 8)
 
 

@@ -34,6 +34,8 @@ _UNTAGGED = re.compile(r"hardswish|mish|log_sigmoid|glu|relu")
 _SUMMING = re.compile(r"sum|mean|var|std|norm")
 #: Norms that return their result, means and reciprocals of standard deviations.
 _NORMALISING = re.compile(r"^_?(native_|cudnn_)?(batch|layer|group)_norm(_legit|_with_update)?$")
+#: The backward of a batch norm. It returns the gradients of input, weight and bias.
+_NORM_BACKWARD = re.compile(r"^(native_|cudnn_)?batch_norm_backward$")
 #: A sum of n numbers, one after the other, errs by up to this many units in the last place, times
 #: the root of n, where the numbers do not cancel.
 _OF_ROOT = 0.6
@@ -78,14 +80,20 @@ class NudgedSums(_Nudging):
         most = max((each.numel() for each in given), default=0)
         written = [each for each, before in statistics if not each.equal(before)]
         is_norm = _NORMALISING.search(func.overloadpacket.__name__) is not None
-        statistics_before = [each.clone() for each in result[1:3]] if is_norm else []
+        # Without the gradients of weight and bias, nothing shows how far their sums have moved.
+        is_backward = _NORM_BACKWARD.search(func.overloadpacket.__name__) is not None and all(
+            isinstance(each, Tensor) and each.numel() for each in result
+        )
+        sums_before = [each.clone() for each in result[1:3]] if is_norm or is_backward else []
         for tensor in (*made, *written):
             if is_whole(tensor):  # such a sum is exact in any order
                 continue
             units = max(_OF_ROOT * math.sqrt(most / tensor.numel()), 1.0)
             nudge([tensor], units * torch.finfo(tensor.dtype).eps, self._seed)
         if is_norm and result[1].numel():  # a batch norm in evaluation returns none
-            _follow(func, args, result, *statistics_before)
+            _follow(func, args, result, *sums_before)
+        if is_backward:
+            _follow_backward(func, args, result, *sums_before)
         return result
 
 
@@ -118,6 +126,42 @@ def _follow(
     shift = shift if weight is None else shift * weight
     centred = normalised if bias is None else normalised - bias
     normalised += torch.where(centred != 0, shift + (factor - 1) * centred, 0.0)
+
+
+def _follow_backward(
+    func: Any, args: tuple[Any, ...], result: tuple[Tensor, ...], scale: Tensor, shift: Tensor
+) -> None:
+    """Move the gradient of a batch norm's input as its two sums have moved, a channel alike.
+
+    Errors that a channel shares do not cancel in the sums of the layers before it.
+
+    Args:
+        func: The backward of a batch norm.
+        args: Its arguments.
+        result: What it returned: the gradients of the input, of the weight, and of the bias.
+        scale: The gradient of the weight before it moved.
+        shift: That of the bias.
+    """
+    named = {one.name: given for one, given in zip(func._schema.arguments, args, strict=False)}
+    mean, deviation = named.get("save_mean"), named.get("save_invstd")
+    gradient, moved_scale, moved_shift = result
+    if mean is None or deviation is None or not mean.numel():  # evaluation, with running statistics
+        return
+    given, weight = named["input"], named["weight"]
+    channels = (given.shape[1], *[1] * (given.dim() - 2))
+    count = given.numel() / given.shape[1]
+    mean, deviation, factor, to_scale, to_shift = (
+        each.view(channels)
+        for each in (
+            mean,
+            deviation,
+            deviation if weight is None else deviation * weight,
+            moved_scale - scale,
+            moved_shift - shift,
+        )
+    )
+    normalised = (given - mean) * deviation
+    gradient -= factor / count * (to_shift + normalised * to_scale)
 
 
 def _running(func: Any, args: tuple[Any, ...]) -> Iterator[torch.Tensor]:
