@@ -33,7 +33,7 @@ WRITERS = {
     "compilegate/observe/conditioning/signal.py": "clean_streams",
     "compilegate/observe/dissect/bisection.py": "clean_streams",
     "compilegate/observe/practices/distributed_rank.py": "the child, which reads it from a file",
-    "compilegate/observe/practices/loaded_programs.py": "the child, which reads it from a file",
+    "compilegate/observe/practices/fresh_process.py": "the child, which reads it from a file",
     "compilegate/observe/server.py": "the parent, which reads it from a file",
     "compilegate/output/streams.py": "it is what cleans",
     "compilegate/processes/foreground.py": "CleanStream",
