@@ -128,7 +128,8 @@ class Ranks:
             first, _, rest = str(error).partition("\n")
             end = first.rstrip(":").replace("a fresh process", "torchrun", 1)
             how, held = self._how(first_death(rest) or end, killed=memory.kills() != kills)
-            return RankError(f"{how}\n{rest}", held)
+            # After a blank line, what the ranks wrote is no further part of the first sentence.
+            return RankError(f"{how}\n\n{rest}", held)
         return None
 
     def _command(self) -> list[str]:
