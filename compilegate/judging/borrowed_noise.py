@@ -104,7 +104,8 @@ def stepped_by_noise(errors: Iterable[TensorError]) -> frozenset[str]:
     That of a bias before a batch norm is zero, for example. How far the step moves the parameter
     depends on how often code rounds.
     """
-    blind = (one.name for one in errors if one.scale == 0.0 or one.eager_rms > 1.0)
+    # Where the reference is zero, the error is absolute. A gradient of exactly zero has no noise.
+    blind = (one.name for one in errors if one.eager_rms > (1.0 if one.scale else 0.0))
     return frozenset(
         f"parameter {name.removeprefix('gradient ')}"
         for name in blind

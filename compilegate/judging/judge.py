@@ -189,7 +189,7 @@ def _covers(expected: ExpectedFailure, aspect: str, observation: Observation) ->
 
 
 def _explaining(entries: Sequence[ExpectedFailure], finding: Finding) -> list[ExpectedFailure]:
-    """Return the fewest entries that match each line of a failure; none if a line has no match."""
+    """Return few entries that match all lines of a failure; none if a line has no match."""
     lines = finding.complaints or (finding.summary,)
     matched = {entry: {line for line in lines if re.search(entry.match, line)} for entry in entries}
     explaining: list[ExpectedFailure] = []

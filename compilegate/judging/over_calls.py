@@ -66,9 +66,8 @@ def over_calls(observation: Observation, group: str) -> Iterator[OverCalls]:
         errors = getattr(call, group).errors
         noisy = stepped_by_noise(errors)
         for error in errors:
-            if (
-                _counts(error) and error.name not in noisy
-            ):  # the same input again is no further evidence
+            if _counts(error) and error.name not in noisy:
+                # The same input again is no further evidence.
                 distinct = by_name.setdefault(error.name, {})
                 distinct.setdefault(round(_log_ratio(error), 6), error)
     known = {name: seen for name, seen in by_name.items() if len(seen) >= FEWEST_CALLS}

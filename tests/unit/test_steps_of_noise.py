@@ -25,8 +25,9 @@ def bias(name, scale, eager, compiled):
         (bias("gradient", 1e-17, 1e12, 3e12), 2.9, None),
         (bias("gradient", 1e-17, 1e12, 3e12), 40.0, "failed"),
         (bias("gradient", 1e-3, 0.005, 0.005), 2.9, "failed"),
+        (bias("gradient", 0.0, 0.0, 0.0), 2.9, "failed"),
     ],
-    ids=["rounding moves it", "something else moves it", "its gradient moves it"],
+    ids=["rounding moves it", "something else moves it", "its gradient moves it", "nothing does"],
 )
 @pytest.mark.parametrize("calls", [1, 8])
 def test_a_parameter_that_rounding_moves_may_err_more(gradient, ratio, outcome, calls):
