@@ -120,6 +120,25 @@ def test_a_standard_deviation_may_overflow_in_single_precision_alone(std, outcom
     assert near in seen.unprobed
 
 
+@pytest.mark.parametrize(
+    ("logsumexp", "outcome"), [(torch.logsumexp, "passed"), (without_the_maximum, "failed")]
+)
+def test_what_lies_next_to_an_overflowing_deviation_is_judged(logsumexp, outcome):
+    """The deviation of large numbers overflows where the model multiplies them."""
+
+    def both(x, y):
+        scaled = x * 2.0**20
+        return scaled / scaled.std(1, keepdim=True), torch.logsumexp(x, 1, keepdim=True)
+
+    def compiler(graph, inputs):
+        squaring = replacing("std", std_by_squares)(graph, inputs)
+        return replacing("logsumexp", logsumexp)(squaring, inputs)
+
+    found = verdict_of(probed(lambda: Linear(both), backend=compiler, wants=WANTS[:3]))
+    assert found.outcome == outcome, found.details
+    assert "large numbers: output[1]" in found.summary or outcome == "passed"
+
+
 def saturating(x, one):
     return (x.long() + one).clamp(max=2**31 - 1).int()
 

@@ -37,16 +37,18 @@ class Deviations(Mode):
         return made
 
 
-class LostDeviations(Mode):
-    """Replaces each standard deviation whose square is zero in its dtype by zero.
+class SquaredDeviations(Mode):
+    """Gives each standard deviation the number that compiled code gets, which squares it.
+
+    It becomes zero or an infinity where its square is one in its dtype.
 
     Attributes:
-        lost: Whether there was one.
+        changed: Whether one is another number now.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.lost = False
+        self.changed = False
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator."""
@@ -54,7 +56,8 @@ class LostDeviations(Mode):
         if func._schema.name not in _OPERATORS:
             return made
         deviation, *means = made if isinstance(made, tuple) else (made,)
-        lost = (deviation != 0) & (deviation.square() == 0)
-        self.lost |= bool(lost.any())
-        deviation = deviation.masked_fill(lost, 0.0)
+        square = deviation.square()
+        lost = (square == 0) & (deviation != 0) | square.isinf() & deviation.isfinite()
+        self.changed |= bool(lost.any())
+        deviation = torch.where(lost, square, deviation)
         return (deviation, *means) if means else deviation

@@ -7,7 +7,7 @@ from dataclasses import replace
 from compilegate.observe.compare import stable
 from compilegate.observe.compare.stable import Rival
 from compilegate.observe.model.calls import PlannedCall
-from compilegate.observe.model.deviations import Deviations, LostDeviations
+from compilegate.observe.model.deviations import Deviations, SquaredDeviations
 from compilegate.observe.model.nan_choices import OtherChoices, OtherLayouts
 from compilegate.observe.model.probes import Probe
 from compilegate.observe.model.result import Result
@@ -26,11 +26,11 @@ def rivals_of(calls: PairedCalls, planned: PlannedCall, probe: Probe, made: Resu
     rivals = []
     if probe.rival is not None:
         rivals.append(Rival(calls.call_eager(replace(planned, probe=probe.rivalled()))))
-    if probe.has_zeros:
-        without = LostDeviations()
-        with without:
+    if probe.has_zeros or probe.rival is not None:
+        squared = SquaredDeviations()
+        with squared:
             rival = Rival(calls.call_eager(planned), is_as_right=True)
-        rivals += [rival] if without.lost else []
+        rivals += [rival] if squared.changed else []
     if probe.has_extreme_floats and not stable.is_finite(made):
         with OtherChoices():
             rivals.append(Rival(calls.call_eager(planned), is_as_right=True))
