@@ -13,7 +13,7 @@ from compilegate.records.verdict import Outcome
 #: How many lines of one kind a message shows.
 SHOWN = 6
 #: An option of the compiler that a message of PyTorch asks for.
-_OPTION = re.compile(r"torch\._(dynamo|inductor|functorch)\.config\.(\w+)\s*=\s*(\w+)")
+_OPTION = re.compile(r"torch\._(dynamo|inductor|functorch)\.config\.(\w+)(?:\s*=\s*|`? to `?)(\w+)")
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,16 @@ class Finding:
 def with_help(lines: Iterable[str], breaks: Iterable[GraphBreak]) -> Iterator[str]:
     """Yield each line, and below a graph break PyTorch's explanation, hints and page.
 
-    Below an option of the compiler that PyTorch names, say how a recipe sets it.
+    Below an option of the compiler that PyTorch names, say how a recipe sets it. Hints come first:
+    a reason may name the present value.
     """
     by_line = {str(item): item for item in breaks}
     for line in lines:
         yield line
         explained = by_line[line].help if line in by_line else ()
         yield from indented(explained)
-        option = _OPTION.search("\n".join((line, *explained)))
+        hints = by_line[line].hint if line in by_line else ""
+        option = _OPTION.search("\n".join((hints, line, *explained)))
         if option is not None:
             group, name, value = option.groups()
             recipe = f'Example(…, config={{"{group}.{name}": {value}}})'

@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from compilegate.judging.budget import Budget
+from compilegate.judging.finding import with_help
 from compilegate.judging.judge import judge
 from compilegate.observe.capture.explanations import explained
+from compilegate.records.observation import GraphBreak
 from compilegate.suites import test_forward, test_graph_breaks
 from tests.unit.captured import X, line_of, run
 from tests.unit.making import make_observation
@@ -92,6 +94,18 @@ def test_a_frame_that_is_left_to_eager_has_the_hint_with_the_option_that_avoids_
     recipe = 'Example(…, config={"dynamo.capture_dynamic_output_shape_ops": True})'
     assert sum(recipe in line for line in judged.details) == 1
     assert any("nonzero.default`'s output shape depends" in line for line in judged.details)
+
+
+@pytest.mark.parametrize(
+    "hint", ["Change `{}` to `True`.", "Set `{}` to True to trace it.", "Set {} = True"]
+)
+def test_an_option_has_the_value_of_the_hint_and_not_the_present_one(hint):
+    option = "torch._dynamo.config.trace_autograd_ops"
+    broken = GraphBreak(
+        reason=f"with `{option}=False`", id="", place=None, hint=hint.format(option)
+    )
+    *_, last = with_help((str(broken),), (broken,))
+    assert last.endswith('Example(…, config={"dynamo.trace_autograd_ops": True})')
 
 
 def test_a_frame_that_is_left_to_eager_for_an_exception_has_no_hint_of_dynamo():
