@@ -17,6 +17,10 @@ from compilegate.observe.model.dispatch_mode import Mode
 _OPERATORS = frozenset(("aten::std", "aten::std_mean"))
 
 
+def _overflows(deviation: torch.Tensor) -> torch.Tensor:
+    return deviation.isfinite() & deviation.square().isinf()
+
+
 class Deviations(Mode):
     """Notices standard deviations that are finite, but whose squares overflow in their dtype.
 
@@ -33,14 +37,14 @@ class Deviations(Mode):
         made = func(*args, **kwargs)
         if func._schema.name in _OPERATORS:
             deviation: torch.Tensor = _pytree.tree_leaves(made)[0]
-            self.overflow |= bool((deviation.isfinite() & deviation.square().isinf()).any())
+            self.overflow |= bool(_overflows(deviation).any())
         return made
 
 
 class SquaredDeviations(Mode):
     """Gives each standard deviation the number that compiled code gets, which squares it.
 
-    It becomes zero or an infinity where its square is one in its dtype.
+    It becomes its square where that is zero or infinite in its dtype, and it is neither.
 
     Attributes:
         changed: Whether one is another number now.
@@ -57,7 +61,7 @@ class SquaredDeviations(Mode):
             return made
         deviation, *means = made if isinstance(made, tuple) else (made,)
         square = deviation.square()
-        lost = (square == 0) & (deviation != 0) | square.isinf() & deviation.isfinite()
+        lost = ((square == 0) & (deviation != 0)) | _overflows(deviation)
         self.changed |= bool(lost.any())
         deviation = torch.where(lost, square, deviation)
         return (deviation, *means) if means else deviation

@@ -26,7 +26,8 @@ def rivals_of(calls: PairedCalls, planned: PlannedCall, probe: Probe, made: Resu
     rivals = []
     if probe.rival is not None:
         rivals.append(Rival(calls.call_eager(replace(planned, probe=probe.rivalled()))))
-    if probe.has_zeros or probe.rival is not None:
+    # A call that may overflow was left out if the square of a deviation does.
+    if probe.has_zeros or (probe.rival is not None and not probe.may_overflow):
         squared = SquaredDeviations()
         with squared:
             rival = Rival(calls.call_eager(planned), is_as_right=True)
