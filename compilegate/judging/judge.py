@@ -305,6 +305,8 @@ def _finding_of_case(observation: Observation, aspect: str, said_by: str) -> Fin
             details += raising.ways_out(f"{failure.kind}: {failure.message}")
         if (observation.status, failure.stage) == ("raised", "eager") and not observation.raises:
             details += raising.without_autocast(observation)
+        if failure.call:
+            details += raising.behind_breaks(observation)
         details += _wrong_before(observation)
         if failure.output:
             details += ["last output:", *(f"  {line}" for line in failure.output.splitlines())]

@@ -1,10 +1,11 @@
-"""Calls that raise in eager although the recipe does not say so: a mistake in it."""
+"""Calls that raise: in eager, where the recipe has a mistake, or behind a graph break."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from compilegate.judging.finding import Finding
+from compilegate.judging.finding import Finding, indented, shorten, with_help
 from compilegate.records.call import CallFacts
 from compilegate.records.case import Case
 from compilegate.records.observation import Observation
@@ -60,6 +61,19 @@ def without_autocast(observation: Observation) -> list[str]:
         return []
     why = f"if the model does not support autocast ({precision})"
     return [f'{why}: @model(…, settings=("*-f32-*",))']
+
+
+def behind_breaks(observation: Observation) -> Iterator[str]:
+    """Yield the graph breaks of a case that ended, with PyTorch's help.
+
+    One is often the cause: eager code between two graphs does to their tensors what one graph
+    would do, such as a derivative of a derivative.
+    """
+    capture = observation.capture
+    breaks = (*capture.breaks, *capture.fallbacks) if capture is not None else ()
+    if breaks:
+        yield "Dynamo had broken the graph before that, which may be the cause:"
+        yield from indented(with_help(shorten([*dict.fromkeys(map(str, breaks))]), breaks))
 
 
 def error_of_both(call: CallFacts) -> str:

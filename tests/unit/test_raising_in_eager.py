@@ -14,7 +14,14 @@ from compilegate.judging.judge import judge
 from compilegate.records.call import Difference
 from compilegate.suites import test_forward, test_gradients, test_side_effects
 from compilegate.zoo.example import Call
-from tests.unit.making import make_call, make_checked, make_error, make_failed_observation
+from tests.unit.making import (
+    make_break,
+    make_call,
+    make_capture,
+    make_checked,
+    make_error,
+    make_failed_observation,
+)
 from tests.unit.observed import observation
 
 SUITES = {"forward": test_forward, "gradients": test_gradients, "side_effects": test_side_effects}
@@ -73,6 +80,17 @@ def test_a_case_that_ends_early_names_what_was_wrong_before(error, is_named):
     lines = [line for line in found.details if line.startswith("wrong before that, in gradients: ")]
     assert bool(lines) is is_named
     assert not any("in outputs" in line for line in found.details)
+
+
+@pytest.mark.parametrize(("call", "is_named"), [("call 1", True), ("", False)])
+def test_an_error_of_compiled_code_alone_names_the_graph_breaks_before_it(call, is_named):
+    failed = make_failed_observation("raised", stage="compile", kind="RuntimeError", call=call)
+    broken = dataclasses.replace(make_break("autograd.grad"), hint="Change the loss.")
+    found = verdict(dataclasses.replace(failed, capture=make_capture(breaks=(broken,))))
+    hint = "    hint: Change the loss."
+    assert (f"  {broken}" in found.details) is is_named
+    assert (hint in found.details) is is_named
+    assert not any("had broken" in line for line in verdict(failed).details)
 
 
 @pytest.mark.parametrize("raises", [True, False])
