@@ -14,6 +14,9 @@ from compilegate.records.wording import counted
 #: What Python raises for a package that is not installed.
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 
+#: How many characters of an error tell it from others: the end may be left out.
+_START = 100
+
 
 def unexpected(observation: Observation) -> Finding | None:
     """Return the finding of a case that raises in all calls, or at some sizes, on both sides.
@@ -67,11 +70,15 @@ def behind_breaks(observation: Observation) -> Iterator[str]:
     """Yield the graph breaks of a case that ended, with PyTorch's help.
 
     One is often the cause: eager code between two graphs does to their tensors what one graph
-    would do, such as a derivative of a derivative.
+    would do, such as a derivative of a derivative. A frame that the error itself left to eager is
+    none of them.
     """
-    capture = observation.capture
-    breaks = (*capture.breaks, *capture.fallbacks) if capture is not None else ()
-    if breaks:
+    capture, failure = observation.capture, observation.failure
+    if capture is None or failure is None:
+        return
+    error = failure.message[:_START]
+    found = (*capture.breaks, *capture.fallbacks)
+    if breaks := [one for one in found if one.reason[:_START] != error]:
         yield "Dynamo had broken the graph before that, which may be the cause:"
         yield from indented(with_help(shorten([*dict.fromkeys(map(str, breaks))]), breaks))
 
