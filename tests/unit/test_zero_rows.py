@@ -49,6 +49,25 @@ class WrongDeviations(Deviations):
         return torch.where((variance == 0).any() & (variance > 0), 1.01 * found, found)
 
 
+class Magnitudes(Norms):
+    """The gradient of a magnitude of a denormal is NaN where its kernel fills no vector."""
+
+    def norms(self, x):
+        z = torch.complex(x, torch.zeros_like(x))
+        return self.spaced(z).abs().sum(-1) if is_compiling() else z.abs().sum(-1)
+
+    def spaced(self, z):
+        return torch.stack((z, z), -1)[..., 0]
+
+
+class WrongMagnitudes(Magnitudes):
+    """The gradients of the magnitudes next to it are wrong, too."""
+
+    def spaced(self, z):
+        found, tiny = super().spaced(z), z.detach().abs() < 1e-30
+        return torch.where(tiny.any() & ~tiny, 1.01 * found, found)
+
+
 @pytest.mark.parametrize(
     ("module", "outcome"),
     [
@@ -56,6 +75,8 @@ class WrongDeviations(Deviations):
         (WithoutZeros, "failed"),
         (Deviations, "passed"),
         (WrongDeviations, "failed"),
+        (Magnitudes, "passed"),
+        (WrongMagnitudes, "failed"),
     ],
 )
 @pytest.mark.parametrize("batch", [(8, 5), (16, 5)])

@@ -7,6 +7,7 @@ from dataclasses import replace
 from compilegate.observe.compare import stable
 from compilegate.observe.compare.stable import Rival
 from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.complex_signs import OtherSigns
 from compilegate.observe.model.deviations import Deviations, SquaredDeviations
 from compilegate.observe.model.nan_choices import OtherChoices, OtherLayouts
 from compilegate.observe.model.probes import Probe
@@ -28,10 +29,10 @@ def rivals_of(calls: PairedCalls, planned: PlannedCall, probe: Probe, made: Resu
         rivals.append(Rival(calls.call_eager(replace(planned, probe=probe.rivalled()))))
     # A call that may overflow was left out if the square of a deviation does.
     if probe.has_zeros or (probe.rival is not None and not probe.may_overflow):
-        squared = SquaredDeviations()
-        with squared:
+        squared, signs = SquaredDeviations(), OtherSigns()
+        with squared, signs:
             rival = Rival(calls.call_eager(planned), is_as_right=True)
-        rivals += [rival] if squared.changed else []
+        rivals += [rival] if squared.changed or signs.changed else []
     if probe.has_extreme_floats and not stable.is_finite(made):
         with OtherChoices():
             rivals.append(Rival(calls.call_eager(planned), is_as_right=True))
