@@ -306,6 +306,7 @@ def _finding_of_case(observation: Observation, aspect: str, said_by: str) -> Fin
         if (observation.status, failure.stage) == ("raised", "eager") and not observation.raises:
             details += raising.without_autocast(observation)
         if failure.call:
+            details += raising.fixed_dimensions(message)
             details += raising.behind_breaks(observation)
         details += _wrong_before(observation)
         if failure.output:

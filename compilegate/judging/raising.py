@@ -66,6 +66,21 @@ def without_autocast(observation: Observation) -> list[str]:
     return [f'{why}: @model(…, settings=("*-f32-*",))']
 
 
+def fixed_dimensions(raised: str) -> list[str]:
+    """Return what a recipe can do where the code fixes a dimension that *marked* marks.
+
+    Args:
+        raised: The class and the message of the error.
+    """
+    if not raised.startswith("ConstraintViolationError: "):
+        return []
+    return [
+        "the setting 'marked' marks the dimensions that dims of Example names, and the model or "
+        "Inductor fixes one: leave that out of dims, or change the code",
+        'TORCH_LOGS=dynamic names the line: look for "eval Eq(…)"',
+    ]
+
+
 def behind_breaks(observation: Observation) -> Iterator[str]:
     """Yield the graph breaks of a case that ended, with PyTorch's help.
 

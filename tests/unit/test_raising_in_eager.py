@@ -82,6 +82,15 @@ def test_a_case_that_ends_early_names_what_was_wrong_before(error, is_named):
     assert not any("in outputs" in line for line in found.details)
 
 
+@pytest.mark.parametrize(
+    ("kind", "is_named"), [("ConstraintViolationError", True), ("RuntimeError", False)]
+)
+def test_a_marked_dimension_that_the_code_fixes_names_the_way_out(kind, is_named):
+    failed = make_failed_observation("raised", stage="compile", kind=kind, call="call 1")
+    hints = [line for line in verdict(failed).details if "leave that out of dims" in line]
+    assert bool(hints) is is_named
+
+
 @pytest.mark.parametrize(("call", "is_named"), [("call 1", True), ("", False)])
 def test_an_error_of_compiled_code_alone_names_the_graph_breaks_before_it(call, is_named):
     failed = make_failed_observation("raised", stage="compile", kind="RuntimeError", call=call)
