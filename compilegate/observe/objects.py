@@ -39,11 +39,13 @@ def attributes_of(value: object) -> dict[str, Any]:
 
 
 def set_attributes(value: object, attributes: Mapping[str, Any]) -> None:
-    """Restore the attributes of an object that have changed, in slots, too."""
+    """Restore the attributes of an object that have changed, in slots, too. New ones go."""
     now = attributes_of(value)
     for name, held in attributes.items():
         if name not in now or now[name] is not held:
             object.__setattr__(value, name, held)
+    for name in now.keys() - attributes.keys():
+        object.__delattr__(value, name)
 
 
 def set_class_attributes(made: type, attributes: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from compilegate.observe.compare.eager_noise import Sampler
+from compilegate.observe.compare.eager_noise import SAMPLES, Sampler
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.subject import Subject
 from compilegate.records.case import Case
@@ -38,3 +38,28 @@ def test_samples_start_where_eager_did_or_leave_the_state_out(place):
     for sample in samples:
         left = {name: value for name, value in totals.items() if name in sample.result.state}
         assert all(torch.equal(sample.result.state[name], left[name]) for name in left)
+
+
+def test_a_model_that_installs_hooks_in_its_first_call_is_sampled():
+    """Models of Hugging Face do so, to return hidden states or the logits of a router."""
+
+    class Records(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.seen = nn.Linear(4, 4), []
+
+        def forward(self, x):
+            if not getattr(self, "is_installed", False):
+                self.layer.register_forward_hook(lambda *given: self.seen.append(given[-1]))
+                self.is_installed = True
+            self.layer(x)
+            return self.seen.pop()
+
+    model = Model("m", "m", build=lambda: Example(Records(), inputs=lambda: (torch.randn(6, 4),)))
+    eager = Subject(model, CASE, 0)
+    eager.call(eager.prepare(FIRST), 0)
+    second = PlannedCall(1, {})
+    result = eager.call(eager.prepare(second), 1)
+    sampler = Sampler(lambda: Subject(model, CASE, 0))
+    for _ in range(2):
+        assert len(sampler.samples(second, eager, result, 1)) == SAMPLES

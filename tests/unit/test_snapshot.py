@@ -53,6 +53,37 @@ def test_a_snapshot_restores_everything():
     assert module.seen is seen
 
 
+class Installs(nn.Module):
+    """A module, or an object that it holds, records layers by hooks from the first call on."""
+
+    def __init__(self, marks_object):
+        super().__init__()
+        self.layer, self.seen = nn.Linear(3, 3), []
+        self.marked = Mark() if marks_object else self
+
+    def forward(self, x):
+        if not getattr(self.marked, "is_installed", False):
+            self.layer.register_forward_hook(lambda *given: self.seen.append(given[-1]))
+            self.marked.is_installed = True
+        self.layer(x)
+        return self.seen.pop()
+
+
+class Mark:
+    """Says whether hooks are installed."""
+
+
+@pytest.mark.parametrize("marks_object", [False, True])
+def test_what_a_call_installs_goes_with_the_attribute_that_says_so(marks_object):
+    module = Installs(marks_object)
+    snapshot = Snapshot(module, parameters=False)
+    for _ in range(2):
+        assert module(torch.ones(2, 3)).shape == (2, 3)
+        snapshot.put_back()
+    assert not hasattr(module.marked, "is_installed")
+    assert not module.layer._forward_hooks
+
+
 def test_a_snapshot_keeps_parameters_only_on_request():
     module = Keeps()
     snapshot = Snapshot(module, parameters=False)

@@ -48,6 +48,7 @@ class Snapshot:
         self._shared = (shared, shared.left, shared.now()) if shared is not None else None
         self._cells: list[tuple[CellType, Any]] = []
         self._holders: list[tuple[MutableMapping[str, Any], dict[str, Any]]] = []
+        self._named: list[tuple[MutableMapping[str, Any], frozenset[str]]] = []
         self._classes: list[tuple[type, dict[str, Any]]] = []
         self._objects: list[tuple[object, dict[str, Any]]] = []
         self._inside = Kept()
@@ -58,6 +59,7 @@ class Snapshot:
                 self._keep(part._parameters, dict(part._parameters))
             own = {n: v for n, v in vars(part).items() if n not in OF_EVERY_MODULE}
             self._keep(vars(part), own)
+            self._named.append((vars(part), frozenset(own)))
             self._inside.add(vars(part).get(name) for name in HOOKS)
             held_by_modules.append(own)
         for made in classes_of(module).values():
@@ -84,6 +86,9 @@ class Snapshot:
             for name, value in _put_back(values, holder).items():
                 if holder.get(name, self) is not value:
                     holder[name] = value
+        for held, names in self._named:  # one may say that something exists which is gone now
+            for name in held.keys() - names - OF_EVERY_MODULE:
+                del held[name]
         for made, attributes in self._classes:
             set_class_attributes(made, _put_back(attributes, vars(made)))
         for found, attributes in self._objects:
