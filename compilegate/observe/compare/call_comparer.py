@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from compilegate.observe.compare import results
@@ -12,6 +12,8 @@ from compilegate.observe.compare.training import Training
 from compilegate.observe.compare.unrepeatable import candidates, without_unrepeatable
 from compilegate.observe.compare.values import agree, is_doubtful, is_doubtful_as_a_whole
 from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.dispatch_mode import Mode
+from compilegate.observe.model.fused_results import FusedResults
 from compilegate.observe.model.nudged_results import NudgedResults, NudgedSums
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.result import Result
@@ -19,6 +21,7 @@ from compilegate.observe.model.subject import Subject
 from compilegate.observe.threads import one_thread
 from compilegate.observe.time_spent import TimeSpent
 from compilegate.records.call import Checked
+from compilegate.records.case import Case
 
 #: The most runs with nudged results, and the number of calls after which no more are made because
 #: none of them agreed with compiled code.
@@ -180,18 +183,17 @@ class CallComparer:
     def _agreeing(
         self, planned: PlannedCall, eager: Result, compiled: Result, checked: Sequence[Checked]
     ) -> list[Sample]:
-        """Return a run with nudged results that compiled code agrees with, if one is found.
+        """Return a run with other results of operators, with which compiled code agrees, if any.
 
         The error of compiled code against it is then no larger than eager's noise. An exact answer
         of compiled code that such a run gives, too, is a tie.
         """
         if self._unexplained == _UNEXPLAINED:
             return []
-        nudge = nudges_of(self._eager.case)[0]
-        for seed in range(SAMPLES, SAMPLES + _AGREEING, SAMPLES):
+        for mode, nudge, first in _rounding_otherwise(self._eager.case):
             with self._time_spent.spend("reference"):
                 drawn = self._sampler.samples(
-                    planned, self._eager, eager, nudge, results=NudgedResults, first=seed
+                    planned, self._eager, eager, nudge, results=mode, first=first
                 )
             for sample in drawn or ():
                 against = self._compare(sample.result, compiled, (), ())
@@ -223,3 +225,11 @@ class CallComparer:
                 results.compare_gradients(call, known=known[1]),
                 results.compare_state(call, known=known[2]),
             )
+
+
+def _rounding_otherwise(case: Case) -> Iterator[tuple[Callable[[int], Mode], float, int]]:
+    """Yield what makes operators round otherwise, the nudge next to it, and the first seed."""
+    if case.computes_in_half:
+        yield FusedResults, 0.0, 0
+    for seed in range(SAMPLES, SAMPLES + _AGREEING, SAMPLES):
+        yield NudgedResults, nudges_of(case)[0], seed

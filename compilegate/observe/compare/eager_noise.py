@@ -17,8 +17,9 @@ tie. What operators round is nudged there instead.
 Compiled code on a CPU sums one number after the other, and eager in pairs. In single precision,
 further runs there nudge sums as far as this moves them.
 
-If no such run explains the error, others nudge the results of all operators. One of them counts
-only if compiled code agrees with it: both then round, and decide, in the same way.
+If no such run explains the error, others nudge the results of all operators, or leave out roundings
+to half precision as fused code does. One of them counts only if compiled code agrees with it: both
+then round, and decide, in the same way.
 """
 
 from __future__ import annotations
@@ -118,8 +119,8 @@ class Sampler:
                 wrote to them.
             result: The result of the call. A repetition without a nudge must return the same:
                 otherwise the call depends on unknown state.
-            nudge: The size of the nudge, in units in the last place.
-            results: Nudges the results of operators, too, given a seed.
+            nudge: The size of the nudge, in units in the last place; zero if nothing moves.
+            results: Changes the results of operators, too, given a seed.
             first: The seed of the first run.
         """
         with contextlib.suppress(Exception), self._keeping(planned):
@@ -187,8 +188,8 @@ class Sampler:
             unit = torch.finfo(torch.float64).eps
         amount = nudge * unit * (2 if cast_weights.half(eager.case) else 1)
         with torch.no_grad():
-            size = move(moved, amount, _FIRST_SEED + seed)
-        units = nudge if size <= amount else size / unit
+            size = move(moved, amount, _FIRST_SEED + seed) if nudge else 0.0
+        units = (nudge or 1) if size <= amount else size / unit
         with results(_FIRST_SEED + seed) if results else contextlib.nullcontext():
             nudged = self._call(call, planned, known)
         return Sample(nudged, Nudge(units, units * max(unit / UNIT["f32"], 1.0)))
