@@ -11,7 +11,7 @@ from types import TracebackType
 import torch
 from torch._inductor import utils as inductor_utils
 
-from compilegate.observe import failures, foreign_bisection
+from compilegate.observe import cache_folder, failures, foreign_bisection
 from compilegate.observe.capture import compile_log
 from compilegate.observe.case_run import CaseRun
 from compilegate.observe.conditioning.signal import Treated, treat
@@ -177,7 +177,8 @@ class ModelSession:
         """
         request = run.request
         if not request.cold:
-            yield
+            with cache_folder.of_precision(run.case.precision):
+                yield
             return
         if not self._toolchain_is_warm and request.backend == "inductor":
             with run.progress.spend("warm_toolchain"):

@@ -70,6 +70,21 @@ def test_another_processor_has_another_folder(monkeypatch, tmp_path):
     assert used[0] != used[1]
 
 
+@pytest.mark.parametrize(("version", "is_apart"), [("2.12.1", True), ("2.13.0", False)])
+def test_float16_is_apart_where_caches_do_not_know_the_dtype_of_autocast(
+    monkeypatch, tmp_path, version, is_apart
+):
+    monkeypatch.setattr("torch.__version__", version)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    used = {}
+    for precision in ("f32", "bf16", "f16"):
+        with cache_folder.of_precision(precision):
+            used[precision] = cache_folder.in_use()
+        assert cache_folder.in_use() == tmp_path
+    assert used["f32"] == used["bf16"] == tmp_path
+    assert (used["f16"] != tmp_path) is is_apart
+
+
 @pytest.mark.long
 def test_children_compile_nothing_into_the_folder_that_instruction_sets_share(tmp_path):
     zoo = tmp_path / "halves.py"
