@@ -63,6 +63,7 @@ class Numerics:
         opaque: Values that could only be compared by type.
         compared: The number of values that were compared in full.
         always_zero: The number of tensors that are rightly zero.
+        unsampled: Why eager could not make a call again to show its noise.
     """
 
     complaints: tuple[str, ...] = ()
@@ -77,12 +78,13 @@ class Numerics:
     opaque: tuple[str, ...] = ()
     compared: int = 0
     always_zero: int = 0
+    unsampled: tuple[str, ...] = ()
 
     @property
     def finding(self) -> Finding | None:
         """The finding if a tensor is wrong, or if a tie leaves that open; None otherwise."""
         if self.complaints:
-            return Finding.failure(_by_tensor(self.complaints))
+            return Finding.failure(_by_tensor(self.complaints), more=map(_unknown, self.unsampled))
         if self.undecided:
             return Finding("inconclusive", f"tie: {self.undecided[0]}", shorten(self.undecided))
         return None
@@ -105,6 +107,10 @@ class Numerics:
     def blind_lines(self) -> tuple[str, ...]:
         """The blind tensors, a line each."""
         return shorten([f"blind: {name} {why}" for name, why in self.blind.items()])
+
+
+def _unknown(reason: str) -> str:
+    return f"eager's noise may be larger: eager was to make a call again with nudges, but {reason}"
 
 
 def _by_tensor(complaints: Sequence[str]) -> list[str]:
@@ -132,7 +138,8 @@ def examine(observation: Observation, group: str) -> Numerics:
         *_complaints_of_rows(observation, group),
         *_complaints_over_calls(observation, group),
     )
-    return _with_probes(replace(seen, complaints=complaints), observation, group)
+    seen = replace(seen, complaints=complaints, unsampled=observation.unsampled)
+    return _with_probes(seen, observation, group)
 
 
 def _with_probes(seen: Numerics, observation: Observation, group: str) -> Numerics:

@@ -49,7 +49,7 @@ from compilegate.zoo.registry import Model
 class CaseRun:
     """Observes one case phase by phase, and keeps what each phase returned.
 
-    An error may end any phase: :meth:`observation` then records what was found before it.
+    An error may end any phase: :meth:`observation` then returns what was found before it.
 
     Args:
         model: The case's model.
@@ -144,10 +144,9 @@ class CaseRun:
             if self._memory is not None:
                 with costs.stepping(first, compiled, first_call(self._vary), self.device) as steps:
                     self._memory = costs.count_left(steps, self._memory)
+            measured = (first, compiled, self.seen, self._vary)
             self._other_size = other_size.observe(
-                *(first, compiled, self.seen, self._vary),
-                request=self.request,
-                progress=self.progress,
+                *measured, request=self.request, progress=self.progress
             )
         if {"reuse", "respecialise", "plain_inputs"} & set(wants) and first.result.error is None:
             self._probing = Probing(calls, self.builder, self.progress, self._extremes)
@@ -228,6 +227,7 @@ class CaseRun:
             calls=tuple(self.seen.calls),
             probes=tuple(self._probing.facts) if self._probing else (),
             unprobed=tuple(self._probing.left_out) if self._probing else (),
+            unsampled=tuple(self.seen.unsampled),
             capture=capture,
             compile_time=self.seen.compile_time,
             timing=self._timing,

@@ -75,7 +75,6 @@ Stage = Literal[
     PracticeName,
 ]
 
-
 #: The kind of failure of a case that was ended while others took the processor that it needed.
 BUSY_MACHINE = "busy machine"
 #: The activity of a case that waits for its turn to time, or was stopped in the turn of another.
@@ -290,13 +289,13 @@ class Observation:
         backend: The compiler backend.
         cold: Whether it compiled in an empty cache.
         seed: The seed of weights, inputs and cotangents.
-        fingerprint: Digest of names, shapes and dtypes of parameters and buffers: model libraries
-            change too.
+        fingerprint: Digest of names, shapes and dtypes of what the model library has built.
         parameters: Number of parameters.
         reference: Precision of the reference run: ``float64``, with what stayed lower.
         calls: One entry a call of the compiled model.
         probes: One entry a probing call: what it compiled is no part of ``capture``.
         unprobed: Why other probing calls say nothing about the model, a line each.
+        unsampled: Why eager could not make a call again to show its noise, a line each.
         capture: What was captured.
         compile_time: Compile time of the first call.
         timing: Paired rounds, if wanted.
@@ -330,6 +329,7 @@ class Observation:
     calls: tuple[CallFacts, ...] = ()
     probes: tuple[CallFacts, ...] = ()
     unprobed: tuple[str, ...] = ()
+    unsampled: tuple[str, ...] = ()
     capture: Capture | None = None
     compile_time: CompileTime | None = None
     timing: Timing | None = None

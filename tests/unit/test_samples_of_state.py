@@ -63,3 +63,38 @@ def test_a_model_that_installs_hooks_in_its_first_call_is_sampled():
     sampler = Sampler(lambda: Subject(model, CASE, 0))
     for _ in range(2):
         assert len(sampler.samples(second, eager, result, 1)) == SAMPLES
+    assert not sampler.failed
+
+
+class Reads(nn.Module):
+    """A model that multiplies by the next number of a stream, which nothing can copy."""
+
+    def __init__(self, numbers):
+        super().__init__()
+        self.numbers = (number for number in numbers)
+
+    def forward(self, x):
+        return x * next(self.numbers)
+
+
+@pytest.mark.parametrize(
+    ("again", "reason"),
+    [
+        ((), "StopIteration"),
+        ((3.0,), "it then returned other numbers"),
+        ((2.0,) * 9, None),
+    ],
+)
+def test_the_reason_is_kept_why_eager_did_not_make_a_call_again(again, reason):
+    def subject(*numbers):
+        def build():
+            return Example(Reads(numbers), inputs=lambda: (torch.randn(3),))
+
+        return Subject(Model("m", "m", build=build), CASE, 0)
+
+    eager = subject(2.0)
+    result = eager.call(eager.prepare(FIRST), 0)
+    sampler = Sampler(lambda: subject(*again))
+    samples = sampler.samples(FIRST, eager, result, 1)
+    assert (samples is None) is (reason is not None)
+    assert [reason in one for one in sampler.failed] == [True] * (reason is not None)

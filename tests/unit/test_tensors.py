@@ -40,6 +40,17 @@ def test_a_value_is_called_reference_only_where_there_is_one(has_reference, end)
     assert text.endswith(f"compiled 1.5, eager 1, {end}")
 
 
+@pytest.mark.parametrize("reason", ["it then raised IndexError: tuple index out of range", ""])
+def test_a_failure_says_why_eagers_noise_may_be_larger(reason):
+    wrong = make_error(compiled_rms=1e-3, compiled_max=1e-2)
+    seen = examine(observation_of(wrong, unsampled=(reason,) if reason else ()), "outputs")
+    found = seen.finding
+    assert found.complaints == seen.complaints
+    further = [line for line in found.details if line not in found.complaints]
+    text = "eager's noise may be larger: eager was to make a call again with nudges, but "
+    assert further == ([text + reason] if reason else [])
+
+
 def test_differences_are_complaints_and_come_first():
     checked = make_checked(
         make_error(compiled_rms=1.0, compiled_max=1.0), differences=[make_difference()]

@@ -41,6 +41,7 @@ class CallComparer:
 
     Attributes:
         reference: As given.
+        sampler: Makes eager calls again, to sample the noise.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class CallComparer:
         self.reference = reference
         self._time_spent = time_spent
         self._half = half
-        self._sampler = Sampler(build)
+        self.sampler = Sampler(build)
         self._unexplained = 0
         #: Whether compiled code sums in another order than eager.
         self._sums_apart = eager.case.device == "cpu" and not half
@@ -136,7 +137,7 @@ class CallComparer:
             if known and not self._is_doubtful(checked):
                 break
             with self._time_spent.spend("reference"):
-                drawn = self._sampler.samples(planned, self._eager, eager, nudge)
+                drawn = self.sampler.samples(planned, self._eager, eager, nudge)
             if drawn is None:
                 break
             if not drawn:
@@ -167,7 +168,7 @@ class CallComparer:
         if not any(candidates(part, eager, compiled) for part in parts):
             return checked
         with self._time_spent.spend("reference"):
-            again = self._sampler.again(planned, self._eager, eager)
+            again = self.sampler.again(planned, self._eager, eager)
         outputs, state = (
             without_unrepeatable(one, part, eager, compiled, again) for part, one in parts.items()
         )
@@ -177,7 +178,7 @@ class CallComparer:
         """Return runs with nudged sums."""
         nudge = nudges_of(self._eager.case)[0]
         with self._time_spent.spend("reference"):
-            found = self._sampler.samples(planned, self._eager, eager, nudge, results=NudgedSums)
+            found = self.sampler.samples(planned, self._eager, eager, nudge, results=NudgedSums)
         return found or []
 
     def _agreeing(
@@ -192,7 +193,7 @@ class CallComparer:
             return []
         for mode, nudge, first in _rounding_otherwise(self._eager.case):
             with self._time_spent.spend("reference"):
-                drawn = self._sampler.samples(
+                drawn = self.sampler.samples(
                     planned, self._eager, eager, nudge, results=mode, first=first
                 )
             for sample in drawn or ():

@@ -32,6 +32,7 @@ from typing import Any
 
 import torch
 
+from compilegate.observe import error_text
 from compilegate.observe.capture import eager_calls
 from compilegate.observe.compare.nearest_reference import Nudge
 from compilegate.observe.model import cast_weights
@@ -94,9 +95,13 @@ class Sampler:
 
     Args:
         build: Builds the eager model.
+
+    Attributes:
+        failed: Why calls could not be made again, each reason once.
     """
 
     def __init__(self, build: Callable[[], Subject]) -> None:
+        self.failed: dict[str, None] = {}
         self._build = build
         self._acted = 0  # the number of listed calls whose action before was taken
         self._began: Snapshot | None = None  # the state before the first run of a call
@@ -123,9 +128,10 @@ class Sampler:
             results: Changes the results of operators, too, given a seed.
             first: The seed of the first run.
         """
-        with contextlib.suppress(Exception), self._keeping(planned):
+        with self._noting_errors(), self._keeping(planned):
             repeated = self._call(self._restored(planned, eager, result), planned, result)
             if not repeats(repeated.output, result.output):
+                self.failed["it then returned other numbers"] = None
                 return None
             drawn = [
                 self._nudged(planned, eager, result, nudge, seed, results=results)
@@ -133,6 +139,13 @@ class Sampler:
             ]
             return [sample for sample in drawn if not _is_equal(sample.result, repeated)]
         return None
+
+    @contextlib.contextmanager
+    def _noting_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self.failed[f"it then raised {error_text.with_kind(error)}"] = None
 
     def again(self, planned: PlannedCall, eager: Subject, result: Result) -> list[Result]:
         """Return the results of the same call, made again without a nudge; none if that fails.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -48,6 +48,7 @@ class CallsSeen:
         raised_in_probe: Whether compiled code raised alone in a probing call.
         left_out: Why no call was overlapped by another; empty if one was.
         ran_out_of_memory: Whether a call that was to overlap another found too little memory.
+        unsampled: Why eager could not make a call again to show its noise, each reason once.
     """
 
     calls: list[CallFacts] = field(default_factory=list)
@@ -59,6 +60,7 @@ class CallsSeen:
     raised_in_probe: bool = False
     left_out: str = ""
     ran_out_of_memory: bool = False
+    unsampled: Mapping[str, None] = field(default_factory=dict)
 
 
 class PairedCalls:
@@ -93,7 +95,7 @@ class PairedCalls:
         records_draws: bool,
         compiles_alone: bool = False,
     ) -> None:
-        self.seen = CallsSeen()
+        self.seen = CallsSeen(unsampled=comparison.sampler.failed)
         self.eager, self.compiled = eager, compiled
         self.comparison, self._log = comparison, log
         self._progress, self._device = progress, device
