@@ -33,6 +33,9 @@ _LIMIT_HELP = (
 
 #: A guard on a size that is a constant, as one that the recipe does not mark.
 _CONSTANT = re.compile(r"tensor '(.+)' size mismatch at index (\d+)")
+#: A dimension of an argument, as the numbers of a call name it: ``[1].mask dim 0`` is of a keyword.
+_DIMENSION = re.compile(r"\[[01]\](?P<path>(?:\[\d+\]|\.\w+)+) dim (?P<dim>\d+)")
+_KEY = re.compile(r"\[(\d+)\]|\.(\w+)")
 #: A guard on a product of two sizes.
 _PRODUCT = re.compile(r"size\(\)\[\d+\]\s*\*\s*\S+\.size\(\)\[\d+\]")
 #: The lines of Inductor that PyTorch names in a comment on a guard, and those that read a cache.
@@ -137,7 +140,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     if dynamic == "dynamic":
         lines += _equal_by_accident(returning)
     if dynamic == "marked":
-        lines += _not_marked(again)
+        lines += _not_marked(again, observation.calls)
     if dynamic in ("auto", "dynamic"):
         lines += _fixed(again, at_most=0 if dynamic == "dynamic" else 1)
     proposal = {"recompiles": most - setting}
@@ -190,18 +193,39 @@ def _equal_by_accident(calls: Sequence[CallFacts]) -> Iterator[str]:
             )
 
 
-def _not_marked(again: Iterable[str]) -> Iterator[str]:
+def _not_marked(again: Iterable[str], calls: Sequence[CallFacts]) -> Iterator[str]:
     """Yield the dimensions that vary, and that the recipe does not mark."""
     found = dict.fromkeys(guard.groups() for line in again if (guard := _CONSTANT.search(line)))
     for name, dim in found:
         yield f"dimension {dim} of {name} varies, but dims of Example do not name it"
     if found:
-        yield from indented(
-            [
-                'name it: dims={0: {1: "batch"}}, or of a tensor in a dict',
-                'dims={(0, "image"): {1: "batch"}}',
-            ]
-        )
+        dims = _dims_that_vary(calls) or '0: {1: "batch"}, (1, "image"): {0: "batch"}'
+        yield f"  name all that vary, as in dims={{{dims}}}"
+
+
+def _dims_that_vary(calls: Sequence[CallFacts]) -> str:
+    """Return what ``dims`` of an example would be with all dimensions that vary, as Python's code.
+
+    A dimension has the name of the size on which it depends. What depends on none is left out.
+    """
+    dims: dict[str, list[str]] = {}
+    for place in calls[0].numbers:
+        if (parsed := _DIMENSION.fullmatch(place)) and (name := _size_of(place, calls)):
+            keys = [one or f'"{two}"' for one, two in _KEY.findall(parsed["path"])]
+            argument = keys[0] if len(keys) == 1 else f"({', '.join(keys)})"
+            dims.setdefault(argument, []).append(f'{parsed["dim"]}: "{name}"')
+    return ", ".join(f"{argument}: {{{', '.join(names)}}}" for argument, names in dims.items())
+
+
+def _size_of(place: str, calls: Sequence[CallFacts]) -> str:
+    """Return the name of the size on which a dimension depends; empty if it depends on none."""
+    known = [call for call in calls if place in call.numbers]
+    values = {call.numbers[place] for call in known}
+    for name in calls[0].sizes if len(values) > 1 else ():
+        pairs = {(call.sizes.get(name), call.numbers[place]) for call in known}
+        if len(pairs) == len({size for size, _ in pairs}) == len(values):
+            return name
+    return ""
 
 
 def _fixed(again: Iterable[str], at_most: int) -> Iterator[str]:

@@ -330,19 +330,3 @@ def test_a_size_that_is_equal_by_accident_explains_a_recompilation(dynamic, size
     assert found.outcome == "failed"
     hint = "in the first call, input[0] dim 0 and input[0] dim 1 are both 8"
     assert any(hint in line for line in found.details) == is_hinted
-
-
-@pytest.mark.parametrize(("dynamic", "is_hinted"), [("marked", True), ("dynamic", False)])
-def test_a_dimension_that_varies_and_is_not_marked_is_named(dynamic, is_hinted):
-    code = make_place(12, "forward", "net.py")
-    guard = "0/0: tensor 'batch['dense']' size mismatch at index 1. expected 8, actual 4"
-    made = (make_compilation(0, code=code), make_compilation(1, guard, code))
-    observation = make_observation(
-        case=f"tiny-cpu-infer-f32-default-{dynamic}",
-        calls=tuple(batches(8, 4)),
-        capture=make_capture(compilations=made),
-    )
-    finding = test_recompiles.rule(observation, Budget())
-    assert finding.outcome == "failed"
-    hint = "dimension 1 of batch['dense'] varies, but dims of Example do not name it"
-    assert (hint in finding.details) is is_hinted
