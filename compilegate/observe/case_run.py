@@ -118,7 +118,7 @@ class CaseRun:
         if not expected and (reason := unsupported.reason(first.result.error)):
             raise unsupported.UnsupportedError(reason) from first.result.error
         if self.request.eager_extremes:
-            self._extremes.call_eager_alone(first, self._vary)
+            self._extremes.call_eager_alone(first, self._vary, self.device)
             return
         self._draws = first.result.draws
         if self.device.allocator is not None:  # the processor's memory is planned as a whole

@@ -1,9 +1,10 @@
 """Cases in which eager dies of extreme numbers: they are observed again without these.
 
 PyTorch's own operators may read outside of memory for a NaN or an infinity, or never return: the
-gradient of ``grid_sample`` on CPU, for example. That says nothing about compiled code. But compiled
-code may have damaged the memory in which eager then dies, so eager must die in a process of its
-own, too, that compiles nothing.
+gradient of ``grid_sample`` on CPU, for example. On a GPU, an index that is made of NaN triggers an
+assertion, after which the process can use the GPU no more. That says nothing about compiled code.
+But compiled code may have damaged the memory in which eager then dies, so eager must die in a
+process of its own, too, that compiles nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from dataclasses import replace
 from compilegate.processes.attempt import Attempt
 from compilegate.records.observation import BUSY_MACHINE, EARLIER_ATTEMPTS, Observation
 from compilegate.records.request import Request
+
+#: The class of PyTorch's error after which a process can use its GPU no more.
+LOST_DEVICE = "AcceleratorError"
 
 
 def without_them(
@@ -35,6 +39,8 @@ def without_them(
     failure = attempt.finish().failure
     assert failure is not None
     ending = "does not return" if failure.kind == "timeout" else f"dies of {failure.kind}"
+    if failure.kind == LOST_DEVICE:
+        ending = f"ends in {failure.message!r}"
     return replace(request, unprobed=f"eager {ending} in the call with {attempt.probing}")
 
 
@@ -44,8 +50,9 @@ def with_time_of(before: Observation, made: Observation) -> Observation:
 
 
 def _has_died(attempt: Attempt) -> bool:
-    """Whether the process died or hung while eager made a probing call with extreme numbers."""
+    """Whether the process died, hung or lost its GPU in eager's call with extreme numbers."""
     made = attempt.finish()
     if made.failure is None or made.failure.kind == BUSY_MACHINE:
         return False
-    return bool(attempt.probing) and made.status in ("crashed", "timed_out")
+    has_lost_device = made.status == "raised" and made.failure.kind == LOST_DEVICE
+    return bool(attempt.probing) and (has_lost_device or made.status in ("crashed", "timed_out"))

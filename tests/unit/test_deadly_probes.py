@@ -1,5 +1,7 @@
 """A case is observed again without extreme numbers if eager alone dies of them, and only then."""
 
+import dataclasses
+
 import pytest
 
 from compilegate.processes import deadly_probes
@@ -40,6 +42,23 @@ def test_a_case_is_observed_again_if_eager_alone_dies():
     assert [(one.in_turns, one.eager_extremes) for one in asked] == [(False, True)]
     hangs = again(ended("timed_out", "timeout"))[0].unprobed
     assert hangs == "eager does not return in the call with NaN in the first row"
+
+
+def test_a_gpu_that_eager_alone_loses_is_as_good_as_a_death():
+    def lost(probing="NaN in the first row"):
+        made = ended("raised", "AcceleratorError", probing)
+        message = "CUDA error: device-side assert triggered"
+        failure = dataclasses.replace(made.observation.failure, message=message)
+        made.observation = dataclasses.replace(made.observation, failure=failure)
+        return made
+
+    found, asked = again(lost(), alone=lost)
+    ending = "'CUDA error: device-side assert triggered'"
+    assert found.unprobed == f"eager ends in {ending} in the call with NaN in the first row"
+    assert len(asked) == 1
+    assert again(lost(), alone=returned)[0] is None  # compiled code may have lost it
+    assert again(lost(probing="")) == (None, [])
+    assert again(ended("raised", "RuntimeError")) == (None, [])
 
 
 def test_a_death_that_compiled_code_may_have_caused_stays():

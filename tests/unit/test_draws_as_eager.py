@@ -11,6 +11,7 @@ from torch._inductor.utils import fresh_cache
 from torch.torch_version import TorchVersion
 
 from compilegate.observe.capture import compiling
+from compilegate.observe.model.dispatch_mode import Mode
 
 DROPOUT = torch.ops.aten.native_dropout.default
 
@@ -94,3 +95,30 @@ def test_kernels_draw_in_the_order_of_the_graph_if_it_is_kept(is_kept, monkeypat
     always = TorchVersion(torch.__version__) >= compiling.KEEPS_LAYOUT_AND_ORDER
     assert all(map(torch.equal, eager, compiled)) is (bool(is_kept) or always)
     torch._dynamo.reset()
+
+
+class Called(Mode):
+    """Keeps the names of operators."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def run(self, func, args, kwargs):
+        self.names.append(str(func))
+        return func(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("device", "enabled", "is_eagers"),
+    [("meta", True, True), ("meta", False, False), ("cpu", True, False)],
+)
+def test_a_gpu_draws_bernoulli_with_eagers_kernel(device, enabled, is_eagers):
+    """A meta tensor stands for one on a GPU. On a CPU, both ways draw the same."""
+    with torch._inductor.config.patch(fallback_random=False):
+        compiling.draw_as_eager("inductor", enabled=enabled)
+        decompose = compiling.inductor_decompositions()[torch.ops.aten.bernoulli.default]
+        compiling.draw_as_eager("inductor", enabled=False)
+    with Called() as called:
+        decompose(torch.full((3,), 0.5, device=device))
+    assert ("aten.bernoulli.Tensor" in called.names) is is_eagers

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise, product
 from typing import Any
 
@@ -25,6 +25,7 @@ from compilegate.zoo.registry import Model
 
 #: From here on, Inductor keeps the layout of dropout's inputs and the order of draws by itself.
 KEEPS_LAYOUT_AND_ORDER = TorchVersion("2.13.0a0")
+_BERNOULLI = torch.ops.aten.bernoulli.default
 _DYNAMIC = {"static": False, "auto": None, "dynamic": True, "marked": None}
 
 
@@ -42,7 +43,8 @@ def draw_as_eager(backend: str, *, enabled: bool = True) -> None:
 
     Dropout draws in the order of memory, and Inductor may give it inputs in another layout than
     eager; it may also draw in another order. From 2.13 on, it does neither while it draws as eager.
-    This adds the same constraints to earlier versions.
+    This adds the same constraints to earlier versions. No version draws a ``bernoulli`` of a tensor
+    as a GPU does in eager.
 
     Args:
         backend: The compiler backend.
@@ -53,6 +55,30 @@ def draw_as_eager(backend: str, *, enabled: bool = True) -> None:
     if enabled and backend == "inductor" and is_old:
         keep_layout_of_dropout()
         keep_order_of_draws()
+    if backend == "inductor":
+        theirs = _bernoulli()
+        inductor_decompositions()[_BERNOULLI] = as_eager_draws_it if enabled else theirs
+
+
+def inductor_decompositions() -> dict[Any, Callable[..., Any]]:
+    """Return the decompositions of Inductor, which apply to graphs from now on."""
+    from torch._inductor.decomposition import decompositions  # it takes a second
+
+    return decompositions
+
+
+@functools.cache
+def _bernoulli() -> Callable[..., Any]:
+    """Return PyTorch's decomposition, which compares a uniform draw with the probabilities."""
+    return inductor_decompositions()[_BERNOULLI]
+
+
+def as_eager_draws_it(probabilities: Any, *, generator: Any = None) -> Any:
+    """Draw a ``bernoulli`` of a tensor: on a GPU, with eager's kernel."""
+    if probabilities.device.type == "cpu":
+        return _bernoulli()(probabilities, generator=generator)
+    drawn = torch.ops.aten.bernoulli.Tensor
+    return drawn(probabilities, probabilities, generator=generator)
 
 
 def keep_layout_of_dropout() -> None:

@@ -3,6 +3,9 @@
 A max-pool returns the index of one of several NaN, and PyTorch does not say of which. Eager
 FlexAttention multiplies what a mask hides by zero, which makes NaN of an infinity. Compiled code
 skips it. How far a convolution on a GPU spreads NaN depends on the layout of its arguments.
+
+A binary search puts a NaN before or after all boundaries. ``grid_sample`` reads the first pixel
+where a coordinate is NaN, as its documentation says. Compiled code on a GPU does not.
 """
 
 from __future__ import annotations
@@ -23,13 +26,31 @@ _POOLS = frozenset(
         *("aten::fractional_max_pool2d", "aten::fractional_max_pool3d"),
     )
 )
+_SEARCHES = frozenset(("aten::bucketize", "aten::searchsorted"))
+#: And the position of their grid. The backward gets the gradient first.
+_GRIDS = {
+    **dict.fromkeys(("aten::grid_sampler_2d", "aten::grid_sampler_3d"), 1),
+    **dict.fromkeys(("aten::cudnn_grid_sampler", "aten::_grid_sampler_2d_cpu_fallback"), 1),
+    **dict.fromkeys(("aten::grid_sampler_2d_backward", "aten::grid_sampler_3d_backward"), 2),
+    "aten::cudnn_grid_sampler_backward": 1,
+}
+#: A coordinate outside of every image.
+_OUTSIDE = 3.0
 _OF_ROWS = frozenset(("aten::kthvalue", "aten::median", "aten::mode", "aten::sort", "aten::topk"))
 #: It is larger than any number that a pool compares, and exact with the place of an element added.
 _LARGE = 2.0**52
 
 
 class OtherChoices(Mode):
-    """Chooses otherwise than eager next to NaN. What moves depends on the choice."""
+    """Chooses otherwise than eager next to NaN. What moves depends on the choice.
+
+    Args:
+        on_gpu: Whether compiled code runs on a GPU.
+    """
+
+    def __init__(self, *, on_gpu: bool = False) -> None:
+        super().__init__()
+        self._on_gpu = on_gpu
 
     def run_higher_order(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a higher-order operator. FlexAttention gets keys and values that are finite."""
@@ -40,8 +61,12 @@ class OtherChoices(Mode):
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator. Where it returns one of several NaN, another index takes its place."""
-        made = func(*args, **kwargs)
         name = func._schema.name
+        if self._on_gpu and name in _GRIDS:
+            args = _with_grid_outside(args, _GRIDS[name])
+        made = func(*args, **kwargs)
+        if name in _SEARCHES and isinstance(made, Tensor):
+            return _found_elsewhere(made, *(args[::-1] if name == "aten::bucketize" else args)[-2:])
         if name not in _POOLS | _OF_ROWS or not isinstance(made, tuple):
             return made
         if kwargs.get("stable"):  # equal elements then keep their order
@@ -95,6 +120,23 @@ def _another_of_window(
         chosen = func(coded, *others, **kwargs)[1]
         another = torch.where(values.isnan() & (chosen != indices), chosen, another)
     return another
+
+
+def _found_elsewhere(found: Tensor, boundaries: Tensor, numbers: Any) -> Tensor:
+    """Return the places that a search finds, and another one where the order is not defined.
+
+    The other one is among the first two, so it is an index that exists.
+    """
+    numbers = torch.as_tensor(numbers, device=found.device)
+    has_order = ~(boundaries.isnan().any(-1, keepdim=boundaries.dim() > 1) | numbers.isnan())
+    others = torch.where(found == 0, min(boundaries.shape[-1], 1), 0).to(found)
+    return torch.where(has_order, found, others)
+
+
+def _with_grid_outside(args: tuple[Any, ...], at: int) -> tuple[Any, ...]:
+    """Return arguments in which coordinates that are NaN lie outside of the image."""
+    grid = args[at].nan_to_num(_OUTSIDE, torch.inf, -torch.inf)
+    return (*args[:at], grid, *args[at + 1 :])
 
 
 def _is_floating(argument: object) -> bool:

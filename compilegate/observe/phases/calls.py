@@ -143,6 +143,14 @@ class PairedCalls:
             recording = DrawRecording(is_needed=self._device.draws_by_kernel)
         return call_eager(planned, self.eager, self._progress, recording)
 
+    def wait(self) -> None:
+        """Wait for the device.
+
+        Raises:
+            torch.AcceleratorError: A kernel has failed, and the GPU's context is lost.
+        """
+        self._device.synchronize()
+
     def call_overlapping(self, planned: PlannedCall, peak_bytes: int) -> None:
         """Make two overlapping calls, if eager can and the device has memory for both.
 

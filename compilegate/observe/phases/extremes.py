@@ -6,6 +6,9 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+import torch
+
+from compilegate.observe.device.protocol import Device
 from compilegate.observe.model.calls import first_call
 from compilegate.observe.model.probes import Probe
 from compilegate.observe.phases.eager import FirstCall
@@ -30,26 +33,46 @@ class Extremes:
         return self.unprobed if probe.has_extreme_floats else ""
 
     @contextlib.contextmanager
-    def reported(self, probe: Probe) -> Iterator[None]:
-        """Report the call of a probe, if it has extreme floating numbers."""
+    def reported(self, probe: Probe, wait: Callable[[], None]) -> Iterator[None]:
+        """Report the call of a probe, if it has extreme floating numbers.
+
+        It is not over where it has lost the GPU's context: nothing runs there any more.
+
+        Args:
+            probe: The probe.
+            wait: Waits for the device, and raises what went wrong there.
+        """
         if not probe.has_extreme_floats:
             yield
             return
         self.report(probe.name)
         try:
             yield
-        finally:
+            wait()
+        except torch.AcceleratorError:
+            raise
+        except BaseException:
             self.report("")
+            raise
+        self.report("")
 
-    def call_eager_alone(self, first: FirstCall, vary: Mapping[str, tuple[int, ...]]) -> None:
+    def call_eager_alone(
+        self, first: FirstCall, vary: Mapping[str, tuple[int, ...]], device: Device
+    ) -> None:
         """Make all such calls in eager, in a process that compiles nothing.
 
         Args:
             first: The first call.
             vary: The sizes of what may vary, by name.
+            device: Runs them.
+
+        Raises:
+            torch.AcceleratorError: A call has lost the GPU's context.
         """
         eager = first.eager
         for planned in reusing(eager.example, first_call(dict(vary)).sizes, eager.case):
             if planned.probe is not None and planned.probe.has_extreme_floats:
-                with self.reported(planned.probe), contextlib.suppress(Exception):
+                # What a kernel raises shows on leaving, after what the model raises is dropped.
+                reported = self.reported(planned.probe, device.synchronize)
+                with reported, contextlib.suppress(Exception):
                     eager.call(eager.prepare(planned), planned.index)

@@ -147,7 +147,7 @@ class Probing:
             LeftOutError: The call says nothing about compiled code.
         """
         compiled = self.calls.compiled
-        with self.extremes.reported(probe):
+        with self.extremes.reported(probe, self.calls.wait):
             made, truths, rivals = self._made_outside(planned, probe)
         if made.error is not None:
             self._compare_error(planned, probe, made.error)
@@ -247,11 +247,12 @@ class Probing:
             self._unsteady = repeated(self.calls, planned, probe.repeats)
         try:
             made = self.calls.call_eager(planned)
-        except SelectorError as error:
-            raise LeftOutError(str(error)) from error
+        except (SelectorError, torch.AcceleratorError) as error:
+            self.calls.wait()  # it raises the latter again if the GPU's context is lost
+            raise LeftOutError(_reason_of(error)) from error
         changed = probe.is_extreme or probe.changes_state is not None
         if made.error is not None and (changed or not is_of_python(made.error)):
-            raise LeftOutError(f"in eager, {error_text.with_kind(made.error)}")
+            raise LeftOutError(_raised_in_eager(made.error))
         if probe.changes_state is not None and not stable.is_finite(made):
             raise LeftOutError("eager does not only return finite numbers")
         if probe.overlaps and any(name.startswith("input") for name in made.written):
@@ -259,6 +260,14 @@ class Probing:
         if probe.loss is not None and not probe.loss.suits(_differentiable(made)):
             raise LeftOutError("for this output, it is no other loss")
         return made
+
+
+def _reason_of(error: Exception) -> str:
+    return str(error) if isinstance(error, SelectorError) else _raised_in_eager(error)
+
+
+def _raised_in_eager(error: Exception) -> str:
+    return f"in eager, {error_text.with_kind(error)}"
 
 
 def _still(eager: Subject) -> list[torch.Tensor]:
@@ -287,7 +296,7 @@ def _check_integers(eager: Subject, call: Call, mode: OnlyArithmetic) -> None:
             eager.forward(call)
     except Exception as error:
         if not isinstance(error, IndexUseError):
-            raise LeftOutError(f"in eager, {error_text.with_kind(error)}") from error
+            raise LeftOutError(_raised_in_eager(error)) from error
         raise LeftOutError(f"{error} takes integers as indices, sizes or shifts") from error
 
 

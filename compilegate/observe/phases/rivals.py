@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import torch
+
 from compilegate.observe.compare import stable
 from compilegate.observe.compare.stable import Rival
 from compilegate.observe.model.calls import PlannedCall
@@ -33,13 +35,20 @@ def rivals_of(calls: PairedCalls, planned: PlannedCall, probe: Probe, made: Resu
         with squared, signs:
             rival = Rival(calls.call_eager(planned), is_as_right=True)
         rivals += [rival] if squared.changed or signs.changed else []
-    if probe.has_extreme_floats and not stable.is_finite(made):
-        with OtherChoices():
+    on_gpu = calls.eager.case.device == "cuda"
+    if probe.has_extreme_floats and not (stable.is_finite(made) and _returns_floats(made)):
+        with OtherChoices(on_gpu=on_gpu):
             rivals.append(Rival(calls.call_eager(planned), is_as_right=True))
-        if calls.eager.case.device == "cuda":
+        if on_gpu:
             with OtherLayouts():
                 rivals.append(Rival(calls.call_eager(planned)))
     return rivals
+
+
+def _returns_floats(made: Result) -> bool:
+    """Whether all outputs are floating: only those can be NaN and show what NaN decides."""
+    tensors = [one for one in made.output.values() if isinstance(one, torch.Tensor)]
+    return all(one.is_floating_point() or one.is_complex() for one in tensors)
 
 
 def squares_overflow(calls: PairedCalls, planned: PlannedCall) -> bool:
