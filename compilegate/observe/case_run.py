@@ -83,7 +83,7 @@ class CaseRun:
         self.builder.input_gradients = case.phase == "train"
         self.seen = CallsSeen()
         self._parent, self._keep = parent, parent.report if parent else _forget
-        self._extremes = Extremes(parent.report_probing if parent else _forget, request.unprobed)
+        self._extremes = Extremes(parent, request.unprobed, request.unprobed_calls)
         self._vary = model.sizes(case.device)
         self._log = CompileLog(lowers=request.backend == "inductor", graphs=case.uses_cuda_graphs)
         self._fingerprint, self._raises, self._parameters, self._draws = "", "", 0, False

@@ -66,6 +66,7 @@ class Attempt:
         observation: The observation; None until the case ends.
         probing: The extreme numbers with which eager makes a probing call, or made one when the
             case ended; empty at other times.
+        lost_in: The other probing call in which eager has lost the GPU; empty for none.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Attempt:
         memory: CaseMemory | None = None,
         turns: MachineTurns | None = None,
     ) -> None:
-        self.observation, self.probing = observation, ""
+        self.observation, self.probing, self.lost_in = observation, "", ""
         self._request, self._child = request, child
         self._end, self._died, self._progress, self._memory = end, died, progress, memory
         self._turn = AttemptTurn(turns, self._report_waiting)
@@ -149,6 +150,8 @@ class Attempt:
                 self._so_far = self._own(message.so_far)
             if message.probing is not None:
                 self.probing = message.probing
+            if message.lost_in is not None:
+                self.lost_in = message.lost_in
             if message.observation is not None:
                 self._complete(child, message, message.observation)
                 return None

@@ -18,6 +18,8 @@ from compilegate.records.request import Request
 
 #: The class of PyTorch's error after which a process can use its GPU no more.
 LOST_DEVICE = "AcceleratorError"
+#: A model in which eager loses the GPU in more calls than these fails: each costs an observation.
+MOST_CALLS = 4
 
 
 def without_them(
@@ -25,11 +27,15 @@ def without_them(
 ) -> Request | None:
     """Return the request for a case without extreme numbers, if eager alone dies of them.
 
+    One of another probing call leaves out that call alone, if eager has lost the GPU in it.
+
     Args:
         request: What was observed.
         attempt: How. It is over.
         begin: Begins another attempt.
     """
+    if attempt.lost_in:
+        return _without_call(request, attempt)
     if request.unprobed or not _has_died(attempt):
         return None
     alone = begin(replace(request, eager_extremes=True, in_turns=False))
@@ -42,6 +48,15 @@ def without_them(
     if failure.kind == LOST_DEVICE:
         ending = f"ends in {failure.message!r}"
     return replace(request, unprobed=f"eager {ending} in the call with {attempt.probing}")
+
+
+def _without_call(request: Request, attempt: Attempt) -> Request | None:
+    """Return the request without the probing call in which eager has lost the GPU."""
+    failure, known = attempt.finish().failure, request.unprobed_calls
+    if failure is None or failure.kind != LOST_DEVICE or len(known) == MOST_CALLS:
+        return None
+    reason = f"eager ends in {failure.message!r}"
+    return replace(request, unprobed_calls={**known, attempt.lost_in: reason})
 
 
 def with_time_of(before: Observation, made: Observation) -> Observation:

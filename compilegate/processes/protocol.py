@@ -67,7 +67,7 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One message of a child. Exactly one of the first eight fields is set.
+    """One message of a child. Exactly one of the first nine fields is set.
 
     Attributes:
         stage: The stage that the case has reached, or that lasts.
@@ -78,6 +78,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         alone: The child asks that no other child of the session runs, or no longer needs that.
         needed_bytes: What the case needs of the GPU's memory. The child waits for the answer.
         probing: The extreme numbers with which eager makes a probing call; empty after it.
+        lost_in: The other probing call in which eager has lost the GPU.
         last: Of an observation: the child must observe no further case.
         held_bytes: Of a stage: what the child has reserved of the memory of GPUs.
     """
@@ -90,6 +91,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     alone: bool | None = None
     needed_bytes: Annotated[int, msgspec.Meta(ge=0)] | None = None
     probing: str | None = None
+    lost_in: str | None = None
     last: bool = False
     held_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
 
@@ -154,8 +156,9 @@ class Lines:
         try:
             message = _messages.decode(bytes(self._pending[:end]))
             parts = (message.stage, message.turn, message.observation, message.environment)
-            others = (message.alone, message.needed_bytes, message.so_far, message.probing)
-            if sum(part is not None for part in (*parts, *others)) != 1:
+            others = (message.alone, message.needed_bytes, message.so_far)
+            calls = (message.probing, message.lost_in)
+            if sum(part is not None for part in (*parts, *others, *calls)) != 1:
                 raise ValueError("it has none of the fields of a message, or several")
             if wrong := implausible(message.observation or message.so_far):
                 raise ValueError(wrong)

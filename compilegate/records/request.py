@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compilegate.records.observation import Stage, Want
 
@@ -42,6 +42,7 @@ class Request:
         gpus: All GPUs of the session, as ``CUDA_VISIBLE_DEVICES`` names them, where the child sees
             one of them; empty where it sees all.
         unprobed: Why the case gets no extreme floating numbers; empty if it does.
+        unprobed_calls: Why it gets no other probing call, by what the call has.
         eager_extremes: Only eager is called, and only with these, to see whether it survives them.
     """
 
@@ -60,4 +61,5 @@ class Request:
     compiles_alone: bool = False
     gpus: tuple[str, ...] = ()
     unprobed: str = ""
+    unprobed_calls: dict[str, str] = field(default_factory=dict)
     eager_extremes: bool = False

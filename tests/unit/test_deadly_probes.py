@@ -61,6 +61,23 @@ def test_a_gpu_that_eager_alone_loses_is_as_good_as_a_death():
     assert again(ended("raised", "RuntimeError")) == (None, [])
 
 
+def test_a_call_in_which_eager_loses_the_gpu_is_left_out_alone():
+    def lost():
+        made = ended("raised", "AcceleratorError", probing="")
+        made.lost_in = "numbers 32 times as large"
+        return made
+
+    found, asked = again(lost())
+    assert [*found.unprobed_calls] == ["numbers 32 times as large"]
+    assert not found.unprobed
+    assert asked == []  # compiled code had done nothing that was not waited for
+    often = dataclasses.replace(REQUEST, unprobed_calls=dict.fromkeys("abcd", "eager ends"))
+    assert again(lost(), request=often) == (None, [])
+    crashed = ended(probing="")
+    crashed.lost_in = "numbers 32 times as large"
+    assert again(crashed) == (None, [])
+
+
 def test_a_death_that_compiled_code_may_have_caused_stays():
     assert again(ended(), alone=returned)[0] is None
 

@@ -1,11 +1,13 @@
 """The parent process learns in which call with extreme numbers eager has lost the GPU."""
 
 import contextlib
+import json
 
 import pytest
 import torch
 from torch import nn
 
+from compilegate.observe.measure.alternation import ParentConnection
 from compilegate.observe.model.probes import Probe
 from compilegate.observe.phases.extremes import Extremes
 from tests.unit.probed import probed, verdict_of
@@ -13,12 +15,9 @@ from tests.unit.probed import probed, verdict_of
 LOST = torch.AcceleratorError("CUDA error: device-side assert triggered")
 
 
-def raising(error):
-    def wait():
-        if error is not None:
-            raise error
-
-    return wait
+def raise_it(error):
+    if error is not None:
+        raise error
 
 
 @pytest.mark.parametrize(
@@ -31,13 +30,37 @@ def raising(error):
     ],
 )
 def test_a_call_that_loses_the_device_is_never_over(raised, found_on_waiting, last):
-    reports = []
+    sent = []
     probe = Probe("NaN", change=torch.clone, is_extreme=True)
-    reported = Extremes(reports.append).reported(probe, raising(found_on_waiting))
+    waits = iter([None, found_on_waiting])
+    call(sent, probe, raised, waits)
+    assert sent[0] == {"probing": "NaN"}
+    assert sent[-1] == {"probing": last}
+
+
+@pytest.mark.parametrize(
+    ("raised", "found_on_waiting", "is_lost"),
+    [(None, None, False), (ValueError(), None, False), (LOST, None, True), (None, LOST, True)],
+)
+def test_another_call_is_named_only_if_it_loses_the_device(raised, found_on_waiting, is_lost):
+    sent = []
+    call(sent, Probe("large", change=torch.clone), raised, iter([None, found_on_waiting]))
+    assert sent == [{"lost_in": "large"}] * is_lost
+
+
+@pytest.mark.parametrize("is_extreme", [False, True])
+def test_what_compiled_code_did_before_is_not_of_the_call(is_extreme):
+    sent = []
+    call(sent, Probe("next", change=torch.clone, is_extreme=is_extreme), None, iter([LOST]))
+    assert not sent
+
+
+def call(sent, probe, raised, waits):
+    """Make a call as if a device were waited for, and keep what the parent process gets."""
+    parent = ParentConnection(lambda line: sent.append(json.loads(line)), iter(()))
+    reported = Extremes(parent).reported(probe, lambda: raise_it(next(waits)))
     with contextlib.suppress(ValueError, torch.AcceleratorError), reported:
-        raising(raised)()
-    assert reports[0] == "NaN"
-    assert reports[-1] == last
+        raise_it(raised)
 
 
 class Refuses(nn.Module):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from compilegate.observe.compare.call_comparer import CallComparer
-from compilegate.observe.model.fused_results import FusedResults
+from compilegate.observe.model.fused_results import FusedProducts, FusedResults
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.time_spent import TimeSpent
@@ -140,6 +140,34 @@ def test_inductor_rounds_so():
     compiled = run(torch.compile(module, dynamic=False))
     predicted = (fused(lambda _: run(module)) - compiled).norm()
     assert 20 * predicted < (run(module) - compiled).norm()
+
+
+def test_a_product_is_rounded_once_something_is_added():
+    x, y = torch.linspace(0.7, 1.3, 90), torch.linspace(1.3, 0.7, 90)
+
+    def spread(x):
+        return x * x - (x * y) * 0.5, x.square().add(y), (x.pow(2) - 1.0).mean(), x * y
+
+    with FusedProducts(ALL):
+        first, second, third, fourth = spread(x)
+    wide, other = x.double(), y.double()
+    assert torch.equal(first, (wide * wide - wide * other * 0.5).float())
+    assert torch.equal(second, (wide * wide + other).float())
+    assert torch.equal(third, (wide * wide - 1.0).float().double().mean().float())
+    assert torch.equal(fourth, spread(x)[3])
+    assert not torch.equal(first, spread(x)[0])
+    assert not torch.equal(second, spread(x)[1])
+
+
+def test_a_product_that_something_else_takes_is_rounded():
+    x = torch.linspace(0.7, 1.3, 90)
+
+    def function(x):
+        return (x * x).sqrt(), (x * x).view(9, 10) @ x.view(10, 9), (x * x).clone() + 1.0
+
+    with FusedProducts(ALL):
+        made = function(x)
+    assert all(map(torch.equal, made, function(x)))
 
 
 def levels(x):

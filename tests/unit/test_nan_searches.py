@@ -77,3 +77,14 @@ def test_a_coordinate_that_is_nan_reads_another_pixel_on_a_gpu(on_gpu):
         found = functional.grid_sample(image, grid, align_corners=True)
     stays = (found == known) | (found.isnan() & known.isnan())
     assert torch.equal(~stays.all(1), grid.isnan().any(-1) & on_gpu)
+
+
+@pytest.mark.parametrize("on_gpu", [True, False])
+def test_a_first_pixel_that_is_nan_may_spread_over_its_image_on_a_gpu(on_gpu):
+    image, grid = torch.rand(2, 3, 5, 4), torch.rand(2, 5, 4, 2) + 0.5
+    image[1, 2, 0, 0], image[0, 1, 4, 3] = torch.inf, torch.nan
+    known = functional.grid_sample(image, grid, align_corners=True)
+    with OtherChoices(on_gpu=on_gpu):
+        found = functional.grid_sample(image, grid, align_corners=True)
+    moved = (found.isnan() & ~known.isnan()).flatten(2).any(-1)
+    assert moved.nonzero().tolist() == [[1, 2]] * on_gpu

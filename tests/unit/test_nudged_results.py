@@ -44,6 +44,8 @@ ROUNDING = {
     "double precision": lambda x: x.double().sin(),
     "half precision": lambda x: x.bfloat16().sin(),
     "without a tag": nn.functional.hardswish,
+    "half of the operand": nn.functional.glu,
+    "broadcast": lambda x: x * torch.full((10,), 0.3),
     "in place without a tag": lambda x: nn.functional.mish(x.clone(), inplace=True),
 }
 

@@ -13,7 +13,7 @@ from compilegate.observe.compare.unrepeatable import candidates, without_unrepea
 from compilegate.observe.compare.values import agree, is_doubtful, is_doubtful_as_a_whole
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.dispatch_mode import Mode
-from compilegate.observe.model.fused_results import FusedResults
+from compilegate.observe.model.fused_results import FusedProducts, FusedResults
 from compilegate.observe.model.nudged_results import NudgedResults, NudgedSums
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.result import Result
@@ -232,5 +232,7 @@ def _rounding_otherwise(case: Case) -> Iterator[tuple[Callable[[int], Mode], flo
     """Yield what makes operators round otherwise, the nudge next to it, and the first seed."""
     if case.computes_in_half:
         yield FusedResults, 0.0, 0
+    elif case.device != "cpu":  # C++ is compiled without such instructions
+        yield FusedProducts, 0.0, 0
     for seed in range(SAMPLES, SAMPLES + _AGREEING, SAMPLES):
         yield NudgedResults, nudges_of(case)[0], seed

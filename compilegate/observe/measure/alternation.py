@@ -49,6 +49,10 @@ class ParentConnection:
         """Send with which extreme numbers eager makes a probing call; none after it."""
         self.send(dumps({"probing": numbers}))
 
+    def report_lost(self, probe: str) -> None:
+        """Send in which other probing call eager has lost the GPU."""
+        self.send(dumps({"lost_in": probe}))
+
 
 class AlternatingRounds:
     """The rounds of one of two processes, timed when the parent asks for them.

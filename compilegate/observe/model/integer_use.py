@@ -26,13 +26,15 @@ _ARITHMETIC = frozenset(
 )
 #: Shifts by more than the width of a number have no defined result.
 _UNDEFINED = "shift"
+#: What operators do that do not compute with integers.
+_USES = "takes integers as indices, sizes or shifts"
 
 #: Indices, each with the least and the largest that exist.
 _Lookups = list[tuple[torch.Tensor, int, int]]
 
 
 class IndexUseError(Exception):
-    """An operator uses integers as indices, sizes or Python numbers. The message names it."""
+    """An operator uses integers as indices, sizes or Python numbers. The message says so."""
 
 
 class OnlyArithmetic(Mode):
@@ -51,7 +53,7 @@ class OnlyArithmetic(Mode):
         if any(
             isinstance(one, torch.Tensor) and is_integer(one) for one in given
         ) and not _computes(func):
-            raise IndexUseError(str(func))
+            raise IndexUseError(f"{func} {_USES}")
         return func(*args, **kwargs)
 
 
@@ -69,8 +71,24 @@ class WithinRange(OnlyArithmetic):
         if looked_up is None or kwargs:
             return super().run(func, args, kwargs)
         if not all(_is_within(*one) for one in looked_up(*args)):
-            raise IndexUseError(str(func))
+            raise IndexUseError(f"{func} {_USES}")
         return func(*args)
+
+
+class InRange(Mode):
+    """Refuses an index that does not exist, before a GPU loses its context or other memory."""
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator.
+
+        Raises:
+            IndexUseError: It reads or writes an element that does not exist.
+        """
+        name = func._schema.name
+        looked_up = _LOOKUPS.get(name) or _WRITES.get(name.removesuffix("_"))
+        if looked_up is not None and not all(_is_within(*one) for one in looked_up(*args)):
+            raise IndexUseError(f"{func} gets an index out of range")
+        return func(*args, **kwargs)
 
 
 def is_integer(tensor: torch.Tensor) -> bool:
@@ -106,12 +124,29 @@ def _indexed(table: torch.Tensor, given: Sequence[torch.Tensor | None]) -> _Look
     return found
 
 
+def _indexed_of_three(
+    table: torch.Tensor, given: Sequence[torch.Tensor | None], *_: object
+) -> _Lookups:
+    return _indexed(table, given)
+
+
 #: By operator: what it looks up, given its arguments.
 _LOOKUPS: dict[str, Callable[..., _Lookups]] = {
     "aten::embedding": _embedded,
     "aten::gather": _selected,
     "aten::index": _indexed,
     "aten::index_select": _selected,
+}
+
+
+#: The same of what it writes to, by the name of the operator that writes in place to no argument.
+_WRITES: dict[str, Callable[..., _Lookups]] = {
+    "aten::index_add": _selected,
+    "aten::index_copy": _selected,
+    "aten::index_put": _indexed_of_three,
+    "aten::scatter": _selected,
+    "aten::scatter_add": _selected,
+    "aten::scatter_reduce": _selected,
 }
 
 

@@ -5,7 +5,8 @@ FlexAttention multiplies what a mask hides by zero, which makes NaN of an infini
 skips it. How far a convolution on a GPU spreads NaN depends on the layout of its arguments.
 
 A binary search puts a NaN before or after all boundaries. ``grid_sample`` reads the first pixel
-where a coordinate is NaN, as its documentation says. Compiled code on a GPU does not.
+where a coordinate is NaN, as its documentation says. Compiled code on a GPU does not. There, it
+reads the first pixel times zero in place of one outside of the image, which may be NaN.
 """
 
 from __future__ import annotations
@@ -63,13 +64,12 @@ class OtherChoices(Mode):
         """Run an operator. Where it returns one of several NaN, another index takes its place."""
         name = func._schema.name
         if self._on_gpu and name in _GRIDS:
-            args = _with_grid_outside(args, _GRIDS[name])
+            return _read_elsewhere(func, args, kwargs)
         made = func(*args, **kwargs)
         if name in _SEARCHES and isinstance(made, Tensor):
             return _found_elsewhere(made, *(args[::-1] if name == "aten::bucketize" else args)[-2:])
-        if name not in _POOLS | _OF_ROWS or not isinstance(made, tuple):
-            return made
-        if kwargs.get("stable"):  # equal elements then keep their order
+        is_choice = name in _POOLS | _OF_ROWS and isinstance(made, tuple)
+        if not is_choice or kwargs.get("stable"):  # equal elements then keep their order
             return made
         values, indices = made
         if not values.isnan().any():
@@ -133,10 +133,15 @@ def _found_elsewhere(found: Tensor, boundaries: Tensor, numbers: Any) -> Tensor:
     return torch.where(has_order, found, others)
 
 
-def _with_grid_outside(args: tuple[Any, ...], at: int) -> tuple[Any, ...]:
-    """Return arguments in which coordinates that are NaN lie outside of the image."""
+def _read_elsewhere(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Read images where coordinates that are NaN lie outside, and NaN for a first pixel of that."""
+    at = _GRIDS[func._schema.name]
     grid = args[at].nan_to_num(_OUTSIDE, torch.inf, -torch.inf)
-    return (*args[:at], grid, *args[at + 1 :])
+    made = func(*args[:at], grid, *args[at + 1 :], **kwargs)
+    if not isinstance(made, Tensor):  # the gradients
+        return made
+    is_finite = args[0].flatten(2)[:, :, :1].isfinite()
+    return torch.where(is_finite.view(*made.shape[:2], *[1] * (made.dim() - 2)), made, torch.nan)
 
 
 def _is_floating(argument: object) -> bool:

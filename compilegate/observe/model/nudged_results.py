@@ -206,7 +206,8 @@ class NudgedResults(_Nudging):
         rounded = tensor.clone()
         stays = self._are_exact(func, rounded)
         for operand in operands:
-            stays |= rounded.abs() == abs(operand)
+            if not isinstance(operand, Tensor) or _spreads_over(operand, rounded):
+                stays |= rounded.abs() == abs(operand)
         nudge([tensor], torch.finfo(tensor.dtype).eps, self._seed)
         tensor.copy_(torch.where(stays, rounded, tensor))
         if self._seed % 2:  # no arithmetic defines the sign of NaN, but signbit shows it
@@ -256,6 +257,12 @@ def _is_rounded_quotient(func: Any, kwargs: dict[str, Any]) -> bool:
     name = func.overloadpacket.__name__
     rounds = kwargs.get("rounding_mode") is not None or name == "floor_divide"
     return rounds and bool(_ROUNDED_QUOTIENT.search(name)) and not func._schema.is_mutable
+
+
+def _spreads_over(operand: Tensor, result: Tensor) -> bool:
+    """Whether an operand can be compared with a result: ``glu`` returns half of its operand."""
+    sizes = zip(operand.shape[::-1], result.shape[::-1], strict=False)
+    return operand.dim() <= result.dim() and all(ours in (1, theirs) for ours, theirs in sizes)
 
 
 def _operands(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from compilegate.observe.device.protocol import Device
+from compilegate.observe.measure.alternation import ParentConnection
 from compilegate.observe.model.calls import first_call
 from compilegate.observe.model.probes import Probe
 from compilegate.observe.phases.eager import FirstCall
@@ -17,44 +18,50 @@ from compilegate.observe.phases.probing_plan import reusing
 
 @dataclass(frozen=True)
 class Extremes:
-    """What is known of calls with extreme floating numbers, and who learns of them.
+    """What is known of calls in which eager may end, and who learns of them.
 
     Attributes:
-        report: Is given the name of a probe when its call in eager begins, and an empty text when
-            it is over.
-        unprobed: Why no such call is made; empty if they are.
+        parent: Learns of calls with extreme floating numbers, when they begin and when they are
+            over, and of another one in which eager has lost the GPU; None if nobody does.
+        unprobed: Why no call with extreme floating numbers is made; empty if they are.
+        others: Why no call of another probe is made, by its name.
     """
 
-    report: Callable[[str], None]
+    parent: ParentConnection | None
     unprobed: str = ""
+    others: Mapping[str, str] = field(default_factory=dict)
 
     def against(self, probe: Probe) -> str:
         """Return why a probing call is left out; empty if it is made."""
-        return self.unprobed if probe.has_extreme_floats else ""
+        return self.unprobed if probe.has_extreme_floats else self.others.get(probe.name, "")
 
     @contextlib.contextmanager
     def reported(self, probe: Probe, wait: Callable[[], None]) -> Iterator[None]:
-        """Report the call of a probe, if it has extreme floating numbers.
+        """Report the call of a probe if it has extreme floating numbers, or loses the GPU.
 
-        It is not over where it has lost the GPU's context: nothing runs there any more.
+        A call that loses the GPU's context is never over: nothing runs there any more.
 
         Args:
             probe: The probe.
             wait: Waits for the device, and raises what went wrong there.
         """
-        if not probe.has_extreme_floats:
-            yield
-            return
-        self.report(probe.name)
+        wait()  # what compiled code did before is not of this call
+        self._report(probe, probe.name)
         try:
             yield
             wait()
         except torch.AcceleratorError:
+            if self.parent is not None and not probe.has_extreme_floats:
+                self.parent.report_lost(probe.name)
             raise
         except BaseException:
-            self.report("")
+            self._report(probe, "")
             raise
-        self.report("")
+        self._report(probe, "")
+
+    def _report(self, probe: Probe, text: str) -> None:
+        if self.parent is not None and probe.has_extreme_floats:
+            self.parent.report_probing(text)
 
     def call_eager_alone(
         self, first: FirstCall, vary: Mapping[str, tuple[int, ...]], device: Device

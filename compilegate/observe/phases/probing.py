@@ -22,9 +22,7 @@ from compilegate.observe.compare.values import NOTHING_KNOWN
 from compilegate.observe.device import out_of_memory
 from compilegate.observe.error_text import is_of_python
 from compilegate.observe.model.calls import PlannedCall
-from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.forward import SelectorError
-from compilegate.observe.model.integer_use import IndexUseError, OnlyArithmetic, WithinRange
 from compilegate.observe.model.plain_values import set_plain
 from compilegate.observe.model.probes import Probe
 from compilegate.observe.model.restarting import start_as
@@ -35,6 +33,11 @@ from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.calls import PairedCalls
 from compilegate.observe.phases.extremes import Extremes
 from compilegate.observe.phases.given_calls import GivenCalls
+from compilegate.observe.phases.number_checks import (
+    check_numbers,
+    check_range,
+    raised_in_eager,
+)
 from compilegate.observe.phases.probed_references import ProbedReferences
 from compilegate.observe.phases.probing_plan import (
     SHARED,
@@ -49,7 +52,6 @@ from compilegate.observe.phases.progress import Progress
 from compilegate.observe.phases.repeating import LeftOutError, repeated
 from compilegate.observe.phases.rivals import rivals_of, squares_overflow
 from compilegate.records.call import CallFacts, Checked, Difference
-from compilegate.zoo.example import Call
 
 #: Seconds after which no further call that compiles again is begun.
 _MOST_S = 120.0
@@ -238,21 +240,18 @@ class Probing:
             raise LeftOutError("no input that it could change")
         if probe.changes_state is not None and not probe.changes_state(_still(self.calls.eager)):
             raise LeftOutError("no parameter or buffer that it could change")
-        if probe.is_integral:
-            mode = OnlyArithmetic() if probe.changes_inputs else WithinRange()
-            _check_integers(self.calls.eager, plain, mode)
-        if probe.changes_numbers and not _depends_on_numbers(self.calls.eager, planned):
-            raise LeftOutError("no number of a module changes the output")
+        check_numbers(self.calls.eager, planned, probe, plain)
         with self.progress.spend("run"):
             self._unsteady = repeated(self.calls, planned, probe.repeats)
         try:
+            check_range(self.calls.eager, planned, probe)
             made = self.calls.call_eager(planned)
         except (SelectorError, torch.AcceleratorError) as error:
             self.calls.wait()  # it raises the latter again if the GPU's context is lost
             raise LeftOutError(_reason_of(error)) from error
         changed = probe.is_extreme or probe.changes_state is not None
         if made.error is not None and (changed or not is_of_python(made.error)):
-            raise LeftOutError(_raised_in_eager(made.error))
+            raise LeftOutError(raised_in_eager(made.error))
         if probe.changes_state is not None and not stable.is_finite(made):
             raise LeftOutError("eager does not only return finite numbers")
         if probe.overlaps and any(name.startswith("input") for name in made.written):
@@ -263,11 +262,7 @@ class Probing:
 
 
 def _reason_of(error: Exception) -> str:
-    return str(error) if isinstance(error, SelectorError) else _raised_in_eager(error)
-
-
-def _raised_in_eager(error: Exception) -> str:
-    return f"in eager, {error_text.with_kind(error)}"
+    return str(error) if isinstance(error, SelectorError) else raised_in_eager(error)
 
 
 def _still(eager: Subject) -> list[torch.Tensor]:
@@ -278,26 +273,6 @@ def _still(eager: Subject) -> list[torch.Tensor]:
     trains = eager.case.phase == "train"
     still = [one for one in eager.parameters().values() if not (trains and one.requires_grad)]
     return [*still, *eager.buffers().values()]
-
-
-def _check_integers(eager: Subject, call: Call, mode: OnlyArithmetic) -> None:
-    """Make a call in eager, and see what becomes of its integers.
-
-    Args:
-        eager: The model.
-        call: The call.
-        mode: Refuses what the model must not do with them.
-
-    Raises:
-        LeftOutError: The model does so.
-    """
-    try:
-        with mode, torch.no_grad():
-            eager.forward(call)
-    except Exception as error:
-        if not isinstance(error, IndexUseError):
-            raise LeftOutError(_raised_in_eager(error)) from error
-        raise LeftOutError(f"{error} takes integers as indices, sizes or shifts") from error
 
 
 def _facts(
@@ -317,19 +292,6 @@ def _facts(
         state=state,
         probe=probe.name,
         extreme=probe.is_extreme,
-    )
-
-
-def _depends_on_numbers(eager: Subject, planned: PlannedCall) -> bool:
-    """Whether other floating attributes of modules change what eager returns."""
-    found = []
-    for one in (replace(planned, probe=None), planned):
-        before = Snapshot(eager.module, parameters=True, shared=eager.recorder.shared)
-        found.append(eager.call(eager.prepare(one), one.index).output)
-        before.put_back()
-    usual, other = found
-    return usual.keys() != other.keys() or any(
-        not is_same(value, other[path]) for path, value in usual.items()
     )
 
 

@@ -1,0 +1,85 @@
+"""What eager does with the numbers of a probing call, before both sides make it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from compilegate.observe import error_text
+from compilegate.observe.device import out_of_memory
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.equality import is_same
+from compilegate.observe.model.integer_use import (
+    IndexUseError,
+    InRange,
+    OnlyArithmetic,
+    WithinRange,
+)
+from compilegate.observe.model.probes import Probe
+from compilegate.observe.model.snapshot import Snapshot
+from compilegate.observe.model.subject import Subject
+from compilegate.observe.phases.repeating import LeftOutError
+from compilegate.zoo.example import Call
+
+
+def check_numbers(eager: Subject, planned: PlannedCall, probe: Probe, plain: Call) -> None:
+    """See in eager whether a model computes with the integers, or with the attributes, at all.
+
+    Args:
+        eager: The model.
+        planned: The probing call.
+        probe: What it has.
+        plain: The same call without that.
+
+    Raises:
+        LeftOutError: It does not.
+    """
+    if probe.is_integral:
+        mode = OnlyArithmetic() if probe.changes_inputs else WithinRange()
+        try:
+            with mode, torch.no_grad():
+                eager.forward(plain)
+        except Exception as error:
+            is_use = isinstance(error, IndexUseError)
+            raise LeftOutError(str(error) if is_use else raised_in_eager(error)) from error
+    if probe.changes_numbers and not _depends_on_numbers(eager, planned):
+        raise LeftOutError("no number of a module changes the output")
+
+
+def check_range(eager: Subject, planned: PlannedCall, probe: Probe) -> None:
+    """See in eager on a GPU whether extreme numbers become an index that does not exist.
+
+    A CPU refuses it. A GPU loses its context, or reads and writes other memory.
+
+    Raises:
+        LeftOutError: They do.
+    """
+    if not probe.has_extreme_floats or eager.case.device == "cpu":
+        return
+    try:
+        with InRange(), torch.no_grad():
+            eager.forward(eager.prepare(planned))
+    except IndexUseError as error:
+        raise LeftOutError(str(error)) from error
+    except Exception as error:
+        if out_of_memory.is_fatal(error):
+            raise
+
+
+def raised_in_eager(error: Exception) -> str:
+    """Return the reason why a call is left out that raises in eager."""
+    return f"in eager, {error_text.with_kind(error)}"
+
+
+def _depends_on_numbers(eager: Subject, planned: PlannedCall) -> bool:
+    """Whether other floating attributes of modules change what eager returns."""
+    found = []
+    for one in (replace(planned, probe=None), planned):
+        before = Snapshot(eager.module, parameters=True, shared=eager.recorder.shared)
+        found.append(eager.call(eager.prepare(one), one.index).output)
+        before.put_back()
+    usual, other = found
+    return usual.keys() != other.keys() or any(
+        not is_same(value, other[path]) for path, value in usual.items()
+    )

@@ -1,0 +1,71 @@
+"""An index that a NaN became is refused before a GPU gets it; one that exists is not."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from compilegate.observe.model.calls import PlannedCall
+from compilegate.observe.model.integer_use import IndexUseError, InRange
+from compilegate.observe.model.probes import Probe
+from compilegate.observe.phases.number_checks import check_range
+from compilegate.observe.phases.repeating import LeftOutError
+
+TABLE = torch.arange(12.0).view(4, 3)
+USES = {
+    "index_add": lambda i: TABLE.index_add(0, i, TABLE[: len(i)]),
+    "index_add_": lambda i: TABLE.clone().index_add_(0, i, TABLE[: len(i)], alpha=2),
+    "index_put_": lambda i: TABLE.clone().index_put_((i,), torch.tensor(1.0)),
+    "index": lambda i: TABLE[i],
+    "index_select": lambda i: TABLE.index_select(0, i),
+    "gather": lambda i: TABLE.gather(0, i[:, None]),
+    "scatter": lambda i: TABLE.scatter(0, i[:, None], 1.0),
+    "scatter_add_": lambda i: TABLE.clone().scatter_add_(0, i[:, None], TABLE),
+    "scatter_reduce": lambda i: TABLE.scatter_reduce(0, i[:, None], TABLE, "mean"),
+    "embedding": lambda i: torch.nn.functional.embedding(i, TABLE),
+    "one_hot": lambda i: torch.nn.functional.one_hot(i, 4),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_only_an_index_that_does_not_exist_is_refused(use):
+    exists = torch.tensor([0, 3, 3])
+    known = use(exists)
+    with InRange():
+        assert torch.equal(use(exists), known)
+        with pytest.raises((IndexUseError, RuntimeError), match=r"out of range|smaller than"):
+            use(torch.tensor([0, 4, 3]))
+
+
+@pytest.mark.parametrize("use", ["index", "index_put_"])
+def test_an_index_may_count_from_the_end(use):
+    with InRange():
+        USES[use](torch.tensor([0, -4]))
+        with pytest.raises(IndexUseError):
+            USES[use](torch.tensor([0, -5]))
+
+
+def binned(x):
+    """Count numbers in bins. A NaN becomes the smallest integer."""
+    return torch.zeros(8).index_add(0, (x * 4).long(), torch.ones_like(x))
+
+
+@pytest.mark.parametrize(
+    ("device", "number", "is_refused"),
+    [("cuda", torch.nan, True), ("cuda", 0.5, False), ("cpu", torch.nan, False)],
+)
+def test_a_call_in_which_eager_would_lose_the_gpu_is_left_out(device, number, is_refused):
+    x = torch.tensor([0.1, number])
+    eager = SimpleNamespace(
+        case=SimpleNamespace(device=device), prepare=lambda planned: x, forward=binned
+    )
+    probe = Probe("NaN", change=torch.clone, is_extreme=True)
+
+    def check():
+        check_range(eager, PlannedCall(0, {}, probe=probe), probe)
+
+    if is_refused:
+        with pytest.raises(LeftOutError, match=r"index_add.default gets an index out of range"):
+            check()
+    else:
+        check()
