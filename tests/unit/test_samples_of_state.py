@@ -66,6 +66,31 @@ def test_a_model_that_installs_hooks_in_its_first_call_is_sampled():
     assert not sampler.failed
 
 
+@pytest.mark.parametrize("adds_up", [False, True])
+def test_what_a_call_sets_anew_has_noise_and_what_it_adds_up_has_none(adds_up):
+    """A loss that a model leaves on itself, say. The samples' model has not been called before."""
+
+    class Leaves(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x):
+            x = self.layer(x)
+            self.spread = x.std() + (getattr(self, "spread", 0) if adds_up else 0)
+            return x
+
+    model = Model("m", "m", build=lambda: Example(Leaves(), inputs=lambda: (torch.randn(6, 4),)))
+    eager = Subject(model, CASE, 0)
+    eager.call(eager.prepare(FIRST), 0)
+    second = PlannedCall(1, {})
+    result = eager.call(eager.prepare(second), 1)
+    samples = Sampler(lambda: Subject(model, CASE, 0)).samples(second, eager, result, 1)
+    assert len(samples) == SAMPLES
+    for sample in samples:
+        assert ("attribute spread" in sample.result.state) is not adds_up
+
+
 class Reads(nn.Module):
     """A model that multiplies by the next number of a stream, which nothing can copy."""
 
