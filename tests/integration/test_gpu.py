@@ -16,7 +16,8 @@ HALF = "{}-cuda-train-f16-default-static"
 GRAPHS = "{}-cuda-{}-f32-reduce_overhead-static"
 CASES = [
     *(INFER.format(m) for m in ("healthy_first", "takes_all_memory", "reads_beyond")),
-    *(TRAIN.format(m) for m in ("drops", "drops_attention")),
+    *(INFER.format(m) for m in ("asserts_next_to_nan", "asserts_beyond_one")),
+    *(TRAIN.format(m) for m in ("drops", "drops_attention", "draws_rows")),
     *(HALF.format(m) for m in ("healthy_last", "drops", "overflows")),
     *(
         GRAPHS.format(m, "infer")
@@ -52,6 +53,9 @@ def exact_failures(seen, case):
         TRAIN.format("drops"),
         HALF.format("drops"),
         TRAIN.format("drops_attention"),
+        TRAIN.format("draws_rows"),
+        INFER.format("asserts_next_to_nan"),
+        INFER.format("asserts_beyond_one"),
         HALF.format("overflows"),
     ],
 )
@@ -72,6 +76,13 @@ def test_a_lost_context_costs_that_case_only(seen):
     (summary,) = set(seen.failed("reads_beyond").values())
     assert "device-side assert" in summary
     assert not exact_failures(seen, GRAPHS.format("healthy_last", "infer"))
+
+
+@pytest.mark.parametrize("model", ["asserts_next_to_nan", "asserts_beyond_one"])
+def test_calls_in_which_eager_loses_the_context_are_left_out(seen, model):
+    observed = seen.run().observations[INFER.format(model)]
+    assert any("device-side assert triggered" in line for line in observed.unprobed)
+    assert observed.probes
 
 
 def test_graphs_are_recorded_or_missed(seen):

@@ -46,6 +46,36 @@ def drops_attention():
     return Example(Block(attend), inputs=rows)
 
 
+@model("draws_rows")
+def draws_rows():
+    """Drops whole rows. Inductor compares a uniform draw with the probabilities."""
+
+    def drop(x):
+        return x * torch.bernoulli(torch.full((16, 1), 0.8, device=x.device)) / 0.8
+
+    return Example(Block(drop), inputs=rows)
+
+
+@model("asserts_next_to_nan", settings=("infer-*",))
+def asserts_next_to_nan():
+    """Eager's kernel asserts that probabilities are numbers. Nothing runs on the GPU after that."""
+    return Example(Block(lambda x: x + 0.0 * torch.multinomial(x.softmax(-1), 1)), inputs=rows)
+
+
+@model("asserts_beyond_one", settings=("infer-*",))
+def asserts_beyond_one():
+    """Eager's kernel asserts that targets are probabilities, also next to larger numbers."""
+
+    def loss(x, targets):
+        return functional.binary_cross_entropy(x.sigmoid().mean(1), targets[:, 0])
+
+    class Loss(Block):
+        def forward(self, targets):
+            return loss(super().forward(targets), targets)
+
+    return Example(Loss(), inputs=lambda: (torch.rand(16, 64),))
+
+
 @model("asks_the_processor")
 def asks_the_processor():
     """Computes one step on the processor, which no CUDA graph can record."""
