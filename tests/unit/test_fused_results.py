@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from compilegate.observe import cache_folder
 from compilegate.observe.compare.call_comparer import CallComparer
 from compilegate.observe.model.fused_results import FusedProducts, FusedResults
 from compilegate.observe.model.reference import Reference
@@ -127,8 +128,10 @@ class Cell(nn.Module):
         return hidden, self.scores(hidden).log_softmax(-1) + x[:, :1]
 
 
-def test_inductor_rounds_so():
+def test_inductor_rounds_so(monkeypatch):
     """The results of compiled code are predicted. Eager has other ones."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache_folder.in_use()))
+    cache_folder.use_own()
     torch._dynamo.reset()
     torch.manual_seed(0)
     module, x = Cell(), torch.randn(9, 12)
