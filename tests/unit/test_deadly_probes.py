@@ -6,7 +6,8 @@ import pytest
 
 from compilegate.processes import deadly_probes
 from compilegate.processes.attempt import Attempt
-from compilegate.records.observation import BUSY_MACHINE
+from compilegate.processes.observer import Observer
+from compilegate.records.observation import BUSY_MACHINE, EARLIER_ATTEMPTS
 from compilegate.records.request import Request
 from tests.unit.making import CASE_ID, make_failed_observation, make_observation
 
@@ -76,6 +77,30 @@ def test_a_call_in_which_eager_loses_the_gpu_is_left_out_alone():
     crashed = ended(probing="")
     crashed.lost_in = "numbers 32 times as large"
     assert again(crashed) == (None, [])
+
+
+class Loses(Observer):
+    """Loses the GPU in calls of the given probes, one after the other."""
+
+    def __init__(self, *probes):
+        self.left, self.asked = [*probes], []
+
+    def begin(self, request, **how):
+        self.asked.append(request)
+        if not self.left:
+            return returned()
+        made = ended("raised", "AcceleratorError", probing="")
+        made.observation = dataclasses.replace(made.observation, spent_s={"compile": 2.0})
+        made.lost_in = self.left.pop(0)
+        return made
+
+
+def test_a_case_is_observed_again_for_each_call_that_loses_the_gpu():
+    observer = Loses("numbers 32 times as large", "other numbers in modules")
+    made = observer.observe(REQUEST, model="m", device="cuda", timeout_s=1.0)
+    assert made.status == "completed"
+    assert [len(one.unprobed_calls) for one in observer.asked] == [0, 1, 2]
+    assert made.spent_s[EARLIER_ATTEMPTS] == 4.0
 
 
 def test_a_death_that_compiled_code_may_have_caused_stays():
