@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 
 from compilegate.output.visible import visible
 from compilegate.records.environment import SLOW_GUARDS
@@ -28,6 +29,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     tier = " and ".join(f"{tier} on {device}" for device, tier in plan.tier.items())
     cases = f"{len(plan.cases)} case{'s' if len(plan.cases) > 1 else ''}"
     yield f"compilegate: tier {tier}, {cases}, seed {plan.options.seed}"
+    yield from _globs_without_case(plan)
     if plan.environment is not None:
         names = Counter(f"{device.kind} {device.name}" for device in plan.environment.devices)
         devices = (f"{name} ({number}×)" if number > 1 else name for name, number in names.items())
@@ -47,3 +49,13 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield f"{verb}: {plan.stored.path}, {observed} observed{cut}"
     if plan.replays and not plan.options.save:
         yield "this session writes no run file: --save NAME writes one"
+
+
+def _globs_without_case(plan: Plan) -> Iterator[str]:
+    """Yield a line for each ``--cases`` that selects nothing, while another selects cases."""
+    if plan.stored is not None or plan.shard is not None:  # the case may be elsewhere
+        return
+    hint = "" if set(plan.tier.values()) == {"full"} else "; try a larger tier: --tier full"
+    for glob in plan.options.cases:
+        if not any(fnmatchcase(case.id, glob) for case in plan.cases):
+            yield f"no case of this session matches --cases {glob!r}{hint}"

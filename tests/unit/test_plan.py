@@ -144,6 +144,18 @@ def test_the_header_describes_the_plan(plan):
     ]
 
 
+@pytest.mark.parametrize(
+    ("glob", "reported"),
+    [("tiny-*-train-*", True), ("tiny-*-infer-f32-*", False), (CPU.id, False)],
+)
+def test_the_header_names_a_glob_without_a_case(tmp_path, glob, reported):
+    plan = make_plan_of(make_options(tmp_path, cases=("tiny-cuda-*", glob)))
+    line = f"no case of this session matches --cases {glob!r}; try a larger tier: --tier full"
+    assert (line in describe(plan, width=200)) is reported
+    plan.tier = dict.fromkeys(plan.tier, "full")  # no tier is larger
+    assert (line.partition(";")[0] in describe(plan, width=200)) is reported
+
+
 @pytest.mark.parametrize(("version", "warns"), [("3.13.0", True), ("3.13.1", False)])
 def test_the_header_names_a_python_whose_guards_are_slow(tmp_path, version, warns):
     environment = make_environment(python=version)
