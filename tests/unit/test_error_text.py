@@ -39,6 +39,8 @@ Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace
 ADVICE = """\
 Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace (please do this especially if you report)
 """
+SIZES = "expected size 4==4, stride 128==16 at dim=0"
+OPERATOR = "\nError in op: torch.ops.aten.topk.default\nThis error most often comes from a fake"
 WRAPPED = "During the backward, we encountered a tensor subclass where we guessed its\n"
 
 
@@ -68,6 +70,8 @@ f"backend='inductor' raised:\nError: {WRAPPED}metadata incorrectly. Current stat
             f"backend='inductor' raised: Error: {WRAPPED.strip()} metadata incorrectly. "
             "Current state:",
         ),
+        (SIZES + OPERATOR, f"torch.ops.aten.topk.default: {SIZES}"),
+        (f"{SIZES}\nThis error most often comes from a fake", SIZES),
         (WRAPPED + "\nmetadata", WRAPPED.strip()),
         (WRAPPED + "Metadata", WRAPPED.strip()),
     ],
