@@ -20,6 +20,7 @@ from pathlib import Path
 
 from compilegate.judging.over_calls import over_calls
 from compilegate.judging.pooled import AS_A_WHOLE
+from compilegate.judging.scale_over_calls import scales_over_calls
 from compilegate.judging.tolerances import checks, checks_of_rows, in_half, is_on_cpu, widening
 from compilegate.output.streams import clean_streams
 from compilegate.records.case import Case, model_of
@@ -51,6 +52,9 @@ def shares(observation: Observation) -> Iterator[tuple[str, str, float, str]]:
             yield group, check.what, check.share, error.name
         for one in over_calls(observation, group):
             yield group, "one tensor over calls", one.seen / one.allowed, one.error.name
+        for scale in scales_over_calls(observation, group):
+            share = abs(scale.seen) / scale.allowed
+            yield group, "one scale over calls", share, scale.error.name
         half = Case.parse(observation.case).computes_in_half
         if half and (seen := _together(observation, group)):
             yield group, "all together, beyond chance", seen / AS_A_WHOLE, "all tensors"

@@ -62,14 +62,9 @@ def over_calls(observation: Observation, group: str) -> Iterator[OverCalls]:
     if not Case.parse(observation.case).computes_in_half:
         return
     by_name: dict[str, dict[float, TensorError]] = {}
-    for call in with_further(observation.calls, observation.probes):
-        errors = getattr(call, group).errors
-        noisy = stepped_by_noise(errors)
-        for error in errors:
-            if _counts(error) and error.name not in noisy:
-                # The same input again is no further evidence.
-                distinct = by_name.setdefault(error.name, {})
-                distinct.setdefault(round(_log_ratio(error), 6), error)
+    for error in counted(observation, group):
+        # The same input again is no further evidence.
+        by_name.setdefault(error.name, {}).setdefault(round(_log_ratio(error), 6), error)
     known = {name: seen for name, seen in by_name.items() if len(seen) >= FEWEST_CALLS}
     spreads = {name: statistics.stdev(seen) for name, seen in known.items()}
     usual = statistics.median(spreads.values()) if spreads else 0.0
@@ -83,6 +78,14 @@ def over_calls(observation: Observation, group: str) -> Iterator[OverCalls]:
             allowed=ONE_TENSOR * math.exp(CHANCE * spread / math.sqrt(len(seen))),
             calls=len(seen),
         )
+
+
+def counted(observation: Observation, group: str) -> Iterator[TensorError]:
+    """Yield the tensors of all calls whose errors are rounding errors of half precision."""
+    for call in with_further(observation.calls, observation.probes):
+        errors = getattr(call, group).errors
+        noisy = stepped_by_noise(errors)
+        yield from (one for one in errors if _counts(one) and one.name not in noisy)
 
 
 def _counts(error: TensorError) -> bool:

@@ -15,6 +15,7 @@ from compilegate.judging.difference import describe_difference
 from compilegate.judging.finding import Finding, shorten
 from compilegate.judging.over_calls import over_calls
 from compilegate.judging.pooled import as_a_whole
+from compilegate.judging.scale_over_calls import scales_over_calls
 from compilegate.judging.sentences import sentence
 from compilegate.judging.tolerances import (
     beyond,
@@ -310,6 +311,8 @@ def _complaints_over_calls(observation: Observation, group: str) -> Iterator[str
     if whole is not None and whole.seen > whole.allowed:
         yield whole.text
     yield from (one.text for one in over_calls(observation, group) if one.seen > one.allowed)
+    scales = scales_over_calls(observation, group)
+    yield from (one.text for one in scales if abs(one.seen) > one.allowed)
 
 
 def untreated(observation: Observation, group: str) -> str:
