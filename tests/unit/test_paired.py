@@ -28,7 +28,7 @@ class Attempt:
     def __init__(self, log, machine, side, request, *, compiled_ns, dies_after):
         self._machine = machine
         self.log, self.side, self.request = log, side, request
-        self.observation, self.probing = None, ""
+        self.observation, self.probing, self.lost_in = None, "", ""
         self._compiled_ns, self._left = compiled_ns, dies_after
         self._iterations = {"A": 4, "B": 7}[side]
         self._rounds = self._wanted = self._agreed = 0
