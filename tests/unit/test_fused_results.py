@@ -86,6 +86,28 @@ def test_other_operators_get_rounded_numbers(function):
     assert torch.equal(fused(function), function(X))
 
 
+@torch.library.custom_op("compilegate_tests::sum_of_halves", mutates_args=())
+def sum_of_halves(x: torch.Tensor) -> torch.Tensor:
+    if x.dtype != torch.bfloat16:
+        raise RuntimeError("half precision only")
+    return x.sum(-1)
+
+
+def test_an_operator_that_takes_half_precision_alone_gets_rounded_numbers():
+    def function(x):
+        return sum_of_halves(x.tanh() * 1.3)
+
+    assert torch.equal(fused(function), sum_of_halves(fused(lambda x: x.tanh() * 1.3)))
+
+
+def test_a_softmax_in_single_precision_gets_unrounded_numbers():
+    def function(x):
+        return torch.softmax(x.tanh() * 3, -1, dtype=torch.float32)
+
+    assert torch.equal(fused(function), function(X.float()))
+    assert not torch.equal(fused(function), function(X))
+
+
 def test_single_precision_stays():
     def function(x):
         return nn.functional.gelu(x.float() * 0.3).mean(1).exp()

@@ -28,6 +28,8 @@ _FUSED = re.compile(
     r"avg_pool|loss|_to_copy|cat$|stack$|clone|pad|flip|roll|repeat|gather$|index(_select)?$|"
     r"hardswish|glu|silu|(mish|elu|softplus|log_sigmoid|hardsigmoid|hardtanh)(_backward|_forward)"
 )
+#: Their last argument says whether they return single precision for half.
+_SOFTMAXES = ("_softmax", "_log_softmax")
 #: What one instruction of a GPU does to a product: its result is the product plus something.
 _ADDING = re.compile(r"^(add|sub|rsub|sum|mean)_?$")
 _MULTIPLYING = re.compile(r"^(mul|square|pow)_?$")
@@ -84,11 +86,22 @@ class _Fused(Mode):
         if func._schema.is_mutable:
             return self._in_place(func, args, kwargs)
         result = func(*args, **kwargs)
-        wide = func(*self._widened(args), **self._widened(kwargs))
+        wide = self._computed_widely(func, args, kwargs)
+        if wide is None:
+            return result
         for ours, numbers in zip(*map(_pytree.tree_leaves, (result, wide)), strict=True):
             if isinstance(ours, Tensor):
                 self._write(ours, numbers, func)
         return result
+
+    def _computed_widely(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what an operator returns for unrounded operands; None if it refuses these."""
+        if func.overloadpacket.__name__ in _SOFTMAXES:
+            args = (*args[:2], False)  # it converts what it is given on a GPU, if that is rounded
+        try:
+            return func(*self._widened(args), **self._widened(kwargs))
+        except (RuntimeError, TypeError):
+            return None
 
     def _as_it_is(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator, and round what it writes to."""
@@ -103,8 +116,10 @@ class _Fused(Mode):
         """Run an operator that writes to its first operand."""
         ours: Tensor = args[0]
         numbers = self._widened(ours).clone()
-        func(numbers, *self._widened(args[1:]), **self._widened(kwargs))
-        self._write(ours, numbers, func)
+        if self._computed_widely(func, (numbers, *args[1:]), kwargs) is None:
+            self._as_it_is(func, args, kwargs)
+        else:
+            self._write(ours, numbers, func)
         return ours
 
     def _write(self, ours: Tensor, numbers: Tensor, func: Any) -> None:
