@@ -48,6 +48,12 @@ def test_another_call_is_named_only_if_it_loses_the_device(raised, found_on_wait
     assert sent == [{"lost_in": "large"}] * is_lost
 
 
+def test_a_call_that_compiled_code_repeats_before_is_not_left_out():
+    sent = []
+    call(sent, Probe("after 8 more calls", repeats=8), LOST, iter([None]))
+    assert not sent
+
+
 @pytest.mark.parametrize("is_extreme", [False, True])
 def test_what_compiled_code_did_before_is_not_of_the_call(is_extreme):
     sent = []
