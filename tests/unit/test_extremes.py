@@ -88,3 +88,25 @@ def test_an_error_that_leaves_the_device_usable_leaves_a_call_out():
     (line,) = [line for line in seen.unprobed if "invalid argument" in line]
     assert line.endswith(": in eager, AcceleratorError: CUDA error: invalid argument")
     assert verdict_of(seen).outcome == "passed"
+
+
+def losing_the_gpu(graph, inputs):
+    """Compile to code that asserts where eager does not, next to NaN."""
+
+    def run(*given):
+        if any(one.isnan().any() for one in given):
+            raise LOST
+        return graph(*given)
+
+    return run
+
+
+def test_an_assertion_of_compiled_code_alone_names_the_call():
+    seen = probed(lambda: nn.Linear(4, 3), backend=losing_the_gpu)
+    assert (seen.status, seen.failure.call) == (
+        "raised",
+        "probing call (batch=8), NaN in the first row",
+    )
+    summary = verdict_of(seen).summary
+    assert summary.startswith("raised in stage 'probe', probing call (batch=8), NaN in the first")
+    assert "where eager returned: AcceleratorError: CUDA error: device-side" in summary

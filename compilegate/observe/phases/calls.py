@@ -26,7 +26,7 @@ from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases.eager import call_eager
 from compilegate.observe.phases.progress import Progress
 from compilegate.observe.wall_clock import WallClock
-from compilegate.records.call import CallFacts, name_of_call
+from compilegate.records.call import CallFacts, name_of_call, name_of_probe
 from compilegate.records.performance import CompileTime
 from compilegate.zoo.example import Call
 
@@ -257,6 +257,27 @@ class PairedCalls:
             taken_s, others.share(), clock_was_set=clock.was_set
         )
         return result
+
+
+def probe_compiled(calls: PairedCalls, planned: PlannedCall, call: Call) -> Result:
+    """Make a probing call in compiled code, and wait for it.
+
+    Args:
+        calls: Made the calls before.
+        planned: The call.
+        call: Its arguments.
+
+    Raises:
+        torch.AcceleratorError: Compiled code alone has lost the GPU.
+    """
+    assert planned.probe is not None
+    try:
+        made = calls.compiled.call(call, planned.index)
+        calls.wait()
+    except torch.AcceleratorError:
+        calls.seen.raised_alone = name_of_probe(planned.probe.name, planned.sizes)
+        raise
+    return made
 
 
 def _described(planned: PlannedCall) -> str:

@@ -30,7 +30,7 @@ from compilegate.observe.model.result import Result
 from compilegate.observe.model.snapshot import Snapshot
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases.builder import Builder
-from compilegate.observe.phases.calls import PairedCalls
+from compilegate.observe.phases.calls import PairedCalls, probe_compiled
 from compilegate.observe.phases.extremes import Extremes
 from compilegate.observe.phases.given_calls import GivenCalls
 from compilegate.observe.phases.number_checks import (
@@ -160,7 +160,7 @@ class Probing:
             set_plain(compiled.module, made.before)
             compiling.mark_dynamic(compiled, call)
         with self.progress.spend("compile"):
-            result = compiled.call(call, planned.index)
+            result = probe_compiled(self.calls, planned, call)
         self.calls.seen.raised_in_probe |= result.error is not None
         if probe.loss is not None:
             result = missing_gradients.without_zeros(made, result)
