@@ -4,9 +4,9 @@ A max-pool returns the index of one of several NaN, and PyTorch does not say of 
 FlexAttention multiplies what a mask hides by zero, which makes NaN of an infinity. Compiled code
 skips it. How far a convolution on a GPU spreads NaN depends on the layout of its arguments.
 
-A binary search puts a NaN before or after all boundaries. ``grid_sample`` reads the first pixel
-where a coordinate is NaN, as its documentation says. Compiled code on a GPU does not. There, it
-reads the first pixel times zero in place of one outside of the image, which may be NaN.
+A binary search puts a NaN before or after all boundaries. On a GPU, eager ``grid_sample`` and
+compiled code read different pixels where a coordinate is NaN. Compiled code also reads the first
+pixel times zero in place of one outside of the image, and that pixel may be NaN.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def check_range(eager: Subject, planned: PlannedCall, probe: Probe) -> None:
             eager.forward(eager.prepare(planned))
     except IndexUseError as error:
         raise LeftOutError(str(error)) from error
-    except Exception as error:
+    except Exception as error:  # the call itself shows every other one
         if out_of_memory.is_fatal(error):
             raise
 
