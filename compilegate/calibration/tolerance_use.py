@@ -21,7 +21,8 @@ from pathlib import Path
 from compilegate.judging.over_calls import over_calls
 from compilegate.judging.pooled import AS_A_WHOLE
 from compilegate.judging.scale_over_calls import scales_over_calls
-from compilegate.judging.tolerances import checks, checks_of_rows, in_half, is_on_cpu, widening
+from compilegate.judging.single_rows import checks_of_rows
+from compilegate.judging.tolerances import checks, in_half, is_on_cpu, widening
 from compilegate.output.streams import clean_streams
 from compilegate.records.case import Case, model_of
 from compilegate.records.observation import Observation

@@ -17,9 +17,9 @@ from compilegate.judging.over_calls import over_calls
 from compilegate.judging.pooled import as_a_whole
 from compilegate.judging.scale_over_calls import scales_over_calls
 from compilegate.judging.sentences import sentence
+from compilegate.judging.single_rows import checks_of_rows
 from compilegate.judging.tolerances import (
     beyond,
-    checks_of_rows,
     in_half,
     is_on_cpu,
     widening,

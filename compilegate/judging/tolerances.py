@@ -24,7 +24,6 @@ from compilegate.records.rounding import (
     JUMPY,
     QUANTILE,
     TAIL,
-    is_blind,
 )
 
 #: TF32 keeps ten bits of the mantissa in products of f32.
@@ -74,12 +73,6 @@ HALF = {
 #: of fewer elements may have so small an error by chance.
 SINGLE_IN_HALF, FEW_TO_JUDGE = 4 * HALF_ERRORS, 4
 
-#: Allowed error of single rows in half precision, as a multiple of eager's own. It is at least the
-#: first factor; few rows vary more by chance, so they get more. The floor is in eps.
-ROWS, FEW_ROWS, ROWS_FLOOR = 1.75, 6.0, 0.01
-#: The same for the rows that are furthest off: one in fifty is further off than eager's.
-HIGH_ROWS, FEW_HIGH_ROWS = 2.0, 8.0
-
 #: Allowed error of a column on its own scale in half precision: a multiple of eager's error there,
 #: or in the whole tensor, and eps.
 COLUMN = Allowance(4.0, 0.5)
@@ -115,34 +108,6 @@ NORMED = 4 / math.sqrt(1e-5)
 
 #: Without a reference in float64 and without samples of eager's noise, floors are wider by this.
 WITHOUT_REFERENCE = 64.0
-
-
-def checks_of_rows(observation: Observation, group: str) -> Iterator[tuple[TensorError, Check]]:
-    """Check the error of single rows of each tensor in half precision, over all calls together.
-
-    A wrong statistic of a norm scales each row by another factor. No figure of the whole tensor
-    shows that.
-    """
-    by_name: dict[str, list[TensorError]] = {}
-    for call in observation.calls:
-        for error in getattr(call, group).errors:
-            if error.rows and not is_blind(error):
-                by_name.setdefault(error.name, []).append(error)
-    for errors in by_name.values():
-        rows = sum(error.rows for error in errors)
-        chaotic = any(error.jumps or error.eager_rms > CHAOS for error in errors)
-        wider = CHAOTIC if chaotic else 1.0
-        floor = ROWS_FLOOR * EPS[errors[0].dtype]
-        for what, figure, least, few in (
-            ("scale of single rows", "rows", ROWS, FEW_ROWS),
-            ("scale of one row in fifty", "high_rows", HIGH_ROWS, FEW_HIGH_ROWS),
-        ):
-            eager, compiled = (
-                sum(getattr(error, f"{side}_{figure}") * error.rows for error in errors) / rows
-                for side in ("eager", "compiled")
-            )
-            factor = wider * max(least, 1.25 + few / math.sqrt(rows))
-            yield errors[0], Check(what, compiled, eager, factor * eager + floor)
 
 
 def in_half(observation: Observation) -> bool:

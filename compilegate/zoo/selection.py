@@ -46,7 +46,7 @@ def select(
                     chosen[case.id] = case
     chosen |= {case_id: case for case_id, case in exact.items() if case.model in names}
     if not chosen:
-        raise ValueError(_nothing_left(tiers, model_globs, case_globs))
+        raise ValueError(_nothing_left(tiers, wanted, model_globs, case_globs))
     order = {model.name: position for position, model in enumerate(models)}
     return sorted(chosen.values(), key=lambda case: (order[case.model], case.device))
 
@@ -134,6 +134,8 @@ def refuse_impossible(case: Case, model: Model) -> None:
 
 def _why_not(case: Case, model: Model) -> str:
     """Explain why a model has no such case."""
+    if case.device not in model.devices:
+        return f"{model.name} declares devices={tuple(model.devices)!r}"
     if not model.has_setting(case.setting):
         return f"{model.name} only has the settings {' '.join(model.settings)}"
     if case.weights != LEFT_OUT["weights"] and case.weights not in model.weights:
@@ -142,8 +144,15 @@ def _why_not(case: Case, model: Model) -> str:
     return f"{model.name} declares no {lacks}"
 
 
-def _nothing_left(tiers: dict[str, str], models: Sequence[str], cases: Sequence[str]) -> str:
+def _nothing_left(
+    tiers: dict[str, str], wanted: Sequence[Model], models: Sequence[str], cases: Sequence[str]
+) -> str:
+    """Explain why no case is left: of the models ``wanted``, by the globs of models and cases."""
     asked = [f"--models {glob!r}" for glob in models] + [f"--cases {glob!r}" for glob in cases]
     where = " and ".join(f"tier {tier} on {device}" for device, tier in tiers.items())
-    hint = "" if set(tiers.values()) == {"full"} else "; try a larger tier: --tier full"
-    return f"no case of {where or 'the selected devices'} matches {' '.join(asked)}{hint}"
+    text = f"no case of {where or 'the selected devices'} matches {' '.join(asked)}"
+    if matching((case for m in wanted for d in tiers for case in cases_of(m, d)), (), cases):
+        return f"{text}; try a larger tier: --tier full"
+    if tiers and tiers.keys().isdisjoint(device for model in wanted for device in model.devices):
+        return f"{text}: {wanted[0].name} declares devices={tuple(wanted[0].devices)!r}"
+    return text

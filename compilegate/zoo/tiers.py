@@ -157,7 +157,7 @@ def _smoke_of_users(model: Model, device: str) -> Iterable[Case]:
 def _named(model: Model, device: str, settings: Iterable[str]) -> list[Case]:
     """Return the cases of a model in those of the given settings that it has."""
     named = (Case.parse(f"{model.name}-{device}-{setting.rstrip('*')}") for setting in settings)
-    return [case for case in named if model.has_setting(case.setting)]
+    return [case for case in named if device in model.devices and model.has_setting(case.setting)]
 
 
 def is_cold(case: Case, tier: str, *, shipped: bool) -> bool:

@@ -4,6 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from compilegate.observe.compare import decisions
+from compilegate.observe.compare.errors import tensor_errors
+from compilegate.observe.compare.nearest_reference import Sides
 from compilegate.zoo.example import Call
 from tests.unit.observed import verdict
 
@@ -183,3 +186,14 @@ def one_less(function):
 def test_a_whole_number_is_no_tie(eager, compiled, outcome):
     found = verdict(deciding(eager, compiled), inputs=lambda: (COUNTS.clone(),))
     assert found.outcome == outcome, found.summary
+
+
+@pytest.mark.parametrize(("units", "decides"), [(8, False), (100, True)])
+def test_what_a_case_in_half_precision_computes_in_single_decides_as_in_single(units, decides):
+    """A gradient of five numbers that eager computed exactly, by chance."""
+    eager = torch.tensor([-2e-6, 0.05, -0.02, 0.04, -0.1])
+    compiled = eager.clone()
+    compiled[0] += units * 2.0**-23 * eager.square().mean().sqrt()
+    sides = Sides("gradient end", eager, compiled, [eager.double()], half=True)
+    (error,) = tensor_errors([sides])
+    assert (decisions.of_floats(sides, error) is not None) is decides

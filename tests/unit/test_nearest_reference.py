@@ -59,6 +59,16 @@ def test_a_reference_that_decides_otherwise_hides_no_error(wrong_by, went_with_e
     assert (exceeds(error, 0.0) == "") is is_right
 
 
+@pytest.mark.parametrize(("compiled", "is_right"), [(1.5e-8, True), (1e-5, False)])
+def test_a_reference_of_what_is_zero_but_for_rounding_stays(compiled, is_right):
+    """The bias of a layer before a softmax: only rounding reaches its gradient."""
+    references = [torch.tensor([1e-17], dtype=torch.float64)]
+    eager, theirs = torch.tensor([-1.5e-8]), torch.tensor([compiled])
+    (error,) = tensor_errors([Sides("gradient bias", eager, theirs, references)])
+    assert error.has_reference
+    assert (exceeds(error, 0.0) == "") is is_right
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("wrong_by", [2e-3, 2e-2])
 def test_a_gradient_of_a_cast_to_half_precision_has_its_rounding(wrong_by, dtype):

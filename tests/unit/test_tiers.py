@@ -142,6 +142,30 @@ def test_a_users_model_has_smoke_cases():
     ]
 
 
+@pytest.mark.parametrize("tier", tiers.TIERS)
+def test_a_model_has_cases_on_its_devices_only(tier):
+    mine = registry.Model(name="mine", family="mine", devices=("cuda",))
+    for device in ("cpu", "cuda"):
+        chosen = tiers.tier_cases(tier, [*MODELS, mine], device, SHIPPED)
+        assert any(case.model == "mine" for case in chosen) is (device == "cuda")
+
+
+@pytest.mark.parametrize(
+    ("selectors", "reason"),
+    [
+        ({"model_globs": ["mine"]}, r"matches --models 'mine': mine declares devices=\('cuda',\)$"),
+        (
+            {"case_globs": ["mine-cpu-infer-f32-default-static"]},
+            r"impossible case .*: mine declares devices=\('cuda',\)$",
+        ),
+    ],
+)
+def test_the_reason_for_an_empty_selection_names_the_devices_of_the_model(selectors, reason):
+    mine = registry.Model(name="mine", family="mine", devices=("cuda",))
+    with pytest.raises(ValueError, match=reason):
+        selection.select([*MODELS, mine], {"cpu": "standard"}, SHIPPED, **selectors)
+
+
 def test_a_users_cast_weights_have_a_smoke_case_each():
     mine = registry.Model(name="mine", family="mine", weights=("bf16_weights", "int8_weights"))
     chosen = tiers.tier_cases("smoke", [*MODELS, mine], "cpu", SHIPPED)

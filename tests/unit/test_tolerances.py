@@ -216,65 +216,7 @@ def test_a_blind_tensor_does_not_widen_its_neighbours_bounds():
     assert (list(seen.blind), seen.floating) == (["noise0", "noise1", "noise2"], 4)
 
 
-# Rows, in half precision.
-
-
-def of_rows(compiled, eager=2e-4, rows=50, **changed):
-    """Return an observation of two calls whose rows have these errors."""
-    error = make_error(
-        dtype="bfloat16",
-        eager_max=0.01,
-        eager_rms=2e-3,
-        compiled_max=0.01,
-        compiled_rms=2e-3,
-        **{"rows": rows, "eager_rows": eager, "compiled_rows": compiled} | changed,
-    )
-    calls = tuple(make_call(outputs=make_checked(error)) for _ in range(2))
-    return make_observation(case=HALF_ID, calls=calls)
-
-
-def test_rows_that_are_each_too_large_or_too_small_are_out_of_bounds():
-    (text,) = examine(of_rows(1.1e-3), "outputs").complaints
-    assert text == (
-        "output (bfloat16): single rows are 0.11% too large or too small "
-        "(eager 0.02%, allowed 0.0448%)"
-    )
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"compiled": 3e-4},
-        {"compiled": 1.1e-3, "rows": 0},  # not taken
-        {"compiled": 5e-4, "rows": 6},  # of few rows, chance
-        {"compiled": 7e-4, "jumps": True},
-        {"compiled": 6e-5, "eager": 0.0},  # as much as rounding leaves
-    ],
-)
-def test_rows_about_as_far_off_as_eagers_are_within_bounds(changed):
-    assert examine(of_rows(**changed), "outputs").complaints == ()
-
-
-@pytest.mark.parametrize(
-    ("compiled", "changed", "passes"),
-    [
-        (1.5e-3, {}, True),
-        (4e-3, {}, False),
-        (4e-3, {"jumps": True}, False),
-        (3e-3, {"rows": 4}, True),  # of few rows, chance
-    ],
-)
-def test_one_row_in_fifty_is_compared_with_eagers(compiled, changed, passes):
-    high = {"eager_high_rows": 8e-4, "compiled_high_rows": compiled}
-    complaints = examine(of_rows(2e-4, **high, **changed), "outputs").complaints
-    assert (complaints == ()) is passes
-    assert passes or complaints[0].startswith("output (bfloat16): some rows are 0.4% too large")
-
-
-def test_rows_are_compared_with_eagers_over_all_calls():
-    one, other = of_rows(9e-4).calls[0], of_rows(1e-5).calls[0]
-    mixed = make_observation(case=HALF_ID, calls=(one, other, other, other))
-    assert examine(mixed, "outputs").complaints == ()
+# Columns, in half precision.
 
 
 @pytest.mark.parametrize(("off", "passes"), [(0.01, True), (0.1, False), (0.5, False)])

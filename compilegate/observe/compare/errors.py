@@ -82,7 +82,8 @@ def tensor_errors(
 def _leave_out_strayed(tensors: list[Sides], nearest: list[Nearest]) -> None:
     """Leave out references that went another way than eager, where compiled code went with eager.
 
-    The order of two boxes depends on rounding. Next to the other order, no error would show.
+    The order of two boxes depends on rounding. Next to the other order, no error would show. What
+    is zero but for rounding has no scale, so the distances are compared.
     """
     strayed = [
         index
@@ -91,8 +92,13 @@ def _leave_out_strayed(tensors: list[Sides], nearest: list[Nearest]) -> None:
     ]
     alone = [replace(tensors[index], references=[]) for index in strayed]
     for index, sides, near in zip(strayed, alone, nearest_references(alone), strict=True):
-        if near.compiled.rms < _WITH_EAGER * nearest[index].eager.rms:
+        if _distance(near.compiled) < _WITH_EAGER * _distance(nearest[index].eager):
             tensors[index], nearest[index] = sides, near
+
+
+def _distance(errors: Measured) -> float:
+    """Return errors in units of the tensor, not of its scale."""
+    return errors.rms * (errors.scale or 1.0)
 
 
 def _is_settled(sides: Sides, error: TensorError) -> bool:
