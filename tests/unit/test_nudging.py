@@ -55,6 +55,19 @@ def test_nudges_of_two_seeds_are_independent():
     assert abs(float(one.mean())) < 0.05 * float(one.abs().max())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("units", [1, 64])
+def test_what_may_be_a_probability_stays_one_and_moves(dtype, units):
+    eps = torch.finfo(dtype).eps
+    before = (1 - torch.arange(100) * eps / 2).to(dtype)
+    after = nudged(before, amount=units * eps)
+    assert bool((after <= 1).all())
+    assert bool((after != before).all())
+    assert torch.equal(nudged(-before, amount=units * eps), -after)
+    mixed = nudged(torch.cat([before, torch.tensor([2.0], dtype=dtype)]), amount=units * eps)
+    assert bool((mixed[:-1] > before).any()), "these are no probabilities"
+
+
 def test_zeros_and_values_that_are_not_finite_stay():
     limits = torch.finfo(torch.float32)
     special = [0.0, -0.0, math.inf, -math.inf, math.nan, limits.max, -limits.max]

@@ -56,24 +56,33 @@ def draws_rows():
     return Example(Block(drop), inputs=rows)
 
 
-@model("asserts_next_to_nan", settings=("infer-*",))
-def asserts_next_to_nan():
-    """Eager's kernel asserts that probabilities are numbers. Nothing runs on the GPU after that."""
+@model("draws_by_weights", settings=("infer-*",))
+def draws_by_weights():
+    """Eager's kernel asserts that weights are numbers. Nothing runs on the GPU after that."""
     return Example(Block(lambda x: x + 0.0 * torch.multinomial(x.softmax(-1), 1)), inputs=rows)
 
 
-@model("asserts_beyond_one", settings=("infer-*",))
-def asserts_beyond_one():
-    """Eager's kernel asserts that targets are probabilities, also next to larger numbers."""
+@model("asserts_finite", settings=("infer-*",))
+def asserts_finite():
+    """The model itself asserts something about its numbers."""
 
-    def loss(x, targets):
-        return functional.binary_cross_entropy(x.sigmoid().mean(1), targets[:, 0])
+    def checked(x):
+        torch._assert_async(x.isfinite().all())
+        return x
+
+    return Example(Block(checked), inputs=rows)
+
+
+@model("has_labels", settings=("infer-*", "train-*"))
+def has_labels():
+    """Eager's kernel asserts that labels are probabilities, also where noise moves them."""
 
     class Loss(Block):
-        def forward(self, targets):
-            return loss(super().forward(targets), targets)
+        def forward(self, labels):
+            chances = super().forward(labels).sigmoid().mean(1)
+            return functional.binary_cross_entropy(chances, labels[:, 0].detach())
 
-    return Example(Loss(), inputs=lambda: (torch.rand(16, 64),))
+    return Example(Loss(), inputs=lambda: (torch.rand(16, 64).round(),))
 
 
 @model("asks_the_processor")

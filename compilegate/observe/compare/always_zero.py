@@ -15,6 +15,7 @@ import torch
 
 from compilegate.observe.capture import eager_calls
 from compilegate.observe.floating import has_arithmetic
+from compilegate.observe.model.asserted_ranges import InRange
 from compilegate.observe.model.calls import PlannedCall, input_tensors
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.subject import Subject
@@ -80,7 +81,9 @@ class AlwaysZero:
             if has_arithmetic(tensor):
                 with torch.no_grad(), contextlib.suppress(RuntimeError):  # an expanded input
                     tensor.copy_(factor * (tensor + _noise(tensor, generator)))
-        result = eager_calls.call(subject, call, planned.index)
+        on_gpu = subject.case.device != "cpu"
+        with InRange() if on_gpu else contextlib.nullcontext():  # or it might lose its context
+            result = eager_calls.call(subject, call, planned.index)
         if result.error is not None:
             raise result.error
         return result
@@ -107,4 +110,4 @@ def _zeros(result: Result) -> set[str]:
 
 
 def _is_zero(error: TensorError) -> bool:
-    return error.scale == 0.0 and error.eager_max == 0.0
+    return error.numel > 0 and error.scale == 0.0 and error.eager_max == 0.0

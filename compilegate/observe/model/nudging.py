@@ -28,9 +28,10 @@ def nudge(tensors: Sequence[torch.Tensor], amount: float, seed: int) -> float:
     """Nudge floating tensors in place.
 
     A number moves by whole units in its last place: by up to ``amount``, or by one unit if that is
-    more. Numbers of the same magnitude move alike. Zeros, infinities and NaN stay. If any of the
-    tensors has units of at most ``amount``, the coarser tensors stay: a rounding error of float32
-    cannot move a number in half precision. Numbers of eight bits always stay.
+    more. Numbers of the same magnitude move alike. Zeros, infinities and NaN stay. If no number of
+    a tensor is above 1 in magnitude, none becomes so: they may be probabilities or cosines. If any
+    of the tensors has units of at most ``amount``, the coarser tensors stay: a rounding error of
+    float32 cannot move a number in half precision. Numbers of eight bits always stay.
 
     Args:
         tensors: The tensors. They may share memory.
@@ -84,20 +85,31 @@ def _nudge(tensor: torch.Tensor, amount: float, seed: int) -> float:
     finfo = torch.finfo(tensor.dtype)
     steps = max(round(amount / finfo.eps), 1)
     kind = BITS[tensor.element_size()]
-    largest = int(torch.tensor(finfo.max, dtype=tensor.dtype).view(kind)) - steps
+    one, largest = torch.tensor([1.0, finfo.max], dtype=tensor.dtype).view(kind).tolist()
     bits = tensor.view(kind)
     in_parts = tensor.device.type == "cpu" and bits.is_contiguous()
     for part in bits.view(-1).split(_AT_ONCE) if in_parts else [bits]:
-        _step(part, steps, largest, seed)
+        _step(part, steps, (one, largest - steps), seed)
     return float(steps * finfo.eps)
 
 
-def _step(bits: torch.Tensor, steps: int, largest: int, seed: int) -> None:
+def _step(bits: torch.Tensor, steps: int, ends: tuple[int, int], seed: int) -> None:
+    """Move numbers, given as bits.
+
+    Args:
+        bits: The bits of the numbers.
+        steps: The most units that a number moves by.
+        ends: The bits of 1, and of the largest number that can move.
+        seed: The seed of the steps.
+    """
+    one, largest = ends
     magnitude = bits & torch.iinfo(bits.dtype).max
     mixed = _hash(magnitude, seed)
     moves = (((mixed >> 1) & (2**_SIZE_BITS - 1)) * steps >> _SIZE_BITS) + 1
     moves.mul_(1 - 2 * (mixed & 1))
     lowest, highest = (int(value) for value in torch.aminmax(magnitude))
+    if one - steps < highest <= one:
+        moves.copy_(torch.where(magnitude > one - steps, -moves.abs(), moves))
     if lowest <= steps or highest > largest:
         moves.masked_fill_((magnitude <= steps) | (magnitude > largest), 0)
     bits.add_(moves.to(bits.dtype))

@@ -8,14 +8,10 @@ import torch
 
 from compilegate.observe import error_text
 from compilegate.observe.device import out_of_memory
+from compilegate.observe.model.asserted_ranges import InRange, OutOfRangeError
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.equality import is_same
-from compilegate.observe.model.integer_use import (
-    IndexUseError,
-    InRange,
-    OnlyArithmetic,
-    WithinRange,
-)
+from compilegate.observe.model.integer_use import IndexUseError, OnlyArithmetic, WithinRange
 from compilegate.observe.model.probes import Probe
 from compilegate.observe.model.snapshot import Snapshot
 from compilegate.observe.model.subject import Subject
@@ -48,19 +44,19 @@ def check_numbers(eager: Subject, planned: PlannedCall, probe: Probe, plain: Cal
 
 
 def check_range(eager: Subject, planned: PlannedCall, probe: Probe) -> None:
-    """See in eager on a GPU whether extreme numbers become an index that does not exist.
+    """See in eager on a GPU whether other numbers become an index or a probability out of range.
 
-    A CPU refuses it. A GPU loses its context, or reads and writes other memory.
+    A CPU refuses them. A GPU loses its context, or reads and writes other memory.
 
     Raises:
         LeftOutError: They do.
     """
-    if not probe.has_extreme_floats or eager.case.device == "cpu":
+    if not probe.changes_inputs or probe.is_integral or eager.case.device == "cpu":
         return
     try:
         with InRange(), torch.no_grad():
             eager.forward(eager.prepare(planned))
-    except IndexUseError as error:
+    except OutOfRangeError as error:
         raise LeftOutError(str(error)) from error
     except Exception as error:  # the call itself shows every other one
         if out_of_memory.is_fatal(error):

@@ -1,12 +1,12 @@
-"""An index that a NaN became is refused before a GPU gets it; one that exists is not."""
+"""What a GPU's kernels assert is refused before a GPU gets it; what is in range is not."""
 
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from compilegate.observe.model.asserted_ranges import InRange, OutOfRangeError
 from compilegate.observe.model.calls import PlannedCall
-from compilegate.observe.model.integer_use import IndexUseError, InRange
 from compilegate.observe.model.probes import Probe
 from compilegate.observe.phases.number_checks import check_range
 from compilegate.observe.phases.repeating import LeftOutError
@@ -33,7 +33,7 @@ def test_only_an_index_that_does_not_exist_is_refused(use):
     known = use(exists)
     with InRange():
         assert torch.equal(use(exists), known)
-        with pytest.raises((IndexUseError, RuntimeError), match=r"out of range|smaller than"):
+        with pytest.raises((OutOfRangeError, RuntimeError), match=r"out of range|smaller than"):
             use(torch.tensor([0, 4, 3]))
 
 
@@ -41,8 +41,26 @@ def test_only_an_index_that_does_not_exist_is_refused(use):
 def test_an_index_may_count_from_the_end(use):
     with InRange():
         USES[use](torch.tensor([0, -4]))
-        with pytest.raises(IndexUseError):
+        with pytest.raises(OutOfRangeError):
             USES[use](torch.tensor([0, -5]))
+
+
+CHANCES = {
+    "binary_cross_entropy": lambda x: torch.nn.functional.binary_cross_entropy(x, x),
+    "bernoulli": torch.bernoulli,
+    "bernoulli_": lambda x: torch.empty(3).bernoulli_(x),
+    "multinomial": lambda x: x.multinomial(1),
+}
+
+
+@pytest.mark.parametrize("use", CHANCES.values(), ids=CHANCES)
+@pytest.mark.parametrize("number", [-0.1, torch.nan])
+def test_only_a_probability_out_of_range_is_refused(use, number):
+    with InRange():
+        use(torch.tensor([0.0, 0.5, 1.0]))
+        torch.empty(3).fill_(2.0).bernoulli_()  # its numbers are no probabilities
+        with pytest.raises(OutOfRangeError, match=r"gets a probability out of range"):
+            use(torch.tensor([0.5, number, 1.0]))
 
 
 def binned(x):
