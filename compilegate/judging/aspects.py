@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Self
 
 from compilegate.records.case import Case
-from compilegate.records.observation import WANTS, Want
+from compilegate.records.observation import PROBING, WANTS, Want
 from compilegate.records.practice import PRACTICES, PracticeName
 
 if TYPE_CHECKING:  # reports of stored runs need no pytest
@@ -115,7 +115,7 @@ _CHECKPOINTING_KEYS = ("max_checkpointed_memory_ratio", "memory_slack_bytes")
 _REGIONAL_KEYS = ("min_regional_warmup", "min_regional_throughput")
 _SERVING_KEYS = ("min_serving_throughput", "max_serving_p95")
 #: A plain session has no warm start to compare with. The plan adds the probing calls.
-_ADDED: tuple[Want, ...] = ("start", "reuse", "respecialise", "every_layout", "plain_inputs")
+_ADDED: tuple[Want, ...] = ("start", *PROBING)
 _COMPARED: tuple[Want, ...] = tuple(want for want in WANTS if want not in _ADDED)
 
 

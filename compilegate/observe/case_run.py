@@ -38,7 +38,7 @@ from compilegate.observe.phases.probing import Probing
 from compilegate.observe.phases.progress import Progress
 from compilegate.observe.phases.recompiling import Recompiler
 from compilegate.records.case import Case
-from compilegate.records.observation import Capture, Failure, Observation, Status
+from compilegate.records.observation import PROBING, Capture, Failure, Observation, Status
 from compilegate.records.performance import CompileWork, Energy, Memory, OtherSize, Timing
 from compilegate.records.practice import Practice
 from compilegate.records.randomness import Randomness
@@ -148,7 +148,7 @@ class CaseRun:
             self._other_size = other_size.observe(
                 *measured, request=self.request, progress=self.progress
             )
-        if {"reuse", "respecialise", "plain_inputs"} & set(wants) and first.result.error is None:
+        if {*PROBING}.intersection(wants) and first.result.error is None:
             self._probing = Probing(calls, self.builder, self.progress, self._extremes)
             self._probing.make_wanted(wants, first_call(self._vary).sizes)
             self.seen.ran_out_of_memory |= self._probing.ran_out_of_memory

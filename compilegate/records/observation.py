@@ -24,6 +24,9 @@ from compilegate.records.randomness import Randomness
 #: PyTorch's pages about graph breaks, one for each entry of its registry.
 _PAGES = "https://meta-pytorch.org/compile-graph-break-site/gb"
 
+#: What asks for probing calls.
+ProbingWant = Literal["reuse", "respecialise", "every_layout", "small_batches", "plain_inputs"]
+
 #: What a suite may want to know about a case, in the order in which it is observed.
 Want = Literal[
     "capture",
@@ -31,10 +34,7 @@ Want = Literal[
     "memory",
     "energy",
     "vary",
-    "reuse",
-    "respecialise",
-    "every_layout",
-    "plain_inputs",
+    ProbingWant,
     "random",
     "start",
     "compile_work",
@@ -42,6 +42,7 @@ Want = Literal[
 ]
 
 WANTS: tuple[Want, ...] = get_args(Want)
+PROBING: tuple[Want, ...] = get_args(ProbingWant)
 
 #: How observing a case ended. Everything but *completed* carries a :class:`Failure`.
 Status = Literal[
@@ -56,8 +57,7 @@ Status = Literal[
 
 #: The stages of observing a case: start the process, build the model, run it eagerly, compile it
 #: (the first call), call it again, time it, measure its memory and energy, call it at other sizes,
-#: probe it with calls that hardly any test makes, let it draw random numbers, compile it again with
-#: warm caches, and twice more to count calls. Each practice is a stage, too.
+#: probe it, let it draw, compile it with warm caches, and twice more to count calls. Each practice.
 Stage = Literal[
     "start",
     "build",

@@ -36,6 +36,7 @@ from compilegate.session.workers import ALONE, Share
 from compilegate.upgrade.baseline import Baseline
 from compilegate.upgrade.paired_baseline import PairedBaseline
 from compilegate.zoo import practices, tiers
+from compilegate.zoo.compiling_again import compiling_again
 from compilegate.zoo.registry import Model
 
 #: Where the session keeps its plan.
@@ -134,7 +135,7 @@ class Plan:
             model, tier = self.models[case.model], self.tier[case.device]
             place = (case.model, case.device)
             others = [one for one in self.cases if (one.model, one.device) == place]
-            wants |= {"reuse", *tiers.compiling_again(case, model, tier, others)}
+            wants |= {"reuse", *compiling_again(case, model, tier, others)}
         return wants
 
     def cases_of(self, aspect: Aspect) -> Sequence[Case]:

@@ -14,7 +14,6 @@ from itertools import combinations
 from operator import ne
 
 from compilegate.records.case import AUTOTUNE_MODES, AXES, Case, possible_cases
-from compilegate.records.observation import Want
 from compilegate.zoo import practices
 from compilegate.zoo.registry import Model
 
@@ -68,16 +67,6 @@ COUNTED = {
     "conv_pool_linear": ("*-default-*",),
     "transformer_encoder": ("infer-*-default-auto-regional",),
 }
-
-#: The cases of shipped models in the smoke tier whose probing calls include those that compile
-#: again, as globs: the models are small, and their kernels compile within seconds.
-RESPECIALISED = {
-    "matvec_decorated": "infer-*-default-auto",
-    "conv_pool_linear": "train-f32-default-auto",
-}
-
-#: How the families of models begin that share memory layouts out among themselves.
-LARGE = ("torchvision_", "timm_", "transformers_", "diffusers_")
 
 #: The models whose kernels the tier *standard* tunes, and the mode for inference. Training uses the
 #: other mode. These models have few kinds of products and convolutions. Inductor tunes each kind
@@ -184,86 +173,6 @@ def counts_work(case: Case, model: Model, *, shipped: bool) -> bool:
         inference, training = SMOKE_DEFAULT
         return case.setting == (training if model.has_setting(training) else inference)
     return any(fnmatchcase(case.setting, glob) for glob in COUNTED.get(case.model, ()))
-
-
-def respecialises(case: Case, tier: str, cases: Sequence[Case], *, shipped: bool) -> bool:
-    """Whether the probing calls of a case include those that compile again.
-
-    In the smoke tier, those of a few small models do, and one case of each user's model. In the
-    others, two cases of each model do in float32, whose bounds are narrow: one in inference, where
-    batch norm takes a batch of one, and one in training, for gradients.
-
-    Args:
-        case: The case.
-        tier: The tier of its device.
-        cases: The cases of its model on its device.
-        shipped: Whether compilegate ships the model.
-    """
-    if tier == "smoke" and shipped:
-        return fnmatchcase(case.setting, RESPECIALISED.get(case.model, ""))
-    if case == _first(cases, phase="infer"):
-        return True
-    return tier != "smoke" and _is_plain_training(case, cases)
-
-
-def has_plain_inputs(case: Case, tier: str, cases: Sequence[Case], *, shipped: bool) -> bool:
-    """Whether a case that trains is also called with inputs that require no gradients.
-
-    That compiles another graph, the one that most people train with. One case of each model in
-    float32 does so; in half precision, inputs never require gradients. In the smoke tier, these are
-    one case that compilegate ships, and a user's own.
-
-    Args:
-        case: The case.
-        tier: The tier of its device.
-        cases: The cases of its model on its device.
-        shipped: Whether compilegate ships the model.
-    """
-    if tier == "smoke" and shipped and case.model not in RESPECIALISED:
-        return False
-    return _is_plain_training(case, cases)
-
-
-def _is_plain_training(case: Case, cases: Sequence[Case]) -> bool:
-    """Whether a case is the one of its model that trains in float32 in the plainest way."""
-    trains = (case.phase, case.computes_in_half) == ("train", False)
-    return trains and case == _first(cases, phase="train")
-
-
-def _first(cases: Sequence[Case], phase: str) -> Case:
-    """Return the case of a model that is compiled in the plainest way."""
-    preferred = {"mode": "default", "scope": "whole", "phase": phase, "precision": "f32"}
-    return min(
-        cases,
-        key=lambda one: [
-            *(getattr(one, axis) != value for axis, value in preferred.items()),
-            ("auto", "dynamic", "static", "marked").index(one.dynamic),
-        ],
-    )
-
-
-def compiling_again(case: Case, model: Model, tier: str, cases: Sequence[Case]) -> set[Want]:
-    """Return what asks for the probing calls of a case that compile again.
-
-    Args:
-        case: The case.
-        model: Its model.
-        tier: The tier of its device.
-        cases: The cases of its model on its device.
-    """
-    found: set[Want] = set()
-    shipped = model.build is not None
-    if model.slow:
-        return found
-    if respecialises(case, tier, cases, shipped=shipped):
-        # Shipped models that compile for long share the memory layouts out: they begin with the
-        # same few operators, which read the inputs.
-        shares = shipped and tier == "standard" and model.family.startswith(LARGE)
-        shares |= tier != "smoke" and case != _first(cases, phase="infer")
-        found |= {"respecialise"} if shares else {"respecialise", "every_layout"}
-    if has_plain_inputs(case, tier, cases, shipped=shipped):
-        found.add("plain_inputs")
-    return found
 
 
 def timeout_s(case: Case, tier: str) -> float:

@@ -12,8 +12,9 @@ from compilegate.observe.model.probes import layouts
 from compilegate.observe.phases.probing_plan import in_other_layouts
 from compilegate.records.case import Case
 from compilegate.suites import test_gradients
-from compilegate.zoo import registry, tiers
+from compilegate.zoo import compiling_again, registry
 from compilegate.zoo.example import Example
+from compilegate.zoo.tiers import SMOKE
 from tests.unit.observed import Linear, observation
 
 LAYOUTS = [probe.name for probe in layouts()]
@@ -55,7 +56,7 @@ def test_large_shipped_models_share_layouts_out_in_the_standard_tier():
     case, training = (Case.parse(f"m-cpu-{phase}-f32-default-auto") for phase in ("infer", "train"))
 
     def asked(model, tier, chosen=case):
-        return tiers.compiling_again(chosen, model, tier, [case, training])
+        return compiling_again.compiling_again(chosen, model, tier, [case, training])
 
     assert asked(large, "standard") == {"respecialise"}
     assert asked(large, "full") == every
@@ -69,6 +70,24 @@ def test_large_shipped_models_share_layouts_out_in_the_standard_tier():
     assert asked(dataclasses.replace(users, slow=True), "standard") == set()
 
 
+def test_one_case_of_each_model_in_half_precision_has_a_batch_of_one():
+    large, small = registry.load()["resnet18"], registry.load()["mlp"]
+    named = ("train-bf16-default-auto", "infer-f32-default-auto", "infer-f16-default-dynamic")
+    cases = [Case.parse(f"m-cuda-{setting}") for setting in named]
+
+    def chosen(model, tier, among=cases):
+        return [
+            case.setting
+            for case in among
+            if "small_batches" in compiling_again.compiling_again(case, model, tier, among)
+        ]
+
+    assert chosen(small, "standard") == chosen(large, "full") == ["infer-f16-default-dynamic"]
+    assert chosen(small, "standard", cases[:2]) == ["train-bf16-default-auto"]
+    assert chosen(large, "standard") == chosen(small, "smoke") == []
+    assert chosen(dataclasses.replace(small, slow=True), "full") == []
+
+
 def test_one_training_case_of_each_model_has_inputs_without_gradients():
     named = ("infer-f32-default-auto", "train-bf16-default-auto", "train-f32-default-static")
     cases = [Case.parse(f"m-cpu-{setting}") for setting in (*named, "train-f32-default-marked")]
@@ -77,7 +96,7 @@ def test_one_training_case_of_each_model_has_inputs_without_gradients():
         return [
             case.setting
             for case in cases
-            if tiers.has_plain_inputs(case, tier, cases, shipped=shipped)
+            if compiling_again.has_plain_inputs(case, tier, cases, shipped=shipped)
         ]
 
     assert chosen("standard", shipped=True) == ["train-f32-default-static"]
@@ -125,6 +144,15 @@ class RightAtOne(WrongAtOne):
 
 
 @pytest.mark.parametrize(("build", "outcome"), [(WrongAtOne, "failed"), (RightAtOne, "passed")])
+def test_a_fault_in_half_precision_at_a_batch_of_one_shows(build, outcome):
+    wants, dims = ("capture", "vary", "small_batches"), {0: {0: "batch"}}
+    seen = observation(build, "train", wants=wants, dims=dims, precision="bf16")
+    assert [fact.probe for fact in seen.probes] == ["batch of one"]
+    finding = test_gradients.rule(seen, Budget())
+    assert finding.outcome == outcome, finding
+
+
+@pytest.mark.parametrize(("build", "outcome"), [(WrongAtOne, "failed"), (RightAtOne, "passed")])
 def test_a_fault_in_gradients_at_a_batch_of_one_shows(build, outcome):
     wants = ("capture", "vary", "respecialise")
     seen = observation(build, "train", wants=wants, dims={0: {0: "batch"}})
@@ -150,7 +178,7 @@ def test_two_cases_of_each_model_compile_again_for_their_probing_calls():
         return [
             case.setting
             for case in cases
-            if tiers.respecialises(case, tier, cases, shipped=shipped)
+            if compiling_again.respecialises(case, tier, cases, shipped=shipped)
         ]
 
     for shipped in (True, False):
@@ -163,9 +191,9 @@ def test_two_cases_of_each_model_compile_again_for_their_probing_calls():
 @pytest.mark.parametrize("named", [["train-f32-default-auto"], ["infer-bf16-default-static"]])
 def test_a_users_model_has_such_a_case_in_smoke_whichever_settings_it_has(named):
     cases = [Case.parse(f"m-cpu-{setting}") for setting in named]
-    assert all(tiers.respecialises(case, "smoke", cases, shipped=False) for case in cases)
+    assert all(compiling_again.respecialises(case, "smoke", cases, shipped=False) for case in cases)
 
 
 def test_each_case_of_the_smoke_tier_that_compiles_again_is_in_the_tier():
-    for model, glob in tiers.RESPECIALISED.items():
-        assert fnmatch.filter([named.rstrip("*") for named in tiers.SMOKE[model]], glob)
+    for model, glob in compiling_again.RESPECIALISED.items():
+        assert fnmatch.filter([named.rstrip("*") for named in SMOKE[model]], glob)

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import pytest
 
 from compilegate.records.case import AXES, Case, UnknownNameError
-from compilegate.zoo import registry, selection, tiers
+from compilegate.zoo import compiling_again, registry, selection, tiers
 from compilegate.zoo.registry import Model
 
 MODELS = list(registry.load().values())
@@ -129,7 +129,9 @@ def test_smoke_on_a_gpu_trades_cases_and_adds_none():
     assert {case.dynamic for case in smoke["cuda"]} == set(AXES["dynamic"])
     for device, cases in smoke.items():
         special = [
-            case.model for case in cases if tiers.respecialises(case, "smoke", cases, shipped=True)
+            case.model
+            for case in cases
+            if compiling_again.respecialises(case, "smoke", cases, shipped=True)
         ]
         assert special == ["matvec_decorated", "conv_pool_linear"], device
 

@@ -99,8 +99,9 @@ class Probing:
             self.make(reusing(*given))
             if are_slight(self.calls.seen.calls):
                 self.make(with_further_inputs(*given))
-        if "respecialise" in wants:
+        if {"respecialise", "small_batches"} & {*wants}:
             self.make(at_other_batches(*given))
+        if "respecialise" in wants:
             if "every_layout" in wants or given[-1].phase == "infer":
                 self.make(with_other_numbers(*given))
             most = None if "every_layout" in wants else SHARED

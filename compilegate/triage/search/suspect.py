@@ -17,7 +17,7 @@ from compilegate.judging.rules import verdicts
 from compilegate.processes import lost_device
 from compilegate.records.call import CallFacts, name_of_probe
 from compilegate.records.case import Case
-from compilegate.records.observation import WANTS, GraphBreak, Observation, Status, Want
+from compilegate.records.observation import PROBING, WANTS, GraphBreak, Observation, Status, Want
 from compilegate.records.verdict import Verdict
 from compilegate.triage.search.seen import Seen
 
@@ -48,9 +48,6 @@ _EXITED = re.compile(r"the process exited with status (\d+)\b")
 
 #: The class of errors of a C++ compiler.
 _CPP_ERROR = "CppCompileError"
-
-#: What asks for probing calls.
-_PROBING: set[Want] = {"reuse", "respecialise", "every_layout", "plain_inputs"}
 
 Cost = Literal["", "time", "memory", "compiling"]
 
@@ -203,7 +200,7 @@ class Suspect:
             names = names[:1]
         wanted = {want for name in names for want in aspect_named(name).wants}
         if self.probing_call is not None:
-            wanted |= _PROBING.intersection(self.observation.wants)
+            wanted |= {*PROBING}.intersection(self.observation.wants)
         return tuple(want for want in WANTS if want in wanted) or ("capture",)
 
     @property
