@@ -165,6 +165,31 @@ def test_a_fault_in_gradients_at_a_batch_of_one_shows(build, outcome):
     assert "other numbers in modules" not in names
 
 
+class WrongBeyondTen(WrongWithoutGradients):
+    """Compiled code has bounds that no number from a normal distribution reaches."""
+
+    def forward(self, x):
+        y = self.linear(x)
+        return y.clamp(-10.0, 10.0) if is_compiling() and not self.right else y
+
+
+class RightBeyondTen(WrongBeyondTen):
+    right = True
+
+
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+@pytest.mark.parametrize(
+    ("build", "outcome"), [(WrongBeyondTen, "failed"), (RightBeyondTen, "passed")]
+)
+def test_a_fault_beyond_usual_numbers_shows_in_bfloat16_too(build, outcome, precision):
+    wants = ("capture", "vary", "reuse")
+    finding = test_gradients.rule(
+        observation(build, "train", wants=wants, precision=precision), Budget()
+    )
+    assert finding.outcome == outcome, finding
+    assert outcome == "passed" or "numbers 32 times as large" in finding.summary
+
+
 def test_two_cases_of_each_model_compile_again_for_their_probing_calls():
     named = (
         "train-bf16-default-auto",
