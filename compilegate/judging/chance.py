@@ -1,7 +1,8 @@
 """What is out of bounds by chance.
 
 Bounds hold for nearly every draw. A case compares thousands of tensors, so a few draws lie above
-them, by little. Wrong code is wrong in every call of one kind at the same sizes.
+them, by little. Wrong code is wrong in every call of one kind at the same sizes. Calls with the
+same numbers, such as those in another memory layout, are one draw.
 """
 
 from __future__ import annotations
@@ -37,21 +38,52 @@ class Excess:
         return all(check.share < factor and check.what != "scale" for check in self.beyond)
 
 
+@dataclass(frozen=True)
+class Groups:
+    """The groups of tensors of a case.
+
+    Attributes:
+        tensors: The errors of each group.
+        kinds: What distinguishes the calls, by the number of the group.
+    """
+
+    tensors: Sequence[Sequence[TensorError]]
+    kinds: Sequence[Hashable]
+
+    def draws_like(self, one: Excess) -> int:
+        """Return how many draws there are in calls of the kind in which a tensor is out of bounds.
+
+        What lacks the tensor is another draw.
+        """
+        return len(
+            {
+                tuple(_draw(each) for each in errors if each.name == one.error.name)
+                for errors, kind in zip(self.tensors, self.kinds, strict=True)
+                if kind == self.kinds[one.group]
+            }
+        )
+
+
+def _draw(error: TensorError) -> tuple[float, float]:
+    """Return what is the same in calls with the same numbers, and hardly in others."""
+    return error.scale, error.eager_own
+
+
 def certain(
-    excesses: Sequence[Excess], kinds: Sequence[Hashable], observation: Observation
+    excesses: Sequence[Excess], groups: Groups, observation: Observation
 ) -> tuple[Excess, ...]:
     """Leave out what is out of bounds by chance.
 
     Args:
         excesses: What is out of bounds.
-        kinds: What distinguishes calls, by the number of the group of tensors.
+        groups: The groups of tensors.
         observation: The case.
     """
-    return tuple(one for one in excesses if not _is_chance(one, excesses, kinds, observation))
+    return tuple(one for one in excesses if not _is_chance(one, excesses, groups, observation))
 
 
 def _is_chance(
-    one: Excess, excesses: Sequence[Excess], kinds: Sequence[Hashable], observation: Observation
+    one: Excess, excesses: Sequence[Excess], groups: Groups, observation: Observation
 ) -> bool:
     """Whether a tensor is out of bounds by little, and only once."""
     half, name = in_half(observation), one.error.name
@@ -65,19 +97,23 @@ def _is_chance(
         check.what.endswith(OF_A_SLICE) or (half and check.what == "worst column")
         for check in one.beyond
     )
+    is_buffer = name.startswith("buffer ")
     alike = [other for other in excesses if other.error.name == name]
     return (
         may
         and all(each.is_within(ONCE if half else ONCE_JUMPED) for each in alike)
-        and kinds.count(kinds[one.group]) > 1
-        and (len(alike) == 1 or (name.startswith("buffer ") and _is_one_draw(alike, len(kinds))))
+        and groups.draws_like(one) > 1
+        and (
+            len({_draw(each.error) for each in alike}) == 1
+            or (is_buffer and _is_kept(alike, groups))
+        )
     )
 
 
-def _is_one_draw(alike: Sequence[Excess], calls: int) -> bool:
+def _is_kept(alike: Sequence[Excess], groups: Groups) -> bool:
     """Whether a buffer is out of bounds by one draw, which its mean keeps for the next call.
 
     Wrong code is wrong from the first call on, and becomes no better.
     """
-    groups = sorted({one.group for one in alike})
-    return len(groups) == 2 and groups[1] - groups[0] == 1 and groups[0] * 2 >= calls
+    found = sorted({one.group for one in alike})
+    return len(found) == 2 and found[1] - found[0] == 1 and found[0] * 2 >= len(groups.kinds)

@@ -10,7 +10,7 @@ from compilegate.judging.borrowed_noise import (
     with_noise_of_all_calls,
     with_noise_of_steps,
 )
-from compilegate.judging.chance import Excess, certain
+from compilegate.judging.chance import Excess, Groups, certain
 from compilegate.judging.difference import describe_difference
 from compilegate.judging.finding import Finding, shorten
 from compilegate.judging.over_calls import over_calls
@@ -181,7 +181,8 @@ def _certain_complaints(
     observation: Observation,
 ) -> tuple[str, ...]:
     """Return the complaints without those of what may be chance."""
-    return _complaints(groups, certain(seen.excesses, kinds, observation))
+    of_calls = Groups([checked.errors for _, checked in groups], kinds)
+    return _complaints(groups, certain(seen.excesses, of_calls, observation))
 
 
 def examine_groups(

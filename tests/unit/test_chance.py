@@ -1,5 +1,7 @@
 """What is out of bounds by little and once is no fault."""
 
+import itertools
+
 import pytest
 
 from compilegate.judging.tensors import examine
@@ -14,9 +16,17 @@ LITTLE, MORE = 1.3, 1.6  # times what is allowed
 COLUMN = 4 * NOISE + 0.5 * EPS["bfloat16"]  # what is allowed of a column
 
 
+SCALES = itertools.count(1)
+
+
 def out_by(factor, name="gradient weight", allowed=1.75 * NOISE, **changed):
     of_eager = {"eager_rms": NOISE, "eager_max": 4 * NOISE, "eager_quantile": 2.6 * NOISE}
-    fields = of_eager | {"compiled_rms": factor * allowed, "compiled_max": 4 * NOISE} | changed
+    fields = (
+        of_eager
+        | {"scale": next(SCALES)}
+        | {"compiled_rms": factor * allowed, "compiled_max": 4 * NOISE}
+        | changed
+    )
     return make_error(name, **fields)
 
 
@@ -57,6 +67,14 @@ def test_a_gradient_may_be_out_of_bounds_in_one_probing_call(case, allowed):
     assert complaints(case, [little, other], [sound], probing=True) == 0
     assert complaints(case, [little], [little], probing=True) == 2
     assert complaints(case, [more], [sound], probing=True) == 1
+
+
+def test_the_same_numbers_in_another_layout_are_no_second_draw():
+    little, sound = out_by(LITTLE), out_by(0)
+    other = out_by(LITTLE)
+    assert complaints(HALF, [little], [little], [sound], probing=True) == 0
+    assert complaints(HALF, [little], [other], [sound], probing=True) == 2
+    assert complaints(HALF, [little], [little], probing=True) == 2  # nothing else is known of it
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,8 @@ def test_slices_do_not_count_where_single_precision_jumps_or_numbers_are_extreme
     ("shares", "complaints"), [((1.5, 1.5), 0), ((2.5, 1.0), 0), ((2.5, 2.5), 2), ((5.0, 1.0), 1)]
 )
 def test_a_slice_may_be_out_of_bounds_by_little_in_one_of_several_calls(shares, complaints):
-    calls = tuple(make_call(outputs=make_checked(off_by(share))) for share in shares)
+    errors = [off_by(share, scale=1.0 + number) for number, share in enumerate(shares)]
+    calls = tuple(make_call(outputs=make_checked(error)) for error in errors)
     seen = make_observation(case=HALF_ID, calls=calls)
     assert len(examine(seen, "outputs").complaints) == complaints
 

@@ -1,6 +1,7 @@
 """The tensors of a whole observation: every call and group is examined."""
 
 import dataclasses
+import itertools
 import math
 
 import pytest
@@ -90,6 +91,7 @@ def test_raising_differently_reads_like_a_sentence():
     assert text == "call 1: eager raises ValueError: no, compiled raises nothing"
 
 
+SCALES = itertools.count(1)
 OUT, FAR_OUT = 1.3 * 1.75e-3, 1.6 * 1.75e-3
 
 
@@ -156,7 +158,12 @@ def test_a_gradient_of_an_overlapped_call_may_not_be_out_of_bounds(overlaps, com
 
 
 def of_noise(rms, name="gradient weight", noise=1e-3):
-    of_eager = {"eager_rms": noise, "eager_max": 4 * noise, "eager_quantile": 2.6 * noise}
+    """Return the error of a tensor of other numbers than any other has."""
+    of_eager = {"scale": next(SCALES)} | {
+        "eager_rms": noise,
+        "eager_max": 4 * noise,
+        "eager_quantile": 2.6 * noise,
+    }
     return make_error(name, **of_eager, compiled_rms=rms, compiled_max=4 * noise)
 
 

@@ -19,6 +19,8 @@ _LIMIT = 8
 SHARED = 2
 #: How many calls show whether an error that is a little larger than eager's is chance.
 _FURTHER = 24
+#: How many calls precede these at most. Their inputs must be others.
+_OTHERS = 100
 
 
 def reusing(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
@@ -42,7 +44,7 @@ def with_further_inputs(example: Example, sizes: dict[str, int], case: Case) -> 
         return []
     count = 1 if gives_arguments(example) else _FURTHER
     further = [Probe(f"{FURTHER} {number + 1}", makes_inputs=True) for number in range(count)]
-    return _planned([(sizes, probe) for probe in further])
+    return _planned([(sizes, probe) for probe in further], FIRST_PROBE + _OTHERS)
 
 
 def at_other_batches(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
@@ -111,9 +113,11 @@ def planned(name: str, example: Example, sizes: dict[str, int], case: Case) -> P
     raise LookupError(f"no probing call {name}")
 
 
-def _planned(calls: Sequence[tuple[dict[str, int], Probe]]) -> list[PlannedCall]:
-    """Number the calls."""
+def _planned(
+    calls: Sequence[tuple[dict[str, int], Probe]], first: int = FIRST_PROBE
+) -> list[PlannedCall]:
+    """Number the calls, from the given number on. Calls of one number have the same inputs."""
     return [
         PlannedCall(index, sizes, probe=probe)
-        for index, (sizes, probe) in zip(itertools.count(FIRST_PROBE), calls, strict=False)
+        for index, (sizes, probe) in zip(itertools.count(first), calls, strict=False)
     ]
