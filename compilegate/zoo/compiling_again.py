@@ -16,7 +16,7 @@ RESPECIALISED = {
     "conv_pool_linear": "train-f32-default-auto",
 }
 
-#: How the families of models begin that share memory layouts out among themselves.
+#: How the families of shipped models begin that compile for long. They have fewer of these calls.
 LARGE = ("torchvision_", "timm_", "transformers_", "diffusers_")
 
 
@@ -31,18 +31,18 @@ def compiling_again(case: Case, model: Model, tier: str, cases: Sequence[Case]) 
     """
     found: set[Want] = set()
     shipped = model.build is not None
+    is_large = shipped and model.family.startswith(LARGE)
     if model.slow:
         return found
     if respecialises(case, tier, cases, shipped=shipped):
-        # Shipped models that compile for long share the memory layouts out: they begin with the
-        # same few operators, which read the inputs.
-        shares = shipped and tier == "standard" and model.family.startswith(LARGE)
+        # Large models share the memory layouts out: they begin with the same few operators, which
+        # read the inputs.
+        shares = is_large and tier == "standard"
         shares |= tier != "smoke" and case != _first(cases, phase="infer")
         found |= {"respecialise"} if shares else {"respecialise", "every_layout"}
     if has_plain_inputs(case, tier, cases, shipped=shipped):
         found.add("plain_inputs")
-    shares = shipped and model.family.startswith(LARGE)
-    if has_small_batches(case, tier, cases, shares=shares):
+    if has_small_batches(case, tier, cases, is_large=is_large):
         found.add("small_batches")
     return found
 
@@ -85,7 +85,7 @@ def has_plain_inputs(case: Case, tier: str, cases: Sequence[Case], *, shipped: b
     return _is_plain_training(case, cases)
 
 
-def has_small_batches(case: Case, tier: str, cases: Sequence[Case], *, shares: bool) -> bool:
+def has_small_batches(case: Case, tier: str, cases: Sequence[Case], *, is_large: bool) -> bool:
     """Whether a case in half precision is also called with a batch of one, and with one of zero.
 
     Libraries take other kernels for a matrix of one row, and others in half precision. One case of
@@ -95,12 +95,12 @@ def has_small_batches(case: Case, tier: str, cases: Sequence[Case], *, shares: b
         case: The case.
         tier: The tier of its device.
         cases: The cases of its model on its device.
-        shares: Whether the model does so in the tier *full* alone.
+        is_large: Whether the model does so in the tier *full* alone.
     """
     in_half = [one for one in cases if one.computes_in_half]
-    if tier == "smoke" or (shares and tier != "full") or case not in in_half:
+    if tier == "smoke" or (is_large and tier != "full"):
         return False
-    return case == _first(in_half, phase="infer")
+    return case in in_half and case == _first(in_half, phase="infer")
 
 
 def _is_plain_training(case: Case, cases: Sequence[Case]) -> bool:
