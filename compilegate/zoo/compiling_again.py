@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from compilegate.records.case import Case
+from compilegate.records.case import LEFT_OUT, Case
 from compilegate.records.observation import Want
 from compilegate.zoo.registry import Model
 
@@ -111,7 +111,7 @@ def _is_plain_training(case: Case, cases: Sequence[Case]) -> bool:
 
 def _first(cases: Sequence[Case], phase: str) -> Case:
     """Return the case of a model that is compiled in the plainest way."""
-    preferred = {"mode": "default", "scope": "whole", "phase": phase, "precision": "f32"}
+    preferred = {"mode": "default", **LEFT_OUT, "phase": phase, "precision": "f32"}
     return min(
         cases,
         key=lambda one: [

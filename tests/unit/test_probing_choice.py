@@ -70,6 +70,17 @@ def test_large_shipped_models_share_layouts_out_in_the_standard_tier():
     assert asked(dataclasses.replace(users, slow=True), "standard") == set()
 
 
+def test_the_case_that_compiles_again_has_weights_in_float32():
+    named = ("infer-f32-default-auto-bf16_weights", "infer-f32-default-static")
+    cases = [Case.parse(f"m-cpu-{setting}") for setting in named]
+    chosen = [
+        case.setting
+        for case in cases
+        if compiling_again.respecialises(case, "standard", cases, shipped=True)
+    ]
+    assert chosen == ["infer-f32-default-static"]
+
+
 def test_one_case_of_each_model_in_half_precision_has_a_batch_of_one():
     large, small = registry.load()["resnet18"], registry.load()["mlp"]
     named = ("train-bf16-default-auto", "infer-f32-default-auto", "infer-f16-default-dynamic")
