@@ -17,12 +17,12 @@ from compilegate.records.rounding import EPS, is_blind
 #: Allowed error of single rows in half precision, as a multiple of eager's own. It is at least the
 #: first factor; few rows vary more by chance, so they get more. The floor is in eps.
 ROWS, FEW_ROWS, ROWS_FLOOR = 1.75, 6.0, 0.01
+#: The same for the rows that are furthest off: one in fifty is further off than eager's.
+HIGH_ROWS, FEW_HIGH_ROWS = 2.0, 8.0
 #: Of few rows, eager's median is small by luck: of four, in one tensor of six. Its elements say by
 #: how much a row is off if they err independently. These multiples of that, over the root of the
 #: number of rows, count as eager's, in the median and in one row in fifty.
 OF_ROWS, OF_HIGH_ROWS = 3.0, 6.0
-#: The same for the rows that are furthest off: one in fifty is further off than eager's.
-HIGH_ROWS, FEW_HIGH_ROWS = 2.0, 8.0
 
 
 def checks_of_rows(observation: Observation, group: str) -> Iterator[tuple[TensorError, Check]]:
