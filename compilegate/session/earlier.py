@@ -68,12 +68,13 @@ class Earlier:
             return self.taken[case.id].seconds
         return self._weight(case) * self._seconds_of_weight(case)
 
-    def memory_bytes(self, case: Case) -> int | None:
-        """Return the memory of a case: as seen, or the most of its model or its family."""
-        if case.id in self.taken and self.taken[case.id].memory_bytes:
-            return self.taken[case.id].memory_bytes
-        alike = [taken.memory_bytes for _, taken in self._alike(case)]
-        return max(alike, default=0) or None
+    def memory_bytes(self, case: Case) -> int:
+        """Return the memory of a case, as seen; 0 if it was not."""
+        return self.taken[case.id].memory_bytes if case.id in self.taken else 0
+
+    def most_memory_bytes(self, case: Case) -> int:
+        """Return the most memory of the cases of its model, or else of its family; 0 if unknown."""
+        return max((taken.memory_bytes for _, taken in self._alike(case)), default=0)
 
     def _weight(self, case: Case) -> float:
         weight = _TRAINS if case.phase == "train" else 1.0

@@ -53,8 +53,8 @@ class NextToOthers:
         alone = replace(asked, request=replace(asked.request, compiles_alone=True))
         if self._plan.paired is not None and asked.request.cold:
             asked = alone
-        needed = self._needed(asked.case)
-        made, had = self._observe(asked, needed, at_least=self._seen(asked.case) or 0)
+        own = self._own(asked.case)
+        made, had = self._observe(asked, own or self._expected(asked.case), at_least=own)
         capacity = self._shares(asked.case.device).capacity
         for wanted in (_MORE * had, capacity):
             if had < wanted <= capacity and self._lacked_memory(made, asked.case):
@@ -108,19 +108,27 @@ class NextToOthers:
             return False
         return seen.total_s > allowed_s and is_busy(seen.busy)
 
-    def _needed(self, case: Case) -> int:
-        """Return the bytes of a case: as in an earlier run, or else an equal part of all.
+    def _own(self, case: Case) -> int:
+        """Return the bytes of a case in an earlier run; 0 if it was not observed there.
 
         Under two versions, both hold the case at the same time.
         """
-        if (seen := self._seen(case)) is not None:
-            return seen
-        sharing = self._plan.share.workers_of_device(case.device)
-        return self._shares(case.device).capacity // sharing
-
-    def _seen(self, case: Case) -> int | None:
         seen = self._plan.earlier.memory_bytes(case)
-        return seen if seen is None or self._plan.paired is None else 2 * seen
+        return seen if self._plan.paired is None else 2 * seen
+
+    def _expected(self, case: Case) -> int:
+        """Return the bytes that a case begins with, if no earlier run has observed it.
+
+        They are the most of cases like it, but no more than an equal part of all: its first call
+        shows what it needs, and a small case does not wait for the memory of a large sibling. Under
+        two versions, nothing shows that.
+        """
+        sharing = self._plan.share.workers_of_device(case.device)
+        equal = self._shares(case.device).capacity // sharing
+        most = self._plan.earlier.most_memory_bytes(case)
+        if not most:
+            return equal
+        return min(most, equal) if self._plan.paired is None else 2 * most
 
     def _shares(self, device: str) -> MemoryShares:
         if device not in self._memory:

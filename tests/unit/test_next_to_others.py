@@ -32,12 +32,17 @@ class Both:
         return make_observation(case=case, status=next(self._statuses, "completed"), **self._seen)
 
 
+def earlier(own=0, most=0):
+    """Return an earlier run that has seen a case, or cases like it, with these bytes."""
+    return SimpleNamespace(memory_bytes=lambda _: own, most_memory_bytes=lambda _: most)
+
+
 def taken_by(plan, monkeypatch, needs=0):
     """Return a list of the bytes that each observation takes, of 100,000.
 
     While it lasts, each asks for what it turns out to need.
     """
-    plan.earlier = SimpleNamespace(memory_bytes=lambda case: 500)
+    plan.earlier = earlier(own=500)
     plan.observer = SimpleNamespace(memory=None)
     taken = []
 
@@ -106,7 +111,7 @@ def test_either_side_that_lacked_memory_is_observed_again_with_more_of_it(
 def test_no_case_waits_for_more_memory_than_there_is(plan, monkeypatch, needed, then):
     both = Both(plan, "out_of_memory", "out_of_memory")
     taken = taken_by(plan, monkeypatch)
-    plan.earlier = SimpleNamespace(memory_bytes=lambda case: needed)
+    plan.earlier = earlier(own=needed)
     assert observe(plan, both, cold=False).status == "out_of_memory"
     assert taken == [needed, *then]
 
@@ -130,13 +135,18 @@ def test_what_an_earlier_attempt_took_is_spent_on_the_case(plan, monkeypatch, ag
     assert earlier_s >= 3.0 if again else earlier_s == 0.0
 
 
-@pytest.mark.parametrize("seen", [None, 500])
-def test_a_case_knows_its_share_and_keeps_what_an_earlier_run_has_seen(plan, monkeypatch, seen):
+@pytest.mark.parametrize(
+    ("own", "most", "begins_with"),
+    [(0, 0, 50_000), (500, 70_000, 500), (70_000, 0, 70_000), (0, 700, 700), (0, 70_000, 50_000)],
+)
+def test_a_case_keeps_what_it_needed_before_and_begins_with_what_cases_like_it_need(
+    plan, monkeypatch, own, most, begins_with
+):
     taken = taken_by(plan, monkeypatch)
-    plan.earlier = SimpleNamespace(memory_bytes=lambda case: seen)
+    plan.earlier = earlier(own, most)
     observe(plan, Both(plan), cold=False)
-    assert taken == [seen or 50_000]
-    assert plan.observer.memory.at_least == (seen or 0)
+    assert taken == [begins_with]
+    assert plan.observer.memory.at_least == own
 
 
 def test_no_child_of_two_versions_has_a_share_of_its_own(paired, monkeypatch):
@@ -158,10 +168,11 @@ def test_a_case_that_compiled_for_long_next_to_others_is_compiled_in_a_turn(
     assert set(taken) == {500}
 
 
-def test_two_versions_hold_the_memory_of_a_case_twice(plan):
-    needed = []
-    plan.earlier = SimpleNamespace(memory_bytes=lambda case: 1000)
-    for version in (None, PairedBaseline(make_environment())):
-        plan.paired = version
-        needed.append(NextToOthers(plan, print, Both(plan))._needed(CPU))
-    assert needed == [1000, 2000]
+@pytest.mark.parametrize(
+    ("own", "most", "begin_with"), [(0, 0, 50_000), (500, 0, 1000), (0, 70_000, 140_000)]
+)
+def test_two_versions_hold_the_memory_of_a_case_twice(paired, monkeypatch, own, most, begin_with):
+    taken = taken_by(paired, monkeypatch)
+    paired.earlier = earlier(own, most)
+    observe(paired, Both(paired), cold=False)
+    assert taken == [begin_with]

@@ -77,12 +77,13 @@ def test_cases_take_as_long_as_they_were_seen_to_and_others_as_long_as_their_kin
     assert known.seconds(marked) == pytest.approx(18.0), "it compiles once for all sizes"
 
 
-def test_memory_is_that_of_the_case_or_the_most_of_its_kin():
+def test_memory_is_that_of_the_case_and_the_most_of_its_kin():
     case, other = CASES[:2]
     known = seen_in({case.id: Taken(1.0, 500), other.id: Taken(1.0, 700)})
     assert known.memory_bytes(case) == 500
-    assert known.memory_bytes(CASES[2]) == known.memory_bytes(CASES[3]) == 700
-    assert seen_in({}).memory_bytes(case) is None
+    assert known.memory_bytes(CASES[2]) == known.memory_bytes(CASES[3]) == 0
+    assert known.most_memory_bytes(CASES[2]) == known.most_memory_bytes(CASES[3]) == 700
+    assert seen_in({}).memory_bytes(case) == seen_in({}).most_memory_bytes(case) == 0
 
 
 def test_the_newest_run_of_the_cases_is_read(tmp_path):
