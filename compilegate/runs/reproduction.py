@@ -20,6 +20,11 @@ from compilegate.runs.slim import SlimObservation
 
 #: The options of a session that name files which the command needs, too.
 _FILE_OPTIONS = ("--zoo", "--budgets")
+#: pytest's options that choose its configuration, its root and its plugins.
+_CONFIG_OPTIONS = (
+    *("-c", "--config-file", "--rootdir", "--confcutdir"),
+    *("-o", "--override-ini", "-p"),
+)
 
 
 def python() -> str:
@@ -128,6 +133,21 @@ def command(
     words += setting_words(observed.seed, observed.backend, tf32=observed.tf32)
     words += ["--cold"] if observed.cold else []
     return shlex.join(words)
+
+
+def config_options(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield the words that choose pytest's configuration, its root and its plugins.
+
+    Args:
+        arguments: The arguments of the session.
+    """
+    for index, word in enumerate(arguments):
+        if word in _CONFIG_OPTIONS:
+            yield from arguments[index : index + 2]
+        elif word.startswith("--"):
+            yield from [word] if word.partition("=")[0] in _CONFIG_OPTIONS else []
+        elif word[:2] in _CONFIG_OPTIONS:  # such as -ofoo=bar
+            yield word
 
 
 def file_options(arguments: Sequence[str], *names: str) -> Iterator[str]:

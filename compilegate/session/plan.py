@@ -205,11 +205,15 @@ class Plan:
 
     @property
     def session_command(self) -> str:
-        """The command of a session of all suites, with this one's files, settings and baseline."""
+        """The command of a session of all suites, with this one's files, settings and baseline.
+
+        It reads the same configuration of pytest.
+        """
         options = self.options
         given = options.files or (self.stored.header.files if self.stored else ())
         files = [as_seen(word) if index % 2 else word for index, word in enumerate(given)]
-        words = [*reproduction.pytest_words(), *reproduction.suites_words(), *files]
+        words = [*reproduction.pytest_words(), *reproduction.suites_words()]
+        words += [*reproduction.config_options(options.arguments), *files]
         words += reproduction.setting_words(options.seed, options.backend, tf32=options.tf32)
         return shlex.join([*words, *options.compared])
 

@@ -64,6 +64,15 @@ def test_the_command_of_a_session_carries_its_files_and_settings(programs, tmp_p
     assert plain.session_command == "pytest --pyargs compilegate.suites"
 
 
+def test_the_command_of_a_session_reads_the_same_configuration(programs, tmp_path, monkeypatch):
+    programs()
+    monkeypatch.chdir(tmp_path)
+    ours = ("-c", "gate.ini", "--rootdir=.", "-o", "runs_dir=kept", "-pmine", "-o=cache_dir=c")
+    given = ("suites/", "-m", "cpu", *ours, "-q", "--color=no", "-k", "mlp")
+    command = make_plan_of(make_options(tmp_path, arguments=given)).session_command
+    assert command == shlex.join(["pytest", "--pyargs", "compilegate.suites", *ours])
+
+
 def test_the_command_of_a_session_that_compares_names_the_interpreters(
     programs, tmp_path, monkeypatch
 ):
