@@ -17,6 +17,7 @@ from compilegate.judging import budgets_toml
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.output.visible import visible
 from compilegate.processes import interrupts
+from compilegate.processes.import_folders import importable
 from compilegate.reports.text import count, wrapped
 from compilegate.runs import files, hidden_folders, reproduction
 from compilegate.runs.files import Run
@@ -98,8 +99,9 @@ def run(options: argparse.Namespace) -> int:
     _say(f"{count(len(found), 'culprit')}, {options.minutes:g} min each at most")
     made: list[folders.Triaged] = []
     try:
-        for one in folders.triage(stored, found, target, minutes=options.minutes, say=_say):
-            made.append(one)
+        with importable(stored.header.import_folders):
+            for one in folders.triage(stored, found, target, minutes=options.minutes, say=_say):
+                made.append(one)
     except KeyboardInterrupt:
         status = interrupts.INTERRUPTED
     else:

@@ -11,6 +11,7 @@ import traceback
 import torch
 
 from compilegate.observe import error_text
+from compilegate.observe.capture import source_place
 from compilegate.observe.device import out_of_memory
 from compilegate.observe.device.protocol import Device
 from compilegate.observe.device.unsupported import UnsupportedError
@@ -19,6 +20,7 @@ from compilegate.records.host_memory import MemoryAccount, gib, own_peak_bytes
 from compilegate.records.observation import Failure, Stage
 from compilegate.records.secret_values import masker
 from compilegate.zoo import registry
+from compilegate.zoo.import_failure import way_out_of
 
 #: The folder of this package, and its modules that handle results and call no model.
 _OWN = os.path.dirname(__file__)
@@ -48,7 +50,7 @@ def of_error(error: Exception, stage: Stage, raised_alone: str) -> Failure:
             raised it.
     """
     own = not raised_alone and _is_own(error)
-    message = error_text.of(error)
+    message = f"{error_text.of(error)}{way_out_of(error, source_place.roots())}"
     return Failure(
         stage=stage,
         kind=type(error).__name__,

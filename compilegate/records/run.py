@@ -33,6 +33,7 @@ class Header:
     ``--budgets FILE`` for all files of the user, by absolute path, from the command line and from
     the ini file; a run of an earlier version has none, and names files in ``arguments`` only.
     ``shard`` is the part of the cases that were selected, as ``2/4``; empty for all of them.
+    ``import_folders`` holds the folders of pytest's setting ``pythonpath``, by absolute path.
     """
 
     schema: int
@@ -48,6 +49,7 @@ class Header:
     tf32: bool = False
     files: tuple[str, ...] = ()
     shard: str = ""
+    import_folders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,7 +120,10 @@ def resuming_words(arguments: Sequence[str], name: str) -> list[str]:
 
 
 def command(
-    observed: Observation | SlimObservation, files: Iterable[str], python: str = "python"
+    observed: Observation | SlimObservation,
+    files: Iterable[str],
+    python: str = "python",
+    import_folders: Iterable[str] = (),
 ) -> str:
     """Return the command that observes a case in the foreground, with the options that it had.
 
@@ -128,11 +131,22 @@ def command(
         observed: The case.
         files: The words that name the user's files, such as ``--zoo FILE``.
         python: How a shell calls the interpreter.
+        import_folders: The folders of pytest's setting ``pythonpath``: outside of pytest, a
+            variable names them.
     """
     words = [python, "-m", "compilegate", "observe", observed.case, *files]
     words += setting_words(observed.seed, observed.backend, tf32=observed.tf32)
     words += ["--cold"] if observed.cold else []
-    return shlex.join(words)
+    return f"{_setting_path(import_folders)}{shlex.join(words)}"
+
+
+def _setting_path(folders: Iterable[str]) -> str:
+    """Return how a shell adds folders to ``PYTHONPATH`` for the command that follows."""
+    added = list(folders)
+    inherited = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    follow = f'{os.pathsep}"$PYTHONPATH"' if set(inherited) - {*added} else ""
+    seen = shlex.quote(os.pathsep.join(map(as_seen, added)))
+    return f"PYTHONPATH={seen}{follow} " if added else ""
 
 
 def config_options(arguments: Sequence[str]) -> Iterator[str]:

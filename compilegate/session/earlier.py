@@ -14,7 +14,12 @@ import msgspec
 
 from compilegate.records.case import Case, device_of
 from compilegate.records.memory_needs import needed_bytes
-from compilegate.records.observation import EARLIER_ATTEMPTS, WAITING, WAITING_FOR_MEMORY
+from compilegate.records.observation import (
+    EARLIER_ATTEMPTS,
+    WAITING,
+    WAITING_FOR_MEMORY,
+    Stage,
+)
 from compilegate.records.performance import Memory
 from compilegate.runs.reader import Reader, RunError
 
@@ -39,6 +44,12 @@ class Taken:
     memory_bytes: int = 0
 
 
+class _Failure(msgspec.Struct):
+    """The part of a failure that is needed here."""
+
+    stage: Stage
+
+
 class _Seen(msgspec.Struct):
     """The part of an observation that is needed here."""
 
@@ -46,6 +57,12 @@ class _Seen(msgspec.Struct):
     spent_s: dict[str, float] = {}
     memory: Memory | None = None
     parameters: int = 0
+    failure: _Failure | None = None
+
+    @property
+    def compiled(self) -> bool:
+        """Whether it came as far as compiling. A case that did not build will take longer."""
+        return self.failure is None or self.failure.stage not in ("start", "build", "eager")
 
 
 @dataclass(frozen=True)
@@ -119,7 +136,9 @@ def read(path: Path) -> dict[str, Taken]:
     with Reader(path) as reader:
         for line in reader.lines():
             if line.kind == "observation" and _exists(line.case):
-                found[line.case] = _taken(device_of(line.case), line.decode(_Seen))
+                seen = line.decode(_Seen)
+                if seen.compiled:
+                    found[line.case] = _taken(device_of(line.case), seen)
     return found
 
 

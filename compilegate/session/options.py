@@ -29,6 +29,7 @@ class Options:
     Attributes:
         explicit: Those of seed, backend and tf32 that the command line names.
         ini_files: The words ``--zoo FILE`` and ``--budgets FILE`` for files that the ini names.
+        import_folders: The folders of pytest's setting ``pythonpath``, by absolute path.
         root: The root of the user's project: pytest's rootdir.
     """
 
@@ -60,6 +61,7 @@ class Options:
     known: tuple[str, ...] = ()
     explicit: tuple[str, ...] = ()
     ini_files: tuple[str, ...] = ()
+    import_folders: tuple[str, ...] = ()
     root: Path = Path()
 
     @property
@@ -118,6 +120,7 @@ class Options:
             stop_after=option("stop_after"),
             explicit=tuple(n for n in ("seed", "backend", "tf32") if option(n) is not None),
             ini_files=tuple(word for words in named for word in words),
+            import_folders=tuple(map(str, config.getini("pythonpath"))),
             root=config.rootpath,
         )
 

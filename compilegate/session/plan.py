@@ -201,7 +201,9 @@ class Plan:
         python = reproduction.python()
         theirs = [word for path in self.options.candidates for word in ("--python", as_seen(path))]
         wants = _words_for(practice, observation.case, self.models)
-        return reproduction.command(observation, [*zoo, *budgets, *theirs, *wants], python)
+        words = [*zoo, *budgets, *theirs, *wants]
+        folders = self.options.import_folders if zoo else ()
+        return reproduction.command(observation, words, python, folders)
 
     @property
     def session_command(self) -> str:

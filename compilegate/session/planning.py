@@ -19,6 +19,7 @@ from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.processes import cpp_compiler
 from compilegate.processes.attempt import Progress, ignore_progress
 from compilegate.processes.child_process import ObserverError
+from compilegate.processes.import_folders import importable
 from compilegate.processes.machine_turns import MachineTurns
 from compilegate.processes.observer import Observer
 from compilegate.processes.server_process import Launch
@@ -115,6 +116,7 @@ def _make(
     if options.candidates and known.models is None:
         check_interpreter(options.python, "--candidate")
     zoo = tuple(dict.fromkeys(os.path.abspath(file) for file in options.zoo))
+    started.enter_context(importable(options.import_folders))
     launch = Launch(
         python=options.python,
         zoo=zoo,

@@ -31,6 +31,7 @@ def header_of(results: Results, environment: Environment) -> Header:
         tf32=options.tf32,
         files=options.files,
         shard=options.shard or "",
+        import_folders=options.import_folders,
     )
 
 

@@ -309,7 +309,11 @@ def _refer(run: Run, every: Sequence[Triaged]) -> None:
 
 def _write(one: Triaged, run: Run) -> None:
     folder, suspect, made = one.folder, one.suspect, one.findings
-    command = reproduction.command(suspect.observation, reproduction.files_of(run.header))
+    command = reproduction.command(
+        suspect.observation,
+        reproduction.files_of(run.header),
+        import_folders=run.header.import_folders,
+    )
     environment = run.header.environment
     retitle(suspect, made, folder)
     script = folder / "repro.py"

@@ -6,6 +6,7 @@ import linecache
 import re
 import sysconfig
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 
 #: How zoo files imported their names before the package existed.
@@ -39,17 +40,26 @@ def describe(path: Path, error: BaseException) -> str:
     else:
         message, *_ = str(error).strip().splitlines() or [""]
     reason = f"{type(error).__name__}: {message}".removesuffix(": ")
-    return f"{failure}: {reason} at {place}{_way_out(path, error)}"
+    way_out = way_out_of(error, [Path.cwd(), *path.parents[:3]])
+    return f"{failure}: {reason} at {place}{way_out}"
 
 
-def _way_out(path: Path, error: BaseException) -> str:
-    """Return how to import a package of the user that lies next to the zoo file, or above it."""
+def way_out_of(error: BaseException, folders: Iterable[Path]) -> str:
+    """Return how to import the user's own package, if an import did not find it.
+
+    Args:
+        error: The error.
+        folders: Where the package may be, or in a folder ``src`` there.
+    """
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return ""
     name, *inner = error.name.split(".")
-    for folder in () if inner else (Path.cwd(), *path.parents[:3]):
+    for folder in () if inner else (each / sub for each in folders for sub in ("", "src")):
         if (folder / name / "__init__.py").is_file() or (folder / f"{name}.py").is_file():
-            return f"; it is in {folder}: pip install -e it, or add that folder to PYTHONPATH"
+            return (
+                f"; it is in {folder}: pip install -e it, or name that folder in pytest's setting "
+                "pythonpath"
+            )
     return ""
 
 

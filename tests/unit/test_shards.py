@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from compilegate.records.case import Case
+from compilegate.records.observation import Failure
 from compilegate.records.performance import Memory
 from compilegate.session import earlier
 from compilegate.session.earlier import Earlier, Taken
@@ -103,6 +104,16 @@ def test_the_newest_run_of_the_cases_is_read(tmp_path):
     assert taken.seconds == 4.0
     assert taken.memory_bytes > 40 << 30
     assert earlier.newest(tmp_path / "missing", CASES) is None
+
+
+@pytest.mark.parametrize(("stage", "counts"), [("build", False), ("eager", False), ("call", True)])
+def test_a_case_that_did_not_compile_shows_no_time(tmp_path, stage, counts):
+    failure = Failure(stage=stage, kind="ModuleNotFoundError", message="no module")
+    seen = make_observation(
+        case=CASES[0].id, status="raised", spent_s={"build": 0.01}, failure=failure
+    )
+    write_run(tmp_path / "run.jsonl", make_header(planned=(CASES[0].id,)), seen)
+    assert set(earlier.read(tmp_path / "run.jsonl")) == ({CASES[0].id} if counts else set())
 
 
 def test_shards_of_one_folder_are_not_divided_by_each_other(tmp_path):

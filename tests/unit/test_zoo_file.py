@@ -188,7 +188,10 @@ def test_a_file_that_raises_is_refused_in_one_sentence_with_the_users_own_line(
     assert str(refused.value) == CANNOT + message
 
 
-@pytest.mark.parametrize("file", ["acme_nets/__init__.py", "acme_nets.py", "acme_nets.txt"])
+@pytest.mark.parametrize(
+    "file",
+    ["acme_nets/__init__.py", "acme_nets.py", "acme_nets.txt", "src/acme_nets/__init__.py"],
+)
 def test_a_missing_package_of_the_user_comes_with_the_way_to_import_it(
     write, file, tmp_path, monkeypatch
 ):
@@ -198,7 +201,10 @@ def test_a_missing_package_of_the_user_comes_with_the_way_to_import_it(
     monkeypatch.chdir(project)
     with pytest.raises(ZooError) as refused:
         load_file(write("import acme_nets\n"))
-    way_out = f"; it is in {project}: pip install -e it, or add that folder to PYTHONPATH"
+    found = project / "src" if file.startswith("src/") else project
+    way_out = (
+        f"; it is in {found}: pip install -e it, or name that folder in pytest's setting pythonpath"
+    )
     assert str(refused.value).endswith(way_out) is not file.endswith(".txt")
 
 

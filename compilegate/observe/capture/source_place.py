@@ -36,6 +36,11 @@ def name_from(root: str, zoo: Iterable[str]) -> None:
     _roots[:] = dict.fromkeys(path for root in written for path in (root, root.resolve()))
 
 
+def roots() -> Sequence[Path]:
+    """Return the folders that the user's files are named from."""
+    return _roots
+
+
 def place(filename: str, line: int, function: str) -> Place:
     """Return a source line. Its file is relative to its package, or to the user's project."""
     file, owner = _named(Path(filename))
