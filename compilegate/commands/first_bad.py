@@ -163,9 +163,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         case = Case.parse(options.case)
         cpp_compiler.require(case.device, options.backend)
-        for file in options.zoo:
-            if not Path(file).is_file():
-                raise ValueError(f"--zoo {file}: there is no such file")
+        zoo_listing.check_files(options.zoo)
         model = _model(case, options.zoo)
         if model is not None:
             refuse_impossible(case, model)

@@ -18,7 +18,7 @@ from compilegate.judging.budgets import Budgets, Machine
 from compilegate.judging.completeness import is_judged
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.output.visible import visible
-from compilegate.processes import cpp_compiler, foreground
+from compilegate.processes import cpp_compiler, foreground, zoo_listing
 from compilegate.processes.observer import BACKENDS
 from compilegate.records.case import Case, UnknownNameError
 from compilegate.records.environment import Environment
@@ -124,9 +124,7 @@ def _read(options: argparse.Namespace) -> tuple[Case, Budgets]:
     if not options.zoo and case.model not in (shipped := registry.load()):
         unknown = UnknownNameError("model", case.model, shipped)
         raise ValueError(f"{unknown} ({_OWN_MODELS})")
-    for file in options.zoo:
-        if not Path(file).is_file():
-            raise ValueError(f"no zoo file {file}: check the path")
+    zoo_listing.check_files(options.zoo)
     shipped_budgets = sorted(SHIPPED_BUDGETS.glob("*.toml"))
     return case, budgets_toml.read([Path(file) for file in options.budgets], shipped_budgets)
 

@@ -52,7 +52,17 @@ class Machine:
 
 @dataclass(frozen=True)
 class Entry:
-    """One table of a budgets file."""
+    """One table of a budgets file.
+
+    Attributes:
+        selectors: Globs on the model and the axes.
+        values: The thresholds and allowances, by key.
+        machine: What the thresholds are for.
+        layer: 0 for a shipped file; a later file of the user has a higher one.
+        where: The file and the line.
+        expected: The failure that it expects, in place of thresholds.
+        models: The only models that it is for; None for all that its globs match.
+    """
 
     selectors: Mapping[str, str]
     values: Mapping[str, Any]
@@ -60,9 +70,12 @@ class Entry:
     layer: int
     where: str
     expected: ExpectedFailure | None = None
+    models: frozenset[str] | None = None
 
     def matches(self, case: Case) -> bool:
         """Whether every selector matches."""
+        if self.models is not None and case.model not in self.models:
+            return False
         return all(fnmatchcase(getattr(case, a), glob) for a, glob in self.selectors.items())
 
     def holds_on(self, machine: Machine) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -30,6 +30,19 @@ class _Answer(msgspec.Struct):
 
     models: list[Model] | None = None
     error: str = ""
+
+
+def check_files(files: Iterable[str]) -> None:
+    """Refuse a zoo file that is not there, or that is a folder.
+
+    Raises:
+        ValueError: The message says what to do.
+    """
+    for file in files:
+        if os.path.isdir(file):
+            raise ValueError(f"the zoo {file} is a folder: name the Python file in it")
+        if not os.path.isfile(file):
+            raise ValueError(f"no zoo file {file}: check the path")
 
 
 def list_models(python: str, files: Sequence[str]) -> list[Model]:

@@ -12,6 +12,7 @@ from typing import Self
 import pytest
 
 from compilegate.entry import names_suites
+from compilegate.processes import zoo_listing
 from compilegate.processes.observer import BACKENDS
 from compilegate.records.case import UnknownNameError
 from compilegate.runs import lock
@@ -179,9 +180,7 @@ def check(options: Options) -> None:
     _check_duration("--case-timeout", options.case_timeout, "seconds")
     _check_duration("--stop-after", options.stop_after, "minutes")
     _check_duration("--triage-minutes", options.triage_minutes, "minutes")
-    for file in options.zoo:
-        if not Path(file).is_file():
-            raise ValueError(f"no zoo file {file}: check the path")
+    zoo_listing.check_files(options.zoo)
 
 
 def _check_duration(name: str, value: float | None, unit: str) -> None:

@@ -257,7 +257,7 @@ def conclude(made: Sequence[Triaged], target: Path) -> Iterator[str]:
         yield f"{counted([one.suspect.culprit for one in firsts])} by cause; by evidence {seen}"
     if any(map(_is_new, firsts)):
         named = _from_here(target.resolve() / found_reports.FILE)
-        yield f"reports name what was found with --known {named}"
+        yield f"to see these reports named in later sessions: --known {named}"
 
 
 def _is_new(one: Triaged) -> bool:

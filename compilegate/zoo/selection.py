@@ -33,7 +33,8 @@ def select(
         UnknownNameError: A glob matches no model, or a case id contains an unknown name.
         ValueError: No case is left, or a glob matches no possible case.
     """
-    _check_names("model", model_globs, [model.name for model in models])
+    own_first = sorted((model.name for model in models), key=lambda name: name in shipped)
+    _check_names("model", model_globs, own_first)
     wanted = [m for m in models if not model_globs or _matches(m.name, model_globs)]
     _check_case_globs(case_globs, models)
     names = {model.name for model in wanted}

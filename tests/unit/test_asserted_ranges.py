@@ -1,5 +1,6 @@
 """What a GPU's kernels assert is refused before a GPU gets it; what is in range is not."""
 
+import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from compilegate.observe.model.asserted_ranges import InRange, OutOfRangeError
 from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.probes import Probe
+from compilegate.observe.model.random_draws import DrawRecording
 from compilegate.observe.phases.number_checks import check_range
 from compilegate.observe.phases.repeating import LeftOutError
 
@@ -63,6 +65,20 @@ def test_only_a_probability_out_of_range_is_refused(use, number):
             use(torch.tensor([0.5, number, 1.0]))
 
 
+PROBE = Probe("NaN", change=torch.clone, is_extreme=True)
+
+
+def model_on(device, function, x, *, asserts=True):
+    return SimpleNamespace(
+        case=SimpleNamespace(device=device),
+        module=function,
+        recorder=SimpleNamespace(shared=None),
+        asserts_ranges=asserts,
+        prepare=lambda planned: x,
+        forward=function,
+    )
+
+
 def binned(x):
     """Count numbers in bins. A NaN becomes the smallest integer."""
     return torch.zeros(8).index_add(0, (x * 4).long(), torch.ones_like(x))
@@ -73,17 +89,40 @@ def binned(x):
     [("cuda", torch.nan, True), ("cuda", 0.5, False), ("cpu", torch.nan, False)],
 )
 def test_a_call_in_which_eager_would_lose_the_gpu_is_left_out(device, number, is_refused):
-    x = torch.tensor([0.1, number])
-    eager = SimpleNamespace(
-        case=SimpleNamespace(device=device), prepare=lambda planned: x, forward=binned
-    )
-    probe = Probe("NaN", change=torch.clone, is_extreme=True)
+    eager = model_on(device, binned, torch.tensor([0.1, number]))
 
     def check():
-        check_range(eager, PlannedCall(0, {}, probe=probe), probe)
+        check_range(eager, PlannedCall(0, {}, probe=PROBE), PROBE)
 
     if is_refused:
         with pytest.raises(LeftOutError, match=r"index_add.default gets an index out of range"):
             check()
     else:
         check()
+
+
+def test_a_model_without_such_an_operator_is_not_called():
+    """A generator that it captures cannot be put back."""
+    count = itertools.count()
+    eager = model_on("cuda", lambda x: x * next(count), torch.ones(2), asserts=False)
+    check_range(eager, PlannedCall(0, {}, probe=PROBE), PROBE)
+    assert next(count) == 0
+
+
+def test_a_check_leaves_no_trace_in_the_model():
+    norm = torch.nn.BatchNorm1d(2)
+    eager = model_on("cuda", norm, torch.ones(3, 2))
+    check_range(eager, PlannedCall(0, {}, probe=PROBE), PROBE)
+    assert norm.num_batches_tracked == 0
+    assert torch.equal(norm.running_mean, torch.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("function", "asserts"),
+    [(binned, True), (torch.sin, False), (torch.bernoulli, True), (torch.rand_like, False)],
+)
+def test_a_recording_of_draws_sees_what_asserts_ranges(function, asserts):
+    recording = DrawRecording(is_needed=True)
+    with recording.active():
+        function(torch.full((4,), 0.5))
+    assert recording.asserts_ranges is asserts

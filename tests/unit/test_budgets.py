@@ -97,6 +97,24 @@ def test_the_more_specific_entry_wins_in_any_order(load_budgets, weaker, stronge
     assert budget_of(load_budgets("\n".join(entries[::-1] if swapped else entries))).recompiles == 2
 
 
+@pytest.mark.parametrize(
+    ("layer", "model", "applies"),
+    [
+        ("shipped", "gh128942_local_class", True),
+        ("shipped", "ghostnet", False),
+        ("shipped", "gh195329_arena", False),
+        ("own", "ghostnet", True),
+    ],
+)
+def test_a_shipped_glob_on_models_is_for_shipped_models(tmp_path, layer, model, applies):
+    file = tmp_path / "budgets.toml"
+    file.write_text('[[budget]]\nmodel = "gh*"\nmax_memory_ratio = 1000\n')
+    layers = {"shipped": ([], [file]), "own": ([file], [])}
+    case = Case.parse(f"{model}-cpu-infer-f32-default-static")
+    found = budgets_toml.read(*layers[layer]).budget(case, Machine(), "2.15.0")
+    assert (found.max_memory_ratio == 1000) is applies
+
+
 def test_the_later_file_beats_specificity_and_all_beat_the_shipped(load_budgets, tmp_path):
     exact = '[[budget]]\nmodel = "resnet18"\nphase = "infer"\nrecompiles = 1\n'
     general = "[[budget]]\nrecompiles = 2\n"

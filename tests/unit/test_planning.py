@@ -43,6 +43,7 @@ def options(tmp_path):
         ({"case_timeout": 0.0}, "--case-timeout 0: expected seconds above 0"),
         ({"case_timeout": -2.5}, "--case-timeout -2.5: expected seconds above 0"),
         ({"zoo": ("nowhere.py",)}, "no zoo file nowhere.py"),
+        ({"zoo": ("..",)}, "the zoo .. is a folder: name the Python file in it"),
         ({"budgets": ("nowhere.toml",)}, "cannot read the budgets file nowhere.toml"),
         ({"models": ("resnet81",)}, "did you mean 'resnet18'"),
         ({"cases": ("resnet81-cpu-infer-f32-default-static",)}, "did you mean 'resnet18'"),

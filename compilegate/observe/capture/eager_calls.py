@@ -24,6 +24,7 @@ def call(eager: Subject, made: Call, index: int, recording: DrawRecording | None
     with left_out() as compiled, torch.compiler.set_stance("default", force_backend="eager"):
         result = eager.call(made, index, recording)
     eager.compiles_itself |= bool(compiled)
+    eager.asserts_ranges |= recording is None or recording.asserts_ranges
     return result
 
 

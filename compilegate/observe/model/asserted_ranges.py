@@ -30,14 +30,27 @@ class InRange(Mode):
         Raises:
             OutOfRangeError: It gets a number out of range.
         """
-        name = func._schema.name
-        looked_up = LOOKUPS.get(name) or _WRITES.get(name.removesuffix("_"))
-        if looked_up is not None and not all(is_within(*one) for one in looked_up(*args)):
+        if not all(is_within(*one) for one in _indices(func, args)):
             raise OutOfRangeError(f"{func} gets an index out of range")
-        chances = _CHANCES.get(name)
-        if chances is not None and not all(is_within(*one) for one in chances(*args)):
+        if not all(is_within(*one) for one in _chances(func, args)):
             raise OutOfRangeError(f"{func} gets a probability out of range")
         return func(*args, **kwargs)
+
+
+def asserts_range(func: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a GPU's kernel of an operator asserts the range of a number that it gets."""
+    return bool(_indices(func, args) or _chances(func, args))
+
+
+def _indices(func: Any, args: tuple[Any, ...]) -> _Bounded:
+    name = func._schema.name
+    looked_up = LOOKUPS.get(name) or _WRITES.get(name.removesuffix("_"))
+    return looked_up(*args) if looked_up is not None else []
+
+
+def _chances(func: Any, args: tuple[Any, ...]) -> _Bounded:
+    found = _CHANCES.get(func._schema.name)
+    return found(*args) if found is not None else []
 
 
 def is_within(numbers: torch.Tensor, least: float, largest: float) -> bool:

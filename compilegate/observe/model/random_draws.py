@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from compilegate.observe.model.asserted_ranges import asserts_range
 from compilegate.observe.model.dispatch_mode import Mode
 
 _DROPOUT = torch.ops.aten.native_dropout.default
@@ -31,10 +32,13 @@ class DrawRecording:
     Args:
         is_needed: Whether another run certainly draws other numbers. If not, the other run may go
             on without the recording.
+
+    Attributes:
+        asserts_ranges: Whether an operator ran that asserts a range of its numbers on a GPU.
     """
 
     def __init__(self, *, is_needed: bool) -> None:
-        self.is_needed = is_needed
+        self.is_needed, self.asserts_ranges = is_needed, False
         self._drawn: list[tuple[Any, torch.Tensor]] = []
         self._obstacle = ""
 
@@ -108,6 +112,7 @@ class _RecordingMode(Mode):
         self._recording = recording
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._recording.asserts_ranges |= asserts_range(func, args)
         result = func(*args, **kwargs)
         if draws(func, args, kwargs):
             self._recording.add(func, args, result)

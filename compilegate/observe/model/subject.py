@@ -51,6 +51,7 @@ class Subject:
         run: What :meth:`forward` calls: the module, or the result of compiling it.
         caches_casts: Whether autocast keeps the weights that it has cast until a call ends.
         compiles_itself: Whether a part of the eager model compiled itself in a call.
+        asserts_ranges: Whether an operator of a call in eager may have asserted a range.
         returned: What the module returned in the last step, where ``Example.output`` picks a part.
     """
 
@@ -73,7 +74,7 @@ class Subject:
         self.module = self.example.module
         self.run: Callable[..., Any] = self.module
         self.returned: Any = None
-        self.caches_casts, self.compiles_itself = True, False
+        self.caches_casts, self.compiles_itself, self.asserts_ranges = True, False, False
         self._preparation = Preparation(
             self.example,
             case,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -34,7 +36,7 @@ def check_numbers(eager: Subject, planned: PlannedCall, probe: Probe, plain: Cal
     if probe.is_integral:
         mode = OnlyArithmetic() if probe.changes_inputs else WithinRange()
         try:
-            with mode, torch.no_grad():
+            with _undone(eager), mode, torch.no_grad():
                 eager.forward(plain)
         except Exception as error:
             is_use = isinstance(error, IndexUseError)
@@ -46,15 +48,18 @@ def check_numbers(eager: Subject, planned: PlannedCall, probe: Probe, plain: Cal
 def check_range(eager: Subject, planned: PlannedCall, probe: Probe) -> None:
     """See in eager on a GPU whether other numbers become an index or a probability out of range.
 
-    A CPU refuses them. A GPU loses its context, or reads and writes other memory.
+    A CPU refuses them. A GPU loses its context, or reads and writes other memory. A model without
+    such an operator is not called: what it keeps outside of its modules, such as a generator that
+    it captures, would be a call ahead of compiled code's.
 
     Raises:
         LeftOutError: They do.
     """
-    if not probe.changes_inputs or probe.is_integral or eager.case.device == "cpu":
+    matters = eager.asserts_ranges and eager.case.device != "cpu"
+    if not matters or not probe.changes_inputs or probe.is_integral:
         return
     try:
-        with InRange(), torch.no_grad():
+        with _undone(eager), InRange(), torch.no_grad():
             eager.forward(eager.prepare(planned))
     except OutOfRangeError as error:
         raise LeftOutError(str(error)) from error
@@ -68,13 +73,22 @@ def raised_in_eager(error: Exception) -> str:
     return f"in eager, {error_text.with_kind(error)}"
 
 
+@contextlib.contextmanager
+def _undone(eager: Subject) -> Iterator[None]:
+    """Put back what a ``with`` block changes in a model."""
+    before = Snapshot(eager.module, parameters=True, shared=eager.recorder.shared)
+    try:
+        yield
+    finally:
+        before.put_back()
+
+
 def _depends_on_numbers(eager: Subject, planned: PlannedCall) -> bool:
     """Whether other floating attributes of modules change what eager returns."""
     found = []
     for one in (replace(planned, probe=None), planned):
-        before = Snapshot(eager.module, parameters=True, shared=eager.recorder.shared)
-        found.append(eager.call(eager.prepare(one), one.index).output)
-        before.put_back()
+        with _undone(eager):
+            found.append(eager.call(eager.prepare(one), one.index).output)
     usual, other = found
     return usual.keys() != other.keys() or any(
         not is_same(value, other[path]) for path, value in usual.items()
