@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,12 @@ from compilegate.records.call import Difference
 def difference(where: str, what: str, eager: object, compiled: object) -> Difference:
     """Return the difference between two properties, as text."""
     return Difference(where=where, what=what, eager=str(eager), compiled=str(compiled))
+
+
+def _kinds(values: torch.Tensor) -> torch.Tensor:
+    """Return 2 for each NaN, 1 or -1 for each infinity, and 0 for each number."""
+    values = values.double()
+    return torch.where(values.isnan(), 2, torch.where(values.isinf(), values.sign(), 0.0))
 
 
 def touched(name: str, before: Any, after: Any) -> Difference:
@@ -56,17 +63,29 @@ def mismatches(
     return difference(name, "elements", f"{values[0]} at {index}", f"{values[1]} there; {count}")
 
 
-def nonfinite(name: str, ours: torch.Tensor, theirs: torch.Tensor) -> list[Difference]:
-    """Return the difference in the places of NaN, +inf and -inf."""
+def nonfinite(
+    name: str, ours: torch.Tensor, theirs: torch.Tensor, truths: Sequence[torch.Tensor] = ()
+) -> list[Difference]:
+    """Return the difference in the places of NaN, +inf and -inf.
+
+    Where eager differs from the reference, and compiled code does not, eager is the one that errs.
+
+    Args:
+        name: The name of the tensor.
+        ours: The tensor of eager.
+        theirs: The tensor of compiled code.
+        truths: The tensors of the references. Only the first counts, which is not rounded: a number
+            that is too large for the dtype of the others is finite there.
+    """
     if ours.is_complex():
         ours, theirs = torch.view_as_real(ours), torch.view_as_real(theirs.to(ours))
+        truths = [torch.view_as_real(truth) for truth in truths]
     if bool(torch.isfinite(ours).all() & torch.isfinite(theirs).all().to(ours.device)):
         return []
-    patterns = [
-        torch.where(side.isnan(), 2, torch.where(side.isinf(), side.sign(), 0.0))
-        for side in (ours.double(), theirs.double())
-    ]
-    unequal = patterns[0] != patterns[1]
+    eager, compiled, *right = (_kinds(side.to(ours.device)) for side in (ours, theirs, *truths[:1]))
+    unequal = eager != compiled
+    for kinds in right:
+        unequal &= compiled != kinds
     if not bool(unequal.any()):
         return []
     counts = [int((~torch.isfinite(side)).sum()) for side in (ours, theirs)]

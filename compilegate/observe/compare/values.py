@@ -100,7 +100,9 @@ def compare_values(
     whole = {error.name for error in errors if error.numel == _numel(eager[error.name])}
     for sides in floating:
         if sides.name not in whole:
-            differences += exact.nonfinite(sides.name, sides.eager, sides.compiled)
+            differences += exact.nonfinite(
+                sides.name, sides.eager, sides.compiled, sides.references
+            )
     return Checked(
         tensors=len(eager),
         differences=tuple(differences),

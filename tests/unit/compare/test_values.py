@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from compilegate.observe.compare import exact
 from compilegate.observe.compare.results import CallResults, compare_outputs
 from compilegate.observe.model.result import Result
 from tests.unit.compare.sides import (
@@ -45,6 +46,23 @@ def test_patterns_of_nan_and_infinity_are_distinguished(one, other):
 
     assert [what for _, what, _, _ in differences(planted(one), planted(other))] == ["nonfinite"]
     assert differences(planted(one), planted(one)) == []
+
+
+@pytest.mark.parametrize(
+    ("eager", "compiled", "truth", "fails"),
+    [
+        (5.9e22, math.inf, math.inf, False),
+        (math.nan, 1.0, 1.0, False),
+        (5.9e22, math.inf, 5.9e22, True),
+        (math.inf, math.nan, math.inf, True),
+        (1.0, math.inf, math.nan, True),
+        (math.inf, math.inf, 1e39, False),
+    ],
+)
+def test_eager_alone_errs_where_compiled_code_is_as_the_reference(eager, compiled, truth, fails):
+    sides = (torch.tensor([1.0, number]) for number in (eager, compiled))
+    truths = [torch.tensor([1.0, truth], dtype=torch.float64)]
+    assert bool(exact.nonfinite("output", *sides, truths)) is fails
 
 
 def test_finite_values_are_compared_next_to_nan():
