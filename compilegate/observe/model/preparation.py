@@ -49,7 +49,7 @@ class Preparation:
     ) -> None:
         self._example = example
         self._given = GivenArguments(example)
-        self._seed = seed
+        self._seed, self._is_reference = seed, dtype is not None
         self._input_gradients = input_gradients
         self._written_inputs = written_inputs
         self._casts = [
@@ -111,7 +111,7 @@ class Preparation:
         for recast in self._casts:
             call.args, call.kwargs = recast(call.args), recast(call.kwargs)
         if planned.probe is not None:
-            planned.probe.apply(call)
+            planned.probe.apply(call, dense=self._is_reference)
         if self._input_gradients and not (planned.probe and planned.probe.without_gradients):
             for name, tensor in input_tensors(call).items():
                 if has_arithmetic(tensor) and tensor.is_leaf:

@@ -43,7 +43,8 @@ class Probe:
         change: Changes one tensor; None for a call whose sizes or number make the difference.
         repeats: How often both sides make the call before it is compared.
         overlaps: Whether elements of an input share memory. What a write to it gives depends on the
-            order in which elements are written.
+            order in which elements are written. The reference gets the same numbers without that:
+            forward-mode derivatives of eager are wrong where elements share memory.
         loss: The form of the loss from which the backward starts; None for the usual one.
         changes_numbers: Whether it changes the floating numbers that modules have as attributes.
         changes_state: Changes parameters and buffers; None if they stay.
@@ -77,10 +78,22 @@ class Probe:
     makes_inputs: bool = False
     rival: Change | None = None
 
-    def apply(self, call: Call) -> None:
-        """Change the tensors among the arguments of a call."""
-        call.args = nested.mapped(call.args, self._changed)
-        call.kwargs = nested.mapped(call.kwargs, self._changed)
+    def apply(self, call: Call, *, dense: bool = False) -> None:
+        """Change the tensors among the arguments of a call.
+
+        Args:
+            call: The call.
+            dense: Whether changed tensors have memory of their own for each element.
+        """
+        change = self._dense if dense and self.overlaps else self._changed
+        call.args = nested.mapped(call.args, change)
+        call.kwargs = nested.mapped(call.kwargs, change)
+
+    def _dense(self, tensor: Tensor) -> Tensor:
+        changed = self._changed(tensor)
+        return (
+            changed if changed is tensor else changed.clone(memory_format=torch.contiguous_format)
+        )
 
     def _changed(self, tensor: Tensor) -> Tensor:
         if self.change is None or type(tensor) is not Tensor or tensor.layout is not torch.strided:

@@ -167,7 +167,7 @@ class Probing:
             result = missing_gradients.without_zeros(made, result)
         if probe.may_overflow and stable.overflow_apart(made, result):
             raise LeftOutError("compiled code or eager alone overflows")
-        if probe.is_extreme and result.error is None:
+        if (probe.is_extreme or probe.overlaps) and result.error is None:
             result, share = stable.settled(made, result, truths, rivals)
             if share > _UNSTABLE_SHARE:
                 raise LeftOutError(f"eager and float64 disagree in {share:.0%} of the output")
