@@ -162,6 +162,7 @@ def compare_case(
     doubt = f"not judged now: {', '.join(unjudged)}" if unjudged else ""
     if verdict_changes.unproven(now.observation):
         doubt = describe_failure(now.observation)
+    doubt = doubt or verdict_changes.unshown(before, now)
     slow = next((c for c in found if c.aspect == SPEED and c.effect == "unclear"), None)
     if slow is not None and not doubt and not paired and not any(g.is_worse for g in grown):
         doubt = f"{SPEED} {slow.text}"

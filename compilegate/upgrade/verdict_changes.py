@@ -8,7 +8,7 @@ open, a *note* informs the reader.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -26,6 +26,9 @@ SPEED = next(aspect.name for aspect in ASPECTS.values() if aspect.change == "pai
 #: The aspect that judges eager itself.
 EAGER = "eager"
 
+#: The stages before anything is compiled, and before the results of compiled code.
+_BEFORE_COMPILING: Set[Stage] = {"start", "build", "eager"}
+_BEFORE_RESULTS: Set[Stage] = {*_BEFORE_COMPILING, "compile"}
 _STAGES: tuple[str, ...] = get_args(Stage)
 _FAILS = ("failed", "expected_failure")
 _JUDGED = (*_FAILS, "passed")
@@ -92,6 +95,23 @@ def of_failures(before: CaseRecord, now: CaseRecord) -> Iterator[Change]:
         yield Change(aspect, "better", text)
     else:
         yield Change(aspect, "fixed", f"before: {describe_failure(then)}")
+
+
+def unshown(before: CaseRecord, now: CaseRecord) -> str:
+    """Return why a failure now may be worse than before: the baseline had nothing to compare.
+
+    A case that ended early there, and completes now with wrong numbers, was safe to refuse. One
+    that neither version builds, or calls in eager, says nothing about a compiler. Empty otherwise.
+    """
+    then, later = before.observation, now.observation
+    failed = [aspect for aspect, verdict in now.verdicts.items() if verdict.outcome == "failed"]
+    if then is None or later is None or then.failure is None or not failed:
+        return ""
+    if later.failure is None and then.failure.stage in _BEFORE_RESULTS:
+        return f"fails in {', '.join(failed)}; before, it had no results: {describe_failure(then)}"
+    if later.failure is not None and {then.failure.stage, later.failure.stage} <= _BEFORE_COMPILING:
+        return f"in neither version anything was compiled: {describe_failure(later)}"
+    return ""
 
 
 def unproven(observation: SlimObservation) -> bool:

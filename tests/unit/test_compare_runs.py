@@ -157,6 +157,28 @@ def test_a_case_that_died_before_its_model_was_known_is_comparable():
     assert compared(before, seen(died, forward="failed")).kind == "broken"
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "outcome", "doubt"),
+    [
+        ("build", None, "failed", "fails in forward; before, it had no results: raised in stage"),
+        ("compile", None, "failed", "fails in forward; before, it had no results: raised in stage"),
+        ("build", "build", "failed", "in neither version anything was compiled: raised in stage"),
+        ("compile", None, "expected_failure", ""),
+        ("build", None, "passed", ""),
+        ("compile", "compile", "failed", ""),
+        ("call", None, "failed", ""),
+    ],
+)
+def test_a_baseline_without_results_leaves_a_doubt_on_failures(before, now, outcome, doubt):
+    then, later = (
+        make_failed_observation("raised", stage=stage) if stage else make_observation()
+        for stage in (before, now)
+    )
+    found = compared(seen(then, forward="failed"), seen(later, forward=outcome))
+    assert found.doubt.startswith(doubt)
+    assert bool(found.doubt) is bool(doubt)
+
+
 def test_fewer_calls_are_compared_as_far_as_they_go():
     three, two = (make_observation(calls=(make_call(),) * count) for count in (3, 2))
     assert compared(three, two).kind == "unchanged"
