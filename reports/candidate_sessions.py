@@ -18,13 +18,13 @@ import pytest
 from _pytest.config import create_terminal_writer
 
 from compilegate.processes.child_process import ObserverError
+from compilegate.processes.interpreter import check_interpreter
 from compilegate.reports import candidates_text
 from compilegate.reports.comparison_text import NARROWEST
 from compilegate.session.clean_terminal import clean_writer
 from compilegate.session.options import Options, judges_suites
 from compilegate.upgrade import comparison as comparisons
 from compilegate.upgrade.comparison import Comparison
-from compilegate.upgrade.paired_baseline import check_interpreter
 
 #: The options of one session that each session gets a value of its own for.
 _OWN = ("--candidate", "--save")

@@ -189,7 +189,8 @@ def time_lines(effort: Effort) -> Iterator[str]:
         text += "of which"
     left = "starting, waiting and judging" if several else "starting and judging"
     rest[left] = max(all_s - useful - other, 0.0)
-    shares = {name: seconds / all_s for name, seconds in rest.items()}
+    total_s = useful + sum(rest.values())
+    shares = {name: seconds / total_s for name, seconds in rest.items()}
     parts = [f"{name} {share:.0%}" for name, share in shares.items() if share >= 0.005]
-    share = max(1 - useful / all_s, 0.0)
+    share = 1 - useful / total_s
     yield f"{text} {share:.0%} is neither compiling nor running models ({', '.join(parts)})"

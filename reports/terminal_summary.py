@@ -181,7 +181,8 @@ class TerminalSummary:
         others = len(failed - worse)
         if not others:
             return ""
-        return f"not counted: {count(others, 'case')} also fail under the version in use"
+        fail = "fails" if others == 1 else "fail"
+        return f"not counted: {count(others, 'case')} also {fail} under the version in use"
 
     def _write_commands(self) -> None:
         """Print how to observe failed cases again, where pytest does not show their failures."""
@@ -200,7 +201,7 @@ class TerminalSummary:
         for line in unmatched(self._session.plan.known, judged):
             self._reporter.write_line(visible(f"unused known culprit: {line}"), yellow=True)
         if self._config.getoption("budgets_update"):
-            nothing = ["budget updated: no budget needed to change"]
+            nothing = ["no budget needed to change"]
             for line in self._session.budget_changes or nothing:
                 self._reporter.write_line(visible(line))
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from compilegate.judging.aspects import ASPECTS
 from compilegate.judging.budget import DEPENDS_ON
 from compilegate.judging.budgets import Machine
 from compilegate.judging.judge import nothing_compiled
@@ -192,10 +193,17 @@ def _differing(ours: Run, theirs: Run, *, any_host: bool) -> Iterator[str]:
 
 
 def _healthy(run: Run) -> list[Case]:
+    """Return the cases that completed, and whose numbers are right."""
+    wrong = {
+        case
+        for (case, aspect), verdict in run.verdicts.items()
+        if verdict.outcome == "failed" and ASPECTS[aspect].group in ("numerics", "state")
+    }
     return [
         case
         for observation in run.observations.values()
         if observation.status == "completed" and not nothing_compiled(observation)
+        if observation.case not in wrong
         if run.header.environment.device((case := Case.parse(observation.case)).device)
     ]
 

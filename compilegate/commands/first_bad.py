@@ -21,6 +21,7 @@ from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.output.visible import visible
 from compilegate.processes import cpp_compiler, zoo_listing
 from compilegate.processes.child_process import ObserverError
+from compilegate.processes.interpreter import check_interpreter
 from compilegate.processes.observer import BACKENDS, Observer
 from compilegate.processes.server_process import Launch
 from compilegate.records.case import Case, UnknownNameError
@@ -33,7 +34,6 @@ from compilegate.triage.releases.lacks import lack, unstarted
 from compilegate.triage.search.seen import Seen
 from compilegate.upgrade.attribution import distributions
 from compilegate.upgrade.attribution.index import MakingError
-from compilegate.upgrade.paired_baseline import check_interpreter
 from compilegate.zoo import registry
 from compilegate.zoo.selection import refuse_impossible
 

@@ -30,7 +30,12 @@ def add_parser(commands: Any) -> None:
         "The same folder continues an interrupted run.",
     )
     parser.add_argument("--minutes", type=float, default=10.0, metavar="N", help="default: 10")
-    parser.add_argument("--seed", type=int, metavar="S", help="the seed of all programs")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        metavar="S",
+        help="the seed of all programs: that of an earlier run continues it (default: a new one)",
+    )
     parser.add_argument("--programs", type=int, metavar="N", help="end after this many programs")
     parser.add_argument(
         "--workers", default="auto", metavar="N", help="default: one per two processors"

@@ -13,8 +13,8 @@ from compilegate.commands import stored_runs
 from compilegate.commands.observe import ArgumentError
 from compilegate.history import change_points, events, nights
 from compilegate.history.change_points import OtavaMissingError
+from compilegate.processes.interpreter import check_interpreter
 from compilegate.runs.reader import RunError
-from compilegate.upgrade.paired_baseline import check_interpreter
 
 #: How many notes on runs that cannot be read are shown, if there are no others.
 _NOTES = 3

@@ -19,13 +19,13 @@ from compilegate.judging.completeness import is_judged
 from compilegate.layout import SHIPPED_BUDGETS
 from compilegate.output.visible import visible
 from compilegate.processes import cpp_compiler, foreground, zoo_listing
+from compilegate.processes.interpreter import check_interpreter
 from compilegate.processes.observer import BACKENDS
 from compilegate.records.case import Case, UnknownNameError
 from compilegate.records.environment import Environment
 from compilegate.records.observation import WANTS, Observation
 from compilegate.records.run import encode
 from compilegate.records.verdict import Verdict
-from compilegate.upgrade.paired_baseline import check_interpreter
 from compilegate.zoo import registry
 
 #: What to do about a model of the user's own.
@@ -101,9 +101,9 @@ def run(options: argparse.Namespace) -> int:
         case, budgets = _read(options)
     except ValueError as error:
         raise ArgumentError(str(error)) from error
-    if options.python is not None:
-        check_interpreter(options.python, "--python")
-    made = foreground.observe(_words(options), options.python or sys.executable)
+    python = options.python or sys.executable
+    check_interpreter(python, "--python" if options.python else "the interpreter")
+    made = foreground.observe(_words(options), python)
     if made.observation is None or made.environment is None:
         if not made.refused:
             print(f"compilegate: the observing process {made.end}", file=sys.stderr)

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from compilegate.doctor.check import Check, has, lacks
 from compilegate.processes.child_process import ObserverError
+from compilegate.processes.interpreter import check_interpreter
 from compilegate.processes.observer import Observer
 from compilegate.processes.server_process import Launch
 from compilegate.records.environment import Environment
 
 #: Triton compiles for GPUs from this capability on: https://triton-lang.org
 _OLDEST_CAPABILITY = (7, 0)
+_WAY_OUT = "pip install torch there, or name another interpreter with --python"
 
 
 def checks(python: str, *, gpu: bool) -> Iterator[Check]:
@@ -21,6 +23,11 @@ def checks(python: str, *, gpu: bool) -> Iterator[Check]:
         python: The interpreter.
         gpu: Whether it must find a GPU.
     """
+    try:
+        check_interpreter(python, "--python")
+    except ObserverError as error:
+        yield lacks("torch", str(error), _WAY_OUT)
+        return
     observer = Observer(Launch(python=python))
     try:
         environment = observer.environment()

@@ -20,6 +20,7 @@ from compilegate.processes import cpp_compiler
 from compilegate.processes.attempt import Progress, ignore_progress
 from compilegate.processes.child_process import ObserverError
 from compilegate.processes.import_folders import importable
+from compilegate.processes.interpreter import check_interpreter
 from compilegate.processes.machine_turns import MachineTurns
 from compilegate.processes.observer import Observer
 from compilegate.processes.server_process import Launch
@@ -47,7 +48,7 @@ from compilegate.session.shards import Shard
 from compilegate.session.workers import ALONE, Known
 from compilegate.upgrade import paired_baseline
 from compilegate.upgrade.baseline import Baseline, LiveBaseline, StoredBaseline
-from compilegate.upgrade.paired_baseline import PairedBaseline, check_interpreter
+from compilegate.upgrade.paired_baseline import PairedBaseline
 from compilegate.zoo import registry, selection, tiers
 from compilegate.zoo.registry import Model
 

@@ -19,7 +19,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from fnmatch import fnmatchcase
 from importlib.machinery import SourceFileLoader
@@ -27,14 +27,13 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from compilegate.records.case import CAST_WEIGHTS, DEVICES, MODEL_NAME, UnknownNameError
-from compilegate.records.practice import PRACTICES, PracticeName
-from compilegate.zoo import import_failure
+from compilegate.records.case import DEVICES, MODEL_NAME
+from compilegate.records.practice import PracticeName
+from compilegate.zoo import declared, import_failure
 from compilegate.zoo.builder import Builder
+from compilegate.zoo.declared import Sizes
 from compilegate.zoo.example import Example
 from compilegate.zoo.families import FAMILIES
-
-Sizes = Mapping[str, Sequence[int]]
 
 
 class ZooError(ValueError):
@@ -193,22 +192,25 @@ def model(
                 f"{where}: model {name!r} is already defined in {_place(other.build)}; "
                 "choose another name"
             )
-        entry = Model(
-            name=name,
-            family=family or build.__module__.rpartition(".")[2],
-            vary=_checked_sizes(where, vary),
-            vary_cuda=_checked_sizes(where, vary_cuda),
-            blocks=blocks,
-            weights=_checked_weights(where, weights),
-            slow=slow,
-            settings=(settings,) if isinstance(settings, str) else tuple(settings),
-            devices=_checked_devices(where, devices),
-            requires=requires,
-            practices=_checked_practices(where, practices),
-            source=source,
-            builder=Builder.of(build),
-            build=build,
-        )
+        try:
+            entry = Model(
+                name=name,
+                family=family or build.__module__.rpartition(".")[2],
+                vary=declared.sizes(vary),
+                vary_cuda=declared.sizes(vary_cuda),
+                blocks=blocks,
+                weights=declared.weights(weights),
+                slow=slow,
+                settings=declared.settings(settings),
+                devices=declared.devices(devices),
+                requires=requires,
+                practices=declared.practices(practices),
+                source=source,
+                builder=Builder.of(build),
+                build=build,
+            )
+        except ValueError as error:
+            raise ZooError(f"{where}: {error}") from error
         if unknown := entry.vary_cuda.keys() - entry.vary.keys():
             raise ZooError(f"{where}: vary_cuda names {sorted(unknown)}, but vary does not")
         _registry[name] = entry
@@ -220,40 +222,6 @@ def model(
 def _place(build: Callable[..., Example]) -> str:
     """Where a builder is defined, as ``file:line``."""
     return f"{inspect.getsourcefile(build) or '?'}:{build.__code__.co_firstlineno}"
-
-
-def _checked_sizes(where: str, vary: Sizes | None) -> dict[str, tuple[int, ...]]:
-    for name, sizes in (vary or {}).items():
-        if not sizes or min(sizes) < 2 or len(set(sizes)) < len(sizes):
-            raise ZooError(
-                f"{where}: sizes of {name!r} must be distinct and at least 2 "
-                f"(torch.compile specialises on 0 and 1), not {tuple(sizes)}"
-            )
-    return {name: tuple(sizes) for name, sizes in (vary or {}).items()}
-
-
-def _checked_practices(where: str, names: Sequence[str]) -> tuple[PracticeName, ...]:
-    names = (names,) if isinstance(names, str) else names
-    for name in names:
-        if name not in PRACTICES:
-            raise ZooError(f"{where}: {UnknownNameError('practice', name, PRACTICES)}")
-    return tuple(practice for practice in PRACTICES if practice in names)
-
-
-def _checked_devices(where: str, names: Sequence[str]) -> tuple[str, ...]:
-    names = (names,) if isinstance(names, str) else names
-    for name in names:
-        if name not in DEVICES:
-            raise ZooError(f"{where}: {UnknownNameError('device', name, DEVICES)}")
-    return tuple(names)
-
-
-def _checked_weights(where: str, formats: Sequence[str]) -> tuple[str, ...]:
-    formats = (formats,) if isinstance(formats, str) else formats
-    for name in formats:
-        if name not in CAST_WEIGHTS:
-            raise ZooError(f"{where}: {UnknownNameError('weights', name, CAST_WEIGHTS)}")
-    return tuple(name for name in CAST_WEIGHTS if name in formats)
 
 
 def load() -> dict[str, Model]:

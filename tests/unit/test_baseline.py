@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from compilegate.processes.child_process import ObserverError
+from compilegate.processes.interpreter import check_interpreter
 from compilegate.processes.paired_observer import Both
 from compilegate.records.case import Case
 from compilegate.records.environment import Device
@@ -16,7 +17,7 @@ from compilegate.runs.reader import RunError
 from compilegate.runs.writer import Writer
 from compilegate.upgrade import paired_baseline
 from compilegate.upgrade.costs import COSTS
-from compilegate.upgrade.paired_baseline import CaseRequest, PairedBaseline, check_interpreter
+from compilegate.upgrade.paired_baseline import CaseRequest, PairedBaseline
 from compilegate.upgrade.paired_costs import default_budget
 from tests.unit.making import (
     make_environment,

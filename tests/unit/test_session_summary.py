@@ -176,6 +176,11 @@ def test_warming_the_toolchain_is_compiling():
     assert "of which 0% is neither" in line
 
 
+def test_two_versions_that_run_at_the_same_time_take_more_than_the_wall_shows():
+    (line,) = time_lines(Effort(80.0, [{"compile": 50.0, "reference": 10.0}, {"compile": 40.0}]))
+    assert "of which 10% is neither compiling nor running models (reference 10%)" in line
+
+
 def test_a_session_that_observed_nothing_accounts_for_no_time():
     assert list(time_lines(Effort(80.0))) == []
 

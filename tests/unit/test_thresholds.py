@@ -25,12 +25,14 @@ from tests.unit.making import (
     make_memory,
     make_observation,
     make_timing,
+    make_verdict,
     make_work,
 )
 from tests.unit.observed import Linear, observation
 from tests.unit.runs import write_run
 
 MIB = 2**20
+KNOWN_BUG = "gh183605_half_variance-cpu-infer-f32-default-static"
 ON_GPU = "tiny-cuda-train-f32-default-static"
 H200 = Device(kind="cuda", name="NVIDIA H200", memory_bytes=1)
 
@@ -272,18 +274,17 @@ def test_the_file_says_why_a_threshold_is_missing(runs, changed, reason):
 
 
 @pytest.mark.parametrize(
-    "observation",
+    "seen",
     [
-        pytest.param(make_failed_observation("crashed"), id="crashed"),
-        pytest.param(measured(capture=make_capture(graphs=0)), id="nothing compiled"),
-        pytest.param(
-            measured(case="gh183605_half_variance-cpu-infer-f32-default-static"), id="known bug"
-        ),
+        pytest.param([make_failed_observation("crashed")], id="crashed"),
+        pytest.param([measured(capture=make_capture(graphs=0))], id="nothing compiled"),
+        pytest.param([measured(), make_verdict("failed")], id="wrong numbers"),
+        pytest.param([measured(case=KNOWN_BUG)], id="known bug"),
     ],
 )
-def test_a_run_in_which_nothing_healthy_was_compiled_is_refused(runs, observation):
+def test_a_run_in_which_nothing_healthy_was_compiled_is_refused(runs, seen):
     runs.add(measured())
-    runs.add(observation)
+    runs.add(*seen)
     assert "1.jsonl: nothing in it was compiled" in runs.refusal()
 
 

@@ -145,6 +145,14 @@ def test_two_files_of_one_name_both_add_their_models(write, tmp_path):
             r"zoo_of_mine\.py:4: model 'a' is already defined in .*zoo_of_mine\.py:2; choose",
         ),
         ('@model("a", vary={"b": (1,)})\ndef f(): ...\n', r"zoo_of_mine\.py:2: sizes of 'b'"),
+        (
+            '@model("a", settings=("train-fp32-*",))\ndef f(): ...\n',
+            r"zoo_of_mine\.py:2: settings 'train-fp32-\*' matches no .*did you mean 'f32'",
+        ),
+        (
+            '@model("a", settings="train-f32-static")\ndef f(): ...\n',
+            r"zoo_of_mine\.py:2: settings 'train-f32-static' matches no setting$",
+        ),
     ],
 )
 def test_a_wrong_definition_in_a_file_is_refused_with_its_line(write, text, message):
