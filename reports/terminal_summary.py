@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from compilegate.runs.reproduction import as_seen
 from compilegate.session.clean_terminal import write_command
 from compilegate.session.plan import unmatched_budgets
 from compilegate.session.results import Results
+from compilegate.upgrade import comparable
 from compilegate.upgrade.case_comparison import WORSE
 from compilegate.upgrade.comparison import Comparison
 from compilegate.upgrade.decision import decide
@@ -195,11 +197,8 @@ class TerminalSummary:
                 self._reporter.write_line(visible(f"reproduce: {again}"))
 
     def _write_budgets(self) -> None:
-        for line in unmatched_budgets(self._session.plan):
-            self._reporter.write_line(visible(f"unused budget entry: {line}"), yellow=True)
-        judged = (v for verdicts in self._session.verdicts.values() for v in verdicts)
-        for line in unmatched(self._session.plan.known, judged):
-            self._reporter.write_line(visible(f"unused known culprit: {line}"), yellow=True)
+        for line in _remarks(self._session):
+            self._reporter.write_line(visible(line), yellow=True)
         if self._config.getoption("budgets_update"):
             nothing = ["no budget needed to change"]
             for line in self._session.budget_changes or nothing:
@@ -233,6 +232,19 @@ class TerminalSummary:
                 session.plan.options.arguments, _name_of(self._run, session.plan.options.runs)
             )
             self._reporter.write_line(f"to continue: {shlex.join(words)}")
+
+
+def _remarks(session: Results) -> Iterator[str]:
+    """Yield entries of the user's files without a use, and what a run lacks that is replayed."""
+    plan = session.plan
+    for line in unmatched_budgets(plan):
+        yield f"unused budget entry: {line}"
+    judged = (v for verdicts in session.verdicts.values() for v in verdicts)
+    for line in unmatched(plan.known, judged):
+        yield f"unused known culprit: {line}"
+    if plan.replays and plan.stored is not None:
+        yield from titles.notes_on(plan.stored.header)
+        yield from comparable.incomplete("run", plan.stored)
 
 
 def why_nothing_saved(config: pytest.Config, results: Results | None) -> str:

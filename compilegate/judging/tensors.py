@@ -25,6 +25,7 @@ from compilegate.judging.tolerances import (
     widening,
 )
 from compilegate.records.call import (
+    SHAPE,
     SIGN_OF_ZERO,
     Checked,
     Decision,
@@ -279,6 +280,11 @@ def _tie(decision: Decision) -> str:
         return (
             f"{decision.where}: eager and the reference return {decision.eager}, compiled code "
             f"{decision.compiled} ({decision.elements} such elements)"
+        )
+    if decision.where.endswith(SHAPE):
+        return (
+            f"{decision.where}: eager has {decision.eager}, compiled code {decision.compiled}: "
+            "rounding decides how many elements there are"
         )
     return (
         f"{decision.where}: eager and the reference decide on {decision.eager}, compiled code on "

@@ -55,7 +55,9 @@ def machines_differ(baseline: Header, candidate: Header, kind: str) -> str:
     return ", ".join(found)
 
 
-def incomplete(name: str, run: Archive, candidate: Archive | None = None) -> Iterator[str]:
+def incomplete(
+    name: str, run: Archive | files.Run, candidate: Archive | None = None
+) -> Iterator[str]:
     """Yield a caution if a run lacks planned cases, with the way to complete it.
 
     Args:

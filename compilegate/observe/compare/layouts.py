@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from compilegate.observe.compare import exact
 from compilegate.observe.model.result import LAZY, Result
-from compilegate.records.call import Difference
+from compilegate.records.call import SHAPE, Decision, Difference
 
 
 def compare_layouts(eager: Result, compiled: Result) -> tuple[Difference, ...]:
@@ -27,6 +27,47 @@ def compare_layouts(eager: Result, compiled: Result) -> tuple[Difference, ...]:
             if layout[what] != other[what] and not _is_resolved(what, other)
         ]
     return tuple(differences)
+
+
+def without_undecided_shapes(
+    differences: Sequence[Difference], eager: Result, others: Sequence[Result]
+) -> tuple[list[Difference], list[Decision]]:
+    """Return the differences without those of outputs whose shape rounding decides.
+
+    How many elements ``unique_consecutive`` returns depends on the last bit. Where a reference, or
+    a nudged eager run, has another shape than eager, nothing says which is right.
+
+    Args:
+        differences: The differences of layouts.
+        eager: The eager call.
+        others: The references, and nudged eager runs.
+
+    Returns:
+        The others, and a decision for each such output.
+    """
+    decisions = []
+    for one in differences:
+        if one.what != SHAPE or one.where not in eager.layout:
+            continue
+        shapes = [other.layout[one.where][SHAPE] for other in others if one.where in other.layout]
+        if another := [shape for shape in shapes if shape != one.eager]:
+            decisions.append(
+                Decision(
+                    where=f"{one.where}, {SHAPE}",
+                    eager=f"{one.eager}, another run {another[0]}",
+                    compiled=one.compiled,
+                    elements=1,
+                    answered=1,
+                )
+            )
+    undecided = undecided_in(decisions)
+    return [one for one in differences if one.where not in undecided], decisions
+
+
+def undecided_in(decisions: Iterable[Decision]) -> set[str]:
+    """Return the names of the outputs whose shape rounding decides."""
+    ends = f", {SHAPE}"
+    return {one.where.removesuffix(ends) for one in decisions if one.where.endswith(ends)}
 
 
 def _is_resolved(what: str, compiled: Mapping[str, str]) -> bool:

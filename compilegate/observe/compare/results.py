@@ -19,7 +19,7 @@ from torch._dynamo import exc
 from compilegate.observe import error_text, objects
 from compilegate.observe.compare import exact, places
 from compilegate.observe.compare.eager_noise import Sample
-from compilegate.observe.compare.layouts import compare_layouts
+from compilegate.observe.compare.layouts import compare_layouts, without_undecided_shapes
 from compilegate.observe.compare.values import NOTHING_KNOWN, compare_values
 from compilegate.observe.model.equality import PLAIN, is_same
 from compilegate.observe.model.global_state import CHANGED_BY_LOADING
@@ -96,7 +96,11 @@ def compare_outputs(
         raised = _unlike_errors(eager, compiled)
     if raised is not None:
         return Checked(differences=(raised,))
-    differences = [*compare_layouts(eager, compiled)]
+    differences, shapes = without_undecided_shapes(
+        compare_layouts(eager, compiled),
+        eager,
+        [*call.references, *(sample.result for sample in call.samples)],
+    )
     # The result holds NumPy arrays as tensors, without a layout.
     for path in eager.output.keys() - eager.layout.keys():
         ours, theirs = eager.output[path], compiled.output.get(path)
@@ -116,7 +120,12 @@ def compare_outputs(
         for path, leaf in eager.output.items()
         if not isinstance(leaf, (torch.Tensor, float, *PLAIN))
     )
-    return replace(values, differences=(*differences, *values.differences), opaque=opaque)
+    return replace(
+        values,
+        differences=(*differences, *values.differences),
+        decisions=(*shapes, *values.decisions),
+        opaque=opaque,
+    )
 
 
 def compare_gradients(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Checked:

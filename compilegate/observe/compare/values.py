@@ -16,7 +16,7 @@ from compilegate.observe.compare.errors import are_slices_in_doubt, is_in_doubt,
 from compilegate.observe.compare.nearest_reference import Nudge, Sides
 from compilegate.observe.compare.pooled_errors import pooled_errors
 from compilegate.observe.model.equality import equal_objects
-from compilegate.records.call import Checked, Decision, Difference
+from compilegate.records.call import SHAPE, Checked, Decision, Difference
 from compilegate.records.rounding import pooled_noise
 
 #: If eager runs disagree on more integers than these, their spread is the noise. Compiled code must
@@ -199,7 +199,7 @@ def is_doubtful(checked: Checked, *, half: bool = False) -> bool:
 
 def decides_otherwise(checked: Checked) -> bool:
     """Whether compiled code has an exact answer that no eager run has given so far."""
-    return any(difference.what == "elements" for difference in checked.differences) or any(
+    return any(one.what in ("elements", SHAPE) for one in checked.differences) or any(
         one.answered < one.elements for one in checked.decisions
     )
 

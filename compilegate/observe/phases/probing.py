@@ -17,6 +17,7 @@ import torch._dynamo.config
 from compilegate.observe import error_text
 from compilegate.observe.capture import compiling
 from compilegate.observe.compare import missing_gradients, results, stable
+from compilegate.observe.compare.layouts import undecided_in
 from compilegate.observe.compare.slight_errors import are_slight
 from compilegate.observe.compare.values import NOTHING_KNOWN
 from compilegate.observe.device import out_of_memory
@@ -51,7 +52,7 @@ from compilegate.observe.phases.probing_plan import (
 from compilegate.observe.phases.progress import Progress
 from compilegate.observe.phases.repeating import LeftOutError, repeated
 from compilegate.observe.phases.rivals import rivals_of, squares_overflow
-from compilegate.records.call import CallFacts, Checked, Difference
+from compilegate.records.call import SHAPE, CallFacts, Checked, Difference
 
 #: Seconds after which no further call that compiles again is begun.
 _MOST_S = 120.0
@@ -172,6 +173,7 @@ class Probing:
             if share > _UNSTABLE_SHARE:
                 raise LeftOutError(f"eager and float64 disagree in {share:.0%} of the output")
         outputs, gradients, state = self.calls.comparison.of_probe(planned, made, result, truths)
+        check_shapes(outputs, self.calls.seen.calls)
         outputs = replace(outputs, differences=(*outputs.differences, *self._unsteady))
         if probe.has_zeros and result.error is None:
             asleep = {error.name for error in outputs.errors if error.always_zero}
@@ -260,6 +262,22 @@ class Probing:
         if probe.loss is not None and not probe.loss.suits(_differentiable(made)):
             raise LeftOutError("for this output, it is no other loss")
         return made
+
+
+def check_shapes(outputs: Checked, calls: Sequence[CallFacts]) -> None:
+    """See whether outputs have another shape whose shape rounding decides in other calls, too.
+
+    Args:
+        outputs: The outputs of a probing call.
+        calls: The calls of the case.
+
+    Raises:
+        LeftOutError: They have.
+    """
+    undecided = undecided_in(one for call in calls for one in call.outputs.decisions)
+    for one in outputs.differences:
+        if one.what == SHAPE and one.where in undecided:
+            raise LeftOutError(f"rounding decides the shape of {one.where}")
 
 
 def _reason_of(error: Exception) -> str:
