@@ -10,6 +10,9 @@ import torch
 
 from compilegate.records.call import Difference
 
+#: The kind of a NaN: see :func:`_kinds`.
+_NAN = 2
+
 
 def difference(where: str, what: str, eager: object, compiled: object) -> Difference:
     """Return the difference between two properties, as text."""
@@ -17,9 +20,9 @@ def difference(where: str, what: str, eager: object, compiled: object) -> Differ
 
 
 def _kinds(values: torch.Tensor) -> torch.Tensor:
-    """Return 2 for each NaN, 1 or -1 for each infinity, and 0 for each number."""
+    """Return 2 for a NaN, 1 or -1 for each infinity, and 0 for each number."""
     values = values.double()
-    return torch.where(values.isnan(), 2, torch.where(values.isinf(), values.sign(), 0.0))
+    return torch.where(values.isnan(), _NAN, torch.where(values.isinf(), values.sign(), 0.0))
 
 
 def touched(name: str, before: Any, after: Any) -> Difference:
@@ -69,6 +72,8 @@ def nonfinite(
     """Return the difference in the places of NaN, +inf and -inf.
 
     Where eager differs from the reference, and compiled code does not, eager is the one that errs.
+    Where eager errs so in some elements, as ``log(1 - tanh(x) ** 2)`` does, rounding decides which:
+    compiled code may be infinite, or not, in half as many others.
 
     Args:
         name: The name of the tensor.
@@ -86,6 +91,9 @@ def nonfinite(
     unequal = eager != compiled
     for kinds in right:
         unequal &= compiled != kinds
+        infinite = unequal & (eager != _NAN) & (compiled != _NAN)
+        if int(infinite.sum()) <= int((eager != kinds).sum()) // 2:
+            unequal &= ~infinite
     if not bool(unequal.any()):
         return []
     counts = [int((~torch.isfinite(side)).sum()) for side in (ours, theirs)]

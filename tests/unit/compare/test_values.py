@@ -65,6 +65,19 @@ def test_eager_alone_errs_where_compiled_code_is_as_the_reference(eager, compile
     assert bool(exact.nonfinite("output", *sides, truths)) is fails
 
 
+@pytest.mark.parametrize(
+    ("off", "value", "fails"),
+    [(2, math.inf, False), (3, math.inf, True), (1, math.nan, True)],
+)
+def test_where_eager_saturates_compiled_code_may_in_half_as_many_other_elements(off, value, fails):
+    truth = torch.arange(10.0, dtype=torch.float64)
+    eager, compiled = truth.float(), truth.float()
+    eager[:4] = compiled[:4] = math.inf
+    compiled[4 : 4 + off] = value
+    assert bool(exact.nonfinite("output", eager, compiled, [truth])) is fails
+    assert exact.nonfinite("output", eager, compiled)
+
+
 def test_finite_values_are_compared_next_to_nan():
     def planted(factor):
         def run(x):
