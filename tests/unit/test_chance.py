@@ -5,6 +5,8 @@ import itertools
 import pytest
 
 from compilegate.judging.tensors import examine
+from compilegate.judging.tolerances import SLICES_OF_GRADIENTS
+from compilegate.records.call import SliceError
 from compilegate.records.rounding import EPS
 from tests.unit.making import make_call, make_checked, make_error, make_observation
 
@@ -51,6 +53,32 @@ def column(factor):
 def test_a_column_of_an_output_may_be_out_of_bounds_once(factors, expected):
     calls = [[column(factor)] for factor in factors]
     assert complaints(HALF, *calls, group="outputs") == expected
+
+
+def filtered(factor):
+    """A gradient whose filters err as eager's do, but for one."""
+    noise = 0.1
+    allowed = SLICES_OF_GRADIENTS.factor * noise + SLICES_OF_GRADIENTS.floor * EPS["bfloat16"]
+    worst = SliceError(
+        what="scale",
+        dimension=0,
+        index=40,
+        slices=96,
+        elements=1728,
+        eager=0.01,
+        compiled=factor * allowed,
+        noise=noise,
+    )
+    return out_by(0.5, dtype="bfloat16", slices=(worst,))
+
+
+@pytest.mark.parametrize(
+    ("factors", "expected"),
+    [((1.9, 0.5), 0), ((2.1, 0.5), 1), ((1.9, 1.9), 2), ((1.9,), 1)],
+    ids=["once, by little", "once, by more", "twice", "in the only call"],
+)
+def test_a_filter_may_be_out_of_bounds_once_where_a_relu_opens(factors, expected):
+    assert complaints(HALF_ON_CPU, *([filtered(factor)] for factor in factors)) == expected
 
 
 def test_a_column_of_an_output_in_single_precision_may_not_be_out_of_bounds():
