@@ -25,6 +25,7 @@ from compilegate.records.observation import (
     BUSY_MACHINE,
     Capture,
     Failure,
+    GraphBreak,
     Observation,
     Want,
 )
@@ -330,10 +331,16 @@ def _finding_of_case(observation: Observation, aspect: str, said_by: str) -> Fin
     return None
 
 
+def _says_little(one: GraphBreak) -> bool:
+    """Whether Dynamo's reason is only that Python runs a statement: another break says why."""
+    return one.reason.startswith("step_unsupported")
+
+
 def _why_nothing_compiled(capture: Capture | None) -> Iterator[str]:
     found: list[str] = []
     if capture is not None:
-        found += [*capture.limits, *map(str, (*capture.breaks, *capture.fallbacks))]
+        breaks = sorted((*capture.breaks, *capture.fallbacks), key=_says_little)
+        found += [*capture.limits, *map(str, breaks)]
         if capture.graphs:
             found.append(f"{capture.graphs} graphs were captured, but Inductor generated no code")
         elif not found and any(item.graph for item in capture.compilations):

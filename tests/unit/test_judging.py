@@ -8,6 +8,7 @@ from compilegate.judging.budget import Budget
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.finding import Finding
 from compilegate.judging.judge import judge
+from compilegate.records.observation import GraphBreak
 from tests.unit.making import (
     make_break,
     make_capture,
@@ -216,6 +217,13 @@ def test_a_case_that_compiled_nothing_fails(capture):
     assert judged.verdict.summary == f"nothing was compiled, all of it ran eagerly: {why}"
     assert judged.verdict.details == (why,)
     assert judged.of_case
+
+
+def test_the_reason_is_not_that_python_runs_a_statement_if_there_is_another():
+    step, why = (GraphBreak(reason=r, id="", place=None) for r in ("step_unsupported", "why"))
+    capture = make_capture(graphs=0, compilations=(), breaks=(step, why))
+    judged = judge(make_observation(capture=capture), Budget(), "forward", must_not_be_asked)
+    assert judged.verdict.summary.endswith("ran eagerly: why")
 
 
 def test_a_function_without_operations_on_tensors_is_not_called_disabled():
