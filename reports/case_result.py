@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from compilegate.judging.completeness import is_open, missing_library
-from compilegate.judging.judge import nothing_compiled
+from compilegate.judging.completeness import is_open, missing_library, nothing_compiled
 from compilegate.records.verdict import Outcome
 from compilegate.reports.columns import Figures, figures_of
 from compilegate.runs.archive import Archive, CaseRecord

@@ -19,7 +19,7 @@ from itertools import combinations
 from compilegate.judging.aspects import ASPECTS
 from compilegate.judging.budget import DEPENDS_ON
 from compilegate.judging.budgets import Machine
-from compilegate.judging.judge import nothing_compiled
+from compilegate.judging.completeness import nothing_compiled
 from compilegate.records import environment_changes
 from compilegate.records.case import Case
 from compilegate.records.environment import changes

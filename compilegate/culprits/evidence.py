@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from compilegate.culprits import stacks
 from compilegate.judging import raising
 from compilegate.judging.aspects import aspect_named
-from compilegate.judging.completeness import ended_in_practice, was_observed
-from compilegate.judging.judge import nothing_compiled
+from compilegate.judging.completeness import ended_in_practice, nothing_compiled, was_observed
 from compilegate.records.case import Case, computes_in_half, model_of
 from compilegate.records.observation import Compilation, GraphBreak, Observation
 from compilegate.records.recompilations import beyond_sizes

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import judge, nothing_compiled, proves_nothing
+from compilegate.judging.completeness import nothing_compiled
+from compilegate.judging.judge import judge, proves_nothing
 from compilegate.judging.rules import rules
 from compilegate.records.call import Checked
 from compilegate.records.case import Case

@@ -55,3 +55,16 @@ def is_open(observation: Observation | None, verdicts: Iterable[Verdict]) -> boo
 def is_judged(verdicts: Iterable[Verdict]) -> bool:
     """Whether any verdict was reached; a skipped test reaches none."""
     return any(verdict.outcome != "skipped" for verdict in verdicts)
+
+
+def nothing_compiled(observation: Observation) -> bool:
+    """Whether a case that ended ran eagerly throughout.
+
+    Where every call must raise, there may be no graph, but Dynamo must have looked at the code.
+    """
+    capture = observation.capture
+    if observation.raises and capture is not None:
+        return not (capture.compilations or capture.breaks)
+    if capture is None or capture.graphs == 0:
+        return True
+    return observation.backend == "inductor" and not capture.lowered

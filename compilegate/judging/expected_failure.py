@@ -33,6 +33,9 @@ class ExpectedFailure:
     strict: bool = True
     where: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.reason} ({self.issue})" if self.issue else self.reason
+
     def holds_for(self, version: str) -> bool:
         """Whether a torch version is in the range."""
         return SpecifierSet(self.torch).contains(version.partition("+")[0], prereleases=True)

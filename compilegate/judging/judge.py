@@ -7,7 +7,6 @@ aspect, so this module gives it. It also turns failures that are expected into e
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +14,8 @@ from typing import Any
 from compilegate.judging import raising
 from compilegate.judging.aspects import aspect_named
 from compilegate.judging.budget import KEYS, Budget, KeyKind
-from compilegate.judging.completeness import was_observed
+from compilegate.judging.completeness import nothing_compiled, was_observed
+from compilegate.judging.expectations import concerns, covers, explaining
 from compilegate.judging.expected_failure import ExpectedFailure
 from compilegate.judging.finding import Finding, with_help
 from compilegate.judging.tensors import examine
@@ -29,7 +29,6 @@ from compilegate.records.observation import (
     Observation,
     Want,
 )
-from compilegate.records.practice import PRACTICES
 from compilegate.records.verdict import Outcome, Verdict
 
 Rule = Callable[[Observation, Budget], Finding]
@@ -68,8 +67,8 @@ def judge(
     """
     of_case = _finding_of_case(observation, aspect, said_by) or _not_measured(observation, wants)
     finding = of_case or rule(observation, budget)
-    concerned = [e for e in budget.expected_failures if _concerns(e, aspect, observation)]
-    covering = [entry for entry in concerned if _covers(entry, aspect, observation)]
+    concerned = [e for e in budget.expected_failures if concerns(e, aspect, observation)]
+    covering = [entry for entry in concerned if covers(entry, aspect, observation)]
     return _as_expected(
         observation.case, aspect, finding, concerned, covering, of_case=of_case is not None
     )
@@ -111,24 +110,33 @@ def _as_expected(
     """
     outcome, summary = finding.outcome, finding.summary
     strict = (entry for entry in concerned if entry.strict)
-    if outcome == "failed" and (explaining := _explaining(covering, finding)):
-        reasons = "; ".join(map(_reason, explaining))
+    if outcome == "failed" and (matching := explaining(covering, finding)):
+        reasons = "; ".join(map(str, matching))
         outcome, summary = "expected_failure", f"{reasons}: {summary}"
     elif outcome == "passed" and not finding.indicative and (expected := next(strict, None)):
         outcome = "failed"
         summary = (
-            f"expected to fail, but passed: {_reason(expected)}. "
+            f"expected to fail, but passed: {expected}. "
             f"Remove the entry at {expected.where} or narrow its torch range. {summary}"
         )
     proposal = (finding.proposal or {}) if outcome == "failed" else {}
+    others = [entry for entry in covering if entry.match] if outcome == "failed" else []
     verdict = Verdict(
         case=case_id,
         aspect=aspect,
         outcome=outcome,
         summary=summary,
-        details=(*finding.details, *_budget_keys(aspect, proposal)),
+        details=(*finding.details, *map(_of_others, others), *_budget_keys(aspect, proposal)),
     )
     return Judgement(verdict, proposal, of_case=of_case)
+
+
+def _of_others(entry: ExpectedFailure) -> str:
+    """Return why an entry for the aspect does not cover a failure."""
+    return (
+        f"the expected failure at {entry.where} is another one: not every line has its match "
+        f"{entry.match!r}"
+    )
 
 
 #: How a line begins that names the budget keys which would allow a failure.
@@ -155,66 +163,6 @@ def _budget_keys(aspect: str, proposal: Mapping[str, Any]) -> Iterator[str]:
         keys.append(f"{key}{shown}")
     if keys:
         yield f"{BUDGET_KEY}{', or '.join(sorted(keys, key=lambda key: '[' in key))}"
-
-
-def _reason(expected: ExpectedFailure) -> str:
-    link = f" ({expected.issue})" if expected.issue else ""
-    return f"{expected.reason}{link}"
-
-
-#: The stages that only some requests have.
-_OPTIONAL_STAGES = (
-    *("time", "memory", "energy", "vary", "random", "restart", "compile_work"),
-    *PRACTICES,
-)
-
-
-def _concerns(expected: ExpectedFailure, aspect: str, observation: Observation) -> bool:
-    """Whether the entry is about this aspect, or about a stage that the case had to reach."""
-    if observation.failure is not None and was_observed(observation, aspect):
-        return not expected.stage and expected.aspect == aspect
-    if expected.stage in _OPTIONAL_STAGES:
-        return expected.stage in observation.wants
-    return bool(expected.stage) or expected.aspect == aspect
-
-
-def _covers(expected: ExpectedFailure, aspect: str, observation: Observation) -> bool:
-    """Whether this is the failure that was expected, not another one."""
-    if not expected.stage:
-        return was_observed(observation, aspect) and not nothing_compiled(observation)
-    if expected.stage == "crash":
-        return observation.status in ("crashed", "timed_out")
-    if expected.stage == "compile" and observation.status == "completed":
-        return nothing_compiled(observation)
-    return observation.failure is not None and observation.failure.stage == expected.stage
-
-
-def _explaining(entries: Sequence[ExpectedFailure], finding: Finding) -> list[ExpectedFailure]:
-    """Return few entries that match all lines of a failure; none if a line has no match."""
-    lines = finding.complaints or (finding.summary,)
-    matched = {entry: {line for line in lines if re.search(entry.match, line)} for entry in entries}
-    explaining: list[ExpectedFailure] = []
-    left = {*lines}
-    while left:
-        most = max(entries, key=lambda entry: len(matched[entry] & left), default=None)
-        if most is None or not matched[most] & left:
-            return []
-        explaining.append(most)
-        left -= matched[most]
-    return explaining
-
-
-def nothing_compiled(observation: Observation) -> bool:
-    """Whether a case that ended ran eagerly throughout.
-
-    Where every call must raise, there may be no graph, but Dynamo must have looked at the code.
-    """
-    capture = observation.capture
-    if observation.raises and capture is not None:
-        return not (capture.compilations or capture.breaks)
-    if capture is None or capture.graphs == 0:
-        return True
-    return observation.backend == "inductor" and not capture.lowered
 
 
 def _not_measured(observation: Observation, wants: Sequence[Want]) -> Finding | None:

@@ -40,6 +40,8 @@ def test_only_the_failure_that_was_described_is_expected(details, outcome):
     budget = expecting(aspect="forward", match="stride differs")
     judged = judge(make_observation(), budget, "forward", found(*details))
     assert judged.verdict.outcome == outcome
+    hint = "is another one: not every line has its match 'stride differs'"
+    assert any(hint in line for line in judged.verdict.details) is (outcome == "failed")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from compilegate.culprits.grouping import Culprit
 from compilegate.fuzzing.outcome import SILENT, Kind, Symptom, outcome_of
 from compilegate.judging.aspects import ASPECTS, aspect_named
 from compilegate.judging.budget import Budget
-from compilegate.judging.judge import BUDGET_KEY, nothing_compiled
+from compilegate.judging.completeness import nothing_compiled
+from compilegate.judging.judge import BUDGET_KEY
 from compilegate.judging.rules import verdicts
 from compilegate.processes import lost_device
 from compilegate.records.call import CallFacts, name_of_probe

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from compilegate.fuzzing.outcome import Symptom, outcome_of
 from compilegate.fuzzing.program import Program, zoo_text
-from compilegate.judging.judge import nothing_compiled
+from compilegate.judging.completeness import nothing_compiled
 from compilegate.processes.observer import Observer
 from compilegate.processes.server_process import Launch
 from compilegate.records.case import REPLAYING_CALLS, Case
