@@ -120,7 +120,7 @@ def _as_expected(
             f"Remove the entry at {expected.where} or narrow its torch range. {summary}"
         )
     proposal = (finding.proposal or {}) if outcome == "failed" else {}
-    others = [entry for entry in covering if entry.match] if outcome == "failed" else []
+    others = [e for e in covering if e.match and e.strict] if outcome == "failed" else []
     verdict = Verdict(
         case=case_id,
         aspect=aspect,
@@ -135,7 +135,7 @@ def _of_others(entry: ExpectedFailure) -> str:
     """Return why an entry for the aspect does not cover a failure."""
     return (
         f"the expected failure at {entry.where} is another one: not every line has its match "
-        f"{entry.match!r}"
+        f"'{entry.match}'"
     )
 
 
