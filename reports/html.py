@@ -32,7 +32,7 @@ from compilegate.reports import (
     titles,
 )
 from compilegate.reports.case_groups import CaseGroup
-from compilegate.reports.case_result import results_of
+from compilegate.reports.case_result import CaseResult, results_of
 from compilegate.reports.columns import COLUMNS
 from compilegate.reports.comparison_text import MEANING
 from compilegate.reports.mode_table import ModeRow, mode_rows
@@ -108,7 +108,9 @@ def of_run(run: Archive, known: Sequence[Known] = ()) -> Iterator[str]:
         also="",
         heading=counted(culprits),
         groups=[*failed, *culprit_groups.groups(culprits, expected=True)],
-        means=speedup_means({case: (None, found.figures) for case, found in results.items()}),
+        means=speedup_means(
+            {case: (None, found.figures) for case, found in results.items() if _is_quiet(found)}
+        ),
         modes=mode_rows({case: found.figures for case, found in results.items()}),
         notes=[
             *titles.notes_on(run.header),
@@ -118,6 +120,12 @@ def of_run(run: Archive, known: Sequence[Known] = ()) -> Iterator[str]:
         headers={"run": run.header},
         differences=[],
     )
+
+
+def _is_quiet(found: CaseResult) -> bool:
+    """Whether the machine was quiet enough for the speedup of a case to say something."""
+    speedup = found.verdicts.get("speedup")
+    return speedup is None or speedup.outcome != "inconclusive"
 
 
 def of_comparison(comparison: Comparison, baseline: Archive, candidate: Archive) -> Iterator[str]:

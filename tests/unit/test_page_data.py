@@ -280,3 +280,12 @@ def test_the_verdict_is_the_first_thing_on_a_page(pages):
     assert heading
     assert heading[1] == "do not upgrade: 1 broken"
     assert "<h1>1 case, 1 failed</h1>" in pages["run"]
+
+
+@pytest.mark.parametrize("outcome", ["passed", "failed", "inconclusive"])
+def test_the_mean_leaves_out_what_a_busy_machine_timed(tmp_path, outcome):
+    seen = make_observation(timing=make_timing(2.0))
+    path = write_run(tmp_path / "a.jsonl", seen, make_verdict(outcome, aspect="speedup"))
+    with Archive(path) as run:
+        page = "".join(html.of_run(run))
+    assert ("Geometric mean" in page) is (outcome != "inconclusive")
