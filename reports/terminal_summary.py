@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -216,8 +216,7 @@ class TerminalSummary:
         if not writer.holds_records:
             return
         self._reporter.write_line(f"run file: {_relative(writer.path)}")
-        is_red = any(not culprit.is_expected for culprit in self._culprits)
-        if is_red and not self._config.getoption("triage"):
+        if _has_causes(session, self._culprits) and not self._config.getoption("triage"):
             self._reporter.write_line(f"to find the causes: {_compilegate('triage', self._run)}")
         if not writer.is_locked:
             self._reporter.write_line(
@@ -232,6 +231,13 @@ class TerminalSummary:
                 session.plan.options.arguments, _name_of(self._run, session.plan.options.runs)
             )
             self._reporter.write_line(f"to continue: {shlex.join(words)}")
+
+
+def _has_causes(session: Results, culprits: Iterable[Culprit]) -> bool:
+    """Whether a case fails that was built. Triage cannot find out why a model is not."""
+    red = (case for culprit in culprits if not culprit.is_expected for case in culprit.cases)
+    seen = [observation for case in red if (observation := session.observation(case)) is not None]
+    return any(one.failure is None or one.failure.stage not in ("start", "build") for one in seen)
 
 
 def _remarks(session: Results) -> Iterator[str]:

@@ -85,6 +85,7 @@ def test_a_builder_imports_a_package_from_the_folders_of_the_setting(project):
     again = shell(project, reproduce[1])
     assert again.status == 1, again.output
     assert "1 failed" in again.output
+    assert "to find the causes: " in session.output
 
 
 def test_without_the_setting_the_failure_names_the_folder(project):
@@ -92,6 +93,7 @@ def test_without_the_setting_the_failure_names_the_folder(project):
     session = shell(project, SUITE)
     assert session.counts == {"failed": 2}, session.output
     assert "No module named 'acme_nets'; it is in" in session.output
+    assert "to find the causes" not in session.output
     assert "project/src: pip install -e it, or name that folder in pytest's setting pythonpath" in (
         session.output
     )
