@@ -250,7 +250,8 @@ def _remarks(session: Results) -> Iterator[str]:
         yield f"unused known culprit: {line}"
     if plan.replays and plan.stored is not None:
         yield from titles.notes_on(plan.stored.header)
-        yield from comparable.incomplete("run", plan.stored)
+        if plan.unobserved:  # of the selected cases
+            yield from comparable.incomplete("run", plan.stored)
 
 
 def why_nothing_saved(config: pytest.Config, results: Results | None) -> str:

@@ -66,6 +66,9 @@ def test_a_truncated_run_is_judged_as_far_as_it_goes_and_reported(compilegate, s
     assert session.counts == {"passed": 5}
     assert "its last line is incomplete and was dropped" in session.output
     assert "2 cases, none failed, 1 not observed" in session.output
+    assert "1 of 2 cases were not observed, and its last line was cut short; to continue it" in (
+        session.output
+    )
     again = session.run("again")
     assert again.missing == ["unbroken-cpu-infer-f32-default-static"]
     assert again.closing is None
