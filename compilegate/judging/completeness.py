@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from compilegate.records.observation import Observation
+from compilegate.records.observation import Observation, Stage
 from compilegate.records.practice import PRACTICES
 from compilegate.records.verdict import Verdict
 
+#: The stages before anything is compiled.
+BEFORE_COMPILING: tuple[Stage, ...] = ("start", "build", "eager")
 #: The message of a library that a model needs and that cannot be imported.
 _NOT_IMPORTED = " cannot be imported"
 

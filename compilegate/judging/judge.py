@@ -109,10 +109,13 @@ def _as_expected(
         of_case: Whether the finding is the same for all aspects.
     """
     outcome, summary = finding.outcome, finding.summary
+    others: list[ExpectedFailure] = []
     strict = (entry for entry in concerned if entry.strict)
     if outcome == "failed" and (matching := explaining(covering, finding)):
         reasons = "; ".join(map(str, matching))
         outcome, summary = "expected_failure", f"{reasons}: {summary}"
+    elif outcome == "failed":
+        others = [entry for entry in covering if entry.match and entry.strict]
     elif outcome == "passed" and not finding.indicative and (expected := next(strict, None)):
         outcome = "failed"
         summary = (
@@ -120,7 +123,6 @@ def _as_expected(
             f"Remove the entry at {expected.where} or narrow its torch range. {summary}"
         )
     proposal = (finding.proposal or {}) if outcome == "failed" else {}
-    others = [e for e in covering if e.match and e.strict] if outcome == "failed" else []
     verdict = Verdict(
         case=case_id,
         aspect=aspect,

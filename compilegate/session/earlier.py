@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from compilegate.judging.completeness import BEFORE_COMPILING
 from compilegate.records.case import Case, device_of
 from compilegate.records.memory_needs import needed_bytes
 from compilegate.records.observation import (
@@ -62,7 +63,7 @@ class _Seen(msgspec.Struct):
     @property
     def compiled(self) -> bool:
         """Whether it came as far as compiling. A case that did not build will take longer."""
-        return self.failure is None or self.failure.stage not in ("start", "build", "eager")
+        return self.failure is None or self.failure.stage not in BEFORE_COMPILING
 
 
 @dataclass(frozen=True)

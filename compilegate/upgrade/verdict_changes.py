@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
 from compilegate.judging.aspects import ASPECTS, Aspect, aspect_named
+from compilegate.judging.completeness import BEFORE_COMPILING
 from compilegate.judging.judge import proves_nothing
 from compilegate.records.observation import Stage
 from compilegate.records.verdict import Outcome
@@ -26,9 +27,8 @@ SPEED = next(aspect.name for aspect in ASPECTS.values() if aspect.change == "pai
 #: The aspect that judges eager itself.
 EAGER = "eager"
 
-#: The stages before anything is compiled, and before the results of compiled code.
-_BEFORE_COMPILING: Set[Stage] = {"start", "build", "eager"}
-_BEFORE_RESULTS: Set[Stage] = {*_BEFORE_COMPILING, "compile"}
+#: The stages before the results of compiled code.
+_BEFORE_RESULTS: Set[Stage] = {*BEFORE_COMPILING, "compile"}
 _STAGES: tuple[str, ...] = get_args(Stage)
 _FAILS = ("failed", "expected_failure")
 _JUDGED = (*_FAILS, "passed")
@@ -109,7 +109,9 @@ def unshown(before: CaseRecord, now: CaseRecord) -> str:
         return ""
     if later.failure is None and then.failure.stage in _BEFORE_RESULTS:
         return f"fails in {', '.join(failed)}; before, it had no results: {describe_failure(then)}"
-    if later.failure is not None and {then.failure.stage, later.failure.stage} <= _BEFORE_COMPILING:
+    if later.failure is not None and {then.failure.stage, later.failure.stage} <= {
+        *BEFORE_COMPILING
+    }:
         return f"in neither version anything was compiled: {describe_failure(later)}"
     return ""
 

@@ -42,6 +42,9 @@ def test_only_the_failure_that_was_described_is_expected(details, outcome):
     assert judged.verdict.outcome == outcome
     hint = "is another one: not every line has its match 'stride differs'"
     assert any(hint in line for line in judged.verdict.details) is (outcome == "failed")
+    passed = judge(make_observation(), budget, "forward", passes).verdict
+    assert passed.outcome == "failed", "it was expected to fail"
+    assert not any(hint in line for line in passed.details)
     lax = expecting(aspect="forward", match="stride differs", strict=False)
     judged = judge(make_observation(), lax, "forward", found(*details))
     assert not any(hint in line for line in judged.verdict.details), "it may be of any model"

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
+from compilegate.observe import nested
 from compilegate.records.call import Difference
 
-#: The kind of a NaN: see :func:`_kinds`.
+#: The kind of a NaN: see :func:`kinds_of`.
 _NAN = 2
 
 
@@ -19,10 +20,13 @@ def difference(where: str, what: str, eager: object, compiled: object) -> Differ
     return Difference(where=where, what=what, eager=str(eager), compiled=str(compiled))
 
 
-def _kinds(values: torch.Tensor) -> torch.Tensor:
-    """Return 2 for a NaN, 1 or -1 for each infinity, and 0 for each number."""
-    values = values.double()
-    return torch.where(values.isnan(), _NAN, torch.where(values.isinf(), values.sign(), 0.0))
+def kinds_of(values: torch.Tensor) -> torch.Tensor:
+    """Return 2 for each NaN, 1 or -1 for each infinity, and 0 for each number, of real parts."""
+    values = nested.real(values)
+    if not values.is_floating_point():
+        return torch.zeros_like(values, dtype=torch.int8)
+    signs = values.sign().where(values.isinf(), 0.0)
+    return signs.where(~values.isnan(), _NAN).to(torch.int8)
 
 
 def touched(name: str, before: Any, after: Any) -> Difference:
@@ -88,13 +92,13 @@ def nonfinite(
         truths = [torch.view_as_real(truth) for truth in truths]
     if bool(torch.isfinite(ours).all() & torch.isfinite(theirs).all().to(ours.device)):
         return []
-    eager, compiled = _kinds(ours), _kinds(theirs.to(ours.device))
+    eager, compiled = kinds_of(ours), kinds_of(theirs.to(ours.device))
     unequal = eager != compiled
     for truth in truths[:1]:
         right = truth.to(ours.device)
-        unequal &= compiled != _kinds(right)
+        unequal &= compiled != kinds_of(right)
         infinite = unequal & (eager != _NAN) & (compiled != _NAN)
-        if int(infinite.sum()) <= int((eager != _kinds(right.to(ours.dtype))).sum()) // 2:
+        if int(infinite.sum()) <= int((eager != kinds_of(right.to(ours.dtype))).sum()) // 2:
             unequal &= ~infinite
     if not bool(unequal.any()):
         return []

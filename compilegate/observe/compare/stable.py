@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from compilegate.observe import nested
+from compilegate.observe.compare.exact import kinds_of
 from compilegate.observe.model.result import Result
 from compilegate.records.call import SIGN_OF_ZERO, Decision
 
@@ -86,7 +87,7 @@ def overflow_apart(eager: Result, compiled: Result) -> bool:
             if not isinstance(ours, Tensor):
                 continue
             theirs = _like(ours, getattr(compiled, part).get(name))
-            if theirs is not None and not torch.equal(_kinds(ours), _kinds(theirs)):
+            if theirs is not None and not torch.equal(kinds_of(ours), kinds_of(theirs)):
                 return True
     return False
 
@@ -143,14 +144,14 @@ def _unstable(
     known = [nested.real(truth) for truth in likes if truth is not None]
     if known:
         places |= ~torch.stack([_is_near(parts, truth) for truth in known]).any(0)
-        first, *others = (_kinds(truth.to(parts.dtype)) for truth in known)
+        first, *others = (kinds_of(truth.to(parts.dtype)) for truth in known)
         for kinds in others:
             places |= kinds != first
     for rival in rivals:
         other = _like(ours, getattr(rival.result, part).get(name))
         if other is not None:
             another = nested.real(other)
-            places |= _kinds(parts) != _kinds(another)
+            places |= kinds_of(parts) != kinds_of(another)
             if rival.is_as_right:
                 places |= (parts != another) & ~(parts.isnan() & another.isnan())
     return places.any(-1) if ours.is_complex() else places
@@ -187,16 +188,7 @@ def _is_near(ours: Tensor, truth: Tensor) -> Tensor:
     finite = wide.isfinite()
     scale = wide.where(finite, 0.0).square().sum().div(finite.sum().clamp(min=1)).sqrt()
     far = (ours.double() - wide).abs() > _FAR * torch.maximum(wide.abs(), scale)
-    return (_kinds(ours) == _kinds(rounded)) & ~(far & finite)
-
-
-def _kinds(tensor: Tensor) -> Tensor:
-    """Return 0 for each finite part of an element, the sign for infinite ones, and 2 for NaN."""
-    tensor = nested.real(tensor)
-    if not tensor.is_floating_point():
-        return torch.zeros_like(tensor, dtype=torch.int8)
-    signs = tensor.sign().where(tensor.isinf(), 0.0)
-    return signs.where(~tensor.isnan(), 2.0).to(torch.int8)
+    return (kinds_of(ours) == kinds_of(rounded)) & ~(far & finite)
 
 
 def _has_infinities(tensor: Tensor) -> bool:
