@@ -8,6 +8,8 @@ https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from compilegate.judging.budget import Budget
@@ -15,6 +17,7 @@ from compilegate.judging.finding import Finding
 from compilegate.judging.judge import Judge
 from compilegate.records.observation import Observation
 from compilegate.records.performance import Memory, OtherSize
+from compilegate.records.wording import memory
 
 MIB = 2**20
 
@@ -34,7 +37,7 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     seen = observation.memory
     assert seen is not None
     eager, compiled = seen.eager_peak_bytes, seen.compiled_peak_bytes
-    text = f"peak {compiled / MIB:.1f} MiB, eager {eager / MIB:.1f} MiB ({seen.ratio:.2f}×)"
+    text = f"peak {memory(compiled)}, eager {memory(eager)} ({seen.ratio:,.2f}×)"
     if left := _left(seen):
         return Finding("failed", f"each call leaves {left}; {text}", describe(seen))
     if budget.max_memory_ratio is None:
@@ -48,7 +51,10 @@ def rule(observation: Observation, budget: Budget) -> Finding:
             f", within the slack of {budget.memory_slack_bytes / MIB:.0f} MiB" if over > 0 else ""
         )
         return Finding("passed", text + slack, describe(seen))
-    proposal = {"max_memory_ratio": round(1.1 * seen.ratio, 2)} if eager else {}
+    # Where eager needs next to nothing, a ratio to it says nothing that a slack does not.
+    proposal: dict[str, float] = {"memory_slack_bytes": math.ceil(1.1 * over)}
+    if eager > budget.memory_slack_bytes:
+        proposal = {"max_memory_ratio": round(1.1 * seen.ratio, 2)}
     return Finding("failed", text, describe(seen), proposal)
 
 
@@ -78,8 +84,8 @@ def _elsewhere(seen: OtherSize | None, budget: Budget) -> str | None:
     if seen.compiled_peak_bytes <= allowed + budget.memory_slack_bytes:
         return None
     return (
-        f"at {seen.name}, peak {seen.compiled_peak_bytes / MIB:.1f} MiB, "
-        f"eager {seen.eager_peak_bytes / MIB:.1f} MiB"
+        f"at {seen.name}, peak {memory(seen.compiled_peak_bytes)}, "
+        f"eager {memory(seen.eager_peak_bytes)}"
     )
 
 

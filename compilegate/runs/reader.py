@@ -209,7 +209,8 @@ class Reader:
                 )
             return line.decode(Header)
         raise UnreadableRunError(
-            f"{self.path}: has no header: it is not a run file, or it was cut short"
+            f"{self.path}: has no header: it is not a run file, or it was cut short before any "
+            "result; delete it, and start the session again"
         )
 
     def _all_lines(self) -> Iterator[Line]:

@@ -27,6 +27,7 @@ from compilegate.processes.server_process import Launch
 from compilegate.processes.zoo_listing import list_models
 from compilegate.records.case import Case
 from compilegate.records.environment import Environment
+from compilegate.records.wording import counted
 from compilegate.runs import files
 from compilegate.runs.archive import Archive
 from compilegate.runs.reader import RunError
@@ -237,7 +238,10 @@ def _stored_cases(options: Options, stored: files.Run) -> list[Case]:
     planned = stored.header.planned
     if options.replay:
         if not stored.observations:
-            raise ValueError(f"{stored.path} holds no observation: there is nothing to judge")
+            raise ValueError(
+                f"{stored.path} holds no observation: there is nothing to judge; --resume "
+                f"{files.name_of(stored.path)} observes its {counted(len(planned), 'planned case')}"
+            )
         planned = tuple(dict.fromkeys([*planned, *stored.observations]))
     return selection.narrow(map(Case.parse, planned), options.models, options.cases)
 

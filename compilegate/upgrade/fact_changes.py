@@ -17,6 +17,7 @@ from compilegate.records.performance import Timing
 from compilegate.records.recompilations import recompilations
 from compilegate.records.statistics import paired_speedup
 from compilegate.records.wording import counted
+from compilegate.records.wording import memory as size
 from compilegate.runs.slim import SlimObservation
 from compilegate.upgrade import error_growth, work_growth
 from compilegate.upgrade.comparable import incomparable
@@ -31,7 +32,6 @@ ASPECT_OF: dict[str, str] = {
 MEMORY_SHARE, MEMORY_BYTES = 0.1, 2**20
 #: Reports show a compile time that changed by this factor, and a speed that changed by this share.
 COMPILE_FACTOR, SPEED_SHARE = 1.3, 0.03
-MIB = 2**20
 
 
 def of_differences(then: SlimObservation, now: SlimObservation) -> Iterator[Change]:
@@ -173,8 +173,8 @@ def of_memory(then: SlimObservation, now: SlimObservation) -> Iterator[Change]:
         return
     peaks = before.compiled_peak_bytes, memory.compiled_peak_bytes
     saved = peaks[0] - peaks[1]
-    text = f"peak {peaks[0] / MIB:.1f} → {peaks[1] / MIB:.1f} MiB"
-    eager = f", eager {before.eager_peak_bytes / MIB:.1f} → {memory.eager_peak_bytes / MIB:.1f} MiB"
+    text = f"peak {size(peaks[0])} → {size(peaks[1])}"
+    eager = f", eager {size(before.eager_peak_bytes)} → {size(memory.eager_peak_bytes)}"
     if saved <= max(MEMORY_SHARE * peaks[0], MEMORY_BYTES):
         return
     proposed = round(1.1 * peaks[1] / memory.eager_peak_bytes, 2)

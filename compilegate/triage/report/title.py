@@ -39,8 +39,8 @@ _DIFFERENCE = re.compile(
 #: What a line says where one side raises.
 _RAISES = re.compile(r"eager raises (?P<eager>.*), compiled raises (?P<compiled>.*)")
 #: What a line says of the peak of a call, and before that of another size.
-_PEAK = re.compile(r"peak (?P<peak>\S+ MiB), .*\((?P<ratio>[\d.]+)×\), at most (?P<most>[\d.]+)×")
-_OF_SIZE = re.compile(r"at ([^,]+), peak (\S+) MiB, eager (\S+) MiB")
+_PEAK = re.compile(r"peak (?P<peak>\S+ \w+), .*\((?P<ratio>[\d.,]+)×\), at most (?P<most>[\d.]+)×")
+_OF_SIZE = re.compile(r"at ([^,]+), peak (\S+ \w+), eager (\S+ \w+)")
 #: State that a call changes: other differences are of what it returns.
 _STATE = ("input", "buffer", "parameter", "attribute", "closure", "class", "global", "function")
 #: How PyTorch begins the message that has the exception of a backend.
@@ -162,11 +162,11 @@ def _of_memory(text: str) -> str:
     known = _PEAK.search(rest or first)
     if known is None:
         return ""
-    ratio, most, of_size = float(known["ratio"]), float(known["most"]), _OF_SIZE.match(first)
+    ratio, most, of_size = float(known["ratio"].replace(",", "")), float(known["most"]), _OF_SIZE.match(first)
     if ratio > most or of_size is None:
         return f"{ratio:.2f} times eager's memory ({known['peak']}, at most {most:g} times allowed)"
     at, peak, eager = of_size.groups()
-    figures = f"{peak} MiB, eager {eager} MiB"
+    figures = f"{peak}, eager {eager}"
     return f"too much memory at {at} ({figures})"
 
 

@@ -82,6 +82,9 @@ _VALUES = (
     Kind("gelu_approximated", "GELU is approximated by tanh", "values", part="GELU", alone=True),
     Kind("weights_baked_in", "the first values of the weights are used for ever", "values"),
     Kind("stale_result", "the first result is returned for ever", "values", settings=_INFER),
+    Kind("some_rows_scaled", "every eighth row of the output is 0.5% too large", "values"),
+    Kind("one_channel_scaled", "one column or channel of the output is 1% too large", "values"),
+    Kind("one_channel_shifted", "one column or channel of the output is off by 0.01", "values"),
 )
 _PRECISION = (
     Kind("product_in_low_precision", "a product's operand is bf16", "precision", settings=_F32),
@@ -92,6 +95,12 @@ _PRECISION = (
         "each product is the rounded sum of two halves",
         "precision",
         settings=_HALF,
+    ),
+    Kind(
+        "accumulated_in_low_precision",
+        "products accumulate in bf16",
+        "precision",
+        settings=("*-bf16-*",),
     ),
     Kind("output_dtype", "the output has another dtype", "layout", "layout"),
 )
@@ -104,6 +113,7 @@ _GRADIENTS = tuple(
         ("all_gradients_halved", "all gradients are halved"),
         ("vector_gradients_a_tenth_low", "gradients of vectors are 10% too small"),
         ("saved_in_low_precision", "the backward reads saved activations in bf16"),
+        ("one_filter_scaled", "the gradient of one filter of each convolution is 3% too large"),
     )
 )
 _STATE = (
@@ -125,6 +135,14 @@ _STATE = (
     ),
     Kind("given_input_overwritten", "an input of the call is overwritten", "state", "report"),
     Kind("a_parameter_drifts", "a parameter grows by 1e-4 each call", "state", "report"),
+    Kind("parameter_moved", "each call moves a parameter to other memory", "state", "report"),
+    Kind(
+        "buffer_reused",
+        "a later call overwrites the first call's output",
+        "state",
+        "report",
+        _INFER,
+    ),
     Kind("memory_format_changed", "the output has other strides", "layout", "layout"),
     Kind("shape_broadcastable", "the output has one more dimension", "layout", "layout", _INFER),
     Kind("requires_grad_lost", "the output requires no gradient", "layout", "layout", _TRAIN),
@@ -142,6 +160,28 @@ _DRAWING = (
     Kind(
         "seed_not_heeded",
         "draws do not depend on the seed",
+        "drawing",
+        settings=_TRAIN,
+        part="dropout",
+    ),
+    Kind(
+        "dropout_not_rescaled",
+        "what dropout keeps is not scaled up",
+        "drawing",
+        settings=_TRAIN,
+        part="dropout",
+    ),
+    Kind(
+        "generator_put_back",
+        "the generator does not advance",
+        "drawing",
+        "report",
+        _TRAIN,
+        part="dropout",
+    ),
+    Kind(
+        "another_mask_in_backward",
+        "the backward drops other elements than the forward",
         "drawing",
         settings=_TRAIN,
         part="dropout",

@@ -178,10 +178,11 @@ def some_rows_scaled(graph: fx.Graph) -> int:
     """Make every eighth row of the output half a per cent too large."""
 
     def scale(node: fx.Node) -> fx.Node:
-        rows = value(node).shape[0]
+        rows = emit(graph, aten.sym_size.int, node, 0)
         index = emit(graph, aten.arange.start_step, 0, rows, 1, device=value(node).device)
         chosen = emit(graph, aten.eq.Scalar, emit(graph, aten.remainder.Scalar, index, 8), 3)
-        chosen = emit(graph, aten.unsqueeze.default, chosen, 1)
+        for _ in value(node).shape[1:]:
+            chosen = emit(graph, aten.unsqueeze.default, chosen, -1)
         wide = _low(graph, node, torch.float32)
         larger = _low(graph, emit(graph, aten.mul.Tensor, wide, 1.005), value(node).dtype)
         return emit(graph, aten.where.self, chosen, larger, node)

@@ -340,11 +340,21 @@ def test_a_call_that_leaves_more_memory_than_eager_fails_whatever_the_budget(
     assert finding.summary.startswith("each call leaves 4 KiB more allocated") is leaks
 
 
+def test_a_slack_is_proposed_where_eager_needs_less_than_the_slack():
+    observation = make_observation(memory=make_memory(12, 16 * 2**20))
+    budget = Budget(max_memory_ratio=1.3, memory_slack_bytes=2**20)
+    finding = test_memory.rule(observation, budget)
+    assert finding.summary.startswith("peak 16.0 MiB, eager 12 bytes (1,398,101.33×)")
+    assert finding.proposal.keys() == {"memory_slack_bytes"}
+    assert_proposal_helps(test_memory.rule, observation, budget)
+
+
 def test_memory_where_eager_allocates_nothing():
     nothing = make_observation(memory=make_memory(0, 0))
     something = make_observation(memory=make_memory(0, 4096))
     assert test_memory.rule(nothing, STRICT).outcome == "passed"
     finding = test_memory.rule(something, STRICT)
-    assert (finding.outcome, finding.proposal) == ("failed", {})
+    assert finding.summary == "peak 4.0 KiB, eager 0 bytes (inf×), at most 1.1× allowed"
+    assert finding.proposal == {"memory_slack_bytes": 4506}
     slack = dataclasses.replace(STRICT, memory_slack_bytes=4096)
     assert test_memory.rule(something, slack).outcome == "passed"
