@@ -15,7 +15,7 @@ def counted(count: float, noun: str, plural: str = "") -> str:
 
 
 def memory(size: float) -> str:
-    """Return bytes in a unit that does not round them away: ``16.0 MiB``, ``1.5 KiB``, ``12 bytes``."""
+    """Return bytes in a unit that does not round them away: ``16.0 MiB``, ``1.5 KiB``."""
     for unit, name in ((2**20, "MiB"), (2**10, "KiB")):
         if size >= unit:
             return f"{size / unit:,.1f} {name}"

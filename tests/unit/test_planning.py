@@ -59,7 +59,10 @@ def options(tmp_path):
         ),
         ({"models": ("zzz*",)}, r"unknown model 'zzz\*'; known: .*, … \(\d+ in all\)"),
         ({"save": "a/b"}, "expected a name, not a path; the ini setting runs_dir names the folder"),
-        ({"replay": "empty"}, "empty.jsonl holds no observation: .*; --resume empty observes its 1 planned case$"),
+        (
+            {"replay": "empty"},
+            "empty.jsonl holds no observation: .*; --resume empty observes its 1 planned case$",
+        ),
         ({"markers": "cpu and"}, "cpu and"),
     ],
 )

@@ -162,7 +162,11 @@ def _of_memory(text: str) -> str:
     known = _PEAK.search(rest or first)
     if known is None:
         return ""
-    ratio, most, of_size = float(known["ratio"].replace(",", "")), float(known["most"]), _OF_SIZE.match(first)
+    ratio, most, of_size = (
+        float(known["ratio"].replace(",", "")),
+        float(known["most"]),
+        _OF_SIZE.match(first),
+    )
     if ratio > most or of_size is None:
         return f"{ratio:.2f} times eager's memory ({known['peak']}, at most {most:g} times allowed)"
     at, peak, eager = of_size.groups()
