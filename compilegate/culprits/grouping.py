@@ -185,7 +185,7 @@ def culprits(failures: Iterable[Failure], known: Sequence[Known] = ()) -> list[C
         alike = f"expected of other cases: {seen}" if (seen := reported.get(piece.key)) else ""
         title = entry.title if entry else ""
         issue = issue_of(model_of(failure.verdict.case))
-        names = (title, alike, f"the model shows {issue}" if issue else "")
+        names = (title, alike, f"the model reproduces {issue}" if issue else "")
         culprit.add(failure.verdict, names, own)
     for failure, found in expected:
         key = ("expected", failure.reason) if failure.reason else ("expected", *found[0].key)

@@ -300,7 +300,7 @@ def test_an_expected_failure_that_passes_is_a_culprit():
 
 def test_the_model_of_a_known_bug_names_its_issue():
     (culprit,) = found(wrong("gh123_views-cpu-infer-f32-default-static"))
-    assert culprit.known == ["the model shows https://github.com/pytorch/pytorch/issues/123"]
+    assert culprit.known == ["the model reproduces https://github.com/pytorch/pytorch/issues/123"]
 
 
 def test_the_cases_of_a_culprit_are_folded():
