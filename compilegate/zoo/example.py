@@ -222,8 +222,10 @@ class Example:
         for what, given in (("inputs", self.inputs), ("kwargs", self.kwargs)):
             if callable(given) and (lacking := [n for n in _needs(given) if n not in vary]):
                 takes, names = ", ".join(lacking), ", ".join(vary) or "no sizes"
+                wanted = ", ".join(f'"{name}": (8, 4, 12)' for name in lacking)
                 raise ValueError(
-                    f"{what} of Example is a function of {takes}, but vary has {names}"
+                    f"{what} of Example is a function of {takes}, but vary has {names}: "
+                    f"write @model(…, vary={{{wanted}}}) with the sizes that you want"
                 )
         named = {name for dims in self.dims.values() for name in dims.values()}
         if vary and named and named.isdisjoint(vary):

@@ -168,7 +168,7 @@ def test_dims_that_are_marked_but_do_not_vary_are_accepted(vary, dims):
         (
             {},
             {"inputs": lambda batch: (batch,)},
-            "inputs .* function of batch, but vary has no sizes",
+            "inputs .* function of batch, but vary has no sizes: .*vary={.batch.: .8, 4, 12.}",
         ),
         ({"batch": (8, 4)}, {"kwargs": lambda *, n: {"n": n}}, "kwargs .* function of n, but vary"),
     ],
