@@ -7,7 +7,7 @@ same numbers, such as those in another memory layout, are one draw.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 
 from compilegate.judging.tolerances import OF_A_SLICE, Check, has_jumped, in_half
@@ -23,6 +23,9 @@ ONCE = 1.5
 #: these sizes, and for a slice in half precision. A ReLU of a late layer opens in one call in
 #: twenty, and four nudged runs often miss it. It changes one filter of hundreds.
 ONCE_JUMPED = 2.0
+#: A step moves a parameter by its gradient, so its error is a multiple of the gradient's. It may be
+#: this much larger for compiled code than for eager, since rounding adds to both.
+STEPPED = 1.1
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,25 @@ def certain(
         groups: The groups of tensors.
         observation: The case.
     """
-    return tuple(one for one in excesses if not _is_chance(one, excesses, groups, observation))
+    wrong = [one for one in excesses if not _is_chance(one, excesses, groups, observation)]
+    found = {(one.group, one.error.name) for one in wrong}
+    return tuple(one for one in wrong if not _is_as_right_as_its_gradient(one, found, groups))
+
+
+def _is_as_right_as_its_gradient(
+    one: Excess, wrong: Collection[tuple[int, str]], groups: Groups
+) -> bool:
+    """Whether an update errs by what its gradient errs, which is within its bounds."""
+    kind, _, parameter = one.error.name.partition(" ")
+    name = f"gradient {parameter}"
+    if kind != "update" or (one.group, name) in wrong:
+        return False
+    return any(
+        one.error.compiled_rms * gradient.eager_rms
+        <= STEPPED * one.error.eager_rms * gradient.compiled_rms
+        for gradient in groups.tensors[one.group]
+        if gradient.name == name and gradient.eager_rms
+    )
 
 
 def _is_chance(

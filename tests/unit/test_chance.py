@@ -115,6 +115,18 @@ def test_an_update_may_be_out_of_bounds_once_as_its_gradient_may(factors, expect
     assert complaints(HALF, *calls) == expected
 
 
+@pytest.mark.parametrize(
+    ("of_gradient", "expected"),
+    [(MORE, 0), (LITTLE, 1), (40, 2)],
+    ids=["by as much as its gradient", "by more", "and its gradient is wrong"],
+)
+def test_an_update_is_as_right_as_its_gradient(of_gradient, expected):
+    """As measured: eager's gradient errs by as much in another call, which lends its noise."""
+    gradient = out_by(of_gradient, eager_rms=NOISE, jumps=True)
+    updated = out_by(MORE, "update weight")
+    assert complaints(HALF, [gradient, updated]) == expected
+
+
 @pytest.mark.parametrize(("units", "expected"), [(1, 0), (2, 1)])
 def test_elements_of_a_parameter_in_half_precision_may_be_one_unit_off(units, expected):
     """Each step rounds the parameter: here, many elements the other way."""
