@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,9 @@ def observe(
     words = command(
         *suites, "--zoo", str(zoo), *chosen, *arguments, runs=folder / "runs", backend=backend
     )
-    env = {"COMPILEGATE_PLANTED": str(marks), "PYTHONPATH": str(CHECKOUT)}  # the zoo imports tests
+    # The zoo imports tests.
+    folders = ":".join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
+    env = {"COMPILEGATE_PLANTED": str(marks), "PYTHONPATH": folders}
     session = run_to_its_end(words, env, folder / "runs", timeout_s)
     (folder / "output").write_text(session.output)
     return finished(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 import threading
 import time
@@ -75,7 +76,8 @@ class Station:
             environment={
                 "COMPILEGATE_PLANTED": str(self._own),
                 "COMPILEGATE_EFFECTS": str(self._own),
-                "PYTHONPATH": str(CHECKOUT),  # the zoo imports tests
+                # The zoo imports tests.
+                "PYTHONPATH": ":".join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH")))),
                 "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"),
                 **share.environment(),
             },
