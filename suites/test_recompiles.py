@@ -11,13 +11,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
+from compilegate.judging import compiled_sizes
 from compilegate.judging.budget import Budget
 from compilegate.judging.finding import Finding, indented, shorten
 from compilegate.judging.judge import Judge
-from compilegate.records.call import CallFacts, name_of_call
+from compilegate.records.call import CallFacts
 from compilegate.records.case import Case
 from compilegate.records.observation import Capture, Compilation, Observation, Place
 from compilegate.records.recompilations import recompilations, total_of
@@ -108,8 +110,10 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     most = max(compiled_again.values(), default=0)
     case = Case.parse(observation.case)
     dynamic = case.dynamic
-    setting = allowed_by_setting(dynamic, returning) if returning else 0
-    if case.scope == "regional":
+    is_regional = case.scope == "regional"
+    guarded = _of_blocks(returning) if is_regional else returning
+    setting = allowed_by_setting(dynamic, guarded) if guarded else 0
+    if is_regional:
         # Blocks share their code; those of another kind (a shifted window, say) need their own.
         first = Counter(c.code for c in made if c.call == made[0].call)
         kinds = max(first.values(), default=1)
@@ -118,11 +122,11 @@ def rule(observation: Observation, budget: Budget) -> Finding:
     is_due = dynamic == "static" or (
         dynamic == "auto" and not any(c.symbolic for c in made if c.call == made[0].call)
     )
-    if is_due and case.scope == "whole":
-        eagerly = _never_compiled(
-            observation.calls, {c.call for c in capture.compilations if c.graph}, dynamic
-        )
-        if eagerly:
+    # What runs eagerly in each call, such as a kind of block, is reported as a graph break.
+    if is_due and not (is_regional and capture.fallbacks):
+        look = compiled_sizes.of_blocks if is_regional else compiled_sizes.of_model
+        compiled = {c.call for c in capture.compilations if c.graph}
+        if eagerly := look(observation.calls, compiled, dynamic):
             return Finding.failure(eagerly, more=indented(map(str, capture.fallbacks)))
     allowed = setting + budget.recompiles
     seen = f"{counted(most, 'recompilation')} of one code object, {allowed} allowed for {dynamic!r}"
@@ -244,24 +248,11 @@ def _fixed(again: Iterable[str], at_most: int) -> Iterator[str]:
         yield from indented(['TORCH_LOGS=dynamic names the line: look for "eval Eq(…)"'])
 
 
-def _never_compiled(
-    calls: Sequence[CallFacts], compiled: Container[int], dynamic: str
-) -> list[str]:
-    """Return the calls at new sizes for which nothing was compiled.
-
-    Under *auto*, code for the first size is no code for the second, and that for the second may be
-    for all others.
-    """
-    found: list[str] = []
-    known: set[tuple[tuple[str, float], ...]] = set()
-    for index, call in enumerate(calls):
-        sizes = tuple(item for item in call.numbers.items() if " dim " in item[0])
-        is_due = sizes not in known and (dynamic == "static" or len(known) < 2)
-        if is_due and index not in compiled and not call.raised:
-            name = name_of_call(index, call.sizes)
-            found.append(f"{name}: ran eagerly: nothing was compiled for these sizes")
-        known.add(sizes)
-    return found
+def _of_blocks(calls: Sequence[CallFacts]) -> Sequence[CallFacts]:
+    """Return the calls with the numbers that the first block got, where these are known."""
+    if not all(call.blocks for call in calls):
+        return calls
+    return [replace(call, numbers=call.blocks[0]) for call in calls]
 
 
 def _guards_at_limit(capture: Capture) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import torch
 import torch._dynamo.utils as dynamo
@@ -19,10 +20,16 @@ from compilegate.observe.model.subject import Subject
 from compilegate.zoo.example import Call
 
 
-def call(eager: Subject, made: Call, index: int, recording: DrawRecording | None = None) -> Result:
+def call(
+    eager: Subject,
+    made: Call,
+    index: int,
+    recording: DrawRecording | None = None,
+    around: AbstractContextManager[object] | None = None,
+) -> Result:
     """Make a call of a model that is not compiled. See :meth:`Subject.call` for the arguments."""
     with left_out() as compiled, torch.compiler.set_stance("default", force_backend="eager"):
-        result = eager.call(made, index, recording)
+        result = eager.call(made, index, recording, around)
     eager.compiles_itself |= bool(compiled)
     eager.asserts_ranges |= recording is None or recording.asserts_ranges
     return result

@@ -70,8 +70,8 @@ class Result:
         recording: The random tensors that the call drew, if they were recorded.
         found_inf: Whether scaled gradients overflowed, as ``GradScaler`` determines it.
         error: The exception that the call raised.
-        swaps_weights: Whether the action before the call wrote to parameters or buffers, or
-            replaced some.
+        swaps_weights: Whether the action before the call changed parameters or buffers.
+        blocks: The numbers that blocks got. See :class:`.CallFacts`.
     """
 
     output: dict[str, Any] = field(default_factory=dict)
@@ -97,6 +97,7 @@ class Result:
     found_inf: bool = False
     error: Exception | None = None
     swaps_weights: bool = False
+    blocks: tuple[dict[str, float], ...] = ()
 
     @property
     def nbytes(self) -> int:

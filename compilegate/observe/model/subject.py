@@ -48,6 +48,7 @@ class Subject:
         example: What the recipe returned.
         module: The module, or a function.
         recorder: Makes the judged calls, and knows what they left in shared variables.
+        blocks: The path of the module whose children are compiled one by one; empty if none is.
         run: What :meth:`forward` calls: the module, or the result of compiling it.
         caches_casts: Whether autocast keeps the weights that it has cast until a call ends.
         compiles_itself: Whether a part of the eager model compiled itself in a call.
@@ -66,9 +67,8 @@ class Subject:
         written_inputs: Collection[str] = (),
         weights: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
-        self.case = case
-        self._seed = seed
-        self._lifting = lifting
+        self.case, self._seed, self._lifting = case, seed, lifting
+        self.blocks = model.blocks if case.scope == "regional" else ""
         dtype = lifting.dtype if lifting else None
         self.example = build(model, case, seed, dtype=dtype, weights=weights)
         self.module = self.example.module

@@ -222,6 +222,7 @@ class PairedCalls:
                 sizes=planned.sizes,
                 numbers=guarded.numbers,
                 rest=guarded.rest,
+                blocks=made.blocks,
                 outputs=outputs,
                 gradients=gradients,
                 state=state,

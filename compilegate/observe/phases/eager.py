@@ -10,6 +10,7 @@ import torch
 
 from compilegate.observe import error_text
 from compilegate.observe.capture import eager_calls
+from compilegate.observe.capture.block_inputs import BlockInputs
 from compilegate.observe.device.protocol import Device
 from compilegate.observe.model import weights
 from compilegate.observe.model.calls import PlannedCall, first_call
@@ -121,8 +122,10 @@ def call_eager(
     progress.enter_call("eager")
     with progress.spend("prepare"):
         call = eager.prepare(planned)
+    given = BlockInputs(eager)
     with progress.spend("run"):
-        result = eager_calls.call(eager, call, planned.index, recording)
+        result = eager_calls.call(eager, call, planned.index, recording, given)
+    result.blocks = tuple(given.numbers)
     if isinstance(result.error, SelectorError):
         raise result.error
     expected = eager.example.raises
