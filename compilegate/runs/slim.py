@@ -43,7 +43,7 @@ LEFT_OUT: dict[type, frozenset[str]] = {
         }
     ),
     Checked: frozenset({"tensors", "ties", "opaque", "decisions", "pooled"}),
-    CallFacts: frozenset({"numbers", "rest", "overflowed", "overlaps"}),
+    CallFacts: frozenset({"numbers", "rest", "overflowed", "overlaps", "blocks"}),
     Observation: frozenset(
         {
             "draws",
