@@ -83,7 +83,7 @@ def _lines(comparison: Comparison, layout: Layout) -> Iterator[str]:
     if comparison.machines:
         text = f"costs are not compared, because the machines differ: {comparison.machines}"
         yield from wrapped(text, layout.columns)
-    for caution in comparison.cautions:
+    for caution in comparison.notes:
         yield from wrapped(visible(f"note: {caution}"), layout.columns)
     groups = case_groups.of_comparison(comparison)
     worse = [group for group in groups if group.kind in WORSE]

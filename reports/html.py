@@ -167,7 +167,7 @@ def of_comparison(comparison: Comparison, baseline: Archive, candidate: Archive)
         notes=[
             *attribution_text.lines(comparison),
             *([machines] if comparison.machines else []),
-            *comparison.cautions,
+            *comparison.notes,
         ],
         headers={"baseline": comparison.baseline, "candidate": comparison.candidate},
         differences=environment_text.groups(comparison),

@@ -76,7 +76,7 @@ def of_comparison(comparison: Comparison, limit: int = LIMIT) -> str:
     if comparison.machines:
         machines = escape(comparison.machines)
         lines += [f"Costs are not compared, because the machines differ: {machines}.", ""]
-    lines += [f"> {escape(caution)}\n" for caution in comparison.cautions]
+    lines += [f"> {escape(caution)}\n" for caution in comparison.notes]
     if causes := [*attribution_text.lines(comparison)]:
         title = attribution_text.title(comparison)
         lines += [f"### {title[0].upper()}{title[1:]}", "", *(f"- {escape(c)}" for c in causes), ""]

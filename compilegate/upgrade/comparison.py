@@ -15,6 +15,7 @@ import msgspec
 from compilegate.records.attribution import Attribution
 from compilegate.records.case import device_of
 from compilegate.records.run import Header
+from compilegate.records.wording import counted
 from compilegate.runs import parallel
 from compilegate.runs.archive import Archive
 from compilegate.upgrade.case_comparison import (
@@ -26,6 +27,7 @@ from compilegate.upgrade.case_comparison import (
 )
 from compilegate.upgrade.comparable import incomplete, machines_differ, revisions, unrecorded
 from compilegate.upgrade.cost_change import CostChange
+from compilegate.upgrade.fact_changes import is_of_other_numbers
 from compilegate.upgrade.stored_costs import CostCheck, check
 
 
@@ -68,6 +70,19 @@ class Comparison:
                 f"cases, {len(lost)} of them missing, {len(twice)} twice; this is a bug of "
                 "compilegate"
             )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know: the cautions, and that eager itself computes other numbers."""
+        other = [case.case for case in self.cases if any(map(is_of_other_numbers, case.changes))]
+        if not other:
+            return self.cautions
+        text = (
+            f"eager itself computes other numbers in {counted(len(other), 'case')}, such as "
+            f"{other[0]}: an operator computes something else, or weights and inputs are drawn "
+            "otherwise; each version is judged by its own reference"
+        )
+        return (*self.cautions, text)
 
     def of(self, *kinds: Class) -> Iterator[CaseComparison]:
         """Return the cases of some classes."""
