@@ -7,7 +7,7 @@ they were observed. The modules :mod:`~compilegate.upgrade.verdict_changes` and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -162,7 +162,7 @@ def compare_case(
     doubt = f"not judged now: {', '.join(unjudged)}" if unjudged else ""
     if verdict_changes.unproven(now.observation):
         doubt = describe_failure(now.observation)
-    doubt = doubt or verdict_changes.unshown(before, now)
+    doubt = doubt or verdict_changes.unshown(before, now) or _open(costs, now.verdicts)
     slow = next((c for c in found if c.aspect == SPEED and c.effect == "unclear"), None)
     if slow is not None and not doubt and not paired and not any(g.is_worse for g in grown):
         doubt = f"{SPEED} {slow.text}"
@@ -303,7 +303,7 @@ def changes_of(
         yield from fact_changes.of_times(then, later)
 
 
-def of_pairs(costs: Iterable[CostChange], verdicts: Mapping[str, SlimVerdict]) -> Iterator[Change]:
+def of_pairs(costs: Sequence[CostChange], verdicts: Mapping[str, SlimVerdict]) -> Iterator[Change]:
     """Find the costs that live pairs changed in a case.
 
     Args:
@@ -315,6 +315,8 @@ def of_pairs(costs: Iterable[CostChange], verdicts: Mapping[str, SlimVerdict]) -
         aspect, outcome = cost.of.aspect, _outcome(verdicts, cost.of.aspect)
         if outcome == "failed" and verdicts[aspect].summary.startswith(cost.of.worse):
             yield Change(aspect, "worse", verdicts[aspect].summary)
+            if verdicts[aspect].summary == cost.summary:
+                continue
         elif cost.fails and outcome == "passed":
             continue  # a budget allows it
         if cost.fails and outcome == "expected_failure":
@@ -325,6 +327,15 @@ def of_pairs(costs: Iterable[CostChange], verdicts: Mapping[str, SlimVerdict]) -
             yield Change(aspect, "unclear", cost.summary)
         elif cost.kind in ("worse", "better"):
             yield Change(aspect, "better" if cost.judged else "note", cost.summary)
+    if lost := next((cost.lost for cost in costs if cost.lost), ""):
+        yield Change("", "unclear", lost)
+
+
+def _open(costs: Sequence[CostChange], verdicts: Mapping[str, SlimVerdict]) -> str:
+    """Return what live pairs left open and what may be worse; empty if there is nothing."""
+    fine = ("passed", "expected_failure")  # a budgets file allows or accepts it
+    doubts = [c.doubt for c in costs if c.doubt and _outcome(verdicts, c.of.aspect) not in fine]
+    return next((cost.lost for cost in costs if cost.lost), "") or next(iter(doubts), "")
 
 
 def _outcome(verdicts: Mapping[str, SlimVerdict], aspect: str) -> str:

@@ -45,6 +45,7 @@ class CostChange:
         floor: The logarithm of the smallest growth that counts.
         pairs: Fresh pairs that measured it on both sides.
         note: Why it was not measured, or what keeps it unsettled.
+        lost: The fresh pair in which the candidate alone failed; empty if there is none.
     """
 
     case: str
@@ -57,6 +58,7 @@ class CostChange:
     floor: float = 0.0
     pairs: int = 0
     note: str = ""
+    lost: str = ""
 
     @property
     def of(self) -> Cost:
@@ -75,6 +77,16 @@ class CostChange:
         if not self.fails or self.of.is_exact or seen is None:
             return False
         return seen.high > -_FAR * self.floor
+
+    @property
+    def doubt(self) -> str:
+        """Why it keeps the answer from being *safe*: pairs left it open, and it looks much worse.
+
+        Two stored runs leave the answer open from the same growth on.
+        """
+        if self.kind != "unsettled" or self.compiled is None:
+            return ""
+        return self.summary if math.exp(-self.compiled.mean) > self.of.doubtful else ""
 
     @property
     def brief(self) -> str:

@@ -88,6 +88,14 @@ class Cost:
         """Return the slack of cases on a device."""
         return self.cpu_slack if device == "cpu" and self.cpu_slack is not None else self.slack
 
+    @property
+    def doubtful(self) -> float:
+        """From what growth on it is not *safe* to leave it open: that of two stored runs."""
+        # Stored runs compare the quickest calls in place of all calls.
+        stored = self.stored or COSTS["quickest calls"].stored
+        assert stored is not None
+        return stored.factor
+
     def show(self, *figures: float) -> str:
         """Return figures with their unit: ``8 → 32 ms``."""
         divisor, name = self.unit

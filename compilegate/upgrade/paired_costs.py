@@ -145,7 +145,7 @@ def judge(
             spread = spreads[cost] / math.sqrt(len(some)) if some else 0.0  # of a mean of them
             floored = replace(seen, floor=max(seen.floor, spread), pairs=len(some))
             judged = _judged(floored, some, survives.get((case, cost)), fresh[case])
-        found[case][cost.name] = judged
+        found[case][cost.name] = replace(judged, lost=_lost(fresh[case]))
     return {case: tuple(changes.values()) for case, changes in found.items()}
 
 
@@ -172,6 +172,14 @@ def _survivors(suspected: Mapping[Suspect, Sequence[Pair]]) -> dict[Suspect, boo
     tested = {key: some for key, some in suspected.items() if len(some) >= FEWEST_PAIRS}
     p_values = [shift(_differences(some, key[1])).p_below for key, some in tested.items()]
     return dict(zip(tested, false_discovery(p_values), strict=True))
+
+
+def _lost(pairs: Iterable[Pair]) -> str:
+    """Return the first fresh pair in which the candidate alone failed; empty if there is none."""
+    for pair in pairs:
+        if pair.baseline is not None and pair.candidate is None:
+            return f"fresh pair {pair.number}: {pair.failure}"
+    return ""
 
 
 def _observed_again(seen: CostChange, pairs: Sequence[Pair]) -> CostChange:

@@ -1,6 +1,7 @@
 """What live pairs show of a case's costs decides the class of the case."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +9,8 @@ from compilegate.records.statistics import Shift
 from compilegate.runs.archive import CaseRecord
 from compilegate.upgrade.cost_change import CostChange
 from compilegate.upgrade.costs import PAIRED
-from tests.unit.making import CASE_ID, make_observation, make_timing, make_verdict
+from compilegate.upgrade.paired_costs import judge
+from tests.unit.making import CASE_ID, make_observation, make_pair, make_timing, make_verdict
 from tests.unit.runs import compare_files, compared, effects, seen, write_run
 
 OTHER_ID = "tiny-cpu-infer-f32-default-static"
@@ -39,6 +41,49 @@ def test_only_a_growth_that_was_judged_counts(kind, judged, expected, name):
     result = compared(seen(), seen(), costs=[cost(kind, judged=judged, name=name)])
     assert result.kind == expected
     assert bool(result.costlier) == (expected == "regressed")
+
+
+@pytest.mark.parametrize("entry", PAIRED, ids=lambda entry: entry.name)
+def test_a_cost_that_looks_much_worse_and_stays_open_is_not_safe(entry):
+    """As between two stored runs. A small growth that stays open allows the upgrade."""
+    far = 100 * (entry.doubtful - 1)
+    for grew, is_doubtful in ((far + 1, True), (far - 1, False)):
+        given = [cost("unsettled", name=entry.name, grew=grew)]
+        found = compared(seen(), seen(), costs=given)
+        assert (found.kind, found.doubt) == ("inconclusive", given[0].summary * is_doubtful)
+        for outcome in ("passed", "expected_failure"):
+            allowed = seen(forward="passed", **{entry.aspect: outcome})
+            assert not compared(seen(), allowed, costs=given).doubt
+    for kind in ("unchanged", "better"):
+        assert not compared(seen(), seen(), costs=[cost(kind, name=entry.name, grew=900)]).doubt
+
+
+def test_a_candidate_that_failed_in_a_fresh_pair_is_not_safe():
+    lost = "fresh pair 2: the candidate was not measured (compile: the process died of SIGSEGV)"
+    for kind in ("unchanged", "better", "unsettled"):
+        given = [cost(kind, grew=5), replace(cost(kind, name="compiling", grew=5), lost=lost)]
+        found = compared(seen(), seen(), costs=given)
+        assert found.doubt == lost
+        assert (found.changes[-1].effect, found.changes[-1].text) == ("unclear", lost)
+    assert compared(seen(), seen(), costs=[replace(cost(), lost=lost)]).kind == "regressed"
+
+
+@pytest.mark.parametrize("side", ["baseline", "candidate"])
+def test_only_a_candidate_that_failed_alone_is_lost(side):
+    given = [make_pair(number, compiled=1.1) for number in range(5)]
+    failure = f"the {side} was not measured (call: the process died of SIGSEGV)"
+    given[2] = replace(given[2], **{side: None}, failure=failure)
+    found = [change.lost for change in judge(given)[CASE_ID] if change.lost]
+    assert found == [f"fresh pair 2: {failure}"] * (side == "candidate")
+    given[2] = replace(given[2], baseline=None, candidate=None)
+    assert not any(change.lost for change in judge(given)[CASE_ID])
+
+
+def test_a_growth_is_named_once():
+    """The verdict of its aspect says the same."""
+    failed = make_verdict("failed", aspect="slowdown", summary=cost().summary)
+    now = CaseRecord.of(make_observation(), [make_verdict(), failed])
+    assert len(compared(seen(forward="passed"), now, costs=[cost()]).changes) == 1
 
 
 def test_live_pairs_replace_the_comparison_of_two_processes():
