@@ -173,7 +173,8 @@ class ModelSession:
         """Use a fresh compile cache where the case must compile cold.
 
         The toolchain is warmed first: instruction-set checks and precompiled headers are paid once
-        on a machine, not once by each model.
+        on a machine, not once by each model. An error there is the compiler's, which the case
+        shows itself where it concerns the model, and so is a death: not the model's, or eager's.
         """
         request = run.request
         if not request.cold:
@@ -181,9 +182,10 @@ class ModelSession:
                 yield
             return
         if not self._toolchain_is_warm and request.backend == "inductor":
-            with run.progress.spend("warm_toolchain"):
+            run.progress.enter("compile")
+            with run.progress.spend("warm_toolchain"), contextlib.suppress(Exception):
                 torch.compile(lambda x: x + 1)(torch.ones(8, device=run.case.device))
-                compile_log.reset()
+            compile_log.reset()
             self._toolchain_is_warm = True
         failure: Exception | None = None
         with inductor_utils.fresh_cache():  # it keeps its files where an error passes through it
