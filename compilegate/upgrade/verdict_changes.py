@@ -32,6 +32,8 @@ _BEFORE_RESULTS: Set[Stage] = {*BEFORE_COMPILING, "compile"}
 _STAGES: tuple[str, ...] = get_args(Stage)
 _FAILS = ("failed", "expected_failure")
 _JUDGED = (*_FAILS, "passed")
+#: How a case ends that takes its process with it. A program can catch what is raised.
+_DEADLY = ("crashed", "timed_out")
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,9 @@ def of_failures(before: CaseRecord, now: CaseRecord) -> Iterator[Change]:
                 yield Change(aspect, "worse", text, _evidence(later))
             else:
                 yield Change(aspect, "broken", text, _evidence(later))
+        elif then.status == "raised" and later.status in _DEADLY:
+            text = f"takes its process along now: {describe_failure(then)} → {text}"
+            yield Change(aspect, "worse", text, _evidence(later))
         elif (stages := _stage(later) - _stage(then)) < 0:
             yield Change(aspect, "worse", f"fails earlier: {describe_failure(then)} → {text}")
         elif stages > 0:

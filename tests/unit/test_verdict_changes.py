@@ -139,10 +139,9 @@ def test_a_practice_that_ends_a_case_now_breaks_it_once():
 
 
 def test_a_failure_of_another_kind_at_the_same_stage_is_noted():
-    crash = seen(make_failed_observation("crashed", kind="SIGSEGV"), forward="failed")
-    result = compared(raised("compile"), crash)
+    result = compared(raised("compile"), raised("compile", kind="KeyError"))
     assert result.kind == "unchanged"
-    assert "crashed in stage compile" in result.changes[0].text
+    assert "KeyError" in result.changes[0].text
 
 
 def test_a_case_that_failed_in_all_and_ends_early_now_is_worse():
@@ -154,3 +153,15 @@ def test_a_case_that_now_completes_but_fails_is_only_better():
     result = compared(raised("compile"), seen(gradients="failed"))
     assert result.kind == "improved"
     assert "fails in gradients" in result.reason
+
+
+@pytest.mark.parametrize("stage", ["compile", "call"])
+@pytest.mark.parametrize("deadly", ["crashed", "timed_out"])
+def test_a_failure_that_takes_its_process_along_is_worse_than_one_that_is_raised(stage, deadly):
+    """A program catches what is raised, wherever that was. It ends with a crash."""
+    dead = seen(make_failed_observation(deadly, stage=stage), forward="failed")
+    worse, better = compared(raised("compile"), dead), compared(dead, raised("compile"))
+    assert worse.kind == "regressed"
+    assert worse.reason.startswith(f"stage {stage}: takes its process along now: raised in ")
+    assert better.kind == ("unchanged" if stage == "compile" else "regressed")
+    assert compared(dead, dead).kind == "unchanged"
