@@ -18,7 +18,7 @@ from compilegate.runs.archive import CaseRecord
 from compilegate.runs.slim import SlimObservation, SlimVerdict
 from compilegate.upgrade import fact_changes, hazard_changes, verdict_changes
 from compilegate.upgrade.comparable import incomparable
-from compilegate.upgrade.cost_change import CostChange
+from compilegate.upgrade.cost_change import CostChange, open_question
 from compilegate.upgrade.costs import COUNTED
 from compilegate.upgrade.stored_costs import Growth, growths
 from compilegate.upgrade.verdict_changes import (
@@ -162,7 +162,7 @@ def compare_case(
     doubt = f"not judged now: {', '.join(unjudged)}" if unjudged else ""
     if verdict_changes.unproven(now.observation):
         doubt = describe_failure(now.observation)
-    doubt = doubt or verdict_changes.unshown(before, now) or _open(costs, now.verdicts)
+    doubt = doubt or verdict_changes.unshown(before, now) or open_question(costs, now.verdicts)
     slow = next((c for c in found if c.aspect == SPEED and c.effect == "unclear"), None)
     if slow is not None and not doubt and not paired and not any(g.is_worse for g in grown):
         doubt = f"{SPEED} {slow.text}"
@@ -311,6 +311,8 @@ def of_pairs(costs: Sequence[CostChange], verdicts: Mapping[str, SlimVerdict]) -
         verdicts: The candidate's. A verdict that passed or was expected accepts a growth, and one
             that failed held the case to a narrower budget.
     """
+    if lost := next((cost.lost for cost in costs if cost.lost), ""):
+        yield Change("", "unclear", lost)
     for cost in costs:
         aspect, outcome = cost.of.aspect, _outcome(verdicts, cost.of.aspect)
         if outcome == "failed" and verdicts[aspect].summary.startswith(cost.of.worse):
@@ -327,15 +329,6 @@ def of_pairs(costs: Sequence[CostChange], verdicts: Mapping[str, SlimVerdict]) -
             yield Change(aspect, "unclear", cost.summary)
         elif cost.kind in ("worse", "better"):
             yield Change(aspect, "better" if cost.judged else "note", cost.summary)
-    if lost := next((cost.lost for cost in costs if cost.lost), ""):
-        yield Change("", "unclear", lost)
-
-
-def _open(costs: Sequence[CostChange], verdicts: Mapping[str, SlimVerdict]) -> str:
-    """Return what live pairs left open and what may be worse; empty if there is nothing."""
-    fine = ("passed", "expected_failure")  # a budgets file allows or accepts it
-    doubts = [c.doubt for c in costs if c.doubt and _outcome(verdicts, c.of.aspect) not in fine]
-    return next((cost.lost for cost in costs if cost.lost), "") or next(iter(doubts), "")
 
 
 def _outcome(verdicts: Mapping[str, SlimVerdict], aspect: str) -> str:

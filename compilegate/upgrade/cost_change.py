@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from compilegate.judging.finding import Finding
 from compilegate.records.statistics import Shift
 from compilegate.records.verdict import Outcome
+from compilegate.runs.slim import SlimVerdict
 from compilegate.upgrade.costs import COSTS, Cost
 
 #: Worse by far: the whole interval lies this many floors beyond zero.
@@ -168,6 +169,18 @@ def finding(changes: Sequence[CostChange], aspect: str) -> Finding:
     return Finding(
         _outcome(decisive), decisive.summary, others, indicative=not any(c.judged for c in own)
     )
+
+
+def open_question(costs: Sequence[CostChange], verdicts: Mapping[str, SlimVerdict]) -> str:
+    """Return what live pairs left open and what may be worse; empty if there is nothing.
+
+    Args:
+        costs: The changes of the costs of a case.
+        verdicts: The candidate's. A budgets file may allow or accept a growth.
+    """
+    fine = {aspect for aspect, v in verdicts.items() if v.outcome in ("passed", "expected_failure")}
+    lost = [change.lost for change in costs if change.lost]
+    return next(iter(lost or [c.doubt for c in costs if c.doubt and c.of.aspect not in fine]), "")
 
 
 def _outcome(change: CostChange) -> Outcome:

@@ -64,7 +64,7 @@ def test_a_candidate_that_failed_in_a_fresh_pair_is_not_safe():
         given = [cost(kind, grew=5), replace(cost(kind, name="compiling", grew=5), lost=lost)]
         found = compared(seen(), seen(), costs=given)
         assert found.doubt == lost
-        assert (found.changes[-1].effect, found.changes[-1].text) == ("unclear", lost)
+        assert (found.kind, found.reason) == ("inconclusive", lost)
     assert compared(seen(), seen(), costs=[replace(cost(), lost=lost)]).kind == "regressed"
 
 
