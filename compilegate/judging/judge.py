@@ -77,7 +77,8 @@ def judge(
 def judge_change(case_id: str, budget: Budget, aspect: str, finding: Finding) -> Judgement:
     """Judge how a case changed since an earlier run, whether or not it ran to its end.
 
-    Its failures are known from that run, so only entries for this aspect concern it.
+    Its failures are known from that run, so only entries for this aspect concern it. They also
+    accept what the comparison leaves open.
 
     Args:
         case_id: The case.
@@ -86,6 +87,8 @@ def judge_change(case_id: str, budget: Budget, aspect: str, finding: Finding) ->
         finding: What was found.
     """
     accepted = [entry for entry in budget.expected_failures if entry.aspect == aspect]
+    if finding.outcome == "inconclusive" and explaining(accepted, finding):
+        finding = replace(finding, outcome="failed")
     return _as_expected(case_id, aspect, finding, accepted, accepted)
 
 

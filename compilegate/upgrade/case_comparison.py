@@ -20,6 +20,7 @@ from compilegate.upgrade import fact_changes, hazard_changes, verdict_changes
 from compilegate.upgrade.comparable import incomparable
 from compilegate.upgrade.cost_change import CostChange, open_question
 from compilegate.upgrade.costs import COUNTED
+from compilegate.upgrade.other_numbers import other_numbers
 from compilegate.upgrade.stored_costs import Growth, growths
 from compilegate.upgrade.verdict_changes import (
     EAGER,
@@ -144,6 +145,9 @@ def compare_case(
     found = list(
         changes_of(before, now, half=half, times_compare=times_compare, work_growth=work_growth)
     )
+    effect: Effect = "unclear" if paired else "note"
+    other = [*other_numbers(before.observation, now.observation, effect)]
+    found += other
     if any(cost.compiled for cost in costs):
         found = [change for change in found if change.aspect != SPEED]
         found += of_pairs(costs, now.verdicts)
@@ -163,6 +167,7 @@ def compare_case(
     if verdict_changes.unproven(now.observation):
         doubt = describe_failure(now.observation)
     doubt = doubt or verdict_changes.unshown(before, now) or open_question(costs, now.verdicts)
+    doubt = doubt or next((change.text for change in other if paired), "")
     slow = next((c for c in found if c.aspect == SPEED and c.effect == "unclear"), None)
     if slow is not None and not doubt and not paired and not any(g.is_worse for g in grown):
         doubt = f"{SPEED} {slow.text}"

@@ -27,7 +27,7 @@ from compilegate.upgrade.case_comparison import (
 )
 from compilegate.upgrade.comparable import incomplete, machines_differ, revisions, unrecorded
 from compilegate.upgrade.cost_change import CostChange
-from compilegate.upgrade.fact_changes import is_of_other_numbers
+from compilegate.upgrade.other_numbers import is_of_other_numbers
 from compilegate.upgrade.stored_costs import CostCheck, check
 
 
@@ -73,12 +73,15 @@ class Comparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know: the cautions, and that eager itself computes other numbers."""
+        """What a reader should know: the cautions, and that right answers are others than before.
+
+        Another revision of compilegate may have other models.
+        """
         other = [case.case for case in self.cases if any(map(is_of_other_numbers, case.changes))]
-        if not other:
+        if not other or self.baseline.revision != self.candidate.revision:
             return self.cautions
         text = (
-            f"eager itself computes other numbers in {counted(len(other), 'case')}, such as "
+            f"eager itself gives other numbers in {counted(len(other), 'case')}, such as "
             f"{other[0]}: an operator computes something else, or weights and inputs are drawn "
             "otherwise; each version is judged by its own reference"
         )

@@ -32,10 +32,6 @@ ASPECT_OF: dict[str, str] = {
 MEMORY_SHARE, MEMORY_BYTES = 0.1, 2**20
 #: Reports show a compile time that changed by this factor, and a speed that changed by this share.
 COMPILE_FACTOR, SPEED_SHARE = 1.3, 0.03
-#: How a note begins if eager itself computes something else than under the version in use.
-OTHER_NUMBERS = "eager computes other numbers"
-#: The scale of a reference in float64 is the same under two versions, but for the order of sums.
-SAME_SCALE = 1e-3
 
 
 def of_differences(then: SlimObservation, now: SlimObservation) -> Iterator[Change]:
@@ -59,25 +55,6 @@ def of_eager(then: SlimObservation, now: SlimObservation) -> Iterator[Change]:
     for group, growths in error_growth.eager_growth(then, now).items():
         text = f"{_tensors(growths)} of {group} further from the reference in eager itself"
         yield Change(EAGER, "eager", f"{text}: {_worst(growths)}")
-    for scales in _other_scales(then, now):
-        yield Change(EAGER, "note", f"{OTHER_NUMBERS}: {scales}")
-
-
-def _other_scales(then: SlimObservation, now: SlimObservation) -> Iterator[str]:
-    """Yield the first output whose reference has another scale, under one seed."""
-    for before, after in zip(then.calls[:1], now.calls[:1], strict=False):
-        known = {error.name: error for error in before.outputs.errors if error.has_reference}
-        for error in after.outputs.errors:
-            scale = known[error.name].scale if error.name in known else 0.0
-            if error.has_reference and abs(error.scale - scale) > SAME_SCALE * scale > 0.0:
-                grown = f"{scale:.4g} → {error.scale:.4g}"
-                yield f"the root mean square of {error.name} in call 1 is {grown}"
-                return
-
-
-def is_of_other_numbers(change: Change) -> bool:
-    """Whether a change says that eager itself computes something else."""
-    return change.aspect == EAGER and change.text.startswith(OTHER_NUMBERS)
 
 
 def eager_regressions(then: SlimObservation, now: SlimObservation) -> list[Change] | None:

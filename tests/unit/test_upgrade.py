@@ -141,6 +141,15 @@ def test_a_change_is_accepted_by_an_entry_for_this_aspect():
     assert "expected to fail, but passed" in strict.summary
 
 
+@pytest.mark.parametrize(
+    ("match", "outcome"), [("other numbers", "expected_failure"), ("a crash", "inconclusive")]
+)
+def test_what_a_comparison_leaves_open_is_accepted_by_such_an_entry(match, outcome):
+    left_open = Finding("inconclusive", "inconclusive: eager gives other numbers")
+    budget = accepting(aspect="upgrade", match=match)
+    assert judge_change(CASE_ID, budget, "upgrade", left_open).verdict.outcome == outcome
+
+
 @pytest.mark.parametrize("entry", [{"aspect": "forward"}, {"stage": "compile"}])
 def test_entries_for_other_aspects_or_stages_accept_no_change(entry):
     assert judge_change(CASE_ID, accepting(**entry), "upgrade", GONE).verdict.outcome == "failed"
