@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from compilegate.judging.aspects import ASPECTS, Aspect, aspect_named
 from compilegate.judging.completeness import BEFORE_COMPILING
-from compilegate.judging.judge import proves_nothing
+from compilegate.judging.judge import UNCOMPILED, proves_nothing
 from compilegate.records.observation import Stage
 from compilegate.records.verdict import Outcome
 from compilegate.runs.archive import CaseRecord
@@ -204,7 +204,10 @@ def _of_verdict(
     failed, fails = was in _FAILS, outcome in _FAILS
     left_open = outcome == "skipped" and was != "skipped" and not aspect.is_occasional
     change: _VerdictChange | None = None
-    if aspect.name == SPEED:  # two processes do not settle it
+    if fails and was in ("passed", "inconclusive") and UNCOMPILED in summary:
+        # The first aspect says so, which may be one of costs.
+        change = _VerdictChange("broken", summary)
+    elif aspect.name == SPEED:  # two processes do not settle it
         if fails and not failed:
             change = _VerdictChange("unclear", f"{was} → {outcome}: {summary}")
         elif failed and not fails:

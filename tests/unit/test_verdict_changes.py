@@ -3,7 +3,13 @@
 import msgspec
 import pytest
 
-from tests.unit.making import make_failed_observation, make_failure, make_observation
+from compilegate.runs.archive import CaseRecord
+from tests.unit.making import (
+    make_failed_observation,
+    make_failure,
+    make_observation,
+    make_verdict,
+)
 from tests.unit.runs import compared, effects, seen
 
 
@@ -37,6 +43,23 @@ def test_the_same_verdict_as_before_is_unchanged():
 )
 def test_a_verdict_that_changed_decides_the_class(before, now, kind):
     assert compared(seen(forward=before), seen(forward=now)).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("summary", "outcome", "kind"),
+    [
+        ("nothing was compiled, all of it ran eagerly: why", "failed", "broken"),
+        ("known: nothing was compiled, all of it ran eagerly: why", "expected_failure", "broken"),
+        ("90.0 s, at most 60 s allowed", "failed", "regressed"),
+    ],
+)
+@pytest.mark.parametrize("before", ["passed", "inconclusive"])
+def test_a_case_that_runs_eagerly_is_broken_whichever_aspect_says_so(
+    summary, outcome, kind, before
+):
+    verdict = make_verdict(outcome, aspect="memory", summary=summary)
+    now = CaseRecord.of(make_observation(), [verdict])
+    assert compared(seen(memory=before), now).kind == kind
 
 
 @pytest.mark.parametrize("aspect", ["memory", "compile_time", "energy"])
