@@ -1,5 +1,7 @@
 """Tests of global state: switches after a call are compared, and then restored."""
 
+import gc
+
 import pytest
 import torch
 from torch import nn
@@ -22,6 +24,8 @@ CHANGES = {
     "__torch_function__": lambda: torch._C._set_torch_function_state(
         torch._C._TorchFunctionState.SUBCLASSES_DISABLED
     ),
+    "oneDNN enabled": lambda: torch._C._set_mkldnn_enabled(False),
+    "garbage collection": gc.disable,
     "number of threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
     "flash attention": lambda: torch.backends.cuda.enable_flash_sdp(False),
     "mem_efficient attention": lambda: torch.backends.cuda.enable_mem_efficient_sdp(False),

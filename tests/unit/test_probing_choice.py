@@ -11,7 +11,7 @@ from compilegate.judging.budget import Budget
 from compilegate.observe.model.probes import layouts
 from compilegate.observe.phases.probing_plan import in_other_layouts
 from compilegate.records.case import Case
-from compilegate.suites import test_gradients
+from compilegate.suites import test_forward, test_gradients
 from compilegate.zoo import compiling_again, registry
 from compilegate.zoo.example import Example
 from compilegate.zoo.tiers import SMOKE
@@ -174,6 +174,47 @@ def test_a_fault_in_gradients_at_a_batch_of_one_shows(build, outcome):
     names = {fact.probe for fact in seen.probes}
     assert len(names & set(LAYOUTS)) == 2
     assert "other numbers in modules" not in names
+
+
+class WrongAtOneStep(torch.nn.Module):
+    """Compiled code is wrong for a sequence of one, as a decoder's next token."""
+
+    right = False
+
+    def forward(self, x):
+        wrong = is_compiling() and x.shape[1] == 1 and not self.right
+        return x.cumsum(1) * (1.01 if wrong else 1.0)
+
+
+class RightAtOneStep(WrongAtOneStep):
+    right = True
+
+
+def at_one_step(build, phase, dims):
+    """Observe a module of sequences at small sizes."""
+    return observation(
+        build,
+        phase,
+        wants=("capture", "vary", "respecialise"),
+        inputs=lambda batch: (torch.randn(3, batch, 4),),
+        dims={0: dims},
+    )
+
+
+@pytest.mark.parametrize(
+    ("build", "outcome"), [(WrongAtOneStep, "failed"), (RightAtOneStep, "passed")]
+)
+def test_a_fault_at_a_sequence_of_one_shows(build, outcome):
+    finding = test_forward.rule(at_one_step(build, "infer", {1: "batch"}), Budget())
+    assert finding.outcome == outcome, finding
+    if outcome == "failed":
+        assert finding.summary.startswith("probing call (batch=1), batch of one: output")
+
+
+@pytest.mark.parametrize(("phase", "dims"), [("train", {1: "batch"}), ("infer", {2: "batch"})])
+def test_no_training_has_a_sequence_of_one_and_no_third_dimension_a_size_of_one(phase, dims):
+    seen = at_one_step(RightAtOneStep, phase, dims)
+    assert not [fact.probe for fact in seen.probes if fact.probe == "batch of one"]
 
 
 class WrongBeyondTen(WrongWithoutGradients):

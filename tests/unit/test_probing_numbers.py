@@ -210,3 +210,33 @@ def test_a_zero_of_the_other_sign_shows(backend):
 def test_integers_that_are_divided_masked_or_multiplied_get_large_values(function):
     seen = probed(**with_integers(lambda: function))
     assert INTEGERS in [one.probe for one in seen.probes], seen.unprobed
+
+
+def hidden(rest):
+    """Return attention under a mask that hides some of each row, or all of it.
+
+    Args:
+        rest: What a row returns from which everything is hidden.
+    """
+
+    def attend(x, mask):
+        found = (x @ x.T).masked_fill(~mask, -torch.inf).softmax(1).nan_to_num(0.0) @ x
+        return torch.where(mask.any(1, keepdim=True), found, rest)
+
+    return attend
+
+
+@pytest.mark.parametrize("phase", ["infer", "train"])
+@pytest.mark.parametrize(("rest", "outcome"), [(0.5, "failed"), (0.0, "passed")])
+def test_a_row_that_a_mask_hides_entirely_shows(phase, rest, outcome):
+    class Masked(torch.nn.Module):
+        def forward(self, x, mask):
+            return hidden(rest if torch.compiler.is_compiling() else 0.0)(x, mask)
+
+    def inputs(batch):
+        return torch.randn(batch, 4), torch.arange(batch) < 3 * torch.ones(batch, 1)
+
+    found = verdict_of(probed(Masked, phase, inputs=inputs, wants=WANTS[:3]))
+    assert found.outcome == outcome, found.details
+    if outcome == "failed":
+        assert "a row of False and one of True: output" in found.summary

@@ -1,12 +1,14 @@
 """Outputs of two calls share memory in compiled code only where they do in eager."""
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
 
 from compilegate.judging.budget import Budget
 from compilegate.judging.judge import judge
-from compilegate.suites import test_forward
+from compilegate.suites import test_forward, test_side_effects
 from tests.unit.observed import observation
 
 
@@ -47,3 +49,39 @@ def test_an_output_in_the_memory_of_the_first_one_fails(module, backend, outcome
     found = judge(seen, Budget(), "forward", test_forward.rule, ("capture",)).verdict
     assert found.outcome == outcome, (found.summary, found.details)
     assert outcome == "passed" or "compiled first output[1] = output[1]" in found.summary
+
+
+class Doubled(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+def returning_to(first):
+    """Return a compiler whose code returns its results in one memory from a call on."""
+
+    def compiler(graph, inputs):
+        count, memory = itertools.count(), []
+
+        def run(*given):
+            (y,) = graph(*given)
+            if next(count) < first:
+                return (y,)
+            if not memory:
+                memory.append(torch.empty_like(y))
+            return (memory[0].copy_(y).view_as(y),)
+
+        return run
+
+    return compiler
+
+
+@pytest.mark.parametrize(("first", "outcome"), [(0, "failed"), (1, "failed"), (99, "passed")])
+def test_memory_that_results_share_from_the_second_call_on_shows(first, outcome):
+    wants = ("capture", "vary", "reuse")
+    seen = observation(Doubled, backend=returning_to(first), wants=wants)
+    for suite in (test_forward, test_side_effects):
+        aspect = suite.__name__.removeprefix("suites.test_")
+        found = judge(seen, Budget(), aspect, suite.rule, wants[:2]).verdict
+        assert found.outcome == outcome, found.details
+    which = ("first", "second")[first % 2]
+    assert outcome == "passed" or f"{which} output: value differs" in str(found.details)

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator
 import torch
 
 from compilegate.observe.compare import exact
-from compilegate.observe.model.result import FIRST, KEPT, Result
+from compilegate.observe.model.result import EARLY, KEPT, Result
 from compilegate.records.call import Difference
 
 #: How the names of earlier outputs begin. Those of a call are compared with its output.
-_OUTPUTS = (FIRST, KEPT)
+_OUTPUTS = (*EARLY, KEPT)
 
 
 def unlike(eager: Result, compiled: Result, judged: Collection[str]) -> Iterator[Difference]:

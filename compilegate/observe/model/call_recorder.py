@@ -13,7 +13,7 @@ from torch import nn
 
 from compilegate.observe import nested
 from compilegate.observe.device import out_of_memory
-from compilegate.observe.model.call_state import CallState, first_outputs, leaves_of, tensors_held
+from compilegate.observe.model.call_state import CallState, early_outputs, leaves_of, tensors_held
 from compilegate.observe.model.calls import input_tensors, invoke, is_driven
 from compilegate.observe.model.global_state import GlobalState
 from compilegate.observe.model.kept_losses import histories, made_by_call
@@ -207,7 +207,7 @@ class CallRecorder:
         held = {**input_tensors(call), **subject.parameters(), **subject.buffers()}
         if subject.case.uses_cuda_graphs:  # a replay writes to the memory of what it left before
             return held
-        return {**tensors_held(state), **first_outputs(state), **held}
+        return {**tensors_held(state), **early_outputs(state), **held}
 
     def _record_rest(
         self,

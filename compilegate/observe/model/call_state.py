@@ -10,7 +10,7 @@ import torch
 from compilegate.observe import nested
 from compilegate.observe.model.build import buffers_of, parameters_of
 from compilegate.observe.model.calls import input_leaves
-from compilegate.observe.model.result import FIRST, GENERATOR, KEPT, own_attributes, tensors_on
+from compilegate.observe.model.result import EARLY, GENERATOR, KEPT, own_attributes, tensors_on
 from compilegate.observe.model.seeding import generator_state, python_generators
 from compilegate.observe.model.shared_state import SharedState
 from compilegate.observe.model.state import STRUCTURE, attributes, cells_of, contents, variables
@@ -78,25 +78,26 @@ class CallState:
         """Keep the outputs of a call as state of later calls.
 
         With CUDA graphs, the outputs of the last call are kept, because the next call may reuse
-        their memory. Otherwise, the outputs of the first call are kept.
+        their memory. Otherwise, the outputs of the first two calls are kept.
         """
         if self._case.uses_cuda_graphs:
             kept = {f"{KEPT}{path}": tensor.detach() for path, tensor in outputs.items()}
             self._kept = kept if index < _REPLAYED else {}
-        elif index == 0:
-            self._kept = {f"{FIRST}{path}": tensor.detach() for path, tensor in outputs.items()}
+        elif index < len(EARLY):
+            kept = {f"{EARLY[index]}{path}": tensor.detach() for path, tensor in outputs.items()}
+            self._kept = (self._kept if index else {}) | kept
 
     def forget_outputs(self) -> None:
         """Drop the outputs of earlier calls."""
         self._kept = {}
 
 
-def first_outputs(state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """Return the outputs of the first call that a state holds, by name.
+def early_outputs(state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """Return the outputs of the first two calls that a state holds, by name.
 
-    A later output that lies in the memory of the first would change with it.
+    A later output that lies in the memory of an earlier one would change with it.
     """
-    return {name: value for name, value in state.items() if name.startswith(FIRST)}
+    return {name: value for name, value in state.items() if name.startswith(EARLY)}
 
 
 def leaves_of(state: Mapping[str, Any]) -> dict[str, torch.Tensor]:

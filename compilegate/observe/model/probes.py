@@ -188,6 +188,12 @@ def extremes(case: Case) -> tuple[Probe, ...]:
             is_integral=True,
             shows_gradients=False,
         ),
+        Probe(
+            "a row of False and one of True",
+            _whole_rows_of_booleans,
+            is_extreme=True,
+            shows_gradients=False,
+        ),
     )
     if narrow == torch.float16:
         return probes
@@ -285,6 +291,16 @@ def _largest_integers(tensor: Tensor) -> Tensor:
         row[row.numel() // 2] = value
     for row, value in zip(list(rows[-2:])[::-1], (largest, least), strict=False):
         row[-1] = value
+    return changed
+
+
+def _whole_rows_of_booleans(tensor: Tensor) -> Tensor:
+    """Fill the first row with False and the second with True: a mask may hide all of a row."""
+    if tensor.dtype != torch.bool or not tensor.dim() or not tensor.numel():
+        return tensor
+    changed = tensor.clone(memory_format=torch.contiguous_format)
+    for row, value in zip(changed[:2], (False, True), strict=False):
+        row.fill_(value)
     return changed
 
 

@@ -51,8 +51,9 @@ def at_other_batches(example: Example, sizes: dict[str, int], case: Case) -> lis
     """Plan the probing calls at a batch of one and of zero, which compile again.
 
     Only the dimensions that are the first one of an argument take these sizes: the batch. Nobody
-    trains on an empty batch, and Inductor cannot do so with a convolution. A recipe that gives its
-    arguments has such calls, too, which are left out with the reason.
+    trains on an empty batch, and Inductor cannot do so with a convolution. In inference in single
+    precision, a second dimension has a size of one, too: a decoder's next token. A recipe that
+    gives its arguments has calls at small batches, too, which are left out with the reason.
     """
     named = {names[0]: None for names in example.dims.values() if 0 in names}
     batches = [name for name in named if name in sizes]
@@ -64,6 +65,12 @@ def at_other_batches(example: Example, sizes: dict[str, int], case: Case) -> lis
         for size, text in ((1, "one"), (0, "zero"))
         if size or case.phase == "infer"
     ]
+    if case.phase == "infer" and not case.computes_in_half:
+        seconds = {names[1]: None for names in example.dims.values() if 1 in names}
+        steps = [name for name in seconds if name in sizes and name not in batches]
+        small += [
+            ({**sizes, name: 1}, Probe(f"{name} of one", makes_inputs=True)) for name in steps
+        ]
     return _planned(small)
 
 

@@ -71,9 +71,7 @@ def change_of(probe: str, dtype: str = "float32") -> str:
     if probe == "a row of zeros and one of denormals":
         values = f"0.0, torch.finfo(torch.{dtype}).smallest_normal / 4"
         return _written("row[::2], row[1::2] = -value, value", values)
-    if probe == "integers at both ends of their range":
-        return _INTEGERS
-    return ""
+    return _OF_OTHERS.get(probe, "")
 
 
 def cotangents_of(probe: str) -> str:
@@ -148,7 +146,9 @@ for row, value in zip(rows, ({values})):
 return rows.view(t.shape)"""
 
 
-_INTEGERS = """\
+#: What changes tensors that are not floating.
+_OF_OTHERS = {
+    "integers at both ends of their range": """\
 if t.dtype.is_floating_point or t.dtype == torch.bool or not t.dim():
     return t
 rows, limits = t.contiguous().clone().view(len(t), -1), torch.iinfo(t.dtype)
@@ -157,4 +157,12 @@ for row, value in zip(rows, ends):
     row[row.numel() // 2] = value
 for row, value in zip(list(rows[-2:])[::-1], ends):
     row[-1] = value
-return rows.view(t.shape)"""
+return rows.view(t.shape)""",
+    "a row of False and one of True": """\
+if t.dtype != torch.bool or not t.dim():
+    return t
+rows = t.contiguous().clone()
+for row, value in zip(rows[:2], (False, True)):
+    row.fill_(value)
+return rows""",
+}
