@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 GENERATOR = "random generator"
 #: The prefix of the names of the last call's outputs among the state of the next call.
 KEPT = "kept "
-#: How those of the first two calls begin, in later calls without CUDA graphs. Code that keeps
-#: memory for its results may begin with its second call.
+#: How those of the first two calls begin, in later calls without CUDA graphs.
 EARLY = ("first ", "second ")
 #: Replaces a tensor that PyTorch refuses to read because a CUDA graph has reused its memory.
 OVERWRITTEN = "overwritten by a later replay of a CUDA graph: reading it raises"
