@@ -27,6 +27,7 @@ from compilegate.judging.tolerances import (
 from compilegate.records.call import (
     SHAPE,
     SIGN_OF_ZERO,
+    CallFacts,
     Checked,
     Decision,
     TensorError,
@@ -145,23 +146,17 @@ def examine(observation: Observation, group: str) -> Numerics:
 
 
 def _with_probes(seen: Numerics, observation: Observation, group: str) -> Numerics:
-    """Add what the probing calls show. A tensor without a finite number in them is not blind.
-
-    A tensor that is zero whatever the numbers shows nothing more in them: what it may err grows
-    with their numbers.
-    """
+    """Add what the probing calls show. A tensor without a finite number in them is not blind."""
     calls = [
-        (name_of_probe(one.probe, one.sizes), _awake(getattr(one, group)))
-        for one in observation.probes
+        (name_of_probe(one.probe, one.sizes), _awake(one, group)) for one in observation.probes
     ]
     extreme = frozenset(i for i, one in enumerate(observation.probes) if one.extreme)
     probed = examine_groups(observation, calls, extreme)
-    one_kind = ["probing"] * len(calls)
     return replace(
         seen,
         complaints=(
             *seen.complaints,
-            *_certain_complaints(probed, calls, one_kind, observation),
+            *_certain_complaints(probed, calls, ["probing"] * len(calls), observation),
         ),
         tensors=seen.tensors + probed.tensors,
         floating=seen.floating + probed.floating,
@@ -171,7 +166,11 @@ def _with_probes(seen: Numerics, observation: Observation, group: str) -> Numeri
     )
 
 
-def _awake(checked: Checked) -> Checked:
+def _awake(probe: CallFacts, group: str) -> Checked:
+    """Leave out what is zero whatever the numbers: its errors grow with them. No rows have none."""
+    checked: Checked = getattr(probe, group)
+    if 0 in probe.sizes.values():
+        return checked
     return replace(checked, errors=tuple(one for one in checked.errors if not one.always_zero))
 
 

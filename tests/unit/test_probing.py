@@ -1,11 +1,14 @@
 """Probing calls: each shows a fault that no other call shows, and passes healthy code."""
 
+import functools
+
 import pytest
 import torch
 from torch import nn
 
 from compilegate.observe.phases.probing import Probing
 from compilegate.suites import test_forward, test_gradients, test_recompiles, test_side_effects
+from tests.unit.observed import Linear
 from tests.unit.probed import WANTS, answering_otherwise, given_otherwise, probed, verdict_of
 from tests.unit.test_probing_numbers import VALUES
 
@@ -63,6 +66,21 @@ def test_a_fault_at_a_size_or_a_layout_shows_in_its_probing_call(probe):
     assert found.outcome == "failed"
     assert found.summary.startswith("probing call (batch=")
     assert any(probe in line for line in found.details)
+
+
+def empty_sums_of_one(y, given):
+    return y if rows_of(given) else y + 1
+
+
+@pytest.mark.parametrize("compiler", [answering_otherwise(empty_sums_of_one), "eager"])
+def test_a_sum_over_no_rows_is_zero(compiler):
+    summing = functools.partial(Linear, lambda x, y: y.sum(0))
+    found = verdict_of(probed(summing, backend=compiler))
+    if compiler == "eager":
+        assert found.outcome == "passed"
+    else:
+        assert found.outcome == "failed"
+        assert "batch of zero: output (float32): largest error is 1 of" in found.summary
 
 
 @pytest.mark.parametrize(("wrong", "outcome"), [(range(9, 12), "failed"), ((), "passed")])
