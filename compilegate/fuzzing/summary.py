@@ -8,6 +8,7 @@ from typing import Any
 from compilegate.fuzzing.outcome import SILENT
 from compilegate.fuzzing.script import stage_named
 from compilegate.fuzzing.state import Finding, State
+from compilegate.records.wording import counted
 
 
 def progress_line(state: State, seconds: float) -> str:
@@ -15,8 +16,9 @@ def progress_line(state: State, seconds: float) -> str:
     total = sum(state.words.values())
     words = ", ".join(f"{count} {word}" for word, count in state.words.most_common())
     silent = sum(one.kind in SILENT for one in state.findings)
-    found = f"{len(state.findings)} findings, {silent} of them silent"
-    return f"{seconds / 60:.1f} min: {total} programs ({words or 'none yet'}); {found}"
+    found = f"{counted(len(state.findings), 'finding')}, {silent} of them silent"
+    done = f"{counted(total, 'program')} ({words or 'none yet'})"
+    return f"{seconds / 60:.1f} min: {done}; {found}"
 
 
 def speed_lines(state: State) -> Iterator[str]:
@@ -24,7 +26,7 @@ def speed_lines(state: State) -> Iterator[str]:
     for backend, count in sorted(state.by_backend.items()):
         seconds = state.seconds[backend]
         yield (
-            f"{backend}: {count} programs in {seconds / 60:.1f} min of one worker, "
+            f"{backend}: {counted(count, 'program')} in {seconds / 60:.1f} min of one worker, "
             f"{3600 * count / seconds if seconds else 0:.0f} an hour"
         )
 

@@ -112,7 +112,7 @@ def test_the_summary_has_a_row_for_each_finding(tmp_path):
     state.add(finding(2))
     text = summary.markdown(state)
     assert [row["finding"] for row in summary.rows(state)] == [2, 1]  # silent ones first
-    assert "inductor: 1 programs" in text
+    assert "inductor: 1 program in" in text
     assert text.count("call 1: output differs") == 2
 
 
@@ -185,3 +185,14 @@ def test_messages_that_differ_in_numbers_are_alike():
         for n in (1, 2)
     )
     assert one.symptom.is_like(other.symptom)
+
+
+def test_a_line_of_progress_counts_in_singular_and_plural(tmp_path):
+    state = State(tmp_path, HEADER)
+    state.add(done(0, "failed"))
+    state.add(finding(1))
+    assert summary.progress_line(state, 30).endswith(
+        "1 program (1 failed); 1 finding, 1 of them silent"
+    )
+    state.add(finding(2, kind="raises", what="KeyError"))
+    assert summary.progress_line(state, 30).endswith("2 findings, 1 of them silent")
