@@ -14,12 +14,19 @@ from compilegate.commands.observe import ArgumentError
 from compilegate.history import change_points, events, nights
 from compilegate.history.change_points import OtavaMissingError
 from compilegate.processes.interpreter import check_interpreter
+from compilegate.records import environment_changes
+from compilegate.runs import files
 from compilegate.runs.reader import RunError
 
 #: How many notes on runs that cannot be read are shown, if there are no others.
 _NOTES = 3
 #: What the exit status of the confirming session says.
 _CONFIRMED = {0: "fresh pairs do not confirm the change", 1: "fresh pairs confirm the change"}
+#: What is printed where nothing could differ between the two sides of a pair.
+_ONE_ENVIRONMENT = (
+    "fresh pairs cannot say whether the change is there: --last-good and --python have the same "
+    "environment"
+)
 
 
 def add_parser(commands: Any) -> None:
@@ -131,7 +138,7 @@ def run(options: argparse.Namespace) -> int:
         found = issues.of_events(newest, words, options.workflow)
         _write(options.issues, issues.dump(found))
     if options.confirm:
-        return _confirm(words)
+        return _confirm(words, options.runs)
     if any(event.is_worse and event.holds for event in newest):
         return 1
     return 0 if any(trend.is_judged for trend in trends) else 2
@@ -143,8 +150,12 @@ def _first(notes: Sequence[str]) -> str:
     return "; ".join([*notes[:_NOTES], *([f"{others} more"] if others > 0 else [])])
 
 
-def _confirm(words: list[str]) -> int:
+def _confirm(words: list[str], runs: Path) -> int:
     """Run the confirming command, with its output in this terminal.
+
+    Args:
+        words: The command.
+        runs: The folder where its session keeps its run.
 
     Returns:
         The exit status: 0 pairs do not confirm the change, 1 they do, 2 they cannot say.
@@ -152,9 +163,23 @@ def _confirm(words: list[str]) -> int:
     if not words:
         print("nothing is to be confirmed")
         return 0
-    status = subprocess.run(words, check=False).returncode
+    name = f"confirm-{datetime.datetime.now(datetime.UTC):%Y-%m-%d-%H%M%S-%f}"
+    status = subprocess.run([*words, "--save", name], check=False).returncode
+    if status in _CONFIRMED and _compared_one_environment(name, runs):
+        print(_ONE_ENVIRONMENT, flush=True)
+        return 2
     print(_CONFIRMED.get(status, "fresh pairs cannot say whether the change is there"), flush=True)
     return status if status in _CONFIRMED else 2
+
+
+def _compared_one_environment(name: str, runs: Path) -> bool:
+    """Return whether a session compared an environment with itself. Unknown without its runs."""
+    try:
+        sides = [files.read(files.find(run, runs)) for run in (f"{name}.baseline", name)]
+    except RunError:
+        return False
+    before, now = (side.header.environment for side in sides)
+    return not environment_changes.deciding(before, now)
 
 
 def _write(target: Path, text: str) -> None:

@@ -235,6 +235,29 @@ def test_confirm_runs_that_command(tmp_path, history, status):
     assert f"--cases {CASE_ID} --baseline-python {sys.executable}" in given
 
 
+@pytest.mark.parametrize("session", [0, 1])
+@pytest.mark.parametrize("last_good", ["3.6", "3.7"])
+def test_one_environment_next_to_itself_confirms_nothing(tmp_path, history, last_good, session):
+    made = tmp_path / "made"
+    made.mkdir()
+    write_run(made / "now", environment=environment("3.7"))
+    write_run(made / "before", environment=environment(last_good))
+    python = tmp_path / "python"
+    python.write_text(
+        f"#!/bin/sh\nwhile [ $# -gt 1 ]; do shift; done\nmkdir {tmp_path}/runs\n"
+        f'cp {made}/now "{tmp_path}/runs/$1.jsonl"\n'
+        f'cp {made}/before "{tmp_path}/runs/$1.baseline.jsonl"\nexit {session}\n'
+    )
+    python.chmod(0o755)
+    folder = write_nights(tmp_path / "nights", 20, at=16)
+    words = ("--confirm", "--last-good", sys.executable, "--python", python)
+    status, output, _ = history(folder, *words, "--runs", tmp_path / "runs")
+    is_one = last_good == "3.7"
+    assert status == (2 if is_one else session)
+    assert ("have the same environment" in output) == is_one
+    assert ("confirm the change" in output) == (not is_one)
+
+
 def test_confirm_needs_the_last_good_environment(tmp_path, history):
     status, _, errors = history(tmp_path, "--confirm")
     assert status == 2
