@@ -1,6 +1,8 @@
 """Tests of the tiers, over the whole shipped zoo, and of the selection of cases."""
 
+import re
 from itertools import combinations, product
+from pathlib import Path
 
 import pytest
 
@@ -90,6 +92,17 @@ def test_cases_that_tune_kernels_have_more_time():
     tuned = Case.parse("gpt2-cuda-train-bf16-max_autotune-static")
     assert tiers.timeout_s(plain, "standard") == 900
     assert tiers.timeout_s(tuned, "standard") == 2700
+
+
+def test_the_readme_states_the_sizes_of_the_tiers():
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    stated = {
+        "standard": re.findall(r"runs the (\d+) cases of the tier `standard`", readme),
+        "smoke": re.findall(r"`--tier smoke` has (\d+) cases", readme),
+    }
+    assert stated == {
+        tier: [str(len(tiers.tier_cases(tier, MODELS, "cuda", SHIPPED)))] for tier in stated
+    }
 
 
 def test_standard_is_far_smaller_than_full(standard):
