@@ -127,7 +127,10 @@ class State:
             raise StateError(f"another run writes {path}; choose another --output") from error
         known = _read(path)
         if known and known[0] != header:
-            raise StateError(f"{path} is of another run: {known[0]}; choose another --output")
+            raise StateError(
+                f"{path} is of another run, with {_differing(known[0], header)}; "
+                "choose another --output"
+            )
         for record in known[1:]:
             self._take(record)
         if not known:
@@ -198,3 +201,16 @@ def _read(path: Path) -> list[Record]:
     if whole != text:
         path.write_text(whole, encoding="utf-8")
     return found
+
+
+def _differing(known: Record, header: Header) -> str:
+    """Say in words what differs between the run on disk and the one that is asked for."""
+    if not isinstance(known, Header):
+        return "no header"
+    pairs = zip(header.__struct_fields__, msgspec.structs.astuple(known), strict=True)
+    return " and ".join(
+        f"{name if name == 'torch' else '--' + name.replace('_', '-')} {was}, "
+        f"not {getattr(header, name)}"
+        for name, was in pairs
+        if was != getattr(header, name)
+    )

@@ -1,5 +1,6 @@
 """What became of programs, and the file from which a stopped run goes on."""
 
+import msgspec
 import pytest
 
 from compilegate.fuzzing import summary
@@ -72,8 +73,11 @@ def test_two_runs_do_not_write_to_one_folder(tmp_path):
 
 def test_another_run_is_not_continued(tmp_path):
     State(tmp_path, HEADER).close()
-    with pytest.raises(StateError, match="another run"):
-        State(tmp_path, Header(seed=2, inductor_share=0.5, torch="2.15.0"))
+    other = msgspec.structs.replace(HEADER, inductor_share=0.25, torch="2.16.0")
+    differing = f"--inductor-share {HEADER.inductor_share}, not 0.25 and torch {HEADER.torch}, not"
+    with pytest.raises(StateError, match=f"another run, with {differing} 2.16.0; choose"):
+        State(tmp_path, other)
+    State(tmp_path, HEADER).close()
 
 
 def test_a_culprit_is_known_by_stage_kind_and_operators(tmp_path):
