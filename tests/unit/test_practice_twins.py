@@ -41,3 +41,20 @@ def test_a_layer_with_one_feature_is_not_split(layer):
     assert hooks == [0, 1]
     with pytest.raises(StepUnavailableError, match="with several features"):
         split(layer)
+
+
+@pytest.mark.parametrize(
+    ("run", "dims", "args", "kwargs"),
+    [
+        (lambda x: x + 1, {0: {0: "n"}}, (torch.randn(5, 2),), {}),
+        (lambda *, x: x + 1, {"x": {0: "n"}}, (), {"x": torch.randn(5, 2)}),
+        (lambda given: given["x"] + 1, {(0, "x"): {0: "n"}}, ({"x": torch.randn(5, 2)},), {}),
+        (lambda given: given[0] + 1, {(0, 0): {0: "n"}}, ([torch.randn(5, 2)],), {}),
+    ],
+    ids=["positional", "keyword", "in a dict", "in a list"],
+)
+def test_the_parts_of_a_batch_are_one_graph(run, dims, args, kwargs):
+    subject = SimpleNamespace(run=run, example=SimpleNamespace(dims=dims))
+    REWRITES["the batch in two parts, the last one first"](subject)
+    compiled = torch.compile(subject.run, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(*args, **kwargs), run(*args, **kwargs))
