@@ -4,7 +4,7 @@
 def test_wasted_memory_fails_memory_only(faulty):
     failed = faulty.failed("wastes_memory")
     assert failed.keys() == {"memory"}
-    assert failed["memory"].startswith("peak 16.0 MiB, eager 0 bytes")
+    assert failed["memory"].startswith("peak 16.0 MiB, eager 120 bytes")
     assert "at most 1.3× allowed" in failed["memory"]
 
 

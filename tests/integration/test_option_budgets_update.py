@@ -27,7 +27,7 @@ def test_counts_and_memory_are_updated_and_numbers_never(compilegate, write):
     assert by_model.keys() == {"breaks", "recompiles", "wastes_memory"}
     assert by_model["breaks"]["graph_breaks"][0]["place"] == "tests/zoos/faulty.py"
     assert by_model["recompiles"]["recompiles"] == 4
-    assert by_model["wastes_memory"]["max_memory_ratio"] > 1
+    assert by_model["wastes_memory"]["memory_slack_bytes"] > 2**24  # eager needs a few bytes
     with open(mine) as file:
         assert file.read().startswith(MINE)
 
