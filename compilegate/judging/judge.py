@@ -35,7 +35,7 @@ Rule = Callable[[Observation, Budget], Finding]
 #: The fixture ``judge``: applies a rule and ends the test as the verdict says.
 Judge = Callable[[Rule], None]
 #: What the first aspect of a case says that ran eagerly, whichever it is.
-UNCOMPILED = "nothing was compiled"
+UNCOMPILED = "nothing was compiled, all of it ran eagerly"
 
 
 @dataclass(frozen=True)
@@ -277,10 +277,10 @@ def _finding_of_case(observation: Observation, aspect: str, said_by: str) -> Fin
         return mistake
     if nothing_compiled(observation):
         if said_by:
-            return Finding("skipped", f"{UNCOMPILED}: {said_by} fails for it")
+            return Finding("skipped", f"nothing was compiled: {said_by} fails for it")
         capture = observation.capture
         why = [*_why_nothing_compiled(capture)]
-        summary = f"{UNCOMPILED}, all of it ran eagerly: {why[0]}"
+        summary = f"{UNCOMPILED}: {why[0]}"
         breaks = (*capture.breaks, *capture.fallbacks) if capture else ()
         return Finding("failed", summary, tuple(with_help(why, breaks)))
     return None

@@ -50,6 +50,7 @@ def test_a_verdict_that_changed_decides_the_class(before, now, kind):
     [
         ("nothing was compiled, all of it ran eagerly: why", "failed", "broken"),
         ("known: nothing was compiled, all of it ran eagerly: why", "expected_failure", "broken"),
+        ("call 3: ran eagerly: nothing was compiled for these sizes", "failed", "regressed"),
         ("90.0 s, at most 60 s allowed", "failed", "regressed"),
     ],
 )
