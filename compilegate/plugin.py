@@ -105,7 +105,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     https://docs.pytest.org/en/stable/reference/reference.html#std-hook-pytest_generate_tests
     """
     if (aspect := Aspect.of(metafunc.definition)) is not None:
-        collection.parametrize(metafunc, aspect, metafunc.config.stash[PLAN])
+        plan = metafunc.config.stash.get(PLAN, None)
+        collection.parametrize(metafunc, aspect, plan or collection.refuse(metafunc))
 
 
 @pytest.hookimpl(wrapper=True)

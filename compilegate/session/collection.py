@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 
@@ -38,6 +38,18 @@ def parametrize(metafunc: pytest.Metafunc, aspect: Aspect, plan: Plan) -> None:
         if selected(own | set(marks := plan.marks(case)))
     ]
     metafunc.parametrize("case", parameters, scope="session")
+
+
+def refuse(metafunc: pytest.Metafunc) -> NoReturn:
+    """Refuse a test of a suite that the session does not know, and say where its suites are.
+
+    Raises:
+        pytest.Collector.CollectError: Always.
+    """
+    raise pytest.Collector.CollectError(
+        f"{metafunc.definition.path} is a copy of a suite. Run those of the package that Python "
+        f"imports: pytest {SUITES}, or pytest --pyargs compilegate.suites"
+    )
 
 
 def with_cases(made: list[Any]) -> list[Any]:

@@ -80,14 +80,14 @@ def swapped_argmax(x):
         pytest.param((torch.round,) * 2, (HALVES,), "passed", "", id="same rounding"),
         pytest.param(
             (torch.round, away_from_zero),
-            (HALVES,),
+            (MIXED,),
             "inconclusive",
             "eager and the reference decide on 0 at [0], compiled code on 1",
             id="rounded away from zero",
         ),
         pytest.param(
             (torch.round, lambda x: x.round() + 2),
-            (HALVES,),
+            (MIXED,),
             "failed",
             NO_TIE,
             id="rounded off by two",
@@ -185,6 +185,19 @@ def one_less(function):
 )
 def test_a_whole_number_is_no_tie(eager, compiled, outcome):
     found = verdict(deciding(eager, compiled), inputs=lambda: (COUNTS.clone(),))
+    assert found.outcome == outcome, found.summary
+
+
+@pytest.mark.parametrize(
+    ("compiled", "outcome"), [(torch.round, "passed"), (away_from_zero, "failed")]
+)
+def test_a_half_is_no_tie_also_where_a_product_mixes_what_was_rounded(compiled, outcome):
+    torch.manual_seed(0)
+    weight, halves = torch.randn(16, 16), torch.randint(-8, 9, (32, 16)) / 2
+    found = verdict(
+        deciding(lambda x: x.round() @ weight, lambda x: compiled(x) @ weight),
+        inputs=lambda: (halves.clone(),),
+    )
     assert found.outcome == outcome, found.summary
 
 

@@ -9,10 +9,10 @@ from torch import nn
 from compilegate.observe.compare.call_comparer import CallComparer
 from compilegate.observe.model.nudged_results import (
     NudgedResults,
-    NudgedResultsOfWhole,
+    NudgedResultsOfFixedPoint,
     NudgedSums,
 )
-from compilegate.observe.model.nudging import is_whole
+from compilegate.observe.model.nudging import is_fixed_point
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.time_spent import TimeSpent
@@ -303,7 +303,9 @@ WHOLE = torch.arange(64.0).view(8, 8)
         (torch.where(WHOLE == 5, 0.5, WHOLE), True),
         (WHOLE[:1].expand(4, 8), True),
         (WHOLE.bfloat16(), True),
-        (WHOLE / 4, False),
+        (WHOLE / 4, True),
+        (WHOLE / 8, False),
+        (WHOLE.bfloat16() / 4, True),
         (WHOLE.clamp(max=1), False),
         (X, False),
         (X * 2.0**30, False),
@@ -312,13 +314,13 @@ WHOLE = torch.arange(64.0).view(8, 8)
         (torch.zeros(0), False),
     ],
 )
-def test_whole_numbers_are_those_that_are_counts(tensor, is_one):
-    assert is_whole(tensor) is is_one
+def test_numbers_in_fixed_point_are_whole_halves_and_quarters(tensor, is_one):
+    assert is_fixed_point(tensor) is is_one
 
 
 def moves_of_whole(function, device, seed):
     """Whether a result moves if it is nudged as those of whole inputs are."""
-    with NudgedResultsOfWhole(seed, device=device):
+    with NudgedResultsOfFixedPoint(seed, device=device):
         nudged = function(WHOLE + 0.0)
     return not torch.equal(function(WHOLE), nudged)
 

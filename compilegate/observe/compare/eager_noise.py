@@ -11,8 +11,8 @@ the error of compiled code, larger nudges follow. An error that jumps (a ReLU op
 moves) may have jumped in compiled code, too, and counts in full. An error that grows with the nudge
 is divided by the nudge.
 
-Inputs of whole numbers stay as they are, for a count of 3 is 3 in all code: ``floor`` of it is no
-tie. What operators round is nudged there instead.
+Inputs of whole numbers, halves and quarters stay as they are, for 2.5 is 2.5 in all code: ``round``
+of it is no near tie. What operators round is nudged there instead.
 
 Compiled code on a CPU sums one number after the other, and eager in pairs. In single precision,
 further runs there nudge sums as far as this moves them.
@@ -45,8 +45,8 @@ from compilegate.observe.model.calls import (
 )
 from compilegate.observe.model.dispatch_mode import Mode
 from compilegate.observe.model.equality import is_same
-from compilegate.observe.model.nudged_results import NudgedResults, NudgedResultsOfWhole
-from compilegate.observe.model.nudging import is_whole, without_repeats
+from compilegate.observe.model.nudged_results import NudgedResults, NudgedResultsOfFixedPoint
+from compilegate.observe.model.nudging import is_fixed_point, without_repeats
 from compilegate.observe.model.nudging import nudge as move
 from compilegate.observe.model.plain_values import set_plain
 from compilegate.observe.model.restarting import start_as
@@ -200,9 +200,9 @@ class Sampler:
     ) -> Sample:
         call = self._restored(planned, eager, known)
         given = [*input_tensors(call).values()]
-        fractions = [tensor for tensor in given if not is_whole(tensor)]
+        fractions = [tensor for tensor in given if not is_fixed_point(tensor)]
         if len(fractions) < len(given) and results in (None, NudgedResults):
-            results = functools.partial(NudgedResultsOfWhole, device=eager.case.device)
+            results = functools.partial(NudgedResultsOfFixedPoint, device=eager.case.device)
         moved = (*self._built.parameters().values(), *fractions)
         unit = UNIT[eager.case.computes_in]
         if {tensor.dtype for tensor in moved if tensor.is_floating_point()} == {torch.float64}:

@@ -17,7 +17,7 @@ from torch.utils import _pytree
 
 from compilegate.observe.floating import has_arithmetic
 from compilegate.observe.model.dispatch_mode import Mode
-from compilegate.observe.model.nudging import BITS, is_whole, nudge
+from compilegate.observe.model.nudging import BITS, is_fixed_point, nudge
 
 #: What the names of operators contain that round, apart from pointwise ones. An operator that only
 #: selects or moves numbers must not be here: ``x == x.max()`` has to stay true.
@@ -86,7 +86,7 @@ class NudgedSums(_Nudging):
         )
         sums_before = [each.clone() for each in result[1:3]] if is_norm or is_backward else []
         for tensor in (*made, *written):
-            if is_whole(tensor):  # such a sum is exact in any order
+            if is_fixed_point(tensor):  # such a sum is exact in any order
                 continue
             units = max(_OF_ROOT * math.sqrt(most / tensor.numel()), 1.0)
             nudge([tensor], units * torch.finfo(tensor.dtype).eps, self._seed)
@@ -214,8 +214,8 @@ class NudgedResults(_Nudging):
             tensor.copy_(torch.where(rounded.isnan(), -rounded, tensor))
 
 
-class NudgedResultsOfWhole(NudgedResults):
-    """A mode that moves results of whole numbers, which stay as they are themselves.
+class NudgedResultsOfFixedPoint(NudgedResults):
+    """A mode that moves results of numbers in fixed point, which stay as they are themselves.
 
     Whole results of operators that compiled code approximates move, too.
 

@@ -20,7 +20,9 @@ _ROUNDS = ((16, 0x21F0AAAD), (15, 0x735A2D97))
 _SIZE_BITS = 15
 #: Numbers that a CPU nudges at once: few enough to stay in its cache.
 _AT_ONCE = 1 << 16
-#: The share of the numbers of a tensor of whole numbers that are whole, at least.
+#: The numbers of a tensor in fixed point are multiples of one by this.
+_OF_ONE = 4
+#: The share of the numbers of a tensor in fixed point that are such multiples, at least.
 _NEARLY_ALL = 0.9
 
 
@@ -65,20 +67,22 @@ def without_repeats(tensor: torch.Tensor, *others: torch.Tensor) -> tuple[torch.
     return views
 
 
-def is_whole(tensor: torch.Tensor) -> bool:
-    """Whether nearly all numbers of a floating tensor are integers, and others than -1, 0 and 1.
+def is_fixed_point(tensor: torch.Tensor) -> bool:
+    """Whether nearly all numbers of a floating tensor are integers, halves or quarters.
 
-    Zeros, infinities, NaN and numbers too small for full precision do not count. Numbers so large
-    that all of their size are integers are not whole.
+    Some must be larger than one. Zeros, infinities, NaN and numbers too small for full precision do
+    not count, nor do numbers so large that all of their size are such multiples.
     """
     if not tensor.is_floating_point() or tensor.layout is not torch.strided:
         return False
     (once,) = without_repeats(tensor.detach())
     finfo, sizes = torch.finfo(once.dtype), once.abs()
     counted = (sizes >= finfo.smallest_normal) & (sizes <= finfo.max)
-    whole = counted & (once == once.trunc()) & (sizes < 1 / finfo.eps)
-    of_all, some = torch.stack([counted.sum() * _NEARLY_ALL, (whole & (sizes > 1)).sum()]).tolist()
-    return bool(some) and int(whole.sum()) >= of_all
+    exact = torch.zeros_like(counted)
+    for steps in (once, once * _OF_ONE):
+        exact |= counted & (steps == steps.trunc()) & (steps.abs() < 1 / finfo.eps)
+    of_all, some = torch.stack([counted.sum() * _NEARLY_ALL, (exact & (sizes > 1)).sum()]).tolist()
+    return bool(some) and int(exact.sum()) >= of_all
 
 
 def _nudge(tensor: torch.Tensor, amount: float, seed: int) -> float:
