@@ -95,6 +95,7 @@ class Attempt:
         self._stage: Stage | None = None
         self._so_far: Observation | None = None
         self._at_work = ""
+        self._call = ""  # the probing call that began last
         if child is not None:
             child.work()  # what it did in earlier cases does not count
 
@@ -148,6 +149,7 @@ class Attempt:
                 since = self._turn.now()
             if message.so_far is not None:
                 self._so_far = self._own(message.so_far)
+            self._call = message.call or self._call
             if message.probing is not None:
                 self.probing = message.probing
             if message.lost_in is not None:
@@ -196,10 +198,11 @@ class Attempt:
 
     def _fail(self, child: Child, status: Status, kind: str, message: str) -> None:
         """Record that the case has failed, and end the child."""
+        call = f", in the probing call: {self._call}" if child.stage == "probe" else ""
         failure = Failure(
             stage=child.stage,
             kind=kind,
-            message=message,
+            message=f"{message}{call}",
             output=child.output(),
             others_took=self._clock.others_took,
         )

@@ -67,7 +67,7 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One message of a child. Exactly one of the first nine fields is set.
+    """One message of a child. Exactly one of the first ten fields is set.
 
     Attributes:
         stage: The stage that the case has reached, or that lasts.
@@ -77,6 +77,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         environment: The answer to a request for the environment.
         alone: The child asks that no other child of the session runs, or no longer needs that.
         needed_bytes: What the case needs of the GPU's memory. The child waits for the answer.
+        call: The probing call that begins.
         probing: The extreme numbers with which eager makes a probing call; empty after it.
         lost_in: The other probing call in which eager has lost the GPU.
         last: Of an observation: the child must observe no further case.
@@ -90,6 +91,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     environment: Environment | None = None
     alone: bool | None = None
     needed_bytes: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    call: str | None = None
     probing: str | None = None
     lost_in: str | None = None
     last: bool = False
@@ -157,7 +159,7 @@ class Lines:
             message = _messages.decode(bytes(self._pending[:end]))
             parts = (message.stage, message.turn, message.observation, message.environment)
             others = (message.alone, message.needed_bytes, message.so_far)
-            calls = (message.probing, message.lost_in)
+            calls = (message.call, message.probing, message.lost_in)
             if sum(part is not None for part in (*parts, *others, *calls)) != 1:
                 raise ValueError("it has none of the fields of a message, or several")
             if wrong := implausible(message.observation or message.so_far):

@@ -9,7 +9,19 @@ from tests.integration.conftest import ZOOS
 
 CASE = "{}-cpu-infer-f32-default-static"
 MODELS = ("in_eager_too", "wrong", "only_in_compiled_code", "after_compiled_code")
-CRASH = {"forward": "crashed in stage 'probe': the process died of SIGSEGV"}
+CALL = "NaN in the first row"
+CRASH = {
+    "forward": f"crashed in stage 'probe': the process died of SIGSEGV, in the probing call: {CALL}"
+}
+
+
+def test_a_crash_of_compiled_code_names_the_probing_call(compilegate):
+    zoo, case = str(ZOOS / "deadly_numbers.py"), CASE.format("of_an_empty_batch")
+    session = compilegate("suites/test_forward.py", "--zoo", zoo, "--cases", case)
+    assert session.failed(case) == {
+        "forward": "crashed in stage 'probe': the process died of SIGFPE, "
+        "in the probing call: batch of zero"
+    }
 
 
 @pytest.mark.long

@@ -26,6 +26,14 @@ def damages_memory(x: torch.Tensor) -> torch.Tensor:
     return x.clone()
 
 
+@torch.library.custom_op("deadly::nothing", mutates_args=())
+def dies_of_nothing(x: torch.Tensor) -> torch.Tensor:
+    if not x.numel():
+        os.kill(os.getpid(), signal.SIGFPE)
+    return x.clone()
+
+
+dies_of_nothing.register_fake(torch.empty_like)
 dies_of_nan.register_fake(torch.empty_like)
 damages_memory.register_fake(torch.empty_like)
 
@@ -58,8 +66,16 @@ def after_compiled_code(y):
     return dies_of_nan(y) if DAMAGED in os.environ else y
 
 
-for action in (in_eager_too, wrong, only_in_compiled_code, after_compiled_code):
+def of_an_empty_batch(y):
+    return dies_of_nothing(y) if torch.compiler.is_compiling() else y
+
+
+for action in (of_an_empty_batch, in_eager_too, wrong, only_in_compiled_code, after_compiled_code):
 
     @model(action.__name__, vary={"batch": (6, 4)}, settings=ONE)
     def build(action=action):
-        return Example(Linear(action), inputs=lambda batch: (torch.randn(batch, 4),))
+        return Example(
+            Linear(action),
+            inputs=lambda batch: (torch.randn(batch, 4),),
+            dims={0: {0: "batch"}},
+        )

@@ -49,6 +49,10 @@ class ParentConnection:
         """Send with which extreme numbers eager makes a probing call; none after it."""
         self.send(dumps({"probing": numbers}))
 
+    def report_call(self, probe: str) -> None:
+        """Send which probing call begins."""
+        self.send(dumps({"call": probe}))
+
     def report_lost(self, probe: str) -> None:
         """Send in which other probing call eager has lost the GPU."""
         self.send(dumps({"lost_in": probe}))

@@ -21,8 +21,9 @@ class Extremes:
     """What is known of calls in which eager may end, and who learns of them.
 
     Attributes:
-        parent: Learns of calls with extreme floating numbers, when they begin and when they are
-            over, and of another one in which eager has lost the GPU; None if nobody does.
+        parent: Learns of each probing call; of those with extreme floating numbers, when they begin
+            and when they are over in eager; and of another one in which eager has lost the GPU. It
+            is None if nobody does.
         unprobed: Why no call with extreme floating numbers is made; empty if they are.
         others: Why no call of another probe is made, by its name.
     """
@@ -34,6 +35,11 @@ class Extremes:
     def against(self, probe: Probe) -> str:
         """Return why a probing call is left out; empty if it is made."""
         return self.unprobed if probe.has_extreme_floats else self.others.get(probe.name, "")
+
+    def begin(self, probe: Probe) -> None:
+        """Report that the call of a probe begins, on either side."""
+        if self.parent is not None:
+            self.parent.report_call(probe.name)
 
     @contextlib.contextmanager
     def reported(self, probe: Probe, wait: Callable[[], None]) -> Iterator[None]:

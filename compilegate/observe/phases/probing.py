@@ -130,6 +130,7 @@ class Probing:
                         raise LeftOutError(f"the others took {_MOST_S:.0f} s")
                     if reason := self.extremes.against(one.probe) or self._given.against(one.probe):
                         raise LeftOutError(reason)
+                    self.extremes.begin(one.probe)
                     self._probe(one, one.probe)
                 except LeftOutError as reason:
                     self.left_out.append(f"{one.probe.name}: {reason}")
