@@ -35,13 +35,10 @@ and timing are left out.
 `python -m tests.faults.matrix.page FILE.json` writes this page. A later run fills cells that the
 page lacks, unless `--again` asks for the others, too.
 
-The cells on an H100 come from two sessions that observed twelve and six cases at once (`-n 12`,
-`-n 6`). That needs more memory at times than the GPU has: hence most of what is undecided. Three at
-once are the default. Those on H200s come from nine minutes of `-n 3 --gpus 0,1,2,3`, from twelve of
-`-n 5` on one GPU, from fifteen of `-n 3` on another, for kinds that had no cell, and from 27 of
-`-n 5`, which filled 58 cells again: 56 have the verdict that they had on another machine.
-In the other two, memory ran out in one of the runs. Twelve minutes of `-n 4` shared their GPU with
-a session, so that memory ran out in three cells.
+Most of what is undecided ran out of memory: two runs on an H100 observed twelve and six cases at
+once (`-n 12`, `-n 6`), and one on an H200 shared its GPU with a session. Three at once are the
+default. A run on another H200 filled 58 cells again (`--again`), and 56 had the same verdict. In
+the other two, memory ran out in one of the runs.
 Each kind has few cells here, so a row says where a fault was caught, not how often it is.
 
 {runs}
@@ -77,7 +74,7 @@ def page() -> str:
         if value not in ("whole", "default")
     )
     return TEXT.format(
-        runs="".join(_run(number, run, entries) for number, run in enumerate(runs)),
+        runs=_machines(runs, entries),
         by_setting=_table(entries, [*columns], lambda entry: entry.columns),
         by_family=_table(entries, [*FAMILIES], lambda entry: (FAMILY_OF[entry.case.model],)),
         missed=_lines(missed, lambda entry: _note(entry) or f"not explained: {entry.why}"),
@@ -86,19 +83,36 @@ def page() -> str:
     )
 
 
-def _run(number: int, run: dict[str, dict[str, str]], entries: Iterable[Entry]) -> str:
-    about = run["about"]
-    of_run = [entry for entry in entries if entry.run == number]
-    counts = Counter(entry.verdict for entry in of_run)
-    small = sum(entry.why == "small" for entry in of_run)
-    return (
-        f"- torch {about['torch']}, {about['name']}, backend `{about['backend']}` "
-        f"(`--device {about['device']} --backend {about['backend']}`): "
-        f"**{_share(of_run)}** applicable cells are caught, of {len({e.kind for e in of_run})} of "
-        f"{len(KINDS)} kinds in {len(run['cases'])} cases. {counts['not applicable']} cells are "
-        f"not applicable, {small} of them below eager's rounding; {counts['undecided']} are "
-        "undecided.\n"
-    )
+def _machines(runs: Sequence[dict[str, dict[str, str]]], entries: Sequence[Entry]) -> str:
+    """Return a row for each machine, with the cells of all its runs."""
+    lines = [
+        "| torch | machine | backend | runs | cases | kinds | caught | not applicable | … below "
+        "eager's rounding | undecided |",
+        "|---" * 10 + "|",
+    ]
+    machines: dict[tuple[str, str, str], list[int]] = {}
+    for number, run in enumerate(runs):
+        about = run["about"]
+        key = about["torch"], about["name"], about["backend"]
+        machines.setdefault(key, []).append(number)
+    for (torch, name, backend), numbers in machines.items():
+        own = [entry for entry in entries if entry.run in numbers]
+        counts = Counter(entry.verdict for entry in own)
+        small = sum(entry.why == "small" for entry in own)
+        kinds, cases = ({getattr(entry, what) for entry in own} for what in ("kind", "case"))
+        cells = (
+            *(
+                torch,
+                name,
+                f"`{backend}`",
+                len(numbers),
+                len(cases),
+                f"{len(kinds)} of {len(KINDS)}",
+            ),
+            *(f"**{_share(own)}**", counts["not applicable"], small, counts["undecided"]),
+        )
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines) + "\n"
 
 
 def _note(entry: Entry) -> str:
