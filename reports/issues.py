@@ -1,6 +1,6 @@
 """Issues for what failed in a run or became worse over nights: one for each culprit.
 
-A workflow opens them, or adds to those that are open, with ``.ci/publish-issues``.
+A workflow opens them, or updates those that are open, with ``.ci/publish-issues``.
 """
 
 from __future__ import annotations
@@ -79,7 +79,10 @@ def _reproduction(run: Archive, case: str) -> list[str]:
 
 
 def of_events(events: Iterable[Event], words: Sequence[str], workflow: str) -> list[Issue]:
-    """Return the issues of a history: one for each night on which figures became worse for good.
+    """Return the issues of a history: one for each cause of figures that became worse for good.
+
+    Without a known cause, figures that became worse on one night are one issue. Further nights on
+    which the same figure became worse belong to it: a drift has many.
 
     Args:
         events: The changes, the newest first.
@@ -90,23 +93,31 @@ def of_events(events: Iterable[Event], words: Sequence[str], workflow: str) -> l
     for event in events:
         if event.is_worse and event.holds:
             nights.setdefault(event.night, []).append(event)
-    found = []
-    for index, (night, together) in enumerate(nights.items()):
-        lines = []
-        for event in together[:CASES]:
-            cases = [code(case) for case in event.cases[:CASES]]
-            if len(event.cases) > CASES:
-                cases.append(f"and {len(event.cases) - CASES} more")
-            who = f": {', '.join(cases)}" if cases else ""
-            lines.append(f"- {escape(history_text.sentence(event))}{who}")
-        if index == 0:
-            lines += ["", "To confirm it in fresh pairs:", "", f"    {visible(shlex.join(words))}"]
-        more = f", and {len(together) - 1} more" if len(together) > 1 else ""
-        title = f"{workflow}: {history_text.sentence(together[0])}{more}"
-        # The same change may be found on a neighbouring night later, but with the same cause.
-        key = f"{workflow}: {together[0].cause or night.date}"
-        found.append(_issue(key, title, lines))
-    return found
+    by_cause: dict[str, list[Event]] = {}
+    for together in nights.values():
+        # The same change may be found on a neighbouring night later.
+        cause = together[0].cause or together[0].figure.name
+        by_cause.setdefault(cause, []).extend(together)
+    newest = next(iter(nights), None)
+    return [
+        _of_cause(cause, together, words if together[0].night == newest else (), workflow)
+        for cause, together in by_cause.items()
+    ]
+
+
+def _of_cause(cause: str, together: Sequence[Event], words: Sequence[str], workflow: str) -> Issue:
+    lines = []
+    for event in together[:CASES]:
+        cases = [code(case) for case in event.cases[:CASES]]
+        if len(event.cases) > CASES:
+            cases.append(f"and {len(event.cases) - CASES} more")
+        who = f": {', '.join(cases)}" if cases else ""
+        lines.append(f"- {escape(history_text.sentence(event))}{who}")
+    if words:
+        lines += ["", "To confirm it in fresh pairs:", "", f"    {visible(shlex.join(words))}"]
+    more = f", and {len(together) - 1} more" if len(together) > 1 else ""
+    title = f"{workflow}: {history_text.sentence(together[0])}{more}"
+    return _issue(f"{workflow}: {cause}", title, lines)
 
 
 def _issue(key: str, title: str, lines: Sequence[str]) -> Issue:

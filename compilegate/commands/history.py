@@ -64,7 +64,7 @@ def add_parser(commands: Any) -> None:
         "--issues",
         metavar="FILE",
         type=Path,
-        help="write to this file an issue for each night on which figures became worse, for "
+        help="write to this file an issue for each cause of figures that became worse, for "
         ".ci/publish-issues",
     )
     parser.add_argument(

@@ -18,6 +18,7 @@ FAMILIES = (
     "regressions_state",
     "regressions_compile",
     "regressions_unreported",
+    "regressions_unreported_gradients",
     "caches_known_bugs",
     "hazards_control",
     "hazards_known_bugs",

@@ -3,22 +3,17 @@
 import dataclasses
 import importlib.util
 import json
-import os
 import re
 import shlex
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.history.written_nights import OTHER, environment, observed, write_nights
 from tests.unit.making import (
     CASE_ID,
     make_break,
     make_capture,
-    make_environment,
-    make_memory,
-    make_observation,
     make_timing,
     make_verdict,
 )
@@ -29,43 +24,6 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("otava") is None,
     reason="needs Apache Otava: pip install apache-otava",
 )
-
-CHECKOUT = Path(__file__).parents[2]
-#: Where a process of a test finds compilegate, and Otava.
-PATHS = os.pathsep.join([str(CHECKOUT), *filter(None, sys.path)])
-OTHER = "tiny-cpu-infer-f32-default-static"
-
-
-def environment(triton="3.6", cores=2):
-    (processor,) = make_environment().devices
-    return make_environment(
-        versions={"torch": "2.15.0", "triton": triton},
-        devices=(dataclasses.replace(processor, cores=cores),),
-    )
-
-
-def observed(night, slower=False, case=CASE_ID, **changed):
-    """A case whose speedup goes up and down by 0.5%."""
-    speedup = 2.0 * (1 + 0.005 * (-1) ** night) * (0.9 if slower else 1.0)
-    fields = {"timing": make_timing(speedup, spread=0.005), "memory": make_memory()}
-    return make_observation(case=case, **fields | changed)
-
-
-def write_nights(folder, count, at=None, **changed):
-    """Nights on the last of which, from ``at`` on, compiled code is slower under another Triton."""
-    folder.mkdir(exist_ok=True)
-    for night in range(count):
-        late = at is not None and night >= at
-        write_run(
-            folder / f"night-{night:02}.jsonl",
-            observed(night, slower=late),
-            observed(night, case=OTHER),
-            make_verdict(),
-            environment=environment("3.7" if late else "3.6"),
-            created=f"2026-11-{night + 1:02}T02:17:00+00:00",
-            **changed,
-        )
-    return folder
 
 
 @pytest.fixture
@@ -300,40 +258,22 @@ def test_what_became_worse_on_one_night_is_one_issue(tmp_path, history):
     assert json.loads(file.read_text()) == []
 
 
-def add_night(folder, run, nights):
-    """What the workflow does with the run of a night."""
-    tools = folder / "bin"
-    tools.mkdir(exist_ok=True)
-    (tools / "compilegate").write_text(f'#!/bin/sh\nexec {sys.executable} -m compilegate "$@"\n')
-    (tools / "compilegate").chmod(0o755)
-    return subprocess.run(
-        [CHECKOUT / ".ci" / "add-night", run, nights],
-        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": PATHS},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_a_night_joins_the_history_and_is_compared_with_the_last(tmp_path):
-    kept = tmp_path / "kept"
-    for night in range(2):
-        name = f"night-{night}.jsonl"
-        run = write_run(
-            tmp_path / name,
-            observed(night),
-            make_verdict("failed" if night else "passed"),
-            environment=environment(),
-            created=f"2026-11-{night + 1:02}T02:17:00+00:00",
+def test_nights_on_which_a_figure_became_worse_without_a_cause_are_one_issue(tmp_path, history):
+    folder, file = tmp_path / "nights", tmp_path / "issues.json"
+    folder.mkdir()
+    for night in range(36):
+        steps = sum(night >= at for at in (10, 18, 26))
+        write_run(
+            folder / f"night-{night:02}.jsonl",
+            observed(night, timing=make_timing(2.0 * 0.9**steps, spread=0.005)),
+            make_verdict(),
+            environment=environment("3.7" if night >= 26 else "3.6"),
+            created=f"2026-{10 + night // 31}-{night % 31 + 1:02}T02:17:00+00:00",
         )
-        done = add_night(tmp_path, run, kept)
-        assert done.returncode == 0, done.stderr  # two nights cannot say anything
-    assert sorted(path.name for path in kept.iterdir()) == [
-        "2026-11-01T02-17-00.jsonl.gz",
-        "2026-11-02T02-17-00.jsonl.gz",
-    ]
-    assert "## Tonight and the last night" in done.stdout
-    assert "1 broken" in done.stdout
-    assert "## All nights" in done.stdout
-    assert json.loads((tmp_path / "history-issues.json").read_text()) == []
+    history(folder, "--issues", file, "--workflow", "nightly")
+    with_triton, without_a_cause = json.loads(file.read_text())
+    assert "2026-10-27" in with_triton["title"]
+    assert "2026-10-19" in without_a_cause["title"]
+    assert "2026-10-11" in without_a_cause["body"]
+    assert "--baseline-python" in with_triton["body"]
+    assert "--baseline-python" not in without_a_cause["body"]

@@ -33,7 +33,7 @@ ISSUE_LIST = f"""'issue list') echo '[{{"number": 7, "body": "<!-- compilegate: 
 'issue create') echo https://example.invalid/8 ;;"""
 
 
-def test_an_issue_is_opened_once_for_each_culprit_and_then_added_to(tmp_path):
+def test_an_issue_is_opened_once_for_each_culprit_and_then_updated(tmp_path):
     title = "nightly: forward of vision fails in 3 cases; $(touch pwned)"
     issues = [
         {"key": KNOWN, "title": "known", "body": "again"},
@@ -48,6 +48,7 @@ def test_an_issue_is_opened_once_for_each_culprit_and_then_added_to(tmp_path):
         ["issue", "comment", "7"],
         ["issue", "create", "--title"],
     ]
+    assert calls[2].startswith("issue comment 7 --edit-last --create-if-none ")
     assert title in calls[-1]
     texts = (tmp_path / "texts").read_text()
     assert f"<!-- compilegate: {OTHER} -->" in texts

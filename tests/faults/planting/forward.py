@@ -14,6 +14,7 @@ from torch._inductor import decomposition
 
 from tests.faults.planting.hooks import announce, plant
 from tests.faults.planting.surgery import (
+    added_to_one,
     aten,
     calls,
     emit,
@@ -28,15 +29,7 @@ from tests.faults.planting.surgery import (
 
 
 def _at_one_element(graph: fx.Graph, amount: float) -> int:
-    def add(node: fx.Node) -> fx.Node:
-        device = value(node).device
-        index = emit(graph, aten.full.default, [1], 1, dtype=torch.int64, device=device)
-        dtype = value(node).dtype
-        more = emit(graph, aten.full.default, [1], amount, dtype=dtype, device=device)
-        indices = [index] * value(node).dim()
-        return emit(graph, aten.index_put.default, node, indices, more, True)
-
-    return first_output(graph, add)
+    return first_output(graph, lambda node: added_to_one(graph, node, amount))
 
 
 def _set_argument(node: fx.Node, index: int, new: Any) -> int:

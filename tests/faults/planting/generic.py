@@ -13,6 +13,7 @@ from torch import fx
 from tests.faults.planting.hooks import PLANTS, Compiled, Frame, Plant, announce, plant
 from tests.faults.planting.state import each_call
 from tests.faults.planting.surgery import (
+    added_to_one,
     aten,
     calls,
     emit,
@@ -62,11 +63,8 @@ def one_element_off(graph: fx.Graph) -> int:
     """Add a hundredth to one element, and in half precision a quarter."""
 
     def add(node: fx.Node) -> fx.Node:
-        seen = value(node)
-        amount = 0.01 if seen.dtype is torch.float32 else 0.25
-        at = emit(graph, aten.full.default, [1], 1, dtype=torch.int64, device=seen.device)
-        more = emit(graph, aten.full.default, [1], amount, dtype=seen.dtype, device=seen.device)
-        return emit(graph, aten.index_put.default, node, [at] * seen.dim(), more, True)
+        amount = 0.01 if value(node).dtype is torch.float32 else 0.25
+        return added_to_one(graph, node, amount)
 
     return first_output(graph, add)
 

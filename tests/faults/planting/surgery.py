@@ -37,6 +37,18 @@ def emit(graph: fx.Graph, operator: Any, *args: Any, **kwargs: Any) -> fx.Node:
     return node
 
 
+def added_to_one(graph: fx.Graph, node: fx.Node, amount: float) -> fx.Node:
+    """Insert an addition to the second element of each dimension, or to the only one."""
+    seen, indices = value(node), []
+    for size in seen.shape:
+        only = isinstance(size, int) and size == 1  # the batch, in a probing call
+        place = 0 if only else 1
+        full = emit(graph, aten.full.default, [1], place, dtype=torch.int64, device=seen.device)
+        indices.append(full)
+    more = emit(graph, aten.full.default, [1], amount, dtype=seen.dtype, device=seen.device)
+    return emit(graph, aten.index_put.default, node, indices, more, True)
+
+
 def _fake_mode(graph: fx.Graph) -> FakeTensorMode:
     """Return the mode of the graph's fake tensors."""
     values = (node.meta.get("val") for node in graph.nodes)
