@@ -9,8 +9,10 @@ from torch.compiler import is_compiling
 
 from compilegate.judging.budget import Budget
 from compilegate.observe.model.probes import layouts
+from compilegate.observe.model_session import ModelSession
 from compilegate.observe.phases.probing_plan import in_other_layouts
 from compilegate.records.case import Case
+from compilegate.records.request import Request
 from compilegate.suites import test_forward, test_gradients
 from compilegate.zoo import compiling_again, registry
 from compilegate.zoo.example import Example
@@ -215,6 +217,51 @@ def test_a_fault_at_a_sequence_of_one_shows(build, outcome):
 def test_no_training_has_a_sequence_of_one_and_no_third_dimension_a_size_of_one(phase, dims):
     seen = at_one_step(RightAtOneStep, phase, dims)
     assert not [fact.probe for fact in seen.probes if fact.probe == "batch of one"]
+
+
+class WrongAtEqualSizes(WrongAtOneStep):
+    """Compiled code is wrong where the sequence is as long as the batch."""
+
+    def forward(self, x):
+        wrong = is_compiling() and x.shape[0] == x.shape[1] and not self.right
+        return x.cumsum(1) * (1.01 if wrong else 1.0)
+
+
+class RightAtEqualSizes(WrongAtEqualSizes):
+    right = True
+
+
+def at_equal_sizes(build, dynamic):
+    """Observe a module of sequences whose two sizes vary."""
+
+    def example():
+        return Example(
+            build(),
+            inputs=lambda batch, length: (torch.randn(batch, length, 4),),
+            dims={0: {0: "batch", 1: "length"}},
+        )
+
+    entry = registry.Model("m", "m", {"batch": (6, 4), "length": (9, 7)}, build=example)
+    case, wants = f"m-cpu-infer-f32-default-{dynamic}", ("capture", "vary", "respecialise")
+    request = Request(case=case, wants=wants, backend="eager")
+    return ModelSession({"m": entry}, lambda stage: None).observe(request)
+
+
+@pytest.mark.parametrize("dynamic", ["auto", "dynamic", "marked"])
+@pytest.mark.parametrize(
+    ("build", "outcome"), [(WrongAtEqualSizes, "failed"), (RightAtEqualSizes, "passed")]
+)
+def test_a_fault_where_two_symbols_are_equal_shows(build, outcome, dynamic):
+    finding = test_forward.rule(at_equal_sizes(build, dynamic), Budget())
+    assert finding.outcome == outcome, finding
+    if outcome == "failed":
+        where = "probing call (batch=6, length=6), length as large as batch: output"
+        assert finding.summary.startswith(where), finding.summary
+
+
+def test_static_code_has_no_symbols_that_could_be_equal():
+    seen = at_equal_sizes(RightAtEqualSizes, "static")
+    assert not [fact.probe for fact in seen.probes if "as large as" in fact.probe]
 
 
 class WrongBeyondTen(WrongWithoutGradients):

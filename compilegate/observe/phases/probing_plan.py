@@ -52,8 +52,9 @@ def at_other_batches(example: Example, sizes: dict[str, int], case: Case) -> lis
 
     Only the dimensions that are the first one of an argument take these sizes: the batch. Nobody
     trains on an empty batch, and Inductor cannot do so with a convolution. In inference in single
-    precision, a second dimension has a size of one, too: a decoder's next token. A recipe that
-    gives its arguments has calls at small batches, too, which are left out with the reason.
+    precision, a second dimension has a size of one, too: a decoder's next token. Where sizes are
+    symbols, it also is as large as the batch: code for two symbols must serve equal ones. A recipe
+    that gives its arguments has calls at small batches, too, which are left out with the reason.
     """
     named = {names[0]: None for names in example.dims.values() if 0 in names}
     batches = [name for name in named if name in sizes]
@@ -68,8 +69,13 @@ def at_other_batches(example: Example, sizes: dict[str, int], case: Case) -> lis
     if case.phase == "infer" and not case.computes_in_half:
         seconds = {names[1]: None for names in example.dims.values() if 1 in names}
         steps = [name for name in seconds if name in sizes and name not in batches]
+        chosen = [(1, "of one")]
+        if batches and case.dynamic != "static":
+            chosen.append((sizes[batches[0]], f"as large as {batches[0]}"))
         small += [
-            ({**sizes, name: 1}, Probe(f"{name} of one", makes_inputs=True)) for name in steps
+            ({**sizes, name: size}, Probe(f"{name} {text}", makes_inputs=True))
+            for name in steps
+            for size, text in chosen
         ]
     return _planned(small)
 
