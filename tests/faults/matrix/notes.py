@@ -39,6 +39,15 @@ NOTES: dict[str, str] = {
     "nothing_freed *-regional": _WITHIN_BUDGET.format(
         _OTHERS, "the results of one block at a time"
     ),
+    "one_channel_scaled transformer_encoder-cuda-train-bf16-*": (
+        "attention's dropout is drawn inside cuDNN's kernel, so that there is no reference, and "
+        "slices are examined against one alone. The whole output changes by less than half of "
+        "eager's error. On a CPU the cell is caught"
+    ),
+    "saved_in_low_precision lraspp_mobilenet_v3_large-cpu-train-bf16-*": (
+        "saved activations change by up to 0.2%, where eager's own gradients err by 7% in the "
+        "median. Which gradient changes the most was not examined: the case takes 25 minutes"
+    ),
     "constant_changed test_vit-cuda-infer-f16-*": _ROUNDED,
     "constant_changed test_vit-cpu-infer-bf16-*": (
         "outputs change by as much as eager errs in bfloat16, so that compiled code errs 1.4 times "
