@@ -20,7 +20,7 @@ def add_parser(commands: Any) -> None:
         "doctor",
         help="check whether this machine can be a runner",
         description="Check the requirements of a runner: Python, its own environment, g++, free "
-        "disk space, an idle processor, torch, the registry, and those that the options name.",
+        "disk space, an idle processor, torch, the registry, and what the options name.",
         epilog="Exit status: 0 nothing is missing, 1 something is missing.",
     )
     parser.add_argument(
@@ -34,7 +34,7 @@ def add_parser(commands: Any) -> None:
         action="append",
         default=[],
         metavar="URL",
-        help="also check that this index has torch, such as that of nightly wheels (repeatable)",
+        help="also check that this index, such as that of nightly wheels, has torch (repeatable)",
     )
     parser.add_argument(
         "--python",

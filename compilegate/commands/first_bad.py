@@ -62,7 +62,7 @@ def add_parser(commands: Any) -> None:
         action="append",
         default=[],
         metavar="PATH",
-        help="an existing interpreter (repeatable); with --torch, it stands for its release",
+        help="an existing interpreter (repeatable); with --torch, it serves for its release",
     )
     parser.add_argument(
         "--aspect",
@@ -95,7 +95,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="print the releases, their places and their disk space; install nothing",
+        help="print the releases, their folders and their disk space; install nothing",
     )
     parser.set_defaults(do=run)
 

@@ -34,7 +34,7 @@ def add_parser(commands: Any) -> None:
         "--seed",
         type=int,
         metavar="S",
-        help="the seed of all programs: that of an earlier run continues it (default: a new one)",
+        help="the seed of all programs; to continue a run, give its seed (default: a new one)",
     )
     parser.add_argument("--programs", type=int, metavar="N", help="end after this many programs")
     parser.add_argument(

@@ -36,8 +36,8 @@ def add_parser(commands: Any) -> None:
         parents=[stored_runs.options()],
         help="find the nights on which a figure of a case changed",
         description="Follow each figure of each case over the runs of many nights, and report the "
-        "night on which it changed and the changes of the environment. Runs of different machines, "
-        "tiers and backends are separate series. Needs Apache Otava: "
+        "night on which it changed, with what changed in the environment. Runs of different "
+        "machines, tiers and backends are separate series. Needs Apache Otava: "
         f"{change_points.INSTALL}.",
         epilog="Exit status: 0 nothing became worse, 1 a figure became worse and still is, 2 there "
         "are too few nights, or the input is wrong. With --confirm: 0 pairs do not confirm the "
@@ -58,14 +58,13 @@ def add_parser(commands: Any) -> None:
         "--since",
         metavar="DATE",
         type=_date,
-        help="show earlier changes only on the page, and do not count them (such as 2026-11-18)",
+        help="count only changes from this night on, such as 2026-11-18; the page shows all",
     )
     parser.add_argument(
         "--issues",
         metavar="FILE",
         type=Path,
-        help="write to this file an issue for each cause of figures that became worse, for "
-        ".ci/publish-issues",
+        help="write an issue for each cause of worse figures to this file, for .ci/publish-issues",
     )
     parser.add_argument(
         "--workflow", metavar="NAME", default="compilegate", help="the prefix of issue titles"

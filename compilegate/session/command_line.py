@@ -53,7 +53,7 @@ def _add_shards(group: pytest.OptionGroup) -> None:
         "--shard",
         metavar="I/N",
         help="select the I-th of N parts of about equal duration, by the seconds of an earlier "
-        "run; compilegate merge combines their runs",
+        "run; compilegate merge combines the runs",
     )
     group.addoption(
         "--shard-by",
@@ -150,15 +150,15 @@ def _add_runs(group: pytest.OptionGroup) -> None:
     group.addoption(
         "--attribute",
         action="store_true",
-        help="with --baseline-python: find the distributions that make cases worse. It observes "
-        "these cases in environments between the two, and keeps the environments in .environments "
-        "next to the folder of runs",
+        help="with --baseline-python: find the distributions that make cases worse, by observing "
+        "these cases in environments between the two. They stay in .environments, next to the "
+        "folder of runs",
     )
     group.addoption(
         "--pairs",
         type=int,
         default=PAIRS,
         metavar="K",
-        help="time a case again in K fresh pairs of processes if it is slower in its first pair, "
-        "and in K more if the result is close (default: %(default)s)",
+        help="measure a case again in K fresh pairs of processes if it costs more in its first "
+        "pair, and in K more if the result is close (default: %(default)s)",
     )
