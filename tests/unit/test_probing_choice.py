@@ -255,13 +255,13 @@ def test_a_fault_where_two_symbols_are_equal_shows(build, outcome, dynamic):
     finding = test_forward.rule(at_equal_sizes(build, dynamic), Budget())
     assert finding.outcome == outcome, finding
     if outcome == "failed":
-        where = "probing call (batch=6, length=6), length as large as batch: output"
+        where = "probing call (batch=6, length=6), equal batch and length: output"
         assert finding.summary.startswith(where), finding.summary
 
 
 def test_static_code_has_no_symbols_that_could_be_equal():
     seen = at_equal_sizes(RightAtEqualSizes, "static")
-    assert not [fact.probe for fact in seen.probes if "as large as" in fact.probe]
+    assert not [fact.probe for fact in seen.probes if fact.probe.startswith("equal")]
 
 
 class WrongBeyondTen(WrongWithoutGradients):

@@ -17,6 +17,8 @@ from compilegate.zoo.example import Example
 _LIMIT = 8
 #: In how many memory layouts a case is called that shares them out with others.
 SHARED = 2
+#: How many pairs of dimensions have equal sizes, as those of a batch of images.
+_PAIRS = 3
 #: How many calls show whether an error that is a little larger than eager's is chance.
 _FURTHER = 24
 #: How many calls precede these at most. Their inputs must be others.
@@ -53,8 +55,9 @@ def at_other_batches(example: Example, sizes: dict[str, int], case: Case) -> lis
     Only the dimensions that are the first one of an argument take these sizes: the batch. Nobody
     trains on an empty batch, and Inductor cannot do so with a convolution. In inference in single
     precision, a second dimension has a size of one, too: a decoder's next token. Where sizes are
-    symbols, it also is as large as the batch: code for two symbols must serve equal ones. A recipe
-    that gives its arguments has calls at small batches, too, which are left out with the reason.
+    symbols, two of them are equal then, as the height and the width of an image: recipes tell sizes
+    apart. A recipe that gives its arguments has calls at small batches, too, which are left out
+    with the reason.
     """
     named = {names[0]: None for names in example.dims.values() if 0 in names}
     batches = [name for name in named if name in sizes]
@@ -69,15 +72,29 @@ def at_other_batches(example: Example, sizes: dict[str, int], case: Case) -> lis
     if case.phase == "infer" and not case.computes_in_half:
         seconds = {names[1]: None for names in example.dims.values() if 1 in names}
         steps = [name for name in seconds if name in sizes and name not in batches]
-        chosen = [(1, "of one")]
-        if batches and case.dynamic != "static":
-            chosen.append((sizes[batches[0]], f"as large as {batches[0]}"))
         small += [
-            ({**sizes, name: size}, Probe(f"{name} {text}", makes_inputs=True))
-            for name in steps
-            for size, text in chosen
+            ({**sizes, name: 1}, Probe(f"{name} of one", makes_inputs=True)) for name in steps
         ]
+        if case.dynamic != "static":
+            small += _of_equal_sizes(example, sizes)
     return _planned(small)
+
+
+def _of_equal_sizes(example: Example, sizes: dict[str, int]) -> list[tuple[dict[str, int], Probe]]:
+    """Return sizes at which two varying dimensions of an argument have that of the smaller one."""
+    pairs = {
+        pair: min(sizes[name] for name in pair)
+        for names in example.dims.values()
+        for pair in itertools.combinations(dict.fromkeys(names.values()), 2)
+        if {*pair} <= {*sizes} and len({sizes[name] for name in pair}) == len(pair)
+    }
+    return [
+        (
+            {**sizes, **dict.fromkeys(pair, size)},
+            Probe(f"equal {pair[0]} and {pair[1]}", makes_inputs=True),
+        )
+        for pair, size in itertools.islice(pairs.items(), _PAIRS)
+    ]
 
 
 def with_other_numbers(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
