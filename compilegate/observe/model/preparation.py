@@ -59,6 +59,8 @@ class Preparation:
         self._overlapping: tuple[Call, Call] | None = None
         #: A call whose loss has another form.
         self._with_loss: tuple[Call, Loss] | None = None
+        #: The tensors of a call that the next call gets again, with other numbers, by path.
+        self._refilled: dict[str, torch.Tensor] = {}
         #: What a probing call has changed in modules. The next call restores it.
         self._changed: ChangedNumbers | None = None
 
@@ -80,6 +82,9 @@ class Preparation:
             self._changed = ChangedNumbers(self._example.module)
         if planned.index % 2 and not planned.is_probing and has_fixed_inputs(self._example):
             reverse_rows([*input_tensors(call).values()])
+        if planned.probe is not None and planned.probe.refills and not self._is_reference:
+            return self._refill(call)
+        self._refilled = {}
         return call
 
     def overlapping(self, call: Call) -> list[Call]:
@@ -92,6 +97,32 @@ class Preparation:
         """Return the form of a call's loss; None for the usual one."""
         is_known = self._with_loss is not None and self._with_loss[0] is call
         return self._with_loss[1] if self._with_loss is not None and is_known else None
+
+    def _refill(self, call: Call) -> Call:
+        """Return every second call with the tensors of the first one, to which its numbers go.
+
+        A service has one tensor for its inputs, and copies each request into it.
+        """
+        kept, fresh = self._refilled, input_tensors(call)
+        self._refilled = {} if kept else fresh
+        used = {
+            id(tensor): kept[name]
+            for name, tensor in fresh.items()
+            if name in kept and _can_hold(kept[name], tensor)
+        }
+
+        def written(tensor: torch.Tensor) -> torch.Tensor:
+            if id(tensor) not in used:
+                return tensor
+            with torch.no_grad():
+                used[id(tensor)].grad = None
+                return used[id(tensor)].copy_(tensor)
+
+        call.args, call.kwargs = (
+            nested.mapped(call.args, written),
+            nested.mapped(call.kwargs, written),
+        )
+        return call
 
     def _another_like(self, call: Call, planned: PlannedCall) -> Call:
         """Return a call with the shapes of another one.
@@ -117,6 +148,17 @@ class Preparation:
                 if has_arithmetic(tensor) and tensor.is_leaf:
                     tensor.requires_grad_(name not in self._written_inputs)
         return call
+
+
+def _can_hold(kept: torch.Tensor, tensor: torch.Tensor) -> bool:
+    """Whether a tensor of an earlier call can take the numbers of another one."""
+    plain = type(kept) is type(tensor) is torch.Tensor and kept.layout is torch.strided
+    return (
+        plain
+        and kept.is_leaf
+        and kept.is_contiguous()
+        and (kept.shape, kept.dtype, kept.stride()) == (tensor.shape, tensor.dtype, tensor.stride())
+    )
 
 
 def _shapes(call: Call) -> dict[str, torch.Size]:

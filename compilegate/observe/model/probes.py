@@ -50,6 +50,7 @@ class Probe:
         changes_state: Changes parameters and buffers; None if they stay.
         without_gradients: Whether floating inputs require no gradients.
         makes_inputs: Whether the recipe has to make other inputs, of another size or other numbers.
+        refills: Whether its tensors are those of the repetition before it, with other numbers.
         rival: Another change. Where it moves a NaN or an infinity of eager's results, overflow
             decides there, and nothing is compared.
         is_extreme: Whether the values are such that overflow may decide.
@@ -76,6 +77,7 @@ class Probe:
     changes_state: StateChange | None = None
     without_gradients: bool = False
     makes_inputs: bool = False
+    refills: bool = False
     rival: Change | None = None
 
     def apply(self, call: Call, *, dense: bool = False) -> None:

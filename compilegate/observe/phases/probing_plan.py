@@ -28,12 +28,13 @@ _OTHERS = 100
 def reusing(example: Example, sizes: dict[str, int], case: Case) -> list[PlannedCall]:
     """Plan the probing calls that use compiled code again.
 
-    These are a repetition, extreme values, losses of another form, and other state. Code with
+    These are repetitions, extreme values, losses of another form, and other state. Code with
     frozen weights keeps state on purpose.
     """
     again = Probe(f"after {_LIMIT} more calls", repeats=_LIMIT)
+    refilled = Probe("the same tensors with other numbers", repeats=1, refills=True)
     of_state = () if freezes(example, case) else probes.of_state(case)
-    chosen = (again, *probes.extremes(case), *probes.of_losses(case), *of_state)
+    chosen = (again, refilled, *probes.extremes(case), *probes.of_losses(case), *of_state)
     return _planned([(sizes, probe) for probe in chosen])
 
 

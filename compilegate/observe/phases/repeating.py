@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from compilegate.observe import error_text
 from compilegate.observe.capture import compiling
 from compilegate.observe.compare import repetition
@@ -22,6 +24,8 @@ def repeated(calls: PairedCalls, planned: PlannedCall, times: int) -> tuple[Diff
     Raises:
         LeftOutError: Eager raises, as a queue may that its calls fill.
     """
+    if planned.probe is not None and planned.probe.refills:  # by the numbers of the call itself
+        planned = replace(planned, index=planned.index + 1)
     sides = (calls.eager, Repetition()), (calls.compiled, Repetition())
     for side, seen in sides * times:
         call = side.prepare(planned)
