@@ -16,6 +16,8 @@ from tests.unit.excess import exceeds
 from tests.unit.making import make_call, make_checked, make_error, make_observation
 
 IMAGE, HEADS, SEQUENCE, FILTERS = (6, 64, 12, 12), (4, 16, 24, 16), (6, 24, 64), (64, 32, 3, 3)
+#: Features of a small network, for a batch of 32.
+FEATURES = (32, 20)
 HALF_ID = "resnet18-cpu-infer-bf16-default-static"
 
 
@@ -43,13 +45,16 @@ def sentences(truth, eager, compiled, *, half=True, samples=()):
     return [text for error in errors if (text := exceeds(error, 0.0, half=half))]
 
 
-@pytest.mark.parametrize("shape", [IMAGE, HEADS, SEQUENCE, FILTERS, (32, 1000), (4, 4, 16, 8)])
+@pytest.mark.parametrize(
+    "shape", [IMAGE, HEADS, SEQUENCE, FILTERS, FEATURES, (32, 1000), (4, 4, 16, 8)]
+)
 def test_slices_that_err_as_eagers_do_are_in_bounds(shape):
     assert [sentences(*sides(shape, seed)) for seed in range(5)] == [[]] * 5
 
 
 @pytest.mark.parametrize(
-    ("shape", "dimension"), [(IMAGE, 1), (HEADS, 1), (SEQUENCE, 1), (FILTERS, 0), (FILTERS, 1)]
+    ("shape", "dimension"),
+    [(IMAGE, 1), (HEADS, 1), (SEQUENCE, 1), (FILTERS, 0), (FILTERS, 1), (FEATURES, 1)],
 )
 @pytest.mark.parametrize(
     ("change", "figure"), [({"factor": 1.01}, "scale"), ({"more": 0.02}, "mean")]

@@ -19,7 +19,7 @@ from compilegate.records.statistics import t_quantile
 
 #: A dimension is examined if its number of indices is in this range, and if each slice has at least
 #: this many elements.
-_FEWEST, _MOST, _FEWEST_ELEMENTS = 4, 4096, 64
+_FEWEST, _MOST, _FEWEST_ELEMENTS = 4, 4096, 32
 #: Of a large tensor, about this many evenly spaced elements are examined for each dimension.
 _ELEMENTS = 1 << 19
 #: A slice of less than this share of the mean power is taken to have it: its error is mere noise.
