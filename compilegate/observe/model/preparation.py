@@ -99,9 +99,9 @@ class Preparation:
         return self._with_loss[1] if self._with_loss is not None and is_known else None
 
     def _refill(self, call: Call) -> Call:
-        """Return every second call with the tensors of the first one, to which its numbers go.
+        """Give every second call the tensors of the call before it, filled with its own numbers.
 
-        A service has one tensor for its inputs, and copies each request into it.
+        A service keeps one tensor for its inputs, and copies each request into it.
         """
         kept, fresh = self._refilled, input_tensors(call)
         self._refilled = {} if kept else fresh
