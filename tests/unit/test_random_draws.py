@@ -89,6 +89,12 @@ def test_attention_draws_if_it_has_dropout(given, expected):
     assert draws(attention, (), given) is expected
 
 
+@pytest.mark.parametrize("kernel", ["cudnn", "efficient", "flash"])
+def test_the_backward_of_attention_does_not_draw(kernel):
+    name = f"_scaled_dot_product_{kernel}_attention_backward"
+    assert not draws(getattr(torch.ops.aten, name).default, (), {"dropout_p": 0.1})
+
+
 @pytest.mark.parametrize(("train", "expected"), [(None, True), (True, True), (False, False)])
 def test_dropout_draws_unless_it_is_not_training(train, expected):
     dropout = torch.ops.aten.native_dropout.default

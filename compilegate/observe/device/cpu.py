@@ -91,6 +91,10 @@ class Cpu:
         """Return the state of PyTorch's default generator."""
         return torch.get_rng_state()
 
+    def set_generator_state(self, state: torch.Tensor) -> None:
+        """Set the state of PyTorch's default generator."""
+        torch.set_rng_state(state)
+
     def is_out_of_memory(self, error: RuntimeError) -> bool:
         """Return whether PyTorch's allocator, C++ or a compiler reports it.
 

@@ -181,6 +181,10 @@ class Cuda:
         """Return the state of the current GPU's generator."""
         return torch.cuda.get_rng_state()
 
+    def set_generator_state(self, state: torch.Tensor) -> None:
+        """Set the state of the current GPU's generator."""
+        torch.cuda.set_rng_state(state)
+
     def is_out_of_memory(self, error: RuntimeError) -> bool:
         """Return whether the driver, Triton or a library of CUDA's reports it."""
         return _OUT_OF_MEMORY.search(str(error)) is not None

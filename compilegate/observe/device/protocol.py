@@ -168,6 +168,9 @@ class Device(Protocol):
         ``torch.manual_seed`` must seed this generator, too.
         """
 
+    def set_generator_state(self, state: torch.Tensor) -> None:
+        """Give the default generator a state that :meth:`generator_state` returned."""
+
     def is_out_of_memory(self, error: RuntimeError) -> bool:
         """Return whether an error reports that the device's memory ran out.
 

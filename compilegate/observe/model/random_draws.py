@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from compilegate.observe.model import attention_dropout
 from compilegate.observe.model.asserted_ranges import asserts_range
 from compilegate.observe.model.dispatch_mode import Mode
 
@@ -20,6 +21,8 @@ _DROPOUT = torch.ops.aten.native_dropout.default
 
 #: Arguments with which an operator draws nothing if one of them is zero or False.
 _SWITCHES = ("dropout", "dropout_p", "train", "training")
+#: Arguments of an operator that draws again what an earlier one drew: the backward of attention.
+_SEEDS = ("philox_seed", "rng_state")
 
 
 class ReplayError(RuntimeError):
@@ -55,6 +58,13 @@ class DrawRecording:
             return
         drawn = result[1] if func is _DROPOUT else result
         self._drawn.append((func.overloadpacket, drawn.detach().clone()))
+
+    def add_mask(self, func: Any, mask: torch.Tensor | None) -> None:
+        """Keep the mask of fused attention. In float64, attention calls dropout instead."""
+        if mask is None:
+            self._obstacle = f"{func} draws inside its kernel"
+        else:
+            self._drawn.append((_DROPOUT.overloadpacket, mask))
 
     def replay(self) -> DrawReplay:
         """Return a replay that starts at the first draw."""
@@ -93,11 +103,13 @@ def draws(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
     """Whether an operator draws random numbers with these arguments.
 
     Attention and recurrent layers draw only for their dropout. cuDNN has one operator for recurrent
-    layers with and without it.
+    layers with and without it. The backward of attention draws the numbers of its forward again.
     """
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
     for index, argument in enumerate(func._schema.arguments):
+        if argument.name in _SEEDS:
+            return False
         if argument.name in _SWITCHES:
             given = args[index] if index < len(args) else argument.default_value
             given = kwargs.get(argument.name, given)
@@ -113,7 +125,12 @@ class _RecordingMode(Mode):
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._recording.asserts_ranges |= asserts_range(func, args)
+        is_drawn = draws(func, args, kwargs)
+        if is_drawn and attention_dropout.is_fused_attention(func):
+            result, mask = attention_dropout.run(func, args, kwargs)
+            self._recording.add_mask(func, mask)
+            return result
         result = func(*args, **kwargs)
-        if draws(func, args, kwargs):
+        if is_drawn:
             self._recording.add(func, args, result)
         return result
