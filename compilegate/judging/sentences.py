@@ -5,6 +5,8 @@ from __future__ import annotations
 from compilegate.judging.tolerances import Check
 from compilegate.records.call import TensorError
 
+_FEWEST_DIGITS = 6
+
 
 def sentence(error: TensorError, check: Check) -> str:
     """Return a check that a tensor fails as a sentence."""
@@ -31,7 +33,19 @@ def sentence(error: TensorError, check: Check) -> str:
             f"{error.scale:.3g} (eager {check.eager:.3g}, allowed {check.allowed:.3g})"
         )
     eager, compiled, truth = error.worst_values
+    digits = _digits(eager, compiled)
     at = list(error.worst_index)
     text += "; compiled code leaves it unchanged" if error.unwritten else ""
-    text += f"; worst at {at}: compiled {compiled:.6g}, eager {eager:.6g}"
-    return f"{text}, reference {truth:.6g}" if error.has_reference else f"{text}, no reference"
+    text += f"; worst at {at}: compiled {compiled:.{digits}g}, eager {eager:.{digits}g}"
+    return (
+        f"{text}, reference {truth:.{digits}g}" if error.has_reference else f"{text}, no reference"
+    )
+
+
+def _digits(eager: float, compiled: float) -> int:
+    """Return how many digits tell two numbers apart, at least six."""
+    if repr(eager) == repr(compiled):
+        return _FEWEST_DIGITS
+    return next(
+        (n for n in range(_FEWEST_DIGITS, 17) if f"{eager:.{n}g}" != f"{compiled:.{n}g}"), 17
+    )

@@ -57,6 +57,20 @@ def test_error_of_the_whole_tensor_is_out_of_bounds():
     assert text.endswith("worst at [3, 1]: compiled 1.5, eager 1, reference 1")
 
 
+@pytest.mark.parametrize(
+    ("compiled", "shown"),
+    [(1.5, "compiled 1.5, eager 1,"), (1.00000012, "compiled 1.0000001, eager 1,")],
+)
+def test_worst_values_have_as_many_digits_as_tell_them_apart(compiled, shown):
+    assert shown in complaint(compiled_rms=1e-5, worst_values=(1.0, compiled, 1.0))
+
+
+def test_equal_worst_values_have_six_digits():
+    third = 1 / 3
+    text = complaint(compiled_rms=1e-5, worst_values=(third, third, third))
+    assert "compiled 0.333333, eager 0.333333," in text
+
+
 def test_one_wrong_element_among_a_million_is_out_of_bounds():
     text = complaint(numel=10**6, compiled_rms=5e-6, compiled_max=5e-3)
     assert "error is" in text
