@@ -122,6 +122,8 @@ class Model:
 
 
 _registry: dict[str, Model] = {}
+#: The user's file whose import defined a model, by name: a helper may define it for the file.
+_files: dict[str, str] = {}
 
 
 def model(
@@ -297,7 +299,13 @@ def load_file(path: str | Path, *, must_define_model: bool = False) -> list[Mode
             raise ZooError(
                 f'{path.name}:1: the file defines no model: decorate a builder with @model("name")'
             )
+    _files.update({entry.name: str(path) for entry in defined})
     return defined
+
+
+def file_of(model: Model) -> str:
+    """Return the file that a process must load to have a model of a user."""
+    return _files.get(model.name, model.source)
 
 
 def load_with(files: Iterable[str | Path]) -> dict[str, Model]:

@@ -39,6 +39,19 @@ def test_load_file_returns_the_models_of_a_file_in_order(write):
     assert {entry.family for entry in entries} == {"zoo_of_mine"}
 
 
+def test_a_model_that_a_helper_defines_belongs_to_the_file_that_was_loaded(write):
+    helper = """
+        def define(name):
+            model(name)(lambda: Example(abs))
+        """
+    helped = write(helper, "helper_of_mine.py")
+    path = write("import helper_of_mine\nhelper_of_mine.define('helped')\n")
+    (entry,) = load_file(path)
+    assert entry.source == str(helped)
+    assert zoo.file_of(entry) == str(path)
+    assert zoo.file_of(zoo.load()["mlp"]).endswith("tutorials.py")
+
+
 def test_load_file_accepts_a_relative_path_as_text(write, monkeypatch):
     path = write('model("mine")(lambda: Example(abs))\n')
     monkeypatch.chdir(path.parent)

@@ -20,7 +20,7 @@ def described(bench: Bench) -> dict[str, Any]:
     builder, request = bench.builder, bench.request
     return {
         "case": builder.case.id,
-        "source": builder.model.source,
+        "source": registry.file_of(builder.model),
         "seed": request.seed,
         "backend": request.backend,
         "tf32": request.tf32,
