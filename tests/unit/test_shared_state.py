@@ -10,9 +10,12 @@ from torch import nn
 
 from compilegate.observe.model.shared_state import SharedState
 from compilegate.observe.model.snapshot import Snapshot
+from compilegate.suites import test_side_effects
+from tests.unit import observed
 from tests.unit.compiled import INFER, TRAIN, differences
 
 COUNT = 0
+READY = False
 SEEN = []
 GROUPS = set()
 TABLE = {"n": 0}
@@ -104,6 +107,27 @@ def test_variables_are_for_others_as_they_were():
     after = dict(SharedState(Counting()).read())
     assert after.keys() == before.keys()
     assert str(after) == str(before)
+
+
+class Announcing(nn.Module):
+    """A module that sets a flag for good; compiled code may not."""
+
+    def __init__(self, *, loses):
+        super().__init__()
+        self.linear, self.loses = nn.Linear(4, 4), loses
+
+    def forward(self, x):
+        global READY  # noqa: PLW0603
+        if not (self.loses and torch.compiler.is_compiling()):
+            READY = True
+        return self.linear(x).sin()
+
+
+@pytest.mark.parametrize(("loses", "outcome"), [(False, "passed"), (True, "failed")])
+def test_a_flag_that_only_the_first_call_sets_is_not_set_before_it(loses, outcome):
+    found = observed.verdict(lambda: Announcing(loses=loses), suite=test_side_effects)
+    assert found.outcome == outcome, found
+    assert not READY
 
 
 def declare(x):
