@@ -14,6 +14,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
+from compilegate.observe import error_text, nested
 from compilegate.observe.capture import compile_log, compiling
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.model.weight_changes import change_weights
@@ -71,10 +72,10 @@ def _compiled_module(subject: Subject) -> nn.Module:
     return subject.run
 
 
-def _with_weights(bench: Bench, weights: Weights) -> Subject:
+def _with_weights(bench: Bench, weights: Weights, *, assign: bool = False) -> Subject:
     """Return an eager model with other weights."""
     eager = bench.build()
-    _module(eager).load_state_dict(weights)
+    _module(eager).load_state_dict(weights, assign=assign)
     return eager
 
 
@@ -95,6 +96,15 @@ def _note_equal(
         facts.note(f"weight {name}", "value", "as saved", "as saved" if is_equal else "another")
 
 
+def _note_own(facts: StepFacts, own: Mapping[str, torch.Tensor], found: Weights) -> None:
+    """Note tensors that are copies: who writes to a ``state_dict`` writes to the module."""
+    for name, value in own.items():
+        memory, other = nested.storage_key(value), found.get(f"{PREFIX}{name}")
+        if memory is not None and other is not None:
+            is_own = nested.storage_key(other) == memory
+            facts.note(f"weight {name}", "memory", "its own", "its own" if is_own else "a copy's")
+
+
 def _save(bench: Bench, compiled: Subject) -> None:
     original, run = _module(bench.build()).state_dict(), _compiled_module(compiled)
     with bench.step("state_dict of the compiled and of the original module", needed=0) as facts:
@@ -103,6 +113,7 @@ def _save(bench: Bench, compiled: Subject) -> None:
             "torch.compile(module).state_dict()", _prefixed(original), run.state_dict()
         )
         _note_equal(facts, original, run.state_dict())
+        _note_own(facts, _state(compiled), run.state_dict())
     with bench.step("torch.save, then torch.load with weights_only", needed=0) as facts:
         file = io.BytesIO()
         torch.save(run.state_dict(), file)
@@ -162,7 +173,14 @@ def _copy(bench: Bench, compiled: Subject, others: Weights) -> None:
         copied.hold(copied.run.get_submodule(PREFIX.rstrip(".")))
         _change(bench, compiled)
         _note_equal(facts, others, _compiled_module(copied).state_dict())
+        trained = [_trained(compiled), _trained(copied)]
+        facts.note("requires_grad of every parameter", "value", *trained)
         facts.add(bench.compare(_with_weights(bench, others), copied, weights=others))
+
+
+def _trained(subject: Subject) -> dict[str, bool]:
+    """Return which parameters a backward computes gradients of."""
+    return {name: each.requires_grad for name, each in _module(subject).named_parameters()}
 
 
 def _compile_in_place(bench: Bench, others: Weights) -> None:
@@ -179,6 +197,14 @@ def _compile_in_place(bench: Bench, others: Weights) -> None:
     with bench.step("load_state_dict after module.compile()", needed=0) as facts:
         _module(compiled).load_state_dict(others)
         facts.add(bench.compare(_with_weights(bench, others), compiled, weights=others))
+    _change(bench, compiled)
+    with bench.step("load_state_dict(assign=True) after module.compile()") as facts:
+        try:
+            eager = _with_weights(bench, _cloned(others), assign=True)
+        except Exception as error:
+            raise StepUnavailableError(f"eager raises {error_text.with_kind(error)}") from error
+        _module(compiled).load_state_dict(_cloned(others), assign=True)
+        facts.add(bench.compare(eager, compiled, weights=others))
 
 
 def _state(subject: Subject) -> Mapping[str, torch.Tensor]:
