@@ -81,23 +81,22 @@ def _write(ours: Mapping[str, torch.Tensor], theirs: Mapping[str, torch.Tensor])
             ours[name].copy_(theirs[name])
 
 
-def without_memory(made: Compared, *, state: bool) -> Compared:
+def without_memory(made: Compared, *shown: str) -> Compared:
     """Leave out of a comparison what another process cannot show.
 
     Args:
         made: The comparison.
-        state: Whether the program shows its buffers and arguments. Weights and attributes belong
-            to the model, and programs have none.
+        *shown: How the names of the state begin that the program shows. Weights and attributes
+            belong to the model, and programs have none.
     """
     outputs, gradients, changed = made
     alike = (one for one in outputs.differences if one.what not in ("aliasing", "identity"))
-    shown = ("buffer ", "input") if state else ()
     return (
         replace(outputs, differences=tuple(alike)),
         gradients,
         replace(
             changed,
-            tensors=changed.tensors if state else 0,
+            tensors=changed.tensors if shown else 0,
             differences=tuple(one for one in changed.differences if one.where.startswith(shown)),
             errors=tuple(one for one in changed.errors if one.name.startswith(shown)),
             decisions=tuple(one for one in changed.decisions if one.where.startswith(shown)),

@@ -30,6 +30,7 @@ from compilegate.observe import error_text
 from compilegate.observe.device import out_of_memory
 from compilegate.observe.model import forward
 from compilegate.observe.model.calls import PlannedCall, sizes_of, varied_calls
+from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.practices import fresh_process
@@ -43,6 +44,8 @@ WORKER = "compilegate.observe.practices.loaded_programs"
 RECIPE = "torch.jit.load"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _EXPORTED, _PACKAGED = "torch.export.load", "torch._inductor.aoti_load_package"
+#: How the names of the state begin that a loaded program shows.
+_SHOWN = {_EXPORTED: ("buffer ", "input"), _PACKAGED: ("input",)}
 
 
 def observe(bench: Bench) -> Practice:
@@ -253,15 +256,50 @@ def _compare(
 ) -> None:
     """Compare the answers of a program with eager's calls."""
     eager, loaded = bench.build(), bench.build()
-    eager.run = watched = Watched(eager.run)
-    loaded.run = elsewhere = Elsewhere(loaded, watched)
     for call, answer in zip(planned, answers, strict=False):  # an error ends the answers
         at = ", ".join(f"{name}={size}" for name, size in call.sizes.items())
-        with bench.step(f"{loader}, {at}" if at else loader) as facts:
-            if loader == RECIPE and "raised" in answer:
-                raise StepUnavailableError(_refusal(answer["raised"]))
-            elsewhere.answer = answer
-            made = replace(bench, at=call).compare(eager, loaded)
-            facts.add(without_memory(made, state=loader == _EXPORTED))
-            if loader != RECIPE:  # tracing makes a dict of a ModelOutput
-                facts.note("output", "structure", watched.nesting, answer["nesting"])
+        name = f"{loader}, {at}" if at else loader
+        _compare_call(replace(bench, at=call), name, loader, (eager, loaded), answer)
+        buffers = _buffers_after(bench, call) if "again" in answer and loader != RECIPE else {}
+        if buffers:  # the second call shows whether the program has kept them, too
+            builder = replace(bench.builder, weights={**bench.builder.weights, **buffers})
+            later = replace(
+                bench, at=call, builder=builder, reference=Reference(builder), shared={}
+            )
+            sides = later.build(), later.build()
+            _compare_call(later, f"{name}, called again", loader, sides, answer["again"])
+
+
+def _compare_call(
+    bench: Bench,
+    name: str,
+    loader: str,
+    sides: tuple[Subject, Subject],
+    answer: Mapping[str, Any],
+) -> None:
+    """Compare one answer with that of eager, the first of the two sides."""
+    eager, loaded = sides
+    run = eager.run
+    eager.run = watched = Watched(run)
+    loaded.run = elsewhere = Elsewhere(loaded, watched)
+    elsewhere.answer = answer
+    with bench.step(name) as facts:
+        if loader == RECIPE and "raised" in answer:
+            raise StepUnavailableError(_refusal(answer["raised"]))
+        made = bench.compare(eager, loaded)
+        facts.add(without_memory(made, *_SHOWN.get(loader, ())))
+        if loader != RECIPE:  # tracing makes a dict of a ModelOutput
+            facts.note("output", "structure", watched.nesting, answer["nesting"])
+    eager.run = run
+
+
+def _buffers_after(bench: Bench, planned: PlannedCall) -> dict[str, torch.Tensor]:
+    """Return the buffers that a call of eager changes, as it leaves them."""
+    eager = bench.build()
+    before = {name: buffer.clone() for name, buffer in eager.buffers().items()}
+    made = eager.call(eager.prepare(planned), planned.index)
+    return {
+        name: buffer.detach().clone()
+        for name, buffer in eager.buffers().items()
+        if made.error is None and name in before and not is_same(buffer, before[name])
+    }

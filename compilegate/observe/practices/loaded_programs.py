@@ -7,6 +7,7 @@ that they are imported before a program is loaded.
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -75,12 +76,21 @@ def _answers(
 def _answer(
     program: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
+    """Make a call twice, and return the answers. The second one depends on what the first kept."""
+    again = copy.deepcopy((args, kwargs))
+    return {**_made(program, args, kwargs), "again": _made(program, *again)}
+
+
+def _made(
+    program: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
     """Make a call, and return its output, its arguments afterwards, and the program's buffers."""
     output = program(*args, **kwargs)
     buffers = dict(program.named_buffers()) if isinstance(program, fx.GraphModule) else {}
-    return {
+    made = {
         "leaves": _pytree.tree_leaves(output),
         "nesting": nested.structure(output),
         "inputs": input_tensors(Call(args, kwargs)),
         "buffers": {name: buffer.detach() for name, buffer in buffers.items()},
     }
+    return copy.deepcopy(made)  # the next call may write to what this one returned
