@@ -6,6 +6,7 @@ from unittest import mock
 import pytest
 import torch
 from torch import nn
+from torch._dynamo import guards
 
 from compilegate import Example
 from compilegate.judging.budget import Budget
@@ -34,11 +35,11 @@ def net():
     return Example(nn.Sequential(*layers), inputs=lambda batch: (torch.randn(batch, 8),))
 
 
-def make_bench(build=net):
+def make_bench(build=net, backend="inductor"):
     model = Model("net", "own", vary={"batch": (12,)}, build=build)
     progress = Progress(lambda stage: None)
     builder = Builder(model, CASE, 0, progress)
-    request = Request(case=str(CASE), wants=("capture", "training_loop"))
+    request = Request(case=str(CASE), wants=("capture", "training_loop"), backend=backend)
     return Bench(builder, request, progress, Reference(builder), draws=True)
 
 
@@ -274,3 +275,68 @@ def test_a_plain_loop_pools_weights_and_floating_buffers_but_no_counts():
         {"buffers": 7, "count": 1},
     ]
     assert eager_loops._pooled_values(reached, "losses")["losses"] is reached.losses
+
+
+def without_global_state():
+    """Drop the guards on grad mode, autocast and other global state."""
+
+    def unguarded(self, guard):
+        manager = self.check_fn_manager
+        manager.global_state = manager.output_graph.global_state_guard
+
+    return mock.patch.object(guards.GuardBuilder, "GLOBAL_STATE", unguarded)
+
+
+@pytest.mark.parametrize(
+    ("fault", "outcome"),
+    [(contextlib.nullcontext, "passed"), (without_global_state, "failed")],
+    ids=["healthy", "unguarded"],
+)
+def test_training_runs_no_code_that_was_compiled_without_gradients(fault, outcome):
+    bench = make_bench(backend="aot_eager")
+    with fault(), mock.patch.object(training_loop, "RECIPES", (PLAIN,)):
+        practice = training_loop.observe(bench)
+    observation = make_observation(
+        case=str(CASE), practices={"training_loop": practice}, reference="float64"
+    )
+    finding = judge_steps(observation, "training_loop")
+    assert finding.outcome == outcome, finding
+    assert practice.steps[0].name == "a call under no_grad before training"
+    assert not practice.steps[0].raised
+
+
+def test_a_model_that_needs_gradients_in_its_forward_is_trained():
+    class Sloped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 4)
+
+        def forward(self, x):
+            total = self.linear.weight.sum()
+            (slope,) = torch.autograd.grad(total * total, total)
+            return self.linear(x) * slope
+
+    bench = make_bench(lambda: Example(Sloped(), inputs=net().inputs))
+    training_loop._validate(bench, bench.build())
+    (step,) = bench.steps
+    assert step.unavailable.startswith("eager raises RuntimeError: element 0 of tensors")
+
+
+def test_each_loop_begins_with_the_first_attributes():
+    class Alternating(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.turns = nn.Linear(8, 4), [True, False, False]
+
+        def forward(self, x):
+            self.turns.append(self.turns.pop(0))
+            return self.linear(x).sin() if self.turns[0] else self.linear(x)
+
+    bench = make_bench(lambda: Example(Alternating(), inputs=net().inputs), "aot_eager")
+    with mock.patch.object(training_loop, "RECIPES", (PLAIN, SGD)):
+        practice = training_loop.observe(bench)
+    observation = make_observation(
+        case=str(CASE), practices={"training_loop": practice}, reference="float64"
+    )
+    values = [line for line in judge_steps(observation, "training_loop").details if "error" in line]
+    assert not values

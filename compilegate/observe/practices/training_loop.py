@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import torch
 
+from compilegate.observe import error_text
+from compilegate.observe.model import forward
+from compilegate.observe.model.snapshot import Snapshot
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.practices.bench import Bench, StepUnavailableError
 from compilegate.observe.practices.eager_loops import make_loop, strengths_of
@@ -27,25 +30,33 @@ def observe(bench: Bench) -> Practice:
     except StepUnavailableError as reason:
         return Practice(unavailable=str(reason))
     compiled = bench.build_compiled()
-    initial = _state(compiled)
+    # A model may count its steps, and compute with the count.
+    initial = Snapshot(compiled.module, parameters=True, shared=compiled.recorder.shared)
+    _validate(bench, compiled)
     for number, recipe in enumerate(RECIPES):
 
         def make(recipe: Recipe = recipe) -> Loop:
-            restore(compiled, initial)
+            initial.put_back()
+            for parameter in compiled.parameters().values():
+                parameter.grad = None
             return make_loop(bench, compiled, recipe, strengths)
 
         train(bench, recipe, strengths, make, needed=0 if number else None)
     return bench.practice()
 
 
-def _state(subject: Subject) -> dict[str, torch.Tensor]:
-    tensors = {**subject.parameters(), **subject.buffers()}
-    return {name: tensor.detach().clone() for name, tensor in tensors.items()}
+def _validate(bench: Bench, compiled: Subject) -> None:
+    """Call the model without gradients, as a script does first. Training needs other code."""
+    with bench.step("a call under no_grad before training"):
+        try:
+            _call_without_gradients(bench, bench.build())
+        except Exception as error:
+            raise StepUnavailableError(f"eager raises {error_text.with_kind(error)}") from error
+        with bench.progress.spend("compile"):
+            _call_without_gradients(bench, compiled)
 
 
-def restore(subject: Subject, state: dict[str, torch.Tensor]) -> None:
-    """Give a model its first weights and buffers back, and drop its gradients."""
-    with torch.no_grad():
-        for name, tensor in {**subject.parameters(), **subject.buffers()}.items():
-            tensor.copy_(state[name])
-            tensor.grad = None
+def _call_without_gradients(bench: Bench, subject: Subject) -> None:
+    call = subject.prepare(bench.planned)
+    with forward.setting(subject.case, None), torch.no_grad():
+        subject.run(*call.args, **call.kwargs)
