@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 from torch.compiler import is_compiling
+from torch.testing._internal.two_tensor import TwoTensor
 
 from compilegate.suites import test_forward, test_gradients, test_side_effects
 from tests.unit.observed import Linear, verdict
@@ -124,4 +125,31 @@ def test_inputs_and_buffers_of_eight_bits_are_observed(phase, changed, suite, ou
     found = verdict(
         lambda: Eighth(**changed), phase, "eager", suite, inputs=in_eight_bits, wants=wants
     )
+    assert found.outcome == outcome, found
+
+
+def two(y, factor=1.0):
+    return TwoTensor(y.sin(), y.cos() * (factor if is_compiling() else 1.0))
+
+
+@pytest.mark.parametrize("phase", ["infer", "train"])
+@pytest.mark.parametrize(("factor", "outcome"), [(1.0, "passed"), (2.0, "failed")])
+def test_a_tensor_that_wraps_others_is_compared_part_by_part(phase, factor, outcome):
+    build = with_another(lambda y: two(y, factor))
+    found = verdict(build, phase, "aot_eager", test_forward)
+    assert found.outcome == outcome, found
+    assert (outcome == "passed") or "output[1].b (float32)" in found.summary
+
+
+@pytest.mark.parametrize(("factor", "outcome"), [(1.0, "passed"), (2.0, "failed")])
+def test_an_argument_that_wraps_others_is_compared_after_a_write(factor, outcome):
+    class Writing(nn.Module):
+        def forward(self, x):
+            x.mul_(3.0 * (factor if is_compiling() else 1.0))
+            return x.sin()
+
+    def inputs(batch):
+        return (TwoTensor(torch.rand(batch, 4), torch.rand(batch, 4)),)
+
+    found = verdict(Writing, "infer", "aot_eager", test_side_effects, inputs=inputs)
     assert found.outcome == outcome, found

@@ -25,6 +25,7 @@ from compilegate.observe.model.equality import PLAIN, is_same
 from compilegate.observe.model.global_state import CHANGED_BY_LOADING
 from compilegate.observe.model.result import KEPT, OVERWRITTEN, Result
 from compilegate.observe.model.state import STRUCTURE
+from compilegate.observe.model.wrapped import in_parts
 from compilegate.records.call import Checked, Difference
 
 #: What Dynamo appends to the message of an error.
@@ -207,7 +208,7 @@ def compare_state(call: CallResults, *, known: Checked = NOTHING_KNOWN) -> Check
     changed += [n for n in compiled.state if n in eager.before and n not in eager.state]
 
     def of(result: Result) -> dict[str, Any]:
-        return {name: result.state[name] for name in changed if name in result.state}
+        return in_parts({name: result.state[name] for name in changed if name in result.state})
 
     values = call.compare(of, known)
     tensors = sum(isinstance(value, torch.Tensor) for value in eager.state.values())

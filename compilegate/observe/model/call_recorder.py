@@ -35,6 +35,7 @@ from compilegate.observe.model.result import (
 from compilegate.observe.model.seeding import seed_everything
 from compilegate.observe.model.shared_state import SharedState
 from compilegate.observe.model.surroundings import Surroundings
+from compilegate.observe.model.wrapped import in_parts
 from compilegate.zoo.example import Call
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class CallRecorder:
         is_replayed = subject.case.uses_cuda_graphs
         held = None if is_replayed else {**self._named_parameters(), **subject.buffers()}
         result.identities = identities_of(output, call, held)
-        result.output = copies(dict(nested.leaves(output, "output", nested.Opening())))
+        result.output = copies(in_parts(dict(nested.leaves(output, "output", nested.Opening()))))
         result.output |= {
             f"{path}.{name}": copy_of(held)
             for path, tensor in outputs.items()
@@ -191,7 +192,7 @@ class CallRecorder:
                 **_retaining(outputs, subject),
             }
             gradients = {name: leaf.grad for name, leaf in leaves.items()}
-            result.gradients = copies(gradients)
+            result.gradients = copies(in_parts(gradients))
             result.gradient_layouts = {
                 name: str(gradient.layout).removeprefix("torch.")
                 for name, gradient in gradients.items()
@@ -223,7 +224,7 @@ class CallRecorder:
         leaves = nested.leaves(whole, "unpicked output", nested.Opening())
         rest = {path: leaf for path, leaf in leaves if id(leaf) not in known}
         tensors = {path: leaf for path, leaf in rest.items() if isinstance(leaf, torch.Tensor)}
-        result.rest = copies(rest)
+        result.rest = copies(in_parts(rest))
         result.layout |= {path: layout_of(tensor) for path, tensor in tensors.items()}
         result.aliases |= aliases_of(tensors, {**shareable, **picked})
 
