@@ -17,6 +17,7 @@ from tests.unit.observed import Linear
 from tests.unit.probed import WANTS, answering_otherwise, given_otherwise, verdict_of
 from tests.unit.test_probing import ignoring_strides, wrong_from_the_ninth_call
 
+ONLY = ("capture", "vary")
 NO_OTHERS = "the recipe has no function that makes other inputs"
 
 
@@ -198,3 +199,30 @@ def test_copies_of_given_arguments_share_memory_as_these_do_and_keep_their_value
     assert first[1].tolist() == [-1.0] * 4
     assert given.copied().args[0][1].tolist() == [4.0, 5.0, 6.0, 7.0]
     assert GivenArguments(Example(torch.add, inputs=lambda: (base, base))).copied() is None
+
+
+class Writing(torch.nn.Module):
+    """Writes to its argument; compiled, another factor."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        x.mul_(3.0 * (self.factor if torch.compiler.is_compiling() else 1.0))
+        return x.sum(-1)
+
+
+@pytest.mark.parametrize(("factor", "outcome"), [(1.0, "passed"), (1.1, "failed")])
+def test_no_side_writes_to_the_tensors_of_another_that_a_file_makes_once(factor, outcome):
+    calls = [Call((rows(),)), Call((rows(6),), {})]
+    seen = observed(lambda: Example(Writing(factor), calls=calls), "infer", "aot_eager", wants=ONLY)
+    for suite in (test_forward, test_side_effects):
+        assert verdict_of(seen, suite).outcome == outcome, verdict_of(seen, suite)
+
+
+def test_actions_keep_the_tensors_that_they_write_to():
+    given = rows()
+    calls = [Call((given,), before=lambda: given.fill_(2.0)), Call((given,))]
+    seen = observed(lambda: Example(Linear(), calls=calls), wants=ONLY)
+    assert verdict_of(seen).outcome == "passed", verdict_of(seen)
