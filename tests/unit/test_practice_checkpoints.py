@@ -92,3 +92,20 @@ def test_tied_weights_may_be_assigned():
     seen = observation(Tied, "infer", "aot_eager", ("capture", "checkpoints"))
     finding = judge_steps(seen, "checkpoints")
     assert finding.outcome == "passed", finding
+
+
+def test_a_cache_that_the_first_call_fills_and_transposed_weights_pass():
+    class Caching(Linear):
+        def __init__(self):
+            super().__init__()
+            self.linear.weight = nn.Parameter(torch.randn(4, 4).T)
+            self.rates = {}
+
+        def forward(self, x):
+            if "one" not in self.rates:
+                self.rates["one"] = torch.arange(4.0).cos()
+            return super().forward(x) * self.rates["one"]
+
+    seen = observation(Caching, "infer", "aot_eager", ("capture", "checkpoints"))
+    finding = judge_steps(seen, "checkpoints")
+    assert finding.outcome == "passed", finding
