@@ -4,6 +4,7 @@ import threading
 
 import pytest
 import torch
+from torch import nn
 
 from compilegate.judging.budget import Budget
 from compilegate.observe.model.reference import Reference
@@ -16,6 +17,8 @@ from compilegate.records.practice import Practice, Step
 from compilegate.records.request import Request
 from compilegate.suites.test_serving import rule
 from compilegate.zoo import registry
+from compilegate.zoo.example import Example
+from compilegate.zoo.registry import Model
 from tests.integration.conftest import ZOOS
 from tests.unit.making import make_checked, make_error, make_observation
 from tests.unit.rules.common import assert_proposal_helps
@@ -164,6 +167,30 @@ def test_threads_do_not_use_the_casts_that_autocast_keeps_for_all_of_them(models
     finding = finding_of(models["right_under_inference_mode"], "bf16")
     assert finding.outcome == "passed", finding
     assert {*keeps} == {False}
+
+
+class Counting(nn.Module):
+    """Counts its calls in a buffer, and fills a cache in the first one."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.linear, self.step, self.rates = nn.Linear(4, 4), step, {}
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        if "one" not in self.rates:
+            self.rates["one"] = torch.arange(4.0).cos()
+        self.calls += self.step if torch.compiler.is_compiling() else 1.0
+        return self.linear(x) * self.rates["one"]
+
+
+@pytest.mark.parametrize(("step", "outcome"), [(1.0, "passed"), (2.0, "failed")])
+def test_calls_may_be_counted_and_each_only_once(step, outcome):
+    inputs = {"inputs": lambda batch: (torch.randn(batch, 4),)}
+    build = lambda: Example(Counting(step), **inputs)  # noqa: E731
+    finding = finding_of(Model("counting", "own", {"batch": (8, 5)}, build=build))
+    assert finding.outcome == outcome, finding
+    assert outcome == "passed" or f"{AT_ONCE}buffer calls (float32)" in finding.summary
 
 
 def test_a_model_whose_calls_are_alike_is_not_served(models):

@@ -62,6 +62,7 @@ class Served:
         self.eager, self.compiled = builder(), builder()
         for side in (self.eager, self.compiled):
             side.caches_casts = False  # the threads share that cache, whose lock deadlocks
+        self._buffers = {name: one.clone() for name, one in self.compiled.buffers().items()}
         example = self.eager.example
         if example.calls or has_fixed_inputs(example):
             raise StepUnavailableError("the recipe makes no inputs that differ from call to call")
@@ -157,7 +158,14 @@ class Served:
                 self.compare_of_thread(facts, number, made)
 
     def compare_state(self, facts: StepFacts) -> None:
-        """Make the first call alone, and add its comparison: it shows the state of the model."""
+        """Make the first call alone, and add its comparison: it shows the state of the model.
+
+        What eager writes to buffers depends on the number of calls, so these are as built.
+        """
+        with torch.inference_mode():  # it may also write to what a call in this mode has made
+            for name, buffer in self.compiled.buffers().items():
+                if f"buffer {name}" in self._answers[0].written and name in self._buffers:
+                    buffer.copy_(self._buffers[name])
         made = self._bench.call(self.compiled)
         facts.add(self._comparer.of_call(self._planned[0], self._answers[0], made))
 
