@@ -40,9 +40,9 @@ NOTES: dict[str, str] = {
         _OTHERS, "the results of one block at a time"
     ),
     "one_channel_scaled transformer_encoder-cuda-train-bf16-*": (
-        "attention's dropout is drawn inside cuDNN's kernel, so that there is no reference, and "
-        "slices are examined against one alone. The whole output changes by less than half of "
-        "eager's error. On a CPU the cell is caught"
+        "slices are examined against a reference alone, and this run had none, because it did "
+        "not recover the mask of cuDNN's attention. The whole output changes by less than half "
+        "of eager's error. On a CPU the cell is caught"
     ),
     "saved_in_low_precision lraspp_mobilenet_v3_large-cpu-train-bf16-*": (
         "saved activations change by up to 0.2%, where eager's own gradients err by 7% in the "
