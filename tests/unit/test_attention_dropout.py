@@ -108,6 +108,28 @@ def test_a_mask_that_does_not_follow_the_generator_is_not_replayed(kernel, monke
         replayed(kernel)
 
 
+def raise_error(text):
+    raise RuntimeError(text)
+
+
+def test_a_mask_that_does_not_fit_into_memory_is_not_replayed(kernel, monkeypatch):
+    text = "[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory"
+    monkeypatch.setattr(attention_dropout._Attention, "mask", lambda self: raise_error(text))
+    given = (*inputs(), None, 0.3)
+    plain = kernel(*given)[0], torch.rand(4)
+    given = (*inputs(), None, 0.3)
+    (output, _), mask = attention_dropout.run(kernel, given, {})
+    assert mask is None
+    assert torch.equal(output, plain[0])
+    assert torch.equal(torch.rand(4), plain[1])
+
+
+def test_another_error_of_the_kernel_is_raised(kernel, monkeypatch):
+    monkeypatch.setattr(attention_dropout._Attention, "mask", lambda self: raise_error("no"))
+    with pytest.raises(RuntimeError, match=r"^no$"):
+        attention_dropout.run(kernel, (*inputs(), None, 0.3), {})
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

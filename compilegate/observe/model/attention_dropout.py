@@ -42,7 +42,8 @@ def run(
 
     Returns:
         What the operator returns, and the mask: True where it kept a probability, of shape
-        (..., heads, queries, keys). The mask is None if attention step by step does not confirm it.
+        (..., heads, queries, keys). The mask is None if attention step by step does not confirm it,
+        or if it does not fit into memory.
     """
     names = [argument.name for argument in func._schema.arguments]
     attention = _Attention(func, {**dict(zip(names, args, strict=False)), **kwargs})
@@ -51,6 +52,10 @@ def run(
     try:
         mask = attention.mask()
         return result, mask if attention.confirms(mask) else None
+    except RuntimeError as error:  # the mask of a long sequence is larger than all else
+        if not attention.device.is_out_of_memory(error):
+            raise
+        return result, None
     finally:
         attention.device.set_generator_state(after)
 
