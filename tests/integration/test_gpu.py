@@ -17,8 +17,10 @@ GRAPHS = "{}-cuda-{}-f32-reduce_overhead-static"
 CASES = [
     *(INFER.format(m) for m in ("healthy_first", "takes_all_memory", "reads_beyond")),
     *(INFER.format(m) for m in ("draws_by_weights", "asserts_finite", "has_labels")),
-    *(TRAIN.format(m) for m in ("drops", "drops_attention", "draws_rows", "has_labels")),
-    *(HALF.format(m) for m in ("healthy_last", "drops", "drops_attention", "overflows")),
+    *(TRAIN.format(m) for m in ("drops", "drops_attention", "drops_biased_attention")),
+    *(TRAIN.format(m) for m in ("draws_rows", "has_labels")),
+    *(HALF.format(m) for m in ("healthy_last", "overflows")),
+    *(HALF.format(m) for m in ("drops", "drops_attention", "drops_biased_attention")),
     *(
         GRAPHS.format(m, "infer")
         for m in ("writes_its_input", "asks_the_processor", "healthy_last")
@@ -54,6 +56,8 @@ def exact_failures(seen, case):
         HALF.format("drops"),
         TRAIN.format("drops_attention"),
         HALF.format("drops_attention"),
+        TRAIN.format("drops_biased_attention"),
+        HALF.format("drops_biased_attention"),
         TRAIN.format("draws_rows"),
         TRAIN.format("has_labels"),
         INFER.format("draws_by_weights"),
@@ -130,7 +134,7 @@ def test_a_backward_without_a_graph_fails(seen):
     assert "graphs of forwards were recorded, but none of a backward" in lost.summary
 
 
-@pytest.mark.parametrize("model", ["drops", "drops_attention"])
+@pytest.mark.parametrize("model", ["drops", "drops_attention", "drops_biased_attention"])
 @pytest.mark.parametrize("setting", [TRAIN, HALF], ids=["f32", "f16"])
 def test_the_reference_is_given_the_masks_that_eager_drew(seen, model, setting):
     observed = seen.run().observations[setting.format(model)]

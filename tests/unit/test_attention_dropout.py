@@ -28,6 +28,8 @@ def kernel():
         key, value = (one.repeat_interleave(groups, 1) for one in (key, value))
         scores = query @ key.mT * (scale or 1 / math.sqrt(query.shape[-1]))
         if attn_bias is not None:
+            if any(stride % 8 for stride in attn_bias.stride()[:-1]):
+                raise RuntimeError("attn_bias is not correctly aligned")
             scores = scores + attn_bias
         if is_causal:
             scores = scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf)
@@ -46,12 +48,24 @@ def inputs(heads=4, keys=7, width=3):
     return query, torch.randn(2, heads, keys, width), torch.randn(2, heads, keys, width)
 
 
+def aligned(bias):
+    """Return a bias in rows of eight elements, as PyTorch pads them for the kernel."""
+    return torch.nn.functional.pad(bias, (0, 1))[..., :7]
+
+
 BIASES = {
     "no bias": lambda: None,
-    "a bias": lambda: torch.randn(2, 1, 5, 7),
-    "hidden keys": lambda: torch.zeros(1, 1, 5, 7).masked_fill(torch.arange(7) > 4, -math.inf),
-    "a hidden row": lambda: torch.zeros(2, 1, 5, 7).index_fill(2, torch.tensor(1), -math.inf),
-    "the least number": lambda: torch.full((2, 1, 5, 7), torch.finfo(torch.float32).min).triu(2),
+    "a bias": lambda: aligned(torch.randn(2, 1, 5, 7)),
+    "one bias for all rows": lambda: aligned(torch.randn(1, 1, 1, 7)).expand(2, 4, 5, 7),
+    "hidden keys": lambda: aligned(
+        torch.zeros(1, 1, 5, 7).masked_fill(torch.arange(7) > 4, -math.inf)
+    ),
+    "a hidden row": lambda: aligned(
+        torch.zeros(2, 1, 5, 7).index_fill(2, torch.tensor(1), -math.inf)
+    ),
+    "the least number": lambda: aligned(
+        torch.full((2, 1, 5, 7), torch.finfo(torch.float32).min).triu(2)
+    ),
 }
 
 

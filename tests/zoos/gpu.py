@@ -46,6 +46,19 @@ def drops_attention():
     return Example(Block(attend), inputs=rows)
 
 
+@model("drops_biased_attention")
+def drops_biased_attention():
+    """31 keys have a bias. PyTorch pads its rows, since the kernel takes aligned ones alone."""
+
+    def attend(x):
+        h = x.view(1, 4, 32, 8)
+        keys = h[:, :, :31]
+        bias = h @ keys.mT
+        return functional.scaled_dot_product_attention(h, keys, keys, bias, 0.5).reshape(16, 64)
+
+    return Example(Block(attend), inputs=rows)
+
+
 @model("draws_rows")
 def draws_rows():
     """Drops whole rows. Inductor compares a uniform draw with the probabilities."""

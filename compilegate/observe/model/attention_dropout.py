@@ -60,6 +60,21 @@ def run(
         attention.device.set_generator_state(after)
 
 
+def _with_strides_of(tensor: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """Return numbers with the strides of a tensor: kernels refuse a bias whose rows are unaligned.
+
+    Args:
+        tensor: Of any strides, such as a part of a padded tensor, or an expanded one.
+        numbers: Of its shape. Where a stride is zero, they are equal.
+    """
+    once = [slice(0, 1) if stride == 0 else slice(None) for stride in tensor.stride()]
+    first = numbers[tuple(once)]
+    placed = torch.empty_strided(
+        first.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
+    )
+    return placed.copy_(first).expand(tensor.shape)
+
+
 class _Attention:
     """A call of fused attention, which is made again with other numbers of the same shapes.
 
@@ -77,8 +92,8 @@ class _Attention:
         self._state = self.device.generator_state()
         self._bias: torch.Tensor | None = given.get("attn_bias")
         if self._bias is not None:
-            hides = self._bias < _HIDES
-            self._bias = torch.zeros_like(self._bias).masked_fill(hides, -math.inf)
+            hidden = torch.zeros_like(self._bias).masked_fill(self._bias < _HIDES, -math.inf)
+            self._bias = _with_strides_of(self._bias, hidden)
 
     def mask(self) -> torch.Tensor:
         """Return the mask, a few keys at a time: as many as the value is wide."""
