@@ -15,8 +15,9 @@ from compilegate.observe.model.reference import Reference
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.progress import Progress
 from compilegate.observe.practices import eager_loops, loop_steps, losses, training_loop
-from compilegate.observe.practices.bench import Bench, StepUnavailableError
+from compilegate.observe.practices.bench import Bench
 from compilegate.observe.practices.loops import Nudges, Recipe, Snapshot
+from compilegate.observe.practices.unavailable import StepUnavailableError
 from compilegate.records.case import Case
 from compilegate.records.practice import Practice, Step
 from compilegate.records.request import Request

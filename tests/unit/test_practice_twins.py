@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from compilegate.observe.practices.bench import StepUnavailableError
 from compilegate.observe.practices.twins import REWRITES
+from compilegate.observe.practices.unavailable import StepUnavailableError
 
 SPLIT = REWRITES["layers split and joined"]
 

@@ -17,7 +17,8 @@ from compilegate.observe.capture import compile_log, compiling, cuda_graphs
 from compilegate.observe.device import device as device_of
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.practices import stances, throughput
-from compilegate.observe.practices.bench import Bench, StepFacts, StepUnavailableError
+from compilegate.observe.practices.bench import Bench, StepFacts
+from compilegate.observe.practices.unavailable import StepUnavailableError
 from compilegate.records.practice import Practice, figures_of
 
 #: The backends by which people find the part of PyTorch that is wrong. PyTorch tags them *debug*,

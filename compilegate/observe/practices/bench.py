@@ -22,6 +22,7 @@ from compilegate.observe.model.result import Result
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.phases.builder import Builder
 from compilegate.observe.phases.progress import Progress
+from compilegate.observe.practices.unavailable import StepUnavailableError, check_eager
 from compilegate.records.call import Checked, Difference
 from compilegate.records.practice import Practice, Step
 from compilegate.records.request import Request
@@ -32,10 +33,6 @@ Compared = tuple[Checked, Checked, Checked]
 
 #: The most reasons of recompilations that a step keeps.
 _REASONS = 3
-
-
-class StepUnavailableError(Exception):
-    """A step cannot be taken here. The message says why: a version, a library, the model."""
 
 
 class ProcessError(RuntimeError):
@@ -217,8 +214,7 @@ class Bench:
         call = self._arguments(eager, dtype)
         with keep_buffers(eager.buffers):
             made = eager_calls.call(eager, call, self.planned.index, recording)
-        if made.error is not None:
-            raise StepUnavailableError(f"eager raises {error_text.with_kind(made.error)}")
+        check_eager(made.error)
         return made
 
     def call(self, compiled: Subject, *, dtype: torch.dtype | None = None) -> Result:

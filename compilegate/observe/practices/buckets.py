@@ -12,8 +12,9 @@ from compilegate.observe.capture import compile_log
 from compilegate.observe.capture.compile_log import CompileLog
 from compilegate.observe.measure.contention import OtherProcesses
 from compilegate.observe.practices import padding
-from compilegate.observe.practices.bench import Bench, StepUnavailableError
+from compilegate.observe.practices.bench import Bench
 from compilegate.observe.practices.sized_calls import SizedCalls
+from compilegate.observe.practices.unavailable import StepUnavailableError
 from compilegate.observe.practices.varied_sizes import VariedSizes, text_of
 from compilegate.records.observation import Place
 

@@ -11,8 +11,9 @@ from torch import nn
 
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.model.weight_changes import change_weights
-from compilegate.observe.practices.bench import Bench, StepFacts, StepUnavailableError
+from compilegate.observe.practices.bench import Bench, StepFacts
 from compilegate.observe.practices.cache_folders import in_use
+from compilegate.observe.practices.unavailable import StepUnavailableError
 from compilegate.records.call import Checked
 
 Weights = dict[str, torch.Tensor]

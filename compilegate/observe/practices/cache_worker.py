@@ -12,7 +12,7 @@ from compilegate.observe import vector_instructions
 from compilegate.observe.capture import compile_log
 from compilegate.observe.measure.contention import OtherProcesses
 from compilegate.observe.practices import cache_modules
-from compilegate.observe.practices.bench import Bench, StepUnavailableError
+from compilegate.observe.practices.bench import Bench
 from compilegate.observe.practices.cache_folders import (
     READY,
     Lookups,
@@ -23,6 +23,7 @@ from compilegate.observe.practices.cache_folders import (
 from compilegate.observe.practices.cache_weights import compare_with, other_weights
 from compilegate.observe.practices.fresh_process import answer_in, job_in
 from compilegate.observe.practices.same_case import rebuilt
+from compilegate.observe.practices.unavailable import StepUnavailableError
 
 #: Seconds between two looks for a file of the other process.
 _LOOK_S = 0.01

@@ -14,11 +14,12 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from compilegate.observe import error_text, nested
+from compilegate.observe import nested
 from compilegate.observe.capture import compile_log, compiling
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.model.weight_changes import change_weights
-from compilegate.observe.practices.bench import Bench, StepFacts, StepUnavailableError
+from compilegate.observe.practices.bench import Bench, StepFacts
+from compilegate.observe.practices.unavailable import StepUnavailableError, unless_eager_raises
 from compilegate.records.practice import Practice
 
 #: The name under which the compiled module holds the original one.
@@ -203,10 +204,8 @@ def _compile_in_place(bench: Bench, others: Weights) -> None:
         facts.add(bench.compare(_with_weights(bench, others), compiled, weights=others))
     _change(bench, compiled)
     with bench.step("load_state_dict(assign=True) after module.compile()") as facts:
-        try:
+        with unless_eager_raises():
             eager = _with_weights(bench, _cloned(others), assign=True)
-        except Exception as error:
-            raise StepUnavailableError(f"eager raises {error_text.with_kind(error)}") from error
         _module(compiled).load_state_dict(_cloned(others), assign=True)
         facts.add(bench.compare(eager, compiled, weights=others))
 

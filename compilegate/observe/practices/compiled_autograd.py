@@ -12,10 +12,11 @@ import torch
 import torch._dynamo.compiled_autograd as autograd_compiler
 from torch._dynamo.utils import counters
 
-from compilegate.observe.practices.bench import Bench, StepUnavailableError
+from compilegate.observe.practices.bench import Bench
 from compilegate.observe.practices.eager_loops import make_loop, strengths_of
 from compilegate.observe.practices.loop_steps import train
 from compilegate.observe.practices.loops import Loop, Recipe
+from compilegate.observe.practices.unavailable import StepUnavailableError
 from compilegate.records.practice import Practice
 
 #: Gradients arrive in empty parameters first, then are added to others. Each is a graph.

@@ -15,10 +15,11 @@ import torch
 from compilegate.observe.capture import compile_log, compiling
 from compilegate.observe.device import device as device_of
 from compilegate.observe.measure.rounds import paired_rounds
-from compilegate.observe.practices.bench import Bench, StepUnavailableError
+from compilegate.observe.practices.bench import Bench
 from compilegate.observe.practices.eager_loops import make_loop, strengths_of
 from compilegate.observe.practices.loop_steps import train
 from compilegate.observe.practices.loops import Loop, Recipe, Strengths
+from compilegate.observe.practices.unavailable import StepUnavailableError
 from compilegate.records.practice import Practice
 from compilegate.records.statistics import paired_speedup
 

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from compilegate.observe.practices.bench import Bench, StepFacts, StepUnavailableError
+from compilegate.observe.practices.bench import Bench, StepFacts
 from compilegate.observe.practices.distributed_answers import Answer, are_identical
 from compilegate.observe.practices.distributed_ways import RANKS, STEPS, Way, modules, ways_of
 from compilegate.observe.practices.rank_gradients import RankGradients
 from compilegate.observe.practices.torchrun import Ranks, gpus
+from compilegate.observe.practices.unavailable import StepUnavailableError
 from compilegate.records.practice import Practice
 
 #: Ranks that do nothing for this many seconds wait for each other. A cold disk is quicker.

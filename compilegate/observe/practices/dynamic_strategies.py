@@ -22,9 +22,10 @@ from torch._dynamo import decorators
 from compilegate.observe.capture import compiling, varying_sources
 from compilegate.observe.capture.compile_log import CompileLog
 from compilegate.observe.practices import buckets, recompile_limits, varied_sizes
-from compilegate.observe.practices.bench import Bench, StepFacts, StepUnavailableError
+from compilegate.observe.practices.bench import Bench, StepFacts
 from compilegate.observe.practices.buckets import Compiled
 from compilegate.observe.practices.sized_calls import SizedCalls
+from compilegate.observe.practices.unavailable import StepUnavailableError
 from compilegate.observe.practices.varied_sizes import Sizes, VariedSizes, text_of
 from compilegate.records.practice import Practice
 

@@ -18,17 +18,20 @@ from typing import Any, Self
 
 import torch
 
-from compilegate.observe import error_text
 from compilegate.observe.compare.eager_noise import UNIT
 from compilegate.observe.compare.nearest_reference import Nudge
 from compilegate.observe.compare.values import compare_values, is_doubtful
 from compilegate.observe.device import device as device_of
-from compilegate.observe.device import out_of_memory
 from compilegate.observe.model.float64 import Lifting
 from compilegate.observe.model.random_draws import DrawRecording, ReplayError
 from compilegate.observe.model.subject import Subject
-from compilegate.observe.practices.bench import Bench, Compared, StepUnavailableError
+from compilegate.observe.practices.bench import Bench, Compared
 from compilegate.observe.practices.loops import Loop, Nudges, Recipe, Snapshot, Strengths
+from compilegate.observe.practices.unavailable import (
+    StepUnavailableError,
+    refuse_to_go_on,
+    unless_eager_raises,
+)
 from compilegate.observe.threads import one_thread
 from compilegate.records.call import Checked
 
@@ -105,11 +108,8 @@ class EagerLoops:
         found: dict[int, Snapshot] = {}
         exact: dict[int, Snapshot] = {}
         for step in range(1, self._marks[-1] + 1):
-            try:
+            with unless_eager_raises():
                 loop.step()
-            except Exception as error:
-                refuse_to_go_on(error)
-                raise StepUnavailableError(f"eager raises {error_text.with_kind(error)}") from error
             if truth is not None:
                 try:
                     truth.step(skips=step - 1 in loop.skipped)
@@ -219,12 +219,6 @@ def _reached(loop: Loop, marks: tuple[int, ...], bench: Bench) -> Iterator[tuple
             yield step, loop.snapshot()
 
 
-def refuse_to_go_on(error: Exception) -> None:
-    """Raise an error again after which the process cannot continue, or the loop was never one."""
-    if isinstance(error, StepUnavailableError) or out_of_memory.is_fatal(error):
-        raise error
-
-
 class _Replay:
     """Records what each micro-batch of eager draws, and replays it in the reference.
 
@@ -279,11 +273,8 @@ def _strengths_of(bench: Bench) -> Strengths:
     if not trained:
         raise StepUnavailableError("the model has no parameters to train")
     loop = make_loop(bench, subject, Recipe("SGD", plain=True), Strengths.of(1.0, 1.0, 1))
-    try:
+    with unless_eager_raises():
         loop.add_gradients(0)
-    except Exception as error:
-        refuse_to_go_on(error)
-        raise StepUnavailableError(f"eager raises {error_text.with_kind(error)}") from error
     gradient, weights = loop.gradient_norm(), float(torch.stack([p.norm() for p in trained]).norm())
     if not (gradient > 0 and math.isfinite(gradient) and weights > 0):
         raise StepUnavailableError(f"the norm of its first gradient is {gradient}")

@@ -11,14 +11,14 @@ from operator import attrgetter
 
 import torch
 
-from compilegate.observe import error_text
 from compilegate.observe.compare.eager_noise import SAMPLES, UNIT, nudges_of
 from compilegate.observe.compare.values import compare_values, is_doubtful
 from compilegate.observe.model.float64 import Lifting
-from compilegate.observe.practices.bench import Bench, Compared, StepUnavailableError
-from compilegate.observe.practices.eager_loops import IN_FULL, refuse_to_go_on
+from compilegate.observe.practices.bench import Bench, Compared
+from compilegate.observe.practices.eager_loops import IN_FULL
 from compilegate.observe.practices.loops import Nudges
 from compilegate.observe.practices.texts import Kind, Part, Script, Writer
+from compilegate.observe.practices.unavailable import refuse_to_go_on, unless_eager_raises
 from compilegate.observe.threads import one_thread
 from compilegate.records.call import Checked
 
@@ -40,12 +40,8 @@ class EagerTexts:
 
     def __init__(self, bench: Bench, kind: Kind, scripts: Sequence[Script]) -> None:
         self._bench, self._kind, self._scripts = bench, kind, scripts
-        with bench.progress.spend("run"):
-            try:
-                self._eager = self._write(Writer(bench.build(), kind))
-            except Exception as error:
-                refuse_to_go_on(error)
-                raise StepUnavailableError(f"eager raises {error_text.with_kind(error)}") from error
+        with bench.progress.spend("run"), unless_eager_raises():
+            self._eager = self._write(Writer(bench.build(), kind))
         self._truth: Texts | None = None
         self._samples: list[Texts] = []
         with bench.progress.spend("reference"):

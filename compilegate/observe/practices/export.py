@@ -34,8 +34,9 @@ from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.practices import fresh_process
-from compilegate.observe.practices.bench import Bench, StepUnavailableError, keep_buffers
+from compilegate.observe.practices.bench import Bench, keep_buffers
 from compilegate.observe.practices.elsewhere import Elsewhere, Watched, without_memory
+from compilegate.observe.practices.unavailable import StepUnavailableError
 from compilegate.records.practice import Practice
 from compilegate.zoo.example import Call, argument_of
 

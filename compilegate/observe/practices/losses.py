@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from compilegate.observe import nested
-from compilegate.observe.practices.bench import StepUnavailableError
+from compilegate.observe.practices.unavailable import StepUnavailableError
 
 #: The loss that a model computes from labels among its arguments, as transformers names it.
 OWN_LOSS = "output.loss"

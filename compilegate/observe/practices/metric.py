@@ -20,8 +20,9 @@ from compilegate.observe.model.float64 import Lifting
 from compilegate.observe.model.forward import setting
 from compilegate.observe.model.seeding import seed_everything
 from compilegate.observe.model.subject import Subject
-from compilegate.observe.practices.bench import Bench, StepUnavailableError
+from compilegate.observe.practices.bench import Bench
 from compilegate.observe.practices.score_change import mean_change
+from compilegate.observe.practices.unavailable import StepUnavailableError
 from compilegate.records.practice import Practice
 
 

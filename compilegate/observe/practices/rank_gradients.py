@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from compilegate.observe import error_text
 from compilegate.observe.compare.eager_noise import Sampler, nudges_of
 from compilegate.observe.compare.nearest_reference import Nudge
 from compilegate.observe.compare.values import compare_values, is_doubtful
@@ -19,8 +18,9 @@ from compilegate.observe.model.calls import PlannedCall
 from compilegate.observe.model.random_draws import DrawRecording
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.result import Result
-from compilegate.observe.practices.bench import Bench, StepUnavailableError
+from compilegate.observe.practices.bench import Bench
 from compilegate.observe.practices.distributed_ways import RANKS
+from compilegate.observe.practices.unavailable import check_eager
 from compilegate.observe.threads import one_thread
 from compilegate.records.call import Checked
 
@@ -61,8 +61,7 @@ class RankGradients:
         by_kernel = device_of(bench.builder.case.device).draws_by_kernel
         recording = DrawRecording(is_needed=by_kernel) if bench.draws else None
         made = eager.call(eager.prepare(planned), planned.index, recording)
-        if made.error is not None:
-            raise StepUnavailableError(f"eager raises {error_text.with_kind(made.error)}")
+        check_eager(made.error)
         self._made.append(made)
         bench.progress.beat()
         return recording

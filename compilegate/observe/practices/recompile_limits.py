@@ -16,9 +16,10 @@ import torch._dynamo.config
 from torch._dynamo import exc
 
 from compilegate.observe.capture.compile_log import CompileLog
-from compilegate.observe.practices.bench import Bench, StepUnavailableError
+from compilegate.observe.practices.bench import Bench
 from compilegate.observe.practices.buckets import Compiled
 from compilegate.observe.practices.sized_calls import SizedCalls
+from compilegate.observe.practices.unavailable import StepUnavailableError
 from compilegate.observe.practices.varied_sizes import Sizes, text_of
 
 #: Captures as every backend does, and generates no code.

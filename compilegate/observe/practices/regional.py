@@ -22,8 +22,9 @@ from compilegate.observe.device import device as device_of
 from compilegate.observe.measure.contention import OtherProcesses
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.practices import throughput
-from compilegate.observe.practices.bench import Bench, StepUnavailableError
+from compilegate.observe.practices.bench import Bench
 from compilegate.observe.practices.block_kinds import kinds
+from compilegate.observe.practices.unavailable import StepUnavailableError
 from compilegate.records.observation import GraphBreak
 from compilegate.records.practice import Practice, figures_of
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from compilegate.observe import error_text, nested
+from compilegate.observe import nested
 from compilegate.observe.capture import compiling, eager_calls
 from compilegate.observe.compare.call_comparer import CallComparer
 from compilegate.observe.compare.distances import distances
@@ -21,8 +21,9 @@ from compilegate.observe.model.equality import is_same
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.weight_changes import change_weights
-from compilegate.observe.practices.bench import Bench, StepFacts, StepUnavailableError
+from compilegate.observe.practices.bench import Bench, StepFacts
 from compilegate.observe.practices.calling_threads import CallingThreads
+from compilegate.observe.practices.unavailable import StepUnavailableError, check_eager
 from compilegate.records.call import Checked, Difference
 from compilegate.zoo.example import Call
 
@@ -82,8 +83,7 @@ class Served:
 
     def _ask_eager(self, index: int) -> Result:
         made = eager_calls.call(self.eager, self.eager_calls[index], index)
-        if made.error is not None:
-            raise StepUnavailableError(f"eager raises {error_text.with_kind(made.error)}")
+        check_eager(made.error)
         if made.draws:
             raise StepUnavailableError("a call draws random numbers, whose order threads change")
         return made

@@ -18,9 +18,10 @@ from torch._inductor import cudagraph_trees
 from compilegate.observe.capture import compile_log
 from compilegate.observe.device import device as device_of
 from compilegate.observe.practices import serving_speed
-from compilegate.observe.practices.bench import Bench, StepUnavailableError
+from compilegate.observe.practices.bench import Bench
 from compilegate.observe.practices.calling_threads import CallingThreads, calling
 from compilegate.observe.practices.served import Mode, Served, other_weights
+from compilegate.observe.practices.unavailable import StepUnavailableError
 from compilegate.records.practice import Practice
 
 #: How many threads call at once.

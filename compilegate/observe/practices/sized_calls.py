@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from compilegate.observe import error_text
 from compilegate.observe.capture import eager_calls
 from compilegate.observe.compare.call_comparer import CallComparer
 from compilegate.observe.device import device as device_of
@@ -18,7 +17,8 @@ from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.result import Result
 from compilegate.observe.model.subject import Subject
 from compilegate.observe.practices import padding
-from compilegate.observe.practices.bench import Bench, Compared, StepUnavailableError
+from compilegate.observe.practices.bench import Bench, Compared
+from compilegate.observe.practices.unavailable import check_eager
 from compilegate.observe.practices.varied_sizes import Sizes
 from compilegate.records.call import Checked
 from compilegate.zoo.example import Call, argument_of
@@ -109,8 +109,7 @@ class SizedCalls:
         recording = DrawRecording(is_needed=by_kernel) if self._bench.draws else None
         call = self._eager.prepare(planned)
         made = eager_calls.call(self._eager, call, planned.index, recording)
-        if made.error is not None:
-            raise StepUnavailableError(f"eager raises {error_text.with_kind(made.error)}")
+        check_eager(made.error)
         made.recording = recording
         return made
 

@@ -15,7 +15,8 @@ from compilegate.observe.capture import compile_log
 from compilegate.observe.measure import python_calls
 from compilegate.observe.model.calls import varied_calls
 from compilegate.observe.model.subject import Subject
-from compilegate.observe.practices.bench import Bench, StepFacts, StepUnavailableError
+from compilegate.observe.practices.bench import Bench, StepFacts
+from compilegate.observe.practices.unavailable import StepUnavailableError
 
 _Stance = Literal["force_eager", "eager_on_recompile"]
 

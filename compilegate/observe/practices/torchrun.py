@@ -16,10 +16,11 @@ import torch
 
 from compilegate.observe import error_text
 from compilegate.observe.practices import distributed_answers, fresh_process, same_case
-from compilegate.observe.practices.bench import Bench, ProcessError, StepUnavailableError
+from compilegate.observe.practices.bench import Bench, ProcessError
 from compilegate.observe.practices.distributed_answers import Answer
 from compilegate.observe.practices.distributed_ways import RANKS, Way
 from compilegate.observe.practices.fresh_process import FreshProcessError
+from compilegate.observe.practices.unavailable import StepUnavailableError
 from compilegate.records.host_memory import MemoryAccount
 
 _WORKER = "compilegate.observe.practices.distributed_rank"

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import torch
 
-from compilegate.observe import error_text
 from compilegate.observe.model import forward
 from compilegate.observe.model.snapshot import Snapshot
 from compilegate.observe.model.subject import Subject
-from compilegate.observe.practices.bench import Bench, StepUnavailableError
+from compilegate.observe.practices.bench import Bench
 from compilegate.observe.practices.eager_loops import make_loop, strengths_of
 from compilegate.observe.practices.loop_steps import train
 from compilegate.observe.practices.loops import Loop, Recipe
+from compilegate.observe.practices.unavailable import StepUnavailableError, unless_eager_raises
 from compilegate.records.practice import Practice
 
 #: The shortest loop, and two with everything that a script adds. Scaling by a power of two rounds
@@ -48,10 +48,8 @@ def observe(bench: Bench) -> Practice:
 def _validate(bench: Bench, compiled: Subject) -> None:
     """Call the model without gradients, as a script does first. Training needs other code."""
     with bench.step("a call under no_grad before training"):
-        try:
+        with unless_eager_raises():
             _call_without_gradients(bench, bench.build())
-        except Exception as error:
-            raise StepUnavailableError(f"eager raises {error_text.with_kind(error)}") from error
         with bench.progress.spend("compile"):
             _call_without_gradients(bench, compiled)
 

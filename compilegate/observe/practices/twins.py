@@ -23,7 +23,8 @@ from compilegate.observe import nested
 from compilegate.observe.capture import compiling
 from compilegate.observe.model.reference import Reference
 from compilegate.observe.model.subject import Subject
-from compilegate.observe.practices.bench import Bench, StepUnavailableError
+from compilegate.observe.practices.bench import Bench
+from compilegate.observe.practices.unavailable import StepUnavailableError
 from compilegate.records.practice import Practice
 from compilegate.zoo.example import Argument, argument_of
 
