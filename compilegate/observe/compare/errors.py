@@ -67,7 +67,9 @@ def tensor_errors(
     settled = {
         sides.name: error
         for sides in tensors
-        if (error := known.get(sides.name)) is not None and _is_settled(sides, error)
+        if (error := known.get(sides.name)) is not None
+        and not sides.always
+        and is_settled(error, half=sides.half)
     }
     unsettled = [sides for sides in tensors if sides.name not in settled]
     nearest = nearest_references(unsettled)
@@ -101,12 +103,17 @@ def _distance(errors: Measured) -> float:
     return errors.rms * (errors.scale or 1.0)
 
 
-def _is_settled(sides: Sides, error: TensorError) -> bool:
-    """Whether compiled code errs like eager, so that eager's noise need not be sampled."""
-    if sides.always or not error.has_reference or error.samples or are_slices_in_doubt(error):
+def is_settled(error: TensorError, *, half: bool) -> bool:
+    """Whether compiled code errs like eager, so that eager's noise need not be sampled.
+
+    Args:
+        error: The error of a tensor.
+        half: Whether the case computes in half precision.
+    """
+    if not error.has_reference or error.samples or are_slices_in_doubt(error):
         return False
     figures = (ErrorFigures.recorded(error, "eager"), ErrorFigures.recorded(error, "compiled"))
-    return not is_in_doubt(*figures, error.dtype, half=sides.half)
+    return not is_in_doubt(*figures, error.dtype, half=half)
 
 
 def _drawn(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import torch
 
 from compilegate.observe.compare import exact
+from compilegate.observe.compare.errors import is_settled
 from compilegate.observe.compare.nearest_reference import Nudge
 from compilegate.observe.compare.values import compare_values
 from compilegate.observe.model.equality import is_same
 from compilegate.records.call import Checked, TensorError
+
+#: Parameters by name after nudged eager runs, each with its nudge.
+Runs = Sequence[tuple[Mapping[str, torch.Tensor], Nudge]]
 
 #: Steps shorter than this many units of a parameter's rounding are lost in it.
 _SWALLOWED = 16.0
@@ -24,7 +28,7 @@ def compare_parameters(
     compiled: Mapping[str, torch.Tensor],
     expected: Mapping[str, torch.Tensor],
     *,
-    samples: Sequence[tuple[Mapping[str, torch.Tensor], Nudge]] = (),
+    samples: Callable[[Collection[str]], Runs] = lambda names: (),
     stepped: Collection[str] = (),
     half: bool = False,
 ) -> Checked:
@@ -35,7 +39,8 @@ def compare_parameters(
         eager: The current parameters of the eager model.
         compiled: The current parameters of the compiled model.
         expected: The current parameters of the reference; empty if there is none.
-        samples: The parameters after nudged eager runs, each with its nudge.
+        samples: Returns the parameters with some names after nudged eager runs. All parameters
+            after all runs may be larger than the memory.
         stepped: The names of parameters that a step or the model wrote to, even if they stayed the
             same.
         half: Whether the case computes in half precision.
@@ -51,21 +56,22 @@ def compare_parameters(
     # A parameter that an action removed, added or replaced has no change: its value is compared.
     whole = swallowed | (eager.keys() | compiled.keys()) - known.keys()
 
+    labels = {n: f"parameter {n}" if n in whole else f"update {n}" for n in moved | whole}
+
     def judged(side: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return {
-            f"parameter {name}" if name in whole else f"update {name}": value.detach()
-            - (0 if name in whole else initial[name].to(value.dtype))
+            labels[name]: value.detach() - (0 if name in whole else initial[name].to(value.dtype))
             for name, value in side.items()
-            if name in moved | whole
+            if name in labels
         }
 
-    found = compare_values(
-        judged(eager),
-        judged(compiled),
-        [judged(expected)] if expected else [],
-        [(judged(sample), nudge) for sample, nudge in samples],
-        half=half,
-    )
+    sides = judged(eager), judged(compiled), [judged(expected)] if expected else []
+    found = compare_values(*sides, half=half)
+    settled = {error.name for error in found.errors if is_settled(error, half=half)}
+    runs = samples([name for name, label in labels.items() if label not in settled])
+    if runs:
+        moved_by = [(judged(run), nudge) for run, nudge in runs]
+        found = compare_values(*sides, moved_by, half=half, known=found)
     errors = _with_rounding(found.errors, {f"update {n}": eager[n] for n in moved - whole})
     return replace(
         found,

@@ -6,7 +6,7 @@ by rounding stay close. Adaptive optimizers divide by the size of a gradient, wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 
@@ -82,7 +82,9 @@ class Training:
             eager.parameters(),
             compiled.parameters(),
             expected,
-            samples=[(self._sampled(result, s.result, sizes), s.nudge) for s in samples],
+            samples=lambda names: [
+                (self._sampled(names, result, one.result, sizes), one.nudge) for one in samples
+            ],
             stepped={*sizes, *self._written(result)},
             half=self._half,
         )
@@ -108,11 +110,15 @@ class Training:
                     parameter.copy_(expected.get(name, eager[name]))
 
     def _sampled(
-        self, result: Result, sample: Result, sizes: Mapping[str, float]
+        self,
+        names: Collection[str],
+        result: Result,
+        sample: Result,
+        sizes: Mapping[str, float],
     ) -> dict[str, torch.Tensor]:
-        """Return eager's parameters as if the call had had the result of the sample."""
+        """Return some of eager's parameters as if the call had had the result of the sample."""
         eager, moved = self._sides[0].parameters(), {}
-        for name in sizes.keys() | sample.parameters.keys():
+        for name in (sizes.keys() | sample.parameters.keys()) & {*names}:
             now = eager[name].detach()
             ours, theirs = result.parameters.get(name), sample.parameters.get(name)
             if ours is not None and theirs is not None:

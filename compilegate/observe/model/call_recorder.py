@@ -15,6 +15,7 @@ from compilegate.observe import nested
 from compilegate.observe.device import out_of_memory
 from compilegate.observe.model.call_state import CallState, early_outputs, leaves_of, tensors_held
 from compilegate.observe.model.calls import input_tensors, invoke, is_driven
+from compilegate.observe.model.fingerprints import fingerprints
 from compilegate.observe.model.global_state import GlobalState
 from compilegate.observe.model.kept_losses import histories, made_by_call
 from compilegate.observe.model.random_draws import DrawRecording
@@ -25,7 +26,6 @@ from compilegate.observe.model.result import (
     aliases_of,
     copies,
     copy_of,
-    fingerprints,
     identities_of,
     layout_of,
     sharing_of,

@@ -31,7 +31,6 @@ OVERWRITTEN = "overwritten by a later replay of a CUDA graph: reading it raises"
 KNOWS_IDENTITIES = TorchVersion(torch.__version__) >= "2.15"
 #: The property that says what a tensor leaves to those who read it: ``x.conj()`` computes nothing.
 LAZY = "conjugate or negative bit"
-_BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 @dataclass
@@ -158,39 +157,6 @@ def _place_of(tensor: torch.Tensor) -> dict[str, Any]:
         "stride": tensor.stride() if strided else None,
         "requires_grad": tensor.requires_grad,
     }
-
-
-def fingerprints(
-    leaves: Mapping[str, Any], parameters: Mapping[str, torch.Tensor]
-) -> dict[str, tuple[int, ...]]:
-    """Return a fingerprint of each tensor, which changes if the tensor is written to or replaced.
-
-    It consists of the identity and the version, which autograd increases at each write. For
-    parameters it also has the sum of their bits: a write through ``.data`` increases no version.
-
-    Args:
-        leaves: The state that a call may change, by name.
-        parameters: The parameters by name.
-    """
-    sums = _sums_of_bits(parameters)
-    return {
-        name: (id(leaf), leaf._version, sums.get(name, 0))
-        for name, leaf in {**leaves, **parameters}.items()
-        if isinstance(leaf, torch.Tensor) and not leaf.is_inference()
-    }
-
-
-def _sums_of_bits(parameters: Mapping[str, torch.Tensor]) -> dict[str, int]:
-    dense = {
-        name: parameter.detach()
-        for name, parameter in parameters.items()
-        if type(parameter) is torch.nn.Parameter and parameter.layout is torch.strided
-    }
-    if not dense:
-        return {}
-    real = map(nested.real, dense.values())
-    sums = torch.stack([tensor.view(_BITS[tensor.element_size()]).sum() for tensor in real])
-    return dict(zip(dense, sums.tolist(), strict=True))
 
 
 def copies(leaves: Mapping[str, Any]) -> dict[str, Any]:
