@@ -42,7 +42,7 @@ NOTES: dict[str, str] = {
     "one_channel_scaled transformer_encoder-cuda-train-bf16-*": (
         "slices are examined against a reference alone, and this run had none, because it did "
         "not recover the mask of cuDNN's attention. The whole output changes by less than half "
-        "of eager's error. On a CPU the cell is caught"
+        "of eager's error. With the mask, which is recovered now, a run on an H200 caught it"
     ),
     "saved_in_low_precision lraspp_mobilenet_v3_large-cpu-train-bf16-*": (
         "saved activations change by up to 0.2%, where eager's own gradients err by 7% in the "
