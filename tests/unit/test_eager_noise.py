@@ -27,13 +27,13 @@ TRAIN = Case.parse("m-cpu-train-f32-default-static")
 FIRST = PlannedCall(0, {})
 
 
-def sampled(build, case=INFER, seed=0, nudge=1):
+def sampled(build, case=INFER, seed=0, nudge=1, **options):
     """Return an eager subject, its first call, and samples of the call."""
     model = Model("m", "m", build=build)
     eager = Subject(model, case, seed)
     result = eager.call(eager.prepare(FIRST), 0)
     sampler = Sampler(lambda: Subject(model, case, seed))
-    return eager, result, sampler.samples(FIRST, eager, result, nudge)
+    return eager, result, sampler.samples(FIRST, eager, result, nudge, **options)
 
 
 def normed():
@@ -51,6 +51,13 @@ def test_samples_differ_by_rounding_errors():
         distance = float((sample.result.output["output"] - ours).norm() / ours.norm())
         assert 0 < distance < 1e-5
         assert sample.result.gradients.keys() == result.gradients.keys()
+
+
+@pytest.mark.parametrize("needed", [1, 3])
+def test_no_more_runs_are_made_than_needed(needed):
+    runs = []
+    _, _, samples = sampled(normed, until=lambda run: runs.append(run) or len(runs) == needed)
+    assert len(samples) == needed
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

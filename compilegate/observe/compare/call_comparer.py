@@ -191,15 +191,21 @@ class CallComparer:
         """
         if self._unexplained == _UNEXPLAINED:
             return []
+        found: list[Sample] = []
+
+        def agrees(sample: Sample) -> bool:
+            against = self._compare(sample.result, compiled, (), ())
+            if agree(against, checked, half=self._half):
+                found.append(sample)
+            return bool(found)
+
         for mode, nudge, first in _rounding_otherwise(self._eager.case):
             with self._time_spent.spend("reference"):
-                drawn = self.sampler.samples(
-                    planned, self._eager, eager, nudge, results=mode, first=first
+                self.sampler.samples(
+                    planned, self._eager, eager, nudge, results=mode, first=first, until=agrees
                 )
-            for sample in drawn or ():
-                against = self._compare(sample.result, compiled, (), ())
-                if agree(against, checked, half=self._half):
-                    return [sample]
+            if found:
+                return found
         self._unexplained += 1
         return []
 

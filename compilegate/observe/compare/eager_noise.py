@@ -117,6 +117,7 @@ class Sampler:
         *,
         results: Callable[[int], Mode] | None = None,
         first: int = 0,
+        until: Callable[[Sample], bool] = lambda sample: False,
     ) -> list[Sample] | None:
         """Return the nudged runs of a call that differ from it; None if it cannot be repeated.
 
@@ -129,6 +130,7 @@ class Sampler:
             nudge: The size of the nudge, in units in the last place; zero if nothing moves.
             results: Changes the results of operators, too, given a seed.
             first: The seed of the first run.
+            until: Whether no run is needed after this one.
         """
         with self._noting_errors(), self._keeping(planned):
             repeated = self._call(self._restored(planned, eager, result), planned)
@@ -137,14 +139,16 @@ class Sampler:
                 return None
             comparable = self._comparable(repeated, result)
             repeated.state = {name: repeated.state[name] for name in comparable}
-            drawn = [
-                self._nudged(planned, eager, result, nudge, seed, results=results)
-                for seed in range(first, first + SAMPLES)
-            ]
-            for sample in drawn:
+            drawn = []
+            for seed in range(first, first + SAMPLES):
+                sample = self._nudged(planned, eager, result, nudge, seed, results=results)
                 held = sample.result.state
                 sample.result.state = {name: held[name] for name in comparable & held.keys()}
-            return [sample for sample in drawn if not _is_equal(sample.result, repeated)]
+                if not _is_equal(sample.result, repeated):
+                    drawn.append(sample)
+                    if until(sample):
+                        break
+            return drawn
         return None
 
     @contextlib.contextmanager

@@ -6,6 +6,7 @@ ties: eager decides them by its own rule in every nudged run, too.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -89,12 +90,19 @@ def _nudge(tensor: torch.Tensor, amount: float, seed: int) -> float:
     finfo = torch.finfo(tensor.dtype)
     steps = max(round(amount / finfo.eps), 1)
     kind = BITS[tensor.element_size()]
-    one, largest = torch.tensor([1.0, finfo.max], dtype=tensor.dtype).view(kind).tolist()
+    one, largest = _bits_of_one_and_largest(tensor.dtype)
     bits = tensor.view(kind)
     in_parts = tensor.device.type == "cpu" and bits.is_contiguous()
     for part in bits.view(-1).split(_AT_ONCE) if in_parts else [bits]:
         _step(part, steps, (one, largest - steps), seed)
     return float(steps * finfo.eps)
+
+
+@functools.cache
+def _bits_of_one_and_largest(dtype: torch.dtype) -> tuple[int, int]:
+    ends = torch.tensor([1.0, torch.finfo(dtype).max], dtype=dtype)
+    one, largest = ends.view(BITS[dtype.itemsize]).tolist()
+    return one, largest
 
 
 def _step(bits: torch.Tensor, steps: int, ends: tuple[int, int], seed: int) -> None:
@@ -107,27 +115,39 @@ def _step(bits: torch.Tensor, steps: int, ends: tuple[int, int], seed: int) -> N
         seed: The seed of the steps.
     """
     one, largest = ends
-    magnitude = bits & torch.iinfo(bits.dtype).max
-    mixed = _hash(magnitude, seed)
-    moves = (((mixed >> 1) & (2**_SIZE_BITS - 1)) * steps >> _SIZE_BITS) + 1
-    moves.mul_(1 - 2 * (mixed & 1))
+    most = torch.iinfo(bits.dtype).max
+    magnitude = bits & most
     lowest, highest = (int(value) for value in torch.aminmax(magnitude))
+    mixed = _hash(magnitude, seed)
+    moves = (mixed & 1).mul_(-2).add_(1)
+    if steps > 1:
+        mixed.bitwise_right_shift_(1).bitwise_and_(2**_SIZE_BITS - 1)
+        moves.mul_(mixed.mul_(steps).bitwise_right_shift_(_SIZE_BITS).add_(1))
     if one - steps < highest <= one:
-        moves.copy_(torch.where(magnitude > one - steps, -moves.abs(), moves))
+        moves.copy_(torch.where((bits & most) > one - steps, -moves.abs(), moves))
     if lowest <= steps or highest > largest:
+        magnitude = bits & most
         moves.masked_fill_((magnitude <= steps) | (magnitude > largest), 0)
     bits.add_(moves.to(bits.dtype))
 
 
 def _hash(magnitude: torch.Tensor, seed: int) -> torch.Tensor:
-    """Return an integer of at least 32 bits for each magnitude, as if drawn under the seed."""
-    start = int(torch.randint(2**31, (), generator=torch.Generator().manual_seed(seed)))
+    """Return an integer of at least 32 bits for each magnitude, as if drawn under the seed.
+
+    The magnitudes are lost: on a CPU, each copy takes as long as an operation.
+    """
     if magnitude.element_size() == 8:
-        mixed = (magnitude ^ (magnitude >> 32)) & (2**31 - 1)
+        mixed = magnitude.bitwise_xor_(magnitude >> 32).bitwise_and_(2**31 - 1)
     else:
-        mixed = magnitude.to(torch.int32, copy=True)
-    mixed.bitwise_xor_(start)
+        mixed = magnitude.to(torch.int32)
+    mixed.bitwise_xor_(_start(seed))
+    shifted = torch.empty_like(mixed)
     for shift, factor in _ROUNDS:
-        mixed.bitwise_xor_(mixed >> shift)
+        mixed.bitwise_xor_(torch.bitwise_right_shift(mixed, shift, out=shifted))
         mixed.mul_(factor)
-    return mixed.bitwise_xor_(mixed >> _SIZE_BITS)
+    return mixed.bitwise_xor_(torch.bitwise_right_shift(mixed, _SIZE_BITS, out=shifted))
+
+
+@functools.cache
+def _start(seed: int) -> int:
+    return int(torch.randint(2**31, (), generator=torch.Generator().manual_seed(seed)))

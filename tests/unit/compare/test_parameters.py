@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from compilegate.observe.compare.nearest_reference import Nudge
 from compilegate.observe.compare.parameters import compare_parameters
 from tests.unit.compare.sides import (
     complaints,
@@ -81,3 +82,24 @@ def test_parameters_that_an_action_replaces_are_compared_by_value(eager, compile
     wrong = [d.where for d in checked.differences]
     wrong += [error.name for error in checked.errors if exceeds(error, 0.0)]
     assert wrong == found
+
+
+@pytest.mark.parametrize(("noise", "is_right"), [(0.02, True), (1e-7, False)])
+def test_eager_s_noise_is_asked_for_where_it_is_needed_alone(noise, is_right):
+    torch.manual_seed(0)
+    initial = {name: torch.randn(50) for name in ("w", "v")}
+    update = {name: 1e-3 * torch.randn(50) for name in initial}
+    eager = {name: initial[name] + update[name] for name in initial}
+    compiled = {**eager, "w": initial["w"] + 1.01 * update["w"]}
+    expected = {name: initial[name].double() + update[name].double() for name in initial}
+    asked = []
+
+    def samples(names):
+        asked.append(names)
+        moved = {n: eager[n] + noise * update[n] * torch.randn(50) for n in names}
+        return [(moved, Nudge(1.0, 1.0)) for _ in range(4)]
+
+    checked = compare_parameters(initial, eager, compiled, expected, samples=samples)
+    assert asked == [["w"]]
+    assert [error.samples for error in checked.errors] == [4, 0]
+    assert (complaints(checked) == []) is is_right
