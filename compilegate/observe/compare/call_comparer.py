@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from compilegate.observe.compare import results
 from compilegate.observe.compare.always_zero import AlwaysZero
@@ -136,8 +137,7 @@ class CallComparer:
             known = self.reference.is_exact or samples
             if known and not self._is_doubtful(checked):
                 break
-            with self._time_spent.spend("reference"):
-                drawn = self.sampler.samples(planned, self._eager, eager, nudge)
+            drawn = self._draw(planned, eager, nudge)
             if drawn is None:
                 break
             if not drawn:
@@ -146,7 +146,8 @@ class CallComparer:
             checked = self._compare(eager, compiled, truths, samples, checked)
         else:
             if self._sums_apart and any(is_doubtful(one, half=False) for one in checked):
-                samples += self._with_sums(planned, eager)
+                nudge = nudges_of(self._eager.case)[0]
+                samples += self._draw(planned, eager, nudge, results=NudgedSums) or []
                 checked = self._compare(eager, compiled, truths, samples, checked)
             if any(is_doubtful(one, half=self._half) for one in checked):
                 agreeing = self._agreeing(planned, eager, compiled, checked)
@@ -174,12 +175,11 @@ class CallComparer:
         )
         return outputs, gradients, state
 
-    def _with_sums(self, planned: PlannedCall, eager: Result) -> list[Sample]:
-        """Return runs with nudged sums."""
-        nudge = nudges_of(self._eager.case)[0]
+    def _draw(
+        self, planned: PlannedCall, eager: Result, nudge: float, **options: Any
+    ) -> list[Sample] | None:
         with self._time_spent.spend("reference"):
-            found = self.sampler.samples(planned, self._eager, eager, nudge, results=NudgedSums)
-        return found or []
+            return self.sampler.samples(planned, self._eager, eager, nudge, **options)
 
     def _agreeing(
         self, planned: PlannedCall, eager: Result, compiled: Result, checked: Sequence[Checked]
@@ -200,10 +200,7 @@ class CallComparer:
             return bool(found)
 
         for mode, nudge, first in _rounding_otherwise(self._eager.case):
-            with self._time_spent.spend("reference"):
-                self.sampler.samples(
-                    planned, self._eager, eager, nudge, results=mode, first=first, until=agrees
-                )
+            self._draw(planned, eager, nudge, results=mode, first=first, until=agrees)
             if found:
                 return found
         self._unexplained += 1
