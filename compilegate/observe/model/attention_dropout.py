@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from compilegate.observe.device import device as device_of
+from compilegate.observe.model.nudging import without_repeats
 
 #: The first arguments of attention, and those of a kernel for sequences of unequal lengths.
 _ARGUMENTS, _LENGTHS = ("query", "key", "value"), ("cu_seqlens_q", "cum_seq_q")
@@ -67,10 +68,9 @@ def _with_strides_of(tensor: torch.Tensor, numbers: torch.Tensor) -> torch.Tenso
         tensor: Of any strides, such as a part of a padded tensor, or an expanded one.
         numbers: Of its shape. Where a stride is zero, they are equal.
     """
-    once = [slice(0, 1) if stride == 0 else slice(None) for stride in tensor.stride()]
-    first = numbers[tuple(once)]
+    once, first = without_repeats(tensor, numbers)
     placed = torch.empty_strided(
-        first.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
+        once.shape, once.stride(), dtype=tensor.dtype, device=tensor.device
     )
     return placed.copy_(first).expand(tensor.shape)
 
